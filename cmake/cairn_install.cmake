@@ -1,0 +1,1 @@
+# install rules: see tests/install for the consumer project that proves them

@@ -1,0 +1,37 @@
+// Byte ranges and the two interfaces through which formats meet storage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace cairn {
+
+using ByteView = std::span<const std::byte>;
+
+inline ByteView as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+inline std::string_view as_text(ByteView bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Bytes together with whatever keeps them alive: a mapped file, a buffer. Copies share the bytes.
+// Immutable, so safe to read from several threads.
+struct SharedBytes {
+  ByteView view;
+  std::shared_ptr<const void> owner;
+};
+
+// Where an encoder puts its bytes, in order. Not thread-safe.
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+
+  // Appends `bytes`. When write() returns they need not be kept any longer. Throws StorageError.
+  virtual void write(ByteView bytes) = 0;
+};
+
+}  // namespace cairn

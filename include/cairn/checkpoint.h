@@ -1,0 +1,12 @@
+// The core of cairn: checkpoints without libtorch.
+#pragma once
+
+#include "cairn/bytes.h"
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+#include "cairn/tensor.h"
+#include "cairn/time.h"
+#include "cairn/value.h"

@@ -1,0 +1,106 @@
+// Saving, loading, verifying and finding checkpoints, without a Trainer and without libtorch.
+//
+//   save(value, "ckpt/ep1.pt");                       // durable and whole, or not there
+//   Value value = load("ckpt/ep1.pt");                // every byte checked first
+//   auto newest = find_latest("ckpt");                // the newest that verifies
+//
+// docs/checkpoints.md says what you have after a crash at any moment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/time.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+class FileSystem;
+
+// What a checkpoint says of itself, readable without decoding it: kept in the record
+// ".cairn/manifest.json" inside the file, which PyTorch ignores.
+struct CheckpointInfo {
+  std::string kind = "value";  // "full", "weights" (a Trainer's), or "value" (anything else)
+  std::string run_name = {};
+  std::optional<Timestamp> timestamp = std::nullopt;  // of the Trainer's state
+};
+
+struct SaveOptions {
+  // Replace a file of this name. When false and it exists: AlreadyExistsError, nothing changed.
+  bool overwrite = true;
+  CheckpointInfo info = {};
+  FileSystem* files = nullptr;  // where; the machine's own when null
+};
+
+// Writes `value` to `path` and returns when it would survive a power cut. Missing folders are
+// created. On any error nothing of that name changed and no temporary file is left. Extension
+// ".pt", or none; others are UnsupportedError.
+// Memory: at most 64 MiB besides `value`.
+void save(const Value& value, const std::string& path, const SaveOptions& options = {});
+
+enum class Verify {
+  kFull,   // every byte; a manifest when there is one, the CRCs of the records otherwise
+  kQuick,  // structure, sizes and manifest; no tensor bytes are read
+};
+
+struct LoadOptions {
+  Verify verify = Verify::kFull;
+  IgnoreKeys ignore_keys = {};
+  FileSystem* files = nullptr;
+};
+
+// Reads a checkpoint. Tensors are views of the mapped file, which stays mapped while one lives.
+// NotFoundError; CorruptError naming the damaged tensors and byte ranges; UnsupportedError saying
+// what the file is; UsageError for a folder.
+Value load(const std::string& path, const LoadOptions& options = {});
+
+// One thing that is wrong with a file.
+struct Damage {
+  std::string what;                  // "CRC-32 differs: expected 1b2c3d4e, found 00000000"
+  std::string record;                // "data/3"; empty when it is the file's own structure
+  std::vector<std::string> tensors;  // paths of the tensors in that record
+  std::uint64_t begin = 0;           // byte range in the file
+  std::uint64_t end = 0;
+};
+
+struct VerifyReport {
+  std::vector<Damage> damage;  // empty: as good as was asked to be checked
+  std::size_t records = 0;
+  std::uint64_t bytes = 0;
+  bool has_manifest = false;  // written by cairn, so every byte of the file is accounted for
+  std::optional<CheckpointInfo> info;
+  bool ok() const { return damage.empty(); }
+  std::string summary() const;  // one line
+};
+
+// Checks a file without loading it. Damage is a result, not an error; NotFoundError, UsageError and
+// StorageError as for load().
+VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
+                    FileSystem* files = nullptr);
+
+struct FindOptions {
+  std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // format of the names to look at
+  std::string run_name = {};                                   // value of {run_name} in it
+  std::string latest_filename = "latest-rank{rank}.pt";  // a link to look at as well; may be empty
+  bool full_state_only = true;                           // pass over weights-only checkpoints
+  // Called for each candidate that is passed over: its path and why, one line.
+  std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
+  FileSystem* files = nullptr;
+};
+
+struct FoundCheckpoint {
+  std::string path;
+  Timestamp timestamp;
+  VerifyReport report;
+};
+
+// The checkpoint that training got furthest with, among those in `folder` that verify in full.
+// Damaged ones are reported and left where they are. nullopt when there is none, or no folder.
+// `folder` and the names may hold dist variables.
+std::optional<FoundCheckpoint> find_latest(const std::string& folder,
+                                           const FindOptions& options = {});
+
+}  // namespace cairn

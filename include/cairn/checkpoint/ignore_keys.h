@@ -1,0 +1,40 @@
+// Leaving parts out of a checkpoint when it is saved or loaded: save_ignore_keys,
+// load_ignore_keys.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+// Either glob patterns over paths ("state/model/layer*.weight": `*` also crosses "/", `?`, `[...]`,
+// `[!...]`; the whole path must match), or a function that may change the tree as it likes. An
+// empty list ignores nothing.
+class IgnoreKeys {
+ public:
+  IgnoreKeys() = default;
+  IgnoreKeys(std::initializer_list<const char*> patterns);  // NOLINT(google-explicit-constructor)
+  IgnoreKeys(std::vector<std::string> patterns)             // NOLINT(google-explicit-constructor)
+      : rule_(std::move(patterns)) {}
+  IgnoreKeys(std::function<void(Value&)> function)  // NOLINT(google-explicit-constructor)
+      : rule_(std::move(function)) {}
+
+  bool empty() const;
+
+  // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
+  // warning. When `state` is gone afterwards it is there again, empty.
+  std::vector<std::string> apply(Value& root) const;
+
+ private:
+  std::variant<std::vector<std::string>, std::function<void(Value&)>> rule_;
+};
+
+// Shell-style match of a whole text, as Python's fnmatch.fnmatchcase.
+bool glob_match(const std::string& pattern, const std::string& text);
+
+}  // namespace cairn

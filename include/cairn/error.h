@@ -1,0 +1,109 @@
+// Errors thrown by cairn.
+//
+// One root, and one subclass for each thing a caller can do differently. Conditions that a correct
+// caller expects ("is there a checkpoint yet?") are not errors: those functions are named try_* or
+// find_* and return std::optional.
+//
+// A message says what happened, what was expected and found, where, and what to do next. Layers on
+// the way up add what they were doing with add_context(); the dynamic type never changes.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace cairn {
+
+// Root of everything that cairn throws.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(std::string message) : std::runtime_error(message), text_(std::move(message)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+  // Prefixes the message with what the caller was doing: "saving ckpt/ep1.pt: <message>".
+  // Use in a handler that then rethrows with `throw;`.
+  void add_context(const std::string& doing) { text_ = doing + ": " + text_; }
+
+ private:
+  std::string text_;
+};
+
+// The caller passed something impossible. Fix the program or its configuration; the message names
+// the option.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+// A file, folder or object that was asked for by name is not there.
+class NotFoundError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Something is in the way and the caller did not allow replacing it.
+class AlreadyExistsError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The bytes are not what their format says. Try an older checkpoint.
+class CorruptError : public Error {
+ public:
+  static constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
+
+  // `file` may be empty where the bytes have no name (a buffer); `offset` counts from its start.
+  explicit CorruptError(std::string message, std::string file = {},
+                        std::uint64_t offset = kNoOffset)
+      : Error(std::move(message)), file_(std::move(file)), offset_(offset) {}
+  const std::string& file() const { return file_; }
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  std::string file_;
+  std::uint64_t offset_;
+};
+
+// Valid, but outside what cairn reads or does; the message names the thing (a class, an opcode, a
+// container) and what to do instead.
+class UnsupportedError : public Error {
+ public:
+  using Error::Error;
+};
+
+// What is stored is whole, but does not fit the live objects (another model, another optimizer).
+// The message lists what does not fit; nothing was applied.
+class MismatchError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Storage failed.
+class StorageError : public Error {
+ public:
+  // `status` is the errno value (or, for remote stores, the HTTP status).
+  StorageError(std::string message, int status, bool retryable = false)
+      : Error(std::move(message)), status_(status), retryable_(retryable) {}
+
+  // True when the same call may succeed later (a full disk may be emptied; a bad disk will not).
+  bool retryable() const { return retryable_; }
+  int status() const { return status_; }
+
+ private:
+  int status_;
+  bool retryable_;
+};
+
+// The operation was asked to stop before it had finished.
+class CancelledError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Training cannot go on: a NaN loss, say. Saved checkpoints are untouched.
+class TrainingError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace cairn

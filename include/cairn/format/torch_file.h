@@ -1,0 +1,97 @@
+// torch.save's zip files (".pt"): docs/formats/torch_file.md.
+//
+// What is written opens with torch.load of every PyTorch since 1.6, with weights_only=True in those
+// that know it. What is read may come from anywhere: nothing in a file is run, and no allocation is
+// larger than the bytes that justify it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cairn/bytes.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// One stored piece of a file: its name without the archive's prefix ("data.pkl", "data/0"), and
+// where its bytes lie.
+struct FileRecord {
+  std::string name;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint32_t crc32 = 0;
+};
+
+struct TorchFileWriteOptions {
+  std::string prefix = "archive";  // folder name inside the zip
+  // Gives extra records, written after all others in this order: name and content. PyTorch ignores
+  // records that it does not know. Called with every record before them, to describe them.
+  std::function<std::vector<std::pair<std::string, std::string>>(const std::vector<FileRecord>&)>
+      extra_records = nullptr;
+};
+
+// The plan of a file: which bytes stand where, before any is written. Borrows the tensor bytes of
+// the Value it was made from, which must live until it was written. Plans are immutable.
+class TorchFilePlan {
+ public:
+  // UnsupportedError for a Value that torch.load could not read back.
+  explicit TorchFilePlan(const Value& value);
+  ~TorchFilePlan();
+  TorchFilePlan(TorchFilePlan&&) noexcept;
+  TorchFilePlan& operator=(TorchFilePlan&&) noexcept;
+
+  // An upper bound of the file's size without extra records.
+  std::uint64_t size_bound() const;
+  // Streams the file into `sink`; CRCs are computed on the way. Memory use does not depend on the
+  // size of the file.
+  void write(ByteSink& sink, const TorchFileWriteOptions& options = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// An opened file: the directory of its records, checked for consistency, and its object, decoded on
+// demand. Tensors of the object are views of `bytes`. Safe for concurrent reading.
+class TorchFile {
+ public:
+  // Reads only the directory. CorruptError, with offset, when it is not a whole zip of this kind;
+  // UnsupportedError when it is something else, saying what. `file` names it in messages.
+  TorchFile(SharedBytes bytes, std::string file);
+  ~TorchFile();
+  TorchFile(TorchFile&&) noexcept;
+  TorchFile& operator=(TorchFile&&) noexcept;
+
+  const std::vector<FileRecord>& records() const;  // in file order
+  // nullptr when there is none.
+  const FileRecord* find_record(std::string_view name) const;
+  ByteView bytes_of(const FileRecord& record) const;
+
+  // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
+  Value read() const;
+
+  // False when the writer left out every CRC (they are all zero): nothing can be checked then.
+  bool has_checksums() const;
+  // Whether the record's bytes match its CRC. Reads them all.
+  bool matches_crc(const FileRecord& record) const;
+
+  // True when every byte outside the records (headers, padding, directory) is exactly what
+  // TorchFilePlan::write would have written for these records; sets `offset` to the first byte that
+  // is not. Files of other writers with another layout give false.
+  bool has_canonical_layout(std::uint64_t* offset) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// What some bytes are, by content: "a torch.save file", "a TorchScript archive", "a safetensors
+// file", "a plain pickle (protocol 4)", "an empty file". For messages.
+std::string describe_bytes(ByteView bytes);
+
+}  // namespace cairn

@@ -1,0 +1,98 @@
+// Tensors as the core sees them: a dtype, a shape, strides, and a place in a storage. No
+// arithmetic, and no bytes owned that need not be: a view of a mapped file or of live memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/bytes.h"
+
+namespace cairn {
+
+// PyTorch's scalar types, by PyTorch's names ("float32" is DType::kFloat32).
+enum class DType : std::uint8_t {
+  kUInt8,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUInt16,
+  kUInt32,
+  kUInt64,
+  kFloat16,
+  kFloat32,
+  kFloat64,
+  kBFloat16,
+  kComplex32,
+  kComplex64,
+  kComplex128,
+  kBool,
+  kFloat8E4M3FN,
+  kFloat8E4M3FNUZ,
+  kFloat8E5M2,
+  kFloat8E5M2FNUZ,
+  kFloat8E8M0FNU,
+  kFloat4E2M1FNx2,
+  kQInt8,
+  kQUInt8,
+  kQInt32,
+  kQUInt4x2,
+  kQUInt2x4,
+  kBits8,
+  kBits16,
+  kBits1x8,
+  kBits2x4,
+  kBits4x2,
+};
+
+// Bytes of one element (of one byte of packed elements for the sub-byte types).
+std::size_t item_size(DType dtype);
+
+// PyTorch's name without "torch.": "float32", "bfloat16", "float8_e4m3fn".
+std::string_view name(DType dtype);
+
+// The inverse of name(); nullopt for a name that is none.
+std::optional<DType> find_dtype(std::string_view name);
+
+// One allocation that tensors point into. Tensors that are tied or are views of one another hold
+// the same Storage object, and are written as one record.
+struct Storage {
+  SharedBytes bytes;  // little-endian elements; on the host unless `location` says otherwise
+  std::string location = "cpu";  // where PyTorch had it: "cpu", "cuda:0"
+};
+
+// A strided tensor. Copies share the storage. `storage_offset` and `strides` count elements.
+struct TensorView {
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape = {};
+  std::vector<std::int64_t> strides = {};
+  std::int64_t storage_offset = 0;
+  std::shared_ptr<const Storage> storage = nullptr;
+  bool requires_grad = false;
+  bool is_parameter = false;  // was a torch.nn.Parameter, which only whole modules hold
+
+  // Product of the shape; 1 for a scalar.
+  std::int64_t numel() const;
+  bool is_contiguous() const;
+
+  // The elements in row-major order, little-endian. A contiguous tensor's own bytes; otherwise a
+  // fresh copy. Throws CorruptError when shape, strides and offset reach outside the storage.
+  SharedBytes contiguous_bytes() const;
+};
+
+// Row-major strides of a shape.
+std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape);
+
+// A contiguous tensor over `bytes`, which must hold exactly the elements of `shape`; UsageError
+// otherwise.
+TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes);
+
+// Throws CorruptError unless every element lies inside the storage (checked arithmetic; shape and
+// strides of equal length; nothing negative). A tensor without elements may point anywhere.
+void check_bounds(const TensorView& tensor);
+
+}  // namespace cairn

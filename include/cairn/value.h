@@ -1,0 +1,249 @@
+// Value: the state tree. What Python calls an object made of dicts, lists, numbers and tensors.
+//
+// A checkpoint is one Value. Leaves keep Python's types, so that a file written from a Value that
+// was read from a file gives Python the same objects: int and float stay apart, tuples stay tuples,
+// dict keys need not be strings and keep their order.
+//
+// A Value is small and cheap to copy: containers and tensors are shared and copied on write, so a
+// copy behaves like a deep one. Reading one Value from several threads is safe; changing it needs
+// the usual exclusion. Containers never form cycles.
+#pragma once
+
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cairn/bytes.h"
+#include "cairn/tensor.h"
+#include "cairn/time.h"
+
+namespace cairn {
+
+class Value;
+class Dict;
+
+// Python's None.
+struct None {
+  bool operator==(const None&) const = default;
+};
+
+// An integer outside int64: two's complement, little-endian, no superfluous sign bytes.
+struct BigInt {
+  std::string twos_complement;
+  std::string decimal() const;
+  bool operator==(const BigInt&) const = default;
+};
+
+// bytes, or bytearray when `is_bytearray`.
+struct Bytes {
+  std::string data;
+  bool is_bytearray = false;
+  bool operator==(const Bytes&) const = default;
+};
+
+using List = std::vector<Value>;
+
+struct Tuple {
+  List items;
+};
+
+// set, or frozenset when `frozen`; insertion order is kept, as it is in the file.
+struct Set {
+  List items;
+  bool frozen = false;
+};
+
+// torch.Size.
+struct Size {
+  std::vector<std::int64_t> dims;
+  bool operator==(const Size&) const = default;
+};
+
+// torch.device: "cpu", "cuda:1".
+struct Device {
+  std::string name;
+  bool operator==(const Device&) const = default;
+};
+
+// A numpy array of numbers: `dtype` is numpy's code without byte order ("u4", "f8").
+struct NdArray {
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  SharedBytes bytes;  // little-endian, C order
+};
+
+enum class Kind : std::uint8_t {  // in the order of Value's alternatives
+  kNone,
+  kBool,
+  kInt,
+  kBigInt,
+  kFloat,
+  kComplex,
+  kStr,
+  kBytes,
+  kList,
+  kTuple,
+  kSet,
+  kDict,
+  kTimeDelta,
+  kSize,
+  kDType,
+  kDevice,
+  kTensor,
+  kNdArray,
+};
+
+class Value {
+ public:
+  Value() = default;  // None
+  // NOLINTBEGIN(google-explicit-constructor): literals read like Python
+  Value(None) {}
+  template <std::integral T>  // a template, so that no pointer turns into a bool
+  Value(T v) {
+    if constexpr (std::same_as<T, bool>) {
+      data_ = v;
+    } else if (std::in_range<std::int64_t>(v)) {
+      data_ = static_cast<std::int64_t>(v);
+    } else {
+      data_ = big_int(v);
+    }
+  }
+  Value(BigInt v) : data_(std::move(v)) {}
+  Value(double v) : data_(v) {}
+  Value(std::complex<double> v) : data_(v) {}
+  Value(const char* v) : data_(std::string(v)) {}
+  Value(std::string v) : data_(std::move(v)) {}
+  Value(std::string_view v) : data_(std::string(v)) {}
+  Value(Bytes v) : data_(std::move(v)) {}
+  Value(List v);
+  Value(Tuple v);
+  Value(Set v);
+  Value(Dict v);
+  Value(TimeDelta v) : data_(v) {}
+  Value(Size v) : data_(std::move(v)) {}
+  Value(DType v) : data_(v) {}
+  Value(Device v) : data_(std::move(v)) {}
+  Value(TensorView v);
+  Value(NdArray v);
+  // NOLINTEND(google-explicit-constructor)
+
+  Kind kind() const { return static_cast<Kind>(data_.index()); }
+  // "dict", "OrderedDict", "int", "tensor": for messages.
+  std::string_view type_name() const;
+
+  bool is_none() const { return kind() == Kind::kNone; }
+  bool is_int() const { return kind() == Kind::kInt; }
+  bool is_str() const { return kind() == Kind::kStr; }
+  bool is_list() const { return kind() == Kind::kList; }
+  bool is_tuple() const { return kind() == Kind::kTuple; }
+  bool is_dict() const { return kind() == Kind::kDict; }
+  bool is_tensor() const { return kind() == Kind::kTensor; }
+
+  // The content, when it is of that type; UsageError naming both types otherwise. as_float() also
+  // accepts an int, as Python does; as_items() accepts a list or a tuple.
+  bool as_bool() const;
+  std::int64_t as_int() const;
+  double as_float() const;
+  const std::string& as_str() const;
+  const Bytes& as_bytes() const;
+  const List& as_items() const;
+  const Set& as_set() const;
+  const Dict& as_dict() const;
+  TimeDelta as_timedelta() const;
+  const TensorView& as_tensor() const;
+  const NdArray& as_ndarray() const;
+  template <class T>
+  const T* get_if() const {  // BigInt, std::complex<double>, Size, DType, Device, ...
+    return std::get_if<T>(&data_);
+  }
+
+  // The content to be changed; copies it first when it is shared.
+  List& mutable_list();  // list only
+  Dict& mutable_dict();
+
+  // A dict's entry by string key. at() throws NotFoundError naming the key and the keys there are;
+  // find() gives nullptr.
+  const Value& at(std::string_view key) const;
+  const Value* find(std::string_view key) const;
+
+  // Identity of the shared container or tensor; nullptr for scalars. Two Values with one identity
+  // are one object, as two references to one dict are in Python.
+  const void* identity() const;
+
+  // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
+  // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are.
+  friend bool operator==(const Value& a, const Value& b);
+
+ private:
+  using Data =
+      std::variant<None, bool, std::int64_t, BigInt, double, std::complex<double>, std::string,
+                   Bytes, std::shared_ptr<const List>, std::shared_ptr<const Tuple>,
+                   std::shared_ptr<const Set>, std::shared_ptr<const Dict>, TimeDelta, Size, DType,
+                   Device, std::shared_ptr<const TensorView>, std::shared_ptr<const NdArray>>;
+  static BigInt big_int(std::uint64_t v);
+
+  Data data_;
+};
+
+// A dict or OrderedDict: insertion-ordered, keys of any hashable kind.
+class Dict {
+ public:
+  using Entry = std::pair<Value, Value>;
+
+  Dict() = default;
+  Dict(std::initializer_list<Entry> entries, bool ordered = false);
+  static Dict ordered(std::initializer_list<Entry> entries = {}) { return {entries, true}; }
+
+  bool is_ordered() const { return ordered_; }  // OrderedDict rather than dict
+  std::size_t size() const { return entries_.size(); }
+  bool empty() const { return entries_.empty(); }
+
+  // In insertion order.
+  std::vector<Entry>::const_iterator begin() const { return entries_.begin(); }
+  std::vector<Entry>::const_iterator end() const { return entries_.end(); }
+
+  // nullptr when the key is not there. Average constant time.
+  const Value* find(const Value& key) const;
+  Value* find(const Value& key);
+
+  // The value of a string key; NotFoundError naming the key and those there are.
+  const Value& at(std::string_view key) const;
+
+  // Replaces the value of an equal key (which keeps its place), or appends. UsageError for a key
+  // that Python could not hash (list, dict, set, tensor).
+  void set(Value key, Value value);
+
+  // The value of `key`, which becomes None when it is new.
+  Value& operator[](std::string_view key);
+
+  // False when the key is not there. Linear time.
+  bool erase(const Value& key);
+
+ private:
+  void index_all();
+
+  std::vector<Entry> entries_;
+  std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty while there are few
+  bool ordered_ = false;
+};
+
+// Hash that agrees with operator==; UsageError for an unhashable kind.
+std::size_t hash_value(const Value& key);
+
+// --- Paths: the "/"-joined keys by which messages, globs and tools name a part of the tree. ------
+
+// "state/model/module.0.weight": dict keys and list indices joined by "/".
+// nullptr when there is no such part. Tuples are entered, too.
+const Value* find_path(const Value& root, std::string_view path);
+
+// Every tensor with its path, in tree order. A tensor that stands at two places is listed twice.
+std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
+
+}  // namespace cairn

@@ -1,0 +1,59 @@
+// Publishing a file so that its name never stands for a part of it.
+//
+//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target (a rename across file systems
+//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one.
+//  2. Write the bytes.
+//  3. fdatasync the file: rename before this may publish an empty file after a power cut.
+//  4. rename it over the target: readers see the old file or the new one.
+//  5. fsync the folder: until then a power cut may bring the old file back.
+//
+// commit() does 3 to 5 and returns when the file is durable; the destructor removes the temporary
+// file and publishes nothing. A failed fsync is never retried: the file is abandoned.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace cairn {
+
+class AtomicFile final : public ByteSink {
+ public:
+  struct Options {
+    bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
+    std::uint64_t expected_bytes = 0;
+  };
+
+  AtomicFile(FileSystem& files, std::string path, const Options& options);
+  ~AtomicFile() override;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(ByteView bytes) override;
+  // Publishes. At most once.
+  void commit();
+  const std::string& path() const { return path_; }
+
+ private:
+  FileSystem& files_;
+  std::string path_;
+  std::string temporary_;
+  Options options_;
+  std::unique_ptr<WritableFile> file_;
+};
+
+// Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link
+// under a temporary name, renamed over the old one, then the folder fsynced. There is no moment
+// without a link.
+void replace_link(FileSystem& files, const std::string& target, const std::string& link);
+
+// Removes the temporary files of dead writers from `folder` and returns their names. A missing
+// folder has none.
+std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
+
+// True for a name that AtomicFile or replace_link gave to a temporary file.
+bool is_temporary_name(const std::string& name);
+
+}  // namespace cairn

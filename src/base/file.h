@@ -1,0 +1,84 @@
+// The one seam through which cairn touches a file system. Everything that can fail, crash or lie
+// about durability goes through FileSystem, so that tests can make it do so.
+//
+// Paths are UTF-8 strings as the user gave them. All failures are StorageError with errno in
+// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/bytes.h"
+
+namespace cairn {
+
+struct FileInfo {
+  enum class Type : std::uint8_t { kRegular, kFolder, kLink, kOther };
+  Type type = Type::kRegular;
+  std::uint64_t size = 0;
+  std::chrono::system_clock::time_point modified = {};
+};
+
+// A file being written, front to back. The destructor closes and does nothing else.
+class WritableFile : public ByteSink {
+ public:
+  // Makes everything written so far survive a power cut (fdatasync). After a failure the file is
+  // dead: the kernel may have dropped the dirty pages and would report success next time, so a
+  // second call throws without asking it.
+  virtual void sync() = 0;
+
+  // Closes; reports the errors that the destructor would swallow. Idempotent.
+  virtual void close() = 0;
+};
+
+struct CreateOptions {
+  std::uint64_t expected_bytes = 0;  // a hint: large files are written past the page cache
+  bool lock = false;  // hold an advisory lock while open: "a living process is writing this"
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
+  virtual std::unique_ptr<WritableFile> create(const std::string& path,
+                                               const CreateOptions& options) = 0;
+  // The whole file, mapped read-only where possible. NotFoundError when there is none; UsageError
+  // when it is a folder or another special thing.
+  virtual SharedBytes map(const std::string& path) = 0;
+
+  // Atomically gives `from` the name `to`, replacing a file or link of that name.
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
+  virtual void make_link(const std::string& target, const std::string& path) = 0;
+  virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: no link
+  // Removes a file or link; false when there was none.
+  virtual bool remove(const std::string& path) = 0;
+  // Creates a folder and its missing parents, each durable when this returns.
+  virtual void make_folders(const std::string& path) = 0;
+  // Makes renames, creations and removals inside the folder survive a power cut.
+  virtual void sync_folder(const std::string& path) = 0;
+
+  // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a dangling
+  // link counts as nothing when followed).
+  virtual std::optional<FileInfo> stat(const std::string& path, bool follow = true) = 0;
+  // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none.
+  virtual std::vector<std::string> list(const std::string& folder) = 0;
+  // Whether a living process holds the lock of CreateOptions::lock on this file.
+  virtual bool is_locked(const std::string& path) = 0;
+};
+
+// The real one. Stateless; safe from several threads.
+FileSystem& posix_file_system();
+
+// --- Paths --------------------------------------------------------------------------------------
+
+std::string join_path(const std::string& folder, const std::string& name);
+std::string parent_path(const std::string& path);  // "." for a bare name
+std::string base_name(const std::string& path);
+
+}  // namespace cairn

@@ -1,0 +1,181 @@
+#include "base/value_compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+bool equal_items(const List& a, const List& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal_values);
+}
+
+bool equal_sets(const Set& a, const Set& b) {
+  const auto holds = [](const Set& set, const Value& item) {
+    return std::find(set.items.begin(), set.items.end(), item) != set.items.end();
+  };
+  return a.items.size() == b.items.size() &&
+         std::all_of(a.items.begin(), a.items.end(), [&](const Value& v) { return holds(b, v); });
+}
+
+bool equal_dicts(const Dict& a, const Dict& b) {
+  if (a.size() != b.size()) return false;
+  return std::all_of(a.begin(), a.end(), [&](const Dict::Entry& entry) {
+    const Value* other = b.find(entry.first);
+    return other != nullptr && *other == entry.second;
+  });
+}
+
+bool equal_bytes(ByteView a, ByteView b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+bool equal_tensors(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         equal_bytes(a.contiguous_bytes().view, b.contiguous_bytes().view);
+}
+
+bool is_number(Kind kind) {
+  return kind == Kind::kBool || kind == Kind::kInt || kind == Kind::kFloat;
+}
+
+// bool and int as int64, float as double: Python compares them by value.
+std::variant<std::int64_t, double> number_of(const Value& v) {
+  if (const auto* b = v.get_if<bool>()) return std::int64_t{*b};
+  if (const auto* i = v.get_if<std::int64_t>()) return *i;
+  return *v.get_if<double>();
+}
+
+// The int64 with exactly this value, if there is one.
+bool to_exact_int(double d, std::int64_t& out) {
+  if (!(d >= -9.2233720368547758e18 && d < 9.2233720368547758e18) || d != std::trunc(d))
+    return false;
+  out = static_cast<std::int64_t>(d);
+  return true;
+}
+
+bool equal_numbers(const Value& a, const Value& b) {
+  const auto x = number_of(a);
+  const auto y = number_of(b);
+  if (x.index() == y.index()) return x == y;
+  std::int64_t whole = 0;
+  const double d = std::holds_alternative<double>(x) ? std::get<double>(x) : std::get<double>(y);
+  const auto i =
+      std::holds_alternative<double>(x) ? std::get<std::int64_t>(y) : std::get<std::int64_t>(x);
+  return to_exact_int(d, whole) && whole == i;
+}
+
+std::size_t combine(std::size_t seed, std::size_t hash) {
+  return seed ^ (hash + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2));
+}
+
+}  // namespace
+
+bool equal_values(const Value& a, const Value& b) {
+  if (is_number(a.kind()) && is_number(b.kind())) return equal_numbers(a, b);
+  if (a.kind() != b.kind()) return false;
+  if (a.identity() != nullptr && a.identity() == b.identity()) return true;
+  switch (a.kind()) {
+    case Kind::kNone:
+      return true;
+    case Kind::kBigInt:
+      return *a.get_if<BigInt>() == *b.get_if<BigInt>();
+    case Kind::kComplex:
+      return *a.get_if<std::complex<double>>() == *b.get_if<std::complex<double>>();
+    case Kind::kStr:
+      return a.as_str() == b.as_str();
+    case Kind::kBytes:
+      return a.as_bytes().data == b.as_bytes().data;
+    case Kind::kList:
+    case Kind::kTuple:
+      return equal_items(a.as_items(), b.as_items());
+    case Kind::kSet:
+      return equal_sets(a.as_set(), b.as_set());
+    case Kind::kDict:
+      return equal_dicts(a.as_dict(), b.as_dict());
+    case Kind::kTimeDelta:
+      return a.as_timedelta() == b.as_timedelta();
+    case Kind::kSize:
+      return *a.get_if<Size>() == *b.get_if<Size>();
+    case Kind::kDType:
+      return *a.get_if<DType>() == *b.get_if<DType>();
+    case Kind::kDevice:
+      return *a.get_if<Device>() == *b.get_if<Device>();
+    case Kind::kTensor:
+      return equal_tensors(a.as_tensor(), b.as_tensor());
+    case Kind::kNdArray:
+      return a.as_ndarray().dtype == b.as_ndarray().dtype &&
+             a.as_ndarray().shape == b.as_ndarray().shape &&
+             equal_bytes(a.as_ndarray().bytes.view, b.as_ndarray().bytes.view);
+    default:
+      return false;  // numbers were handled above
+  }
+}
+
+std::size_t hash_value(const Value& key) {
+  switch (key.kind()) {
+    case Kind::kNone:
+      return 0x7b1e;
+    case Kind::kBool:
+      return std::hash<std::int64_t>()(key.as_bool() ? 1 : 0);
+    case Kind::kInt:
+      return std::hash<std::int64_t>()(key.as_int());
+    case Kind::kFloat: {
+      std::int64_t whole = 0;
+      const double d = key.as_float();
+      return to_exact_int(d, whole) ? std::hash<std::int64_t>()(whole) : std::hash<double>()(d);
+    }
+    case Kind::kBigInt:
+      return std::hash<std::string>()(key.get_if<BigInt>()->twos_complement);
+    case Kind::kComplex: {
+      const auto& c = *key.get_if<std::complex<double>>();
+      return combine(std::hash<double>()(c.real()), std::hash<double>()(c.imag()));
+    }
+    case Kind::kStr:
+      return std::hash<std::string>()(key.as_str());
+    case Kind::kBytes:
+      if (key.as_bytes().is_bytearray) break;
+      return combine(1, std::hash<std::string>()(key.as_bytes().data));
+    case Kind::kTuple: {
+      std::size_t hash = 0x345678;
+      for (const Value& item : key.as_items()) {
+        hash = combine(hash, hash_value(item));
+      }
+      return hash;
+    }
+    case Kind::kSet: {
+      if (!key.as_set().frozen) break;
+      std::size_t hash = 0x1927;
+      for (const Value& item : key.as_set().items) {
+        hash += hash_value(item);  // no order
+      }
+      return hash;
+    }
+    case Kind::kTimeDelta: {
+      const TimeDelta d = key.as_timedelta();
+      return combine(
+          std::hash<std::int64_t>()(d.days),
+          std::hash<std::int64_t>()(d.seconds * std::int64_t{1'000'000} + d.microseconds));
+    }
+    case Kind::kSize: {
+      std::size_t hash = 0x517e;
+      for (const std::int64_t dim : key.get_if<Size>()->dims) {
+        hash = combine(hash, std::hash<std::int64_t>()(dim));
+      }
+      return hash;
+    }
+    case Kind::kDType:
+      return combine(2, static_cast<std::size_t>(*key.get_if<DType>()));
+    case Kind::kDevice:
+      return combine(3, std::hash<std::string>()(key.get_if<Device>()->name));
+    default:
+      break;
+  }
+  throw UsageError("a " + std::string(key.type_name()) + " cannot be a dict key");
+}
+
+}  // namespace cairn

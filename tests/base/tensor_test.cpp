@@ -1,0 +1,52 @@
+#include "cairn/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+SharedBytes floats(std::vector<float> v) {
+  auto owner = std::make_shared<std::vector<float>>(std::move(v));
+  return {std::as_bytes(std::span(*owner)), owner};
+}
+
+TEST(TensorTest, TransposedTensorIsCopiedInRowMajorOrder) {
+  TensorView t = make_tensor(DType::kFloat32, {2, 3}, floats({0, 1, 2, 3, 4, 5}));
+  t.shape = {3, 2};
+  t.strides = {1, 3};
+  EXPECT_FALSE(t.is_contiguous());
+  const SharedBytes bytes = t.contiguous_bytes();
+  const std::vector<float> expected = {0, 3, 1, 4, 2, 5};
+  ASSERT_EQ(bytes.view.size(), 24U);
+  EXPECT_EQ(std::memcmp(bytes.view.data(), expected.data(), 24), 0);
+}
+
+TEST(TensorTest, ReachingOutsideTheStorageIsCorrupt) {
+  TensorView t = make_tensor(DType::kFloat32, {2, 3}, floats({0, 1, 2, 3, 4, 5}));
+  t.storage_offset = 1;
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.storage_offset = 0;
+  t.strides = {std::int64_t{1} << 62, 4};
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.shape = {0, 3};
+  EXPECT_NO_THROW(check_bounds(t));
+}
+
+TEST(TensorTest, EveryDTypeIsFoundByItsName) {
+  for (int i = 0; i <= static_cast<int>(DType::kBits4x2); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(find_dtype(name(dtype)), dtype);
+  }
+  EXPECT_EQ(find_dtype("float31"), std::nullopt);
+}
+
+TEST(TensorTest, MakeTensorWantsExactlyTheBytesOfTheShape) {
+  EXPECT_THROW(make_tensor(DType::kFloat32, {7}, floats({0, 1})), UsageError);
+}
+
+}  // namespace
+}  // namespace cairn

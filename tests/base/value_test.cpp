@@ -1,0 +1,73 @@
+#include "cairn/value.h"
+
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+TEST(ValueTest, CopiesBehaveLikeDeepCopies) {
+  Value a = Dict{{"list", List{1, 2}}};
+  Value b = a;
+  b.mutable_dict()["list"].mutable_list().push_back(3);
+  EXPECT_EQ(a, Value(Dict{{"list", List{1, 2}}}));
+  EXPECT_EQ(b, Value(Dict{{"list", List{1, 2, 3}}}));
+}
+
+TEST(ValueTest, DictKeepsOrderAndComparesKeysAsPythonDoes) {
+  Dict dict;
+  dict.set("z", 1);
+  dict.set(1, "int");
+  dict.set(true, "replaces 1");
+  dict.set(Tuple{{1, 2}}, "tuple");
+  ASSERT_EQ(dict.size(), 3U);
+  EXPECT_EQ(dict.begin()->first, Value("z"));
+  EXPECT_EQ(*dict.find(1.0), Value("replaces 1"));
+  EXPECT_EQ(*dict.find(Tuple{{1, 2}}), Value("tuple"));
+  EXPECT_THROW(dict.set(List{}, 1), UsageError);
+}
+
+TEST(ValueTest, LargeDictsFindEveryKeyAlsoAfterErasing) {
+  Dict dict;
+  for (int i = 0; i < 1000; ++i) {
+    dict.set("key" + std::to_string(i), i);
+  }
+  EXPECT_TRUE(dict.erase("key500"));
+  EXPECT_FALSE(dict.erase("key500"));
+  for (int i = 0; i < 1000; ++i) {
+    const Value* found = dict.find("key" + std::to_string(i));
+    EXPECT_EQ(found == nullptr, i == 500) << i;
+    if (found != nullptr) {
+      EXPECT_EQ(found->as_int(), i);
+    }
+  }
+}
+
+TEST(ValueTest, IntegersBeyondInt64AreExact) {
+  const Value v = std::uint64_t{18446744073709551615U};
+  ASSERT_EQ(v.kind(), Kind::kBigInt);
+  EXPECT_EQ(v.get_if<BigInt>()->decimal(), "18446744073709551615");
+  EXPECT_EQ((BigInt{std::string("\0\0\0\0\0\0\0\0\xff", 9)}.decimal()), "-18446744073709551616");
+}
+
+TEST(ValueTest, MissingKeyIsNamedWithThoseThatExist) {
+  const Value v = Dict{{"a", 1}, {"b", 2}};
+  try {
+    v.at("c");
+    FAIL() << "no error";
+  } catch (const NotFoundError& e) {
+    EXPECT_STREQ(e.what(), "no key \"c\"; there are: a, b");
+  }
+}
+
+TEST(ValueTest, PathsReachDictsListsAndTuples) {
+  const Value v = Dict{{"state", Dict{{"list", List{Tuple{{7, 8}}}}}}};
+  ASSERT_NE(find_path(v, "state/list/0/1"), nullptr);
+  EXPECT_EQ(*find_path(v, "state/list/0/1"), Value(8));
+  EXPECT_EQ(find_path(v, "state/list/1"), nullptr);
+  EXPECT_EQ(find_path(v, "state/x"), nullptr);
+}
+
+}  // namespace
+}  // namespace cairn
