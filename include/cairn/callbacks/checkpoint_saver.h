@@ -1,0 +1,78 @@
+// CheckpointSaver: saves checkpoints during training (composer/callbacks/checkpoint_saver.py).
+//
+// Saving costs the training thread a gather and a copy into reused memory; writing, publishing and
+// removing old files happen on a background thread. docs/checkpoints.md says what you have after a
+// crash at any moment.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/train/callback.h"
+#include "cairn/train/interval.h"
+
+namespace cairn {
+
+// Composer's arguments in Composer's order, then cairn's own.
+struct CheckpointSaverOptions {
+  std::string folder = "{run_name}/checkpoints";               // dist variables
+  std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // dist and time variables
+  std::optional<std::string> remote_file_name = std::nullopt;  // object stores: not in this version
+  std::optional<std::string> latest_filename = "latest-rank{rank}.pt";  // nullopt: no link
+  std::optional<std::string> latest_remote_file_name = std::nullopt;
+  Interval save_interval = "1ep";
+  bool overwrite = false;
+  // Oldest are removed first; -1 keeps all; 0 keeps none (and makes no link), of use only with an
+  // object store. Files of the run before a resume count.
+  int num_checkpoints_to_keep = -1;
+  bool weights_only = false;
+  IgnoreKeys ignore_keys = {};
+
+  // False: the save is durable when the event returns. True: when the next save or the end of
+  // fit() returns; an error is thrown there.
+  bool save_async = true;
+  // Saves that may wait for the background thread before a further one waits for them.
+  int max_pending_saves = 1;
+};
+
+class CheckpointSaver final : public Callback {
+ public:
+  // UsageError for a name with an unsupported extension, a folder that is a URI, an interval that
+  // cannot be.
+  explicit CheckpointSaver(CheckpointSaverOptions options = {});
+  ~CheckpointSaver() override;
+  CheckpointSaver(CheckpointSaver&&) noexcept;
+  CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
+
+  const CheckpointSaverOptions& options() const;
+
+  std::string name() const override { return "CheckpointSaver"; }
+  void init(State& state, Logger& logger) override;       // creates the folder, removes leftovers
+  void fit_start(State& state, Logger& logger) override;  // refuses conflicting files
+  void batch_checkpoint(State& state, Logger& logger) override;
+  void epoch_checkpoint(State& state, Logger& logger) override;
+  void iteration_checkpoint(State& state, Logger& logger) override;
+  void fit_end(State& state, Logger& logger) override;  // waits; throws what a save threw
+  void close(State& state, Logger& logger) override;    // waits
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+  // Saves now, whatever the interval says: for foreign loops and for "save now" requests.
+  void save(State& state, Logger& logger);
+  // Waits for saves under way; throws what one of them threw.
+  void wait();
+
+  // Paths saved, oldest first, that are still there. Those of the run before a resume are among
+  // them. Waits for saves under way.
+  std::vector<std::string> saved_checkpoints();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

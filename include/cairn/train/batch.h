@@ -1,0 +1,60 @@
+// Batch: what a data loader yields and a model takes. Also what a model gives back.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+// Tensors by position, like Python's (input, target), or by name, like {"input_ids": ...}. The
+// first dimension of each is the sample.
+class Batch {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  Batch() = default;
+  Batch(at::Tensor single) : tensors_{std::move(single)} {}
+  Batch(std::initializer_list<at::Tensor> tensors) : tensors_(tensors) {}
+  Batch(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
+  // NOLINTEND(google-explicit-constructor)
+  static Batch named(std::vector<std::pair<std::string, at::Tensor>> items);
+
+  std::size_t size() const { return tensors_.size(); }
+  bool empty() const { return tensors_.empty(); }
+  bool is_named() const { return !names_.empty(); }
+  const std::vector<at::Tensor>& tensors() const { return tensors_; }
+  const std::vector<std::string>& names() const { return names_; }  // empty when by position
+
+  // UsageError, saying what there is, for a position or name that is not there.
+  at::Tensor& operator[](std::size_t i);
+  const at::Tensor& operator[](std::size_t i) const;
+  at::Tensor& operator[](std::string_view name);
+  const at::Tensor& operator[](std::string_view name) const;
+  const at::Tensor* find(std::string_view name) const;
+
+  // The only tensor; UsageError when there is not exactly one.
+  const at::Tensor& single() const;
+
+  // The same names with every tensor replaced by `change(tensor)`.
+  template <class Change>
+  Batch map(Change change) const {
+    Batch result = *this;
+    for (at::Tensor& tensor : result.tensors_) {
+      tensor = change(tensor);
+    }
+    return result;
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::string> names_;
+};
+
+using Outputs = Batch;  // of Model::forward
+using Losses = Batch;   // of Model::loss: one, several, or named ("total" is then the one trained)
+
+}  // namespace cairn

@@ -1,0 +1,161 @@
+// Data loading whose position is part of a checkpoint: resuming seeks, it does not replay.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cairn/train/batch.h"
+#include "cairn/train/handle.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// A finite collection of samples. get_batch() is called from loader threads, so it must be safe to
+// call concurrently and must not draw from torch's global random generator.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  // The samples of these indices, stacked along dimension 0.
+  virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
+};
+
+// Samples are the rows of `tensors`, which have one length.
+std::shared_ptr<Dataset> tensor_dataset(Batch tensors);
+
+// What the Trainer draws batches from. Used on the training thread only.
+//
+// An epoch is one call of start_epoch() and then next() until it gives nothing. The batches of an
+// epoch must depend on the epoch's number and the loader's options alone, unless the loader says
+// otherwise with uses_global_rng().
+class DataLoaderBase {
+ public:
+  virtual ~DataLoaderBase() = default;
+
+  // Batches of an epoch, when known.
+  virtual std::optional<std::int64_t> num_batches() const = 0;
+  // Samples of a full batch, when known.
+  virtual std::optional<std::int64_t> batch_size() const = 0;
+  // Samples of an epoch, when known.
+  virtual std::optional<std::int64_t> num_samples() const { return std::nullopt; }
+
+  // Begins epoch `epoch` so that next() gives batch `first_batch`. Loaders that cannot seek draw
+  // and drop the batches before it.
+  virtual void start_epoch(std::int64_t epoch, std::int64_t first_batch) = 0;
+  virtual std::optional<Batch> next() = 0;
+
+  // True when the order of batches comes from torch's global generator. The Trainer then saves that
+  // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
+  virtual bool uses_global_rng() const { return false; }
+
+  // Options that fix the order of samples, compared on resume: a loader with another seed or batch
+  // size would silently continue on other data. None when there is nothing to compare.
+  virtual Value state_dict() const { return None{}; }
+  // MismatchError when training cannot continue exactly with this loader.
+  virtual void load_state_dict(const Value& /*state*/) {}
+};
+
+struct DataLoaderOptions {
+  std::int64_t batch_size = 1;
+  // Order of epoch e: randperm(n) of a generator seeded with seed + e, as Python's
+  // DistributedSampler. When false: 0, 1, 2, ...
+  bool shuffle = false;
+  std::int64_t seed = 0;
+  bool drop_last = false;
+  // Threads that fetch ahead; 0 fetches on the training thread. The order never depends on it.
+  int num_workers = 1;
+  // Batches fetched ahead by each worker.
+  int prefetch_factor = 2;
+};
+
+// cairn's own loader. start_epoch() takes constant time besides one permutation.
+class DataLoader final : public DataLoaderBase {
+ public:
+  explicit DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options = {});
+  ~DataLoader() override;
+  DataLoader(DataLoader&&) noexcept;
+  DataLoader& operator=(DataLoader&&) noexcept;
+
+  std::optional<std::int64_t> num_batches() const override;
+  std::optional<std::int64_t> batch_size() const override;
+  std::optional<std::int64_t> num_samples() const override;
+  void start_epoch(std::int64_t epoch, std::int64_t first_batch) override;
+  std::optional<Batch> next() override;  // rethrows what get_batch() threw
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A loader around a function that begins an epoch and gives a function for its batches. Resuming
+// inside an epoch draws and drops the batches before the position, one by one.
+struct IteratorLoaderOptions {
+  std::optional<std::int64_t> num_batches = std::nullopt;
+  std::optional<std::int64_t> batch_size = std::nullopt;
+  bool uses_global_rng = true;
+};
+using BatchIterator = std::function<std::optional<Batch>()>;
+std::shared_ptr<DataLoaderBase> iterator_loader(
+    std::function<BatchIterator(std::int64_t epoch)> begin_epoch,
+    IteratorLoaderOptions options = {});
+
+// Adapts a torch::data loader whose batches are Example<> (data, target) of stacked tensors, or
+// whose batch `to_batch` turns into a Batch. It must outlive the result. Resuming inside an epoch
+// replays the sampler from the generator's saved state and drops batches one by one.
+template <class TorchLoader, class ToBatch>
+std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_batch,
+                                                IteratorLoaderOptions options = {}) {
+  return iterator_loader(
+      [&loader, to_batch](std::int64_t) -> BatchIterator {
+        auto here = std::make_shared<decltype(loader.begin())>(loader.begin());
+        auto first = std::make_shared<bool>(true);
+        return [&loader, to_batch, here, first]() -> std::optional<Batch> {
+          if (!*first) ++*here;
+          *first = false;
+          if (*here == loader.end()) return std::nullopt;
+          return to_batch(**here);
+        };
+      },
+      options);
+}
+
+template <class TorchLoader>
+std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader,
+                                                IteratorLoaderOptions options = {}) {
+  return from_torch_data(
+      loader,
+      [](const auto& example) {
+        return Batch{example.data, example.target};
+      },
+      options);
+}
+
+// How the Trainer treats the batches of a loader (composer/core/data_spec.py). Made implicitly from
+// a loader; functions that are not set have Composer's defaults.
+struct DataSpec {
+  Handle<DataLoaderBase> dataloader = nullptr;
+  std::optional<std::int64_t> num_samples = std::nullopt;
+  std::optional<std::int64_t> num_tokens = std::nullopt;
+  std::function<Batch(Batch)> batch_transforms = nullptr;       // on the host, the whole batch
+  std::function<Batch(Batch)> microbatch_transforms = nullptr;  // on the device, before forward
+  std::function<std::vector<Batch>(const Batch&, std::int64_t microbatch_size)> split_batch =
+      nullptr;
+  std::function<std::int64_t(const Batch&)> get_num_samples_in_batch = nullptr;
+  std::function<std::int64_t(const Batch&)> get_num_tokens_in_batch = nullptr;
+
+  DataSpec() = default;
+  template <class Loader>
+  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> DataSpec(
+      Loader&& loader)  // NOLINT(google-explicit-constructor)
+      : dataloader(std::forward<Loader>(loader)) {}
+
+  explicit operator bool() const { return static_cast<bool>(dataloader); }
+};
+
+}  // namespace cairn

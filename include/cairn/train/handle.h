@@ -1,0 +1,64 @@
+// Handles let options take an object by value or by shared pointer, as Python takes both alike:
+//   .callbacks = {SpeedMonitor({.window_size = 10}), my_monitor}
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+// A shared pointer to a T that is also made from any object derived from T.
+template <class T>
+class Handle {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): options read like Python
+  Handle() = default;
+  Handle(std::nullptr_t) {}
+  template <class U>
+  requires std::convertible_to<U*, T*> Handle(std::shared_ptr<U> object)
+      : object_(std::move(object)) {}
+  template <class U>
+  requires std::derived_from<std::remove_cvref_t<U>, T> Handle(U&& object)
+      : object_(std::make_shared<std::remove_cvref_t<U>>(std::forward<U>(object))) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  T& operator*() const { return *object_; }
+  T* operator->() const { return object_.get(); }
+  T* get() const { return object_.get(); }
+  const std::shared_ptr<T>& shared() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  std::shared_ptr<T> object_;
+};
+
+// None, one or several.
+template <class T>
+class HandleList {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  HandleList() = default;
+  HandleList(std::initializer_list<Handle<T>> items) : items_(items) {}
+  HandleList(std::vector<Handle<T>> items) : items_(std::move(items)) {}
+  template <class U>
+  requires std::constructible_from<Handle<T>, U &&> HandleList(U&& item) {
+    items_.emplace_back(std::forward<U>(item));
+  }
+  // NOLINTEND(google-explicit-constructor)
+
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  const Handle<T>& operator[](std::size_t i) const { return items_[i]; }
+  void push_back(Handle<T> item) { items_.push_back(std::move(item)); }
+
+ private:
+  std::vector<Handle<T>> items_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,40 @@
+// Metric: what is measured over the batches of an evaluation (torchmetrics' Metric).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/train/handle.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// Not thread-safe.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  // Key under which it is logged and saved: Python's class name, "MulticlassAccuracy".
+  virtual std::string name() const = 0;
+  virtual std::unique_ptr<Metric> clone() const = 0;
+
+  virtual void reset() = 0;
+  // `outputs` as the model gave them, `target` as the batch has it.
+  virtual void update(const at::Tensor& outputs, const at::Tensor& target) = 0;
+  // Of all updates since reset(); a scalar. NaN before the first.
+  virtual at::Tensor compute() = 0;
+
+  // torchmetrics' state: names of the accumulators -> tensors, in Python's order.
+  virtual Value state_dict() const = 0;
+  // MismatchError naming what does not fit; nothing is changed then.
+  virtual void load_state_dict(const Value& state) = 0;
+};
+
+// Metrics by key, in order.
+using Metrics = std::vector<std::pair<std::string, std::shared_ptr<Metric>>>;
+
+}  // namespace cairn

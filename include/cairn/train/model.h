@@ -1,0 +1,75 @@
+// Model: what the Trainer trains (Composer's ComposerModel), and classifier(), which makes one from
+// any torch::nn module.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "cairn/train/batch.h"
+#include "cairn/train/metric.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cairn {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // The network whose parameters are trained and whose state_dict() is saved. Names in checkpoints
+  // are the names in this module.
+  virtual torch::nn::Module& module() = 0;
+
+  virtual Outputs forward(const Batch& batch) = 0;
+
+  // Mean losses over the batch, see Losses.
+  virtual Losses loss(const Outputs& outputs, const Batch& batch) = 0;
+
+  // `outputs` are those of forward() when the trainer has them; nullptr otherwise.
+  virtual Outputs eval_forward(const Batch& batch, const Outputs* outputs);
+
+  // Fresh metrics; the Trainer keeps them. Default: none.
+  virtual Metrics get_metrics(bool is_train);
+  // Default: metric.update(outputs.single(), batch[1]).
+  virtual void update_metric(const Batch& batch, const Outputs& outputs, Metric& metric);
+};
+
+struct ClassifierOptions {
+  // Number of classes; when absent the width of the first output is taken.
+  std::optional<std::int64_t> num_classes = std::nullopt;
+  // Defaults: train {Accuracy}, eval {CrossEntropy, Accuracy}, as Composer's.
+  std::optional<HandleList<Metric>> train_metrics = std::nullopt;
+  std::optional<HandleList<Metric>> val_metrics = std::nullopt;
+  // (outputs, target) -> mean loss; default soft_cross_entropy.
+  std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> loss_fn = nullptr;
+};
+
+// Composer's default loss: `target` holds class indices (ignored where -100) or, with the shape of
+// `outputs`, probabilities.
+at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& target);
+
+// Composer's ComposerClassifier around `net`: batches are (input, target); parameter names start
+// with "module.". Shares ownership of `net`.
+std::shared_ptr<Model> make_classifier(std::shared_ptr<torch::nn::Module> net,
+                                       std::function<at::Tensor(const at::Tensor&)> forward,
+                                       ClassifierOptions options);
+
+// The same for a std::shared_ptr<Net> or a module holder whose `forward(Tensor)` gives a Tensor.
+template <class Net>
+std::shared_ptr<Model> classifier(Net net, ClassifierOptions options = {}) {
+  auto forward = [net](const at::Tensor& input) mutable -> at::Tensor {
+    return net->forward(input);
+  };
+  if constexpr (requires { net.ptr(); }) {
+    return make_classifier(net.ptr(), std::move(forward), std::move(options));
+  } else {
+    return make_classifier(net, std::move(forward), std::move(options));
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,75 @@
+// Optimizers for TrainerOptions: a recipe, `AdamW({.lr = 1e-3})`, which the Trainer applies to the
+// model's parameters, or an optimizer that you made yourself, as a shared pointer.
+// cairn/optim/ has the recipes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+namespace torch::nn {
+class Module;
+}
+
+namespace cairn {
+
+class OptimizerRecipe {
+ public:
+  virtual ~OptimizerRecipe() = default;
+  // UsageError for options out of range.
+  virtual std::shared_ptr<torch::optim::Optimizer> create(
+      std::vector<at::Tensor> parameters) const = 0;
+};
+
+class OptimizerHandle {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  OptimizerHandle() = default;
+  template <class Recipe>
+  requires std::derived_from<std::remove_cvref_t<Recipe>, OptimizerRecipe> OptimizerHandle(
+      Recipe&& recipe)
+      : recipe_(std::make_shared<std::remove_cvref_t<Recipe>>(std::forward<Recipe>(recipe))) {}
+  template <class Optimizer>
+  requires std::convertible_to<Optimizer*, torch::optim::Optimizer*> OptimizerHandle(
+      std::shared_ptr<Optimizer> optimizer)
+      : optimizer_(std::move(optimizer)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  explicit operator bool() const { return recipe_ || optimizer_; }
+  // The optimizer itself, or the recipe applied to `parameters`.
+  std::shared_ptr<torch::optim::Optimizer> create(std::vector<at::Tensor> parameters) const;
+
+ private:
+  std::shared_ptr<OptimizerRecipe> recipe_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+// Python's class name: "AdamW", "DecoupledSGDW". UnsupportedError for a class cairn does not know.
+std::string optimizer_name(const torch::optim::Optimizer& optimizer);
+
+// Python's state, keyed by parameter name: {"state": {name: {...}}, "param_groups": [{...,
+// "params": [names]}]} (torch 2.6's keys). Tensors are views of the live ones: valid while those
+// live, and changed by the next step. The names are those of `module`.
+Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
+                           const torch::nn::Module& module);
+
+// Takes state written by any PyTorch since 1.7 or by cairn, keyed by name or by position.
+// Everything is checked first: MismatchError lists what does not fit, and nothing is changed then.
+void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+                               const Value& state);
+
+// The learning rate of each parameter group.
+std::vector<double> learning_rates(const torch::optim::Optimizer& optimizer);
+void set_learning_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
+
+}  // namespace cairn

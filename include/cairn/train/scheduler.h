@@ -1,0 +1,66 @@
+// Learning-rate schedulers: Composer's, which are functions of the State, and PyTorch's, which have
+// state of their own. cairn/schedulers/ has them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace cairn {
+
+class State;
+
+// What TrainerOptions::schedulers takes: one of the two kinds below.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+};
+
+// A pure function of the state to the multiplier of the initial learning rate. Saved as PyTorch's
+// LambdaLR, which the Trainer wraps around it.
+class ComposerScheduler : public Scheduler {
+ public:
+  // `ssr` is the scale_schedule_ratio.
+  virtual double operator()(const State& state, double ssr) const = 0;
+};
+
+// Any function (state, ssr) -> multiplier.
+std::shared_ptr<ComposerScheduler> function_scheduler(
+    std::function<double(const State& state, double ssr)> function);
+
+// One of PyTorch's schedulers, not yet attached to an optimizer; attach() gives a running one.
+// step() and the state behave as torch.optim.lr_scheduler's of that name.
+class RunningScheduler;
+class TorchScheduler : public Scheduler {
+ public:
+  // `scale` is the scale_schedule_ratio; UsageError for a scheduler that cannot be scaled.
+  virtual std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
+                                                   double scale) const = 0;
+};
+
+// A scheduler at work on one optimizer. Sets the learning rates at construction and at each step().
+class RunningScheduler {
+ public:
+  virtual ~RunningScheduler() = default;
+  virtual std::string name() const = 0;  // "LambdaLR", "StepLR"
+  virtual void step() = 0;
+  // torch's state_dict(), key for key (torch 2.6's set); docs/from_composer.md.
+  virtual Value state_dict() const = 0;
+  // MismatchError naming what is missing or ill-typed; nothing is changed then. Sets no learning
+  // rate: those come with the optimizer's state.
+  virtual void load_state_dict(const Value& state) = 0;
+};
+
+// A ComposerScheduler at work. `state` and `scheduler` must outlive the result.
+std::unique_ptr<RunningScheduler> attach_lambda_lr(const ComposerScheduler& scheduler,
+                                                   const State& state,
+                                                   torch::optim::Optimizer& optimizer, double ssr);
+
+}  // namespace cairn

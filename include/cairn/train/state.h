@@ -1,0 +1,97 @@
+// State: everything that training is made of at one moment (composer/core/state.py). Callbacks and
+// algorithms read and change it; state_dict() is what a checkpoint holds.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/time.h"
+#include "cairn/train/algorithm.h"
+#include "cairn/train/batch.h"
+#include "cairn/train/callback.h"
+#include "cairn/train/data.h"
+#include "cairn/train/evaluator.h"
+#include "cairn/train/metric.h"
+#include "cairn/train/model.h"
+#include "cairn/train/scheduler.h"
+#include "cairn/value.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace cairn {
+
+class GradScaler;
+
+// Owned by the Trainer; used on the training thread only.
+class State {
+ public:
+  std::string run_name;
+  std::int64_t rank_zero_seed = 0;  // this process's seed is rank_zero_seed + its rank
+  bool save_metrics = false;
+
+  std::shared_ptr<Model> model;
+  std::shared_ptr<torch::optim::Optimizer> optimizer;  // one at most, as in Composer
+  std::vector<std::unique_ptr<RunningScheduler>> schedulers;
+  std::vector<std::shared_ptr<Algorithm>> algorithms;
+  std::vector<std::shared_ptr<Callback>> callbacks;  // logger destinations first
+  std::unique_ptr<GradScaler> scaler;
+
+  Timestamp timestamp;
+  std::optional<Timestamp> previous_timestamp;  // before the last batch; none before the first
+  Timestamp eval_timestamp;
+  std::optional<Time> max_duration;
+
+  // The loader in use: the train loader, or an evaluator's while that runs.
+  DataSpec* dataloader = nullptr;
+  std::string dataloader_label;
+  std::optional<std::int64_t> dataloader_len;  // batches of an epoch of it, after subsetting
+  DataSpec train_dataloader;
+  std::vector<Evaluator> evaluators;
+  std::optional<std::int64_t> device_train_microbatch_size;
+
+  Metrics train_metrics;
+  std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label
+  // The last computed values: {"train"|label: {metric: float}}.
+  Dict metric_values;
+
+  // The batch at work.
+  Batch batch;
+  Outputs outputs;
+  at::Tensor loss;       // the scalar that backward() runs on
+  Dict total_loss_dict;  // "loss/train/total" -> float of the last batch
+
+  // What the train loader needs to come back to the position, beyond the timestamp: the generator's
+  // state at the start of the epoch for loaders with uses_global_rng(). None otherwise.
+  Value dataset_state;
+
+  // From the moment the current batch ends, training ends as if max_duration were reached.
+  void stop_training();
+
+  // timestamp.get(unit of max_duration) / max_duration; nullopt without max_duration.
+  std::optional<Time> get_elapsed_duration() const;
+
+  // The value of a metric by "label", "name"; nullopt when it was not computed yet.
+  std::optional<double> metric_value(const std::string& label, const std::string& metric) const;
+
+  // --- What a checkpoint holds (docs/checkpoints.md) --------------------------------------------
+
+  // Composer's entries in Composer's order. Tensors are views of live memory. A checkpoint is
+  // {"state": state_dict(), "rng": rng_states()}; see cairn/train/state_dict.h.
+  Value state_dict() const;
+  // {"model", "integrations", "metadata"}.
+  Value model_state_dict() const;
+
+  State();
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+}  // namespace cairn

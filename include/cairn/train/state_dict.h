@@ -1,0 +1,88 @@
+// State dicts of libtorch objects in Python's layout, and whole checkpoints of a State.
+//
+//   save(state_dict(*net), "w.pt");                                   // torch.load opens it
+//   load_state_dict(*net, load("w.pt"), {.strict = true});
+//
+// Optimizers: cairn/train/optimizer.h. Random generators: cairn/train/rng.h.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/value.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cairn {
+
+class Logger;
+class State;
+
+// A view of a tensor of any device: no bytes are copied for CPU tensors, and the view keeps the
+// storage alive. Tensors that share storage give views that share one Storage while `tensor`s
+// storage lives. Tensors of other devices are copied to the host. UnsupportedError for a sparse
+// or quantized tensor.
+TensorView view_of(const at::Tensor& tensor);
+
+// A torch tensor with the view's elements. Shares memory with the view where `share`; the view's
+// owner lives as long as the tensor then. UnsupportedError for a dtype this libtorch lacks.
+at::Tensor tensor_of(const TensorView& view, bool share = false);
+
+// OrderedDict of names to tensors, parameters and buffers in Python's order (module by module:
+// parameters, buffers, children). Tied parameters share storage. Views of live memory.
+Value state_dict(const torch::nn::Module& module);
+
+struct LoadStateDictOptions {
+  bool strict = true;  // missing and unexpected names are errors
+};
+struct IncompatibleKeys {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+};
+
+// Copies the tensors of `state` into the module's. Everything is checked first: MismatchError lists
+// missing, unexpected (when strict) and mis-shaped names (always), and nothing is changed then.
+// Float tensors are converted to the module's dtype. Returns what was skipped when not strict.
+IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
+                                 LoadStateDictOptions options = {});
+
+// --- Whole checkpoints, without a Trainer's loop (composer.utils.checkpoint)
+// ----------------------
+
+struct SaveCheckpointOptions {
+  bool weights_only = false;
+  IgnoreKeys ignore_keys = {};
+};
+
+// Saves `state` as a checkpoint named by the format string `filename` and returns its path.
+std::string save_checkpoint(const State& state,
+                            const std::string& filename = "ep{epoch}-ba{batch}-rank{rank}",
+                            const SaveCheckpointOptions& options = {});
+
+// {"state": ..., "rng": [...]}, or {"state": {"model", "integrations", "metadata"}}, after
+// ignore_keys. Views of live memory. `logger` gets a warning for each pattern that matched nothing.
+Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
+                       Logger* logger = nullptr);
+
+struct LoadCheckpointOptions {
+  bool load_weights_only = false;
+  bool strict_model_weights = true;
+  IgnoreKeys ignore_keys = {};
+  std::vector<std::string> exclude_algorithms = {};
+  Verify verify = Verify::kFull;
+};
+
+// Loads a checkpoint written by cairn or Composer into `state`. All of it is checked against the
+// live objects before any is changed: MismatchError lists what does not fit. Live objects without
+// an entry keep their state; `logger` gets a warning for each. Returns the "rng" entry, which
+// restore_rng_states() takes, or nullopt when there is none or only weights were asked for.
+std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options = {});
+
+}  // namespace cairn

@@ -1,0 +1,88 @@
+// Trainer: Composer's Trainer (composer/trainer/trainer.py).
+//
+//   cairn::Trainer trainer({.model = classifier(net), .train_dataloader = train,
+//                           .max_duration = "2ep", .optimizers = AdamW({.lr = 1e-3})});
+//   trainer.fit();
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/train/options.h"
+#include "cairn/train/state.h"
+
+namespace cairn {
+
+struct FitOptions {
+  DataSpec train_dataloader = {};  // absent: the one in use
+  std::string train_dataloader_label = "train";
+  std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
+  std::optional<bool> spin_dataloaders = std::nullopt;
+  // Trains this much more, in its unit: max_duration becomes the current count plus it.
+  std::optional<Duration> duration = std::nullopt;
+  bool reset_time = false;  // start counting from zero; weights and optimizer stay
+  std::optional<HandleList<Scheduler>> schedulers = std::nullopt;
+  double scale_schedule_ratio = 1.0;
+  std::optional<bool> step_schedulers_every_batch = std::nullopt;
+  std::optional<EvaluatorList> eval_dataloader = std::nullopt;
+  std::int64_t eval_subset_num_batches = -1;
+  Interval eval_interval = 1;
+  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
+};
+
+struct FitResult {
+  enum class Reason : std::uint8_t {
+    kFinished,         // max_duration reached, or stop_training()
+    kAlreadyFinished,  // an autoresumed run had nothing left to do
+    kInterrupted,      // a signal asked to stop; the state is saved if there is a save folder
+  };
+  Reason reason = Reason::kFinished;
+  int exit_code = 0;  // what main() should return
+};
+
+// Not thread-safe; one thread constructs it, trains and destroys it.
+class Trainer {
+ public:
+  // Builds everything, loads a checkpoint when there is one to load, and fires INIT, BEFORE_LOAD
+  // and AFTER_LOAD. Throws UsageError (options), and what load_checkpoint() throws; no thread and
+  // no file is left behind then.
+  explicit Trainer(TrainerOptions options);
+  // close(), with errors logged.
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Trains until max_duration. Throws UsageError when there is nothing to train (unless an
+  // autoresumed run is simply finished), and what callbacks, the model or a save threw.
+  FitResult fit(FitOptions options = {});
+
+  // Evaluates outside fit(): `evaluators`, or those of the Trainer.
+  void eval(std::optional<EvaluatorList> evaluators = std::nullopt,
+            std::int64_t subset_num_batches = -1);
+
+  // Forward over a loader; the outputs, on the host, batch by batch.
+  std::vector<Outputs> predict(DataSpec dataloader, std::int64_t subset_num_batches = -1);
+
+  // Calls every callback's close() and post_close(). Idempotent. Waits for saves under way and
+  // throws what one of them threw.
+  void close();
+
+  State& state();
+  Logger& logger();
+
+  // Of the first CheckpointSaver; {} without one.
+  std::vector<std::string> saved_checkpoints();
+  // Saves once, durably, to a path of this format string; no link, no retention. Returns the path.
+  std::string save_checkpoint(const std::string& name = "ep{epoch}-ba{batch}-rank{rank}",
+                              bool weights_only = false);
+  // Lets the first CheckpointSaver save now; UsageError without one.
+  void save_checkpoint_to_save_folder();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn
