@@ -17,7 +17,9 @@ function(cairn_test name)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   cairn_warnings(${target})
   include(GoogleTest)
+  # One seed for RapidCheck, so that a test passes or fails on every run alike.
   gtest_discover_tests(${target} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
+                       ENVIRONMENT RC_PARAMS=seed=1
                        DISCOVERY_TIMEOUT 60)
 endfunction()
 

@@ -6,8 +6,10 @@
 
 #include <chrono>
 #include <compare>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -26,7 +28,7 @@ struct TimeDelta {
 };
 TimeDelta operator+(TimeDelta a, TimeDelta b);
 
-enum class TimeUnit : std::uint8_t {
+enum class TimeUnit : std::uint8_t {  // in the order of operator""_time's table
   kIteration,
   kEpoch,
   kBatch,
@@ -39,21 +41,30 @@ enum class TimeUnit : std::uint8_t {
 // "iter", "ep", "ba", "sp", "tok", "dur", "sec".
 std::string_view name(TimeUnit unit);
 
+template <class T>
+concept Number = std::integral<T> || std::floating_point<T>;
+
 // An amount of training in one unit. Counts are whole numbers; only kDuration (a fraction of the
 // whole run) is not.
 //
-// Arithmetic and comparison need equal units and throw UsageError otherwise; a text or a number on
-// the other side is converted first, a number to this Time's unit.
+// Arithmetic and comparison need equal units. A text on the other side is parsed first, a number on
+// the right is taken to be in this Time's unit. UsageError for unequal units, a fraction of a
+// counted unit, a division by zero, and a result outside int64.
 class Time {
  public:
-  Time(std::int64_t value, TimeUnit unit);
-  static Time of_duration(double fraction);
+  constexpr Time(std::int64_t value, TimeUnit unit)
+      : number_(unit == TimeUnit::kDuration ? static_cast<double>(value) : 0),
+        value_(unit == TimeUnit::kDuration ? 0 : value),
+        unit_(unit) {}
+  Time(std::floating_point auto value, TimeUnit unit) = delete;  // of_duration() for a fraction
+  static Time of_duration(double fraction);                      // finite
 
   // Parses a time string; UsageError, with the grammar, for anything else. Implicit, so that
   // options read like Python: `.max_duration = "10ep"`.
   Time(const char* text);         // NOLINT(google-explicit-constructor)
   Time(const std::string& text);  // NOLINT(google-explicit-constructor)
   explicit Time(std::string_view text);
+  Time(std::nullptr_t) = delete;
 
   static Time epochs(std::int64_t n) { return {n, TimeUnit::kEpoch}; }
   static Time batches(std::int64_t n) { return {n, TimeUnit::kBatch}; }
@@ -72,16 +83,79 @@ class Time {
   friend Time operator+(const Time& a, const Time& b);
   friend Time operator-(const Time& a, const Time& b);
   friend Time operator%(const Time& a, const Time& b);  // sign of the divisor, as in Python
-  friend Time operator/(const Time& a, double b);       // keeps the unit, truncates toward zero
-  friend Time operator*(const Time& a, double b);
   friend Time operator/(const Time& a, const Time& b);  // same unit; gives kDuration
   friend Time operator*(const Time& a, const Time& b);  // one side must be kDuration
 
+  template <Number T>
+  friend bool operator==(const Time& a, T b) {
+    return a == a.with_number(b);
+  }
+  template <Number T>
+  friend std::partial_ordering operator<=>(const Time& a, T b) {
+    return a <=> a.with_number(b);
+  }
+  template <Number T>
+  friend Time operator+(const Time& a, T b) {
+    return a + a.with_number(b);
+  }
+  template <Number T>
+  friend Time operator-(const Time& a, T b) {
+    return a - a.with_number(b);
+  }
+  template <Number T>
+  friend Time operator%(const Time& a, T b) {
+    return a % a.with_number(b);
+  }
+  template <Number T>
+  friend Time operator*(const Time& a, T b) {  // keeps the unit, truncates toward zero
+    return a.scaled_by(b);
+  }
+  template <Number T>
+  friend Time operator/(const Time& a, T b) {  // keeps the unit, truncates toward zero
+    return a.divided_by(b);
+  }
+
  private:
+  friend consteval Time operator""_time(const char* text, std::size_t size);
+  constexpr explicit Time(double fraction) : number_(fraction), unit_(TimeUnit::kDuration) {}
+
+  Time with_number(std::integral auto n) const { return {static_cast<std::int64_t>(n), unit_}; }
+  Time with_number(double n) const;
+  Time scaled_by(double factor) const;
+  Time divided_by(double divisor) const;
+
   double number_ = 0;       // kDuration
   std::int64_t value_ = 0;  // every other unit
   TimeUnit unit_;
 };
+
+// "10ep"_time, "0.25dur"_time: a number and a unit in lower case, checked by the compiler. No
+// exponent, no hours and minutes, at most 15 digits.
+consteval Time operator""_time(const char* text, std::size_t size) {
+  constexpr std::string_view kUnits[] = {"iter", "ep", "ba", "sp", "tok", "dur", "sec"};
+  std::int64_t digits = 0;
+  double scale = 1;
+  std::size_t at = 0;
+  bool has_point = false;
+  for (; at < size && (text[at] == '.' || (text[at] >= '0' && text[at] <= '9')); ++at) {
+    if (text[at] == '.') {
+      if (has_point) throw "a time literal has one decimal point";
+      has_point = true;
+    } else {
+      digits = digits * 10 + (text[at] - '0');
+      if (has_point) scale *= 10;
+    }
+  }
+  if (at == 0 || at - (has_point ? 1 : 0) > 15) throw "a time literal is 1 to 15 digits and a unit";
+  for (std::size_t unit = 0; unit < std::size(kUnits); ++unit) {
+    if (std::string_view(text + at, size - at) != kUnits[unit]) continue;
+    // Both are exact below 2^53, so the quotient is the double nearest to the decimal.
+    if (kUnits[unit] == "dur") return Time(static_cast<double>(digits) / scale);
+    if (has_point) throw "only \"dur\" takes a fraction";
+    return {digits, static_cast<TimeUnit>(unit)};
+  }
+  throw "a time literal ends in iter, ep, ba, sp, tok, dur or sec";
+}
 
 class Value;
 
@@ -116,6 +190,12 @@ struct Timestamp {
   static Timestamp from_value(const Value& state);
 
   bool operator==(const Timestamp&) const = default;
+
+  // Compares the counter of the time's unit: `timestamp < "10ep"`.
+  friend bool operator==(const Timestamp& a, const Time& b) { return a.get(b.unit()) == b; }
+  friend std::partial_ordering operator<=>(const Timestamp& a, const Time& b) {
+    return a.get(b.unit()) <=> b;
+  }
 };
 
 }  // namespace cairn

@@ -1,0 +1,21 @@
+// The grammar of time strings.
+//
+//   time      = [blanks] (clock | number [blanks] unit) [blanks]
+//   clock     = [hours "h"] [minutes "m"] [seconds "s"]    at least one; 0-23, 0-59, 0-59
+//   number    = what Python's float() reads: "3", "-1.5", ".5", "3e4", "1_000"
+//   unit      = "iter" | "ep" | "ba" | "sp" | "tok" | "dur" | "sec"
+//
+// Letters in either case. Numbers of counted units must be whole ("2.0ba", "3e4tok") and are exact
+// over all of int64.
+#pragma once
+
+#include <string_view>
+
+#include "cairn/time.h"
+
+namespace cairn {
+
+// UsageError, with the grammar, for any other text.
+Time parse_time(std::string_view text);
+
+}  // namespace cairn

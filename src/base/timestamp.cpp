@@ -1,0 +1,194 @@
+#include <chrono>
+
+#include "cairn/error.h"
+#include "cairn/time.h"
+#include "cairn/value.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kMicrosPerSecond = 1'000'000;
+constexpr std::int64_t kSecondsPerDay = 86'400;
+
+// Floor division: the quotient; `a` becomes the rest, which is not negative.
+std::int64_t divide_floor(std::int64_t& a, std::int64_t b) {
+  std::int64_t quotient = a / b;
+  a %= b;
+  if (a < 0) {
+    a += b;
+    --quotient;
+  }
+  return quotient;
+}
+
+std::int64_t add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) {
+    throw UsageError("a counter of the timestamp does not fit 64 bits any more");
+  }
+  return sum;
+}
+
+// A field of a stored timestamp: its key and where it goes.
+struct Counter {
+  const char* key;
+  std::int64_t Timestamp::*field;
+  bool required;
+};
+struct WallClock {
+  const char* key;
+  TimeDelta Timestamp::*field;
+};
+
+constexpr Counter kCounters[] = {
+    {"iteration", &Timestamp::iteration, false},
+    {"epoch", &Timestamp::epoch, true},
+    {"batch", &Timestamp::batch, true},
+    {"sample", &Timestamp::sample, true},
+    {"token", &Timestamp::token, true},
+    {"epoch_in_iteration", &Timestamp::epoch_in_iteration, false},
+    {"token_in_iteration", &Timestamp::token_in_iteration, false},
+    {"batch_in_epoch", &Timestamp::batch_in_epoch, true},
+    {"sample_in_epoch", &Timestamp::sample_in_epoch, true},
+    {"token_in_epoch", &Timestamp::token_in_epoch, true},
+};
+constexpr WallClock kWallClocks[] = {
+    {"total_wct", &Timestamp::total_wct},
+    {"iteration_wct", &Timestamp::iteration_wct},
+    {"epoch_wct", &Timestamp::epoch_wct},
+    {"batch_wct", &Timestamp::batch_wct},
+};
+
+[[noreturn]] void does_not_fit(const std::string& key, const std::string& expected,
+                               const std::string& found) {
+  throw MismatchError("timestamp: \"" + key + "\": expected " + expected + ", found " + found);
+}
+
+}  // namespace
+
+TimeDelta TimeDelta::of(std::chrono::microseconds duration) {
+  std::int64_t rest = duration.count();
+  const std::int64_t days = divide_floor(rest, kSecondsPerDay * kMicrosPerSecond);
+  return {.days = days,
+          .seconds = static_cast<std::int32_t>(rest / kMicrosPerSecond),
+          .microseconds = static_cast<std::int32_t>(rest % kMicrosPerSecond)};
+}
+
+std::chrono::microseconds TimeDelta::to_microseconds() const {
+  std::int64_t total = 0;
+  if (__builtin_mul_overflow(days, kSecondsPerDay, &total) ||
+      __builtin_add_overflow(total, seconds, &total) ||
+      __builtin_mul_overflow(total, kMicrosPerSecond, &total) ||
+      __builtin_add_overflow(total, microseconds, &total)) {
+    return days < 0 ? std::chrono::microseconds::min() : std::chrono::microseconds::max();
+  }
+  return std::chrono::microseconds(total);
+}
+
+double TimeDelta::total_seconds() const {
+  return static_cast<double>(to_microseconds().count()) / static_cast<double>(kMicrosPerSecond);
+}
+
+TimeDelta operator+(TimeDelta a, TimeDelta b) {
+  std::int64_t micros = std::int64_t{a.microseconds} + b.microseconds;
+  std::int64_t seconds = std::int64_t{a.seconds} + b.seconds;
+  seconds += divide_floor(micros, kMicrosPerSecond);
+  const std::int64_t carry = divide_floor(seconds, kSecondsPerDay);
+  return {.days = add(add(a.days, b.days), carry),
+          .seconds = static_cast<std::int32_t>(seconds),
+          .microseconds = static_cast<std::int32_t>(micros)};
+}
+
+Time Timestamp::get(TimeUnit unit) const {
+  switch (unit) {
+    case TimeUnit::kIteration:
+      return {iteration, unit};
+    case TimeUnit::kEpoch:
+      return {epoch, unit};
+    case TimeUnit::kBatch:
+      return {batch, unit};
+    case TimeUnit::kSample:
+      return {sample, unit};
+    case TimeUnit::kToken:
+      return {token, unit};
+    case TimeUnit::kSecond:
+      return {total_wct.to_microseconds().count() / kMicrosPerSecond, unit};
+    case TimeUnit::kDuration:
+      break;
+  }
+  throw UsageError("a timestamp has no \"dur\": the fraction of a run depends on its max_duration");
+}
+
+Timestamp Timestamp::to_next_batch(std::int64_t samples, std::int64_t tokens,
+                                   TimeDelta duration) const {
+  Timestamp next = *this;
+  next.batch = add(batch, 1);
+  next.batch_in_epoch = add(batch_in_epoch, 1);
+  next.sample = add(sample, samples);
+  next.sample_in_epoch = add(sample_in_epoch, samples);
+  next.token = add(token, tokens);
+  next.token_in_iteration = add(token_in_iteration, tokens);
+  next.token_in_epoch = add(token_in_epoch, tokens);
+  next.total_wct = total_wct + duration;
+  next.iteration_wct = iteration_wct + duration;
+  next.epoch_wct = epoch_wct + duration;
+  next.batch_wct = duration;
+  return next;
+}
+
+Timestamp Timestamp::to_next_epoch() const {
+  Timestamp next = *this;
+  next.epoch = add(epoch, 1);
+  next.epoch_in_iteration = add(epoch_in_iteration, 1);
+  next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
+  next.epoch_wct = next.batch_wct = {};
+  return next;
+}
+
+Timestamp Timestamp::to_next_iteration() const {
+  Timestamp next = *this;
+  next.iteration = add(iteration, 1);
+  next.epoch_in_iteration = next.token_in_iteration = 0;
+  next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
+  next.iteration_wct = next.epoch_wct = next.batch_wct = {};
+  return next;
+}
+
+Value Timestamp::state_dict() const {
+  Dict state;
+  for (const auto& [key, field, required] : kCounters) {
+    state.set(key, this->*field);
+  }
+  for (const auto& [key, field] : kWallClocks) {
+    state.set(key, this->*field);
+  }
+  return state;
+}
+
+Timestamp Timestamp::from_value(const Value& state) {
+  if (!state.is_dict()) {
+    throw MismatchError("timestamp: expected a dict, found " + std::string(state.type_name()));
+  }
+  Timestamp result;
+  for (const auto& [key, field, required] : kCounters) {
+    const Value* value = state.find(key);
+    if (value == nullptr) {
+      if (required) does_not_fit(key, "a count", "nothing");
+      continue;
+    }
+    const auto* count = value->get_if<std::int64_t>();
+    if (count == nullptr) does_not_fit(key, "a count", std::string(value->type_name()));
+    if (*count < 0) does_not_fit(key, "a count", std::to_string(*count));
+    result.*field = *count;
+  }
+  for (const auto& [key, field] : kWallClocks) {
+    const Value* value = state.find(key);
+    if (value == nullptr) continue;
+    const auto* delta = value->get_if<TimeDelta>();
+    if (delta == nullptr) does_not_fit(key, "a timedelta", std::string(value->type_name()));
+    result.*field = *delta;
+  }
+  return result;
+}
+
+}  // namespace cairn
