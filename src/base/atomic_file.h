@@ -4,11 +4,13 @@
 //     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one.
 //  2. Write the bytes.
 //  3. fdatasync the file: rename before this may publish an empty file after a power cut.
-//  4. rename it over the target: readers see the old file or the new one.
+//  4. rename it over the target: readers see the old file or the new one. It stays open, and so
+//     locked, until it has its final name.
 //  5. fsync the folder: until then a power cut may bring the old file back.
 //
 // commit() does 3 to 5 and returns when the file is durable; the destructor removes the temporary
-// file and publishes nothing. A failed fsync is never retried: the file is abandoned.
+// file and publishes nothing. A failed fsync is never retried: the file is abandoned. When step 5
+// fails, the new file stands under its name but may be gone after a power cut; commit() throws.
 #pragma once
 
 #include <memory>
@@ -50,7 +52,7 @@ class AtomicFile final : public ByteSink {
 void replace_link(FileSystem& files, const std::string& target, const std::string& link);
 
 // Removes the temporary files of dead writers from `folder` and returns their names. A missing
-// folder has none.
+// folder has none; one that cannot be removed is left.
 std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
 
 // True for a name that AtomicFile or replace_link gave to a temporary file.

@@ -2,7 +2,13 @@
 // about durability goes through FileSystem, so that tests can make it do so.
 //
 // Paths are UTF-8 strings as the user gave them. All failures are StorageError with errno in
-// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable.
+// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable. A short
+// write or an interrupted call is finished, not reported.
+//
+// A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
+// limit is an error like any other, posix_file_system() sets SIGXFSZ to "ignore" before the first
+// file is created, if its disposition is still the default one; a handler of the program's own is
+// left alone.
 #pragma once
 
 #include <chrono>
@@ -23,12 +29,12 @@ struct FileInfo {
   std::chrono::system_clock::time_point modified = {};
 };
 
-// A file being written, front to back. The destructor closes and does nothing else.
+// A file being written, front to back. The destructor closes and does nothing else. Not
+// thread-safe. Once a call has failed, the file is dead: write() and sync() throw from then on.
 class WritableFile : public ByteSink {
  public:
-  // Makes everything written so far survive a power cut (fdatasync). After a failure the file is
-  // dead: the kernel may have dropped the dirty pages and would report success next time, so a
-  // second call throws without asking it.
+  // Makes everything written so far survive a power cut (fdatasync). A failure is final: the kernel
+  // may have dropped the dirty pages and would report success next time, so it is not asked again.
   virtual void sync() = 0;
 
   // Closes; reports the errors that the destructor would swallow. Idempotent.
@@ -37,7 +43,7 @@ class WritableFile : public ByteSink {
 
 struct CreateOptions {
   std::uint64_t expected_bytes = 0;  // a hint: large files are written past the page cache
-  bool lock = false;  // hold an advisory lock while open: "a living process is writing this"
+  bool lock = false;                 // hold an advisory lock while open: see remove_unlocked()
 };
 
 class FileSystem {
@@ -51,14 +57,19 @@ class FileSystem {
   // when it is a folder or another special thing.
   virtual SharedBytes map(const std::string& path) = 0;
 
-  // Atomically gives `from` the name `to`, replacing a file or link of that name.
-  virtual void rename(const std::string& from, const std::string& to) = 0;
+  // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
+  // `overwrite`, throws AlreadyExistsError and changes nothing.
+  virtual void rename(const std::string& from, const std::string& to, bool overwrite = true) = 0;
   // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
   virtual void make_link(const std::string& target, const std::string& path) = 0;
   virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: no link
   // Removes a file or link; false when there was none.
   virtual bool remove(const std::string& path) = 0;
-  // Creates a folder and its missing parents, each durable when this returns.
+  // Removes a file or link unless a living process holds its lock (CreateOptions::lock), without a
+  // moment in which such a process could still take it. False when it was left, or not there.
+  virtual bool remove_unlocked(const std::string& path) = 0;
+  // Creates a folder and its missing parents, each durable when this returns. UsageError when
+  // something on the way is not a folder.
   virtual void make_folders(const std::string& path) = 0;
   // Makes renames, creations and removals inside the folder survive a power cut.
   virtual void sync_folder(const std::string& path) = 0;
@@ -66,10 +77,9 @@ class FileSystem {
   // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a dangling
   // link counts as nothing when followed).
   virtual std::optional<FileInfo> stat(const std::string& path, bool follow = true) = 0;
-  // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none.
+  // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none,
+  // UsageError when it is no folder.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
-  // Whether a living process holds the lock of CreateOptions::lock on this file.
-  virtual bool is_locked(const std::string& path) = 0;
 };
 
 // The real one. Stateless; safe from several threads.

@@ -1,0 +1,12 @@
+// errno as cairn's errors.
+#pragma once
+
+#include <string>
+
+namespace cairn {
+
+// Throws the StorageError of errno value `error`: "<doing>: No space left on device (errno 28);
+// <what to do>". `doing` names the path: "cannot write ckpt/ep1.pt".
+[[noreturn]] void throw_storage_error(int error, const std::string& doing);
+
+}  // namespace cairn

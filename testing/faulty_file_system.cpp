@@ -1,0 +1,137 @@
+#include "testing/faulty_file_system.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/file_error.h"
+
+namespace cairn::testing {
+
+class FaultyFileSystem::File final : public WritableFile {
+ public:
+  File(FaultyFileSystem& files, std::unique_ptr<WritableFile> under, std::string path)
+      : files_(files), under_(std::move(under)), path_(std::move(path)) {}
+
+  void write(ByteView bytes) override {
+    files_.begin(FileCall::kWrite, path_, [&] { under_->write(bytes.first(bytes.size() / 2)); });
+    under_->write(bytes);
+  }
+  void sync() override {
+    if (files_.begin(FileCall::kSync, path_) == Verdict::kDo) under_->sync();
+  }
+  void close() override {
+    files_.begin(FileCall::kClose, path_);
+    under_->close();
+  }
+
+ private:
+  FaultyFileSystem& files_;
+  std::unique_ptr<WritableFile> under_;
+  std::string path_;
+};
+
+void FaultyFileSystem::fail(FileCall kind, std::uint64_t n, int error) {
+  const std::lock_guard lock(mutex_);
+  faults_.push_back({kind, n, error});
+}
+
+void FaultyFileSystem::fail(std::uint64_t n, int error) {
+  const std::lock_guard lock(mutex_);
+  faults_.push_back({std::nullopt, n, error});
+}
+
+void FaultyFileSystem::skip(FileCall kind) {
+  const std::lock_guard lock(mutex_);
+  skipped_.insert(kind);
+}
+
+void FaultyFileSystem::before_each(std::function<void(FileCall, std::uint64_t)> hook) {
+  const std::lock_guard lock(mutex_);
+  hook_ = std::move(hook);
+}
+
+std::uint64_t FaultyFileSystem::calls() const {
+  const std::lock_guard lock(mutex_);
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::uint64_t FaultyFileSystem::calls(FileCall kind) const {
+  const std::lock_guard lock(mutex_);
+  return counts_[static_cast<std::size_t>(kind)];
+}
+
+FaultyFileSystem::Verdict FaultyFileSystem::begin(FileCall kind, const std::string& path,
+                                                  const std::function<void()>& half_done) {
+  int error = 0;
+  Verdict verdict = Verdict::kDo;
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_[static_cast<std::size_t>(kind)];
+    if (hook_) hook_(kind, std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0}));
+    for (Fault& fault : faults_) {
+      if (fault.kind && *fault.kind != kind) continue;
+      if (--fault.calls_left == 0) error = fault.error;
+    }
+    std::erase_if(faults_, [](const Fault& fault) { return fault.calls_left == 0; });
+    if (skipped_.contains(kind)) verdict = Verdict::kSkip;
+  }
+  if (error == 0) return verdict;
+  if (half_done) half_done();
+  throw_storage_error(error, "injected fault at " + path);
+}
+
+std::unique_ptr<WritableFile> FaultyFileSystem::create(const std::string& path,
+                                                       const CreateOptions& options) {
+  begin(FileCall::kCreate, path);
+  return std::make_unique<File>(*this, under_.create(path, options), path);
+}
+
+SharedBytes FaultyFileSystem::map(const std::string& path) {
+  begin(FileCall::kMap, path);
+  return under_.map(path);
+}
+
+void FaultyFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {
+  begin(FileCall::kRename, to);
+  under_.rename(from, to, overwrite);
+}
+
+void FaultyFileSystem::make_link(const std::string& target, const std::string& path) {
+  begin(FileCall::kMakeLink, path);
+  under_.make_link(target, path);
+}
+
+std::optional<std::string> FaultyFileSystem::read_link(const std::string& path) {
+  begin(FileCall::kReadLink, path);
+  return under_.read_link(path);
+}
+
+bool FaultyFileSystem::remove(const std::string& path) {
+  return begin(FileCall::kRemove, path) == Verdict::kDo && under_.remove(path);
+}
+
+bool FaultyFileSystem::remove_unlocked(const std::string& path) {
+  begin(FileCall::kRemoveUnlocked, path);
+  return under_.remove_unlocked(path);
+}
+
+void FaultyFileSystem::make_folders(const std::string& path) {
+  begin(FileCall::kMakeFolders, path);
+  under_.make_folders(path);
+}
+
+void FaultyFileSystem::sync_folder(const std::string& path) {
+  if (begin(FileCall::kSyncFolder, path) == Verdict::kDo) under_.sync_folder(path);
+}
+
+std::optional<FileInfo> FaultyFileSystem::stat(const std::string& path, bool follow) {
+  begin(FileCall::kStat, path);
+  return under_.stat(path, follow);
+}
+
+std::vector<std::string> FaultyFileSystem::list(const std::string& folder) {
+  begin(FileCall::kList, folder);
+  return under_.list(folder);
+}
+
+}  // namespace cairn::testing

@@ -1,0 +1,87 @@
+// A file system that fails, lies or kills the process at a chosen call, and otherwise passes
+// everything on to another one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace cairn::testing {
+
+enum class FileCall : std::uint8_t {
+  kCreate,
+  kWrite,
+  kSync,
+  kClose,
+  kMap,
+  kRename,
+  kMakeLink,
+  kReadLink,
+  kRemove,
+  kRemoveUnlocked,
+  kMakeFolders,
+  kSyncFolder,
+  kStat,
+  kList,
+};
+
+// Thread-safe, when the other one is.
+class FaultyFileSystem final : public FileSystem {
+ public:
+  explicit FaultyFileSystem(FileSystem& under) : under_(under) {}
+
+  // The n-th call (of that kind; of any kind) from now, counted from 1, throws StorageError with
+  // errno `error` instead of being done. A write does half of its work first.
+  void fail(FileCall kind, std::uint64_t n, int error);
+  void fail(std::uint64_t n, int error);
+  // Calls of this kind do nothing from now on, and report success: a broken protocol. Only kSync,
+  // kSyncFolder and kRemove.
+  void skip(FileCall kind);
+  // Called before each call, with its number over all kinds, counted from 1.
+  void before_each(std::function<void(FileCall kind, std::uint64_t number)> hook);
+
+  std::uint64_t calls() const;
+  std::uint64_t calls(FileCall kind) const;
+
+  std::unique_ptr<WritableFile> create(const std::string& path,
+                                       const CreateOptions& options) override;
+  SharedBytes map(const std::string& path) override;
+  void rename(const std::string& from, const std::string& to, bool overwrite) override;
+  void make_link(const std::string& target, const std::string& path) override;
+  std::optional<std::string> read_link(const std::string& path) override;
+  bool remove(const std::string& path) override;
+  bool remove_unlocked(const std::string& path) override;
+  void make_folders(const std::string& path) override;
+  void sync_folder(const std::string& path) override;
+  std::optional<FileInfo> stat(const std::string& path, bool follow) override;
+  std::vector<std::string> list(const std::string& folder) override;
+
+ private:
+  class File;
+  struct Fault {
+    std::optional<FileCall> kind;
+    std::uint64_t calls_left;
+    int error;
+  };
+  enum class Verdict : std::uint8_t { kDo, kSkip };
+
+  // Counts the call and throws, when its time has come, after `half_done`.
+  Verdict begin(FileCall kind, const std::string& path,
+                const std::function<void()>& half_done = nullptr);
+
+  FileSystem& under_;
+  mutable std::mutex mutex_;
+  std::vector<Fault> faults_;
+  std::set<FileCall> skipped_;
+  std::function<void(FileCall, std::uint64_t)> hook_;
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(14);
+};
+
+}  // namespace cairn::testing

@@ -1,0 +1,407 @@
+#include "testing/sim_file_system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+#include "cairn/error.h"
+
+#include "base/file_error.h"
+
+namespace cairn::testing {
+namespace {
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (begin < path.size()) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    if (!part.empty() && part != ".") parts.push_back(part);
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+// --- Files being written -------------------------------------------------------------------------
+
+class SimFileSystem::File final : public WritableFile {
+ public:
+  File(SimFileSystem& files, std::shared_ptr<Inode> inode)
+      : files_(files), inode_(std::move(inode)) {}
+  ~File() override {
+    const std::lock_guard lock(files_.mutex_);
+    inode_->locked = false;
+  }
+
+  void write(ByteView bytes) override {
+    const std::lock_guard lock(files_.mutex_);
+    if (closed_) throw_storage_error(EBADF, "cannot write");
+    const bool whole = files_.begin_operation();
+    inode_->bytes += as_text(whole ? bytes : bytes.first(bytes.size() / 2));
+    if (!whole) throw SimulatedCrash{};
+  }
+  void sync() override {
+    const std::lock_guard lock(files_.mutex_);
+    if (closed_) throw_storage_error(EBADF, "cannot sync");
+    files_.begin_whole_operation();
+    inode_->certain = inode_->bytes.size();
+  }
+  void close() override {
+    const std::lock_guard lock(files_.mutex_);
+    files_.begin_read();
+    inode_->locked = false;
+    closed_ = true;
+  }
+
+ private:
+  SimFileSystem& files_;
+  std::shared_ptr<Inode> inode_;
+  bool closed_ = false;
+};
+
+// --- The file system as processes see it ---------------------------------------------------------
+
+SimFileSystem::SimFileSystem() = default;
+
+void SimFileSystem::begin_read() const {
+  if (crashed_) throw SimulatedCrash{};
+}
+
+bool SimFileSystem::begin_operation() {
+  begin_read();
+  crashed_ = ++operations_ == crash_at_;
+  return !crashed_;
+}
+
+void SimFileSystem::begin_whole_operation() {
+  if (!begin_operation()) throw SimulatedCrash{};
+}
+
+const SimFileSystem::Entry* SimFileSystem::find(const std::string& path, bool follow) const {
+  std::string there = path;
+  for (int links_left = 40; links_left > 0; --links_left) {
+    static const Entry kRoot{};
+    const Folder* folder = root_.get();
+    const Entry* entry = &kRoot;
+    for (const std::string& part : parts_of(there)) {
+      if (folder == nullptr) return nullptr;
+      const auto found = folder->entries.find(part);
+      if (found == folder->entries.end()) return nullptr;
+      entry = &found->second;
+      folder = entry->folder.get();
+    }
+    if (!follow || entry->link.empty()) return entry;
+    there = join_path(parent_path(there), entry->link);
+  }
+  return nullptr;
+}
+
+SimFileSystem::Folder& SimFileSystem::folder_of(const std::string& path) const {
+  const std::string parent = parent_path(path);
+  if (parts_of(parent).empty()) return *root_;
+  const Entry* entry = find(parent, true);
+  if (entry == nullptr) throw_storage_error(ENOENT, "no folder for " + path);
+  if (entry->folder == nullptr) throw_storage_error(ENOTDIR, "no folder for " + path);
+  return *entry->folder;
+}
+
+void SimFileSystem::apply(Folder& folder, Change change) {
+  for (const auto& [name, entry] : change) {
+    if (entry) {
+      folder.entries[name] = *entry;
+    } else {
+      folder.entries.erase(name);
+    }
+  }
+  folder.pending.push_back(std::move(change));
+}
+
+std::unique_ptr<WritableFile> SimFileSystem::create(const std::string& path,
+                                                    const CreateOptions& options) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
+  auto inode = std::make_shared<Inode>();
+  inode->locked = options.lock;
+  inode->modified = ++clock_;
+  apply(folder_of(path), {{base_name(path), Entry{inode, nullptr, {}}}});
+  return std::make_unique<File>(*this, std::move(inode));
+}
+
+SharedBytes SimFileSystem::map(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  const Entry* entry = find(path, true);
+  if (entry == nullptr) throw NotFoundError("there is no file " + path);
+  if (entry->file == nullptr) throw UsageError(path + " is a folder, not a file");
+  auto bytes = std::make_shared<std::string>(entry->file->bytes);
+  return {as_bytes(*bytes), bytes};
+}
+
+void SimFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  const Entry* entry = find(from, false);
+  if (entry == nullptr) throw_storage_error(ENOENT, "cannot rename " + from);
+  Folder& folder = folder_of(to);
+  if (&folder != &folder_of(from)) throw std::logic_error("rename to another folder: " + to);
+  const Entry* there = find(to, false);
+  if (there != nullptr && there->folder != nullptr) throw UsageError(to + " is a folder");
+  if (there != nullptr && !overwrite) throw AlreadyExistsError(to + " exists already");
+  const Entry moved = *entry;
+  apply(folder, {{base_name(from), std::nullopt}, {base_name(to), moved}});
+}
+
+void SimFileSystem::make_link(const std::string& target, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
+  apply(folder_of(path), {{base_name(path), Entry{nullptr, nullptr, target}}});
+}
+
+std::optional<std::string> SimFileSystem::read_link(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  const Entry* entry = find(path, false);
+  if (entry == nullptr || entry->link.empty()) return std::nullopt;
+  return entry->link;
+}
+
+bool SimFileSystem::remove(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  const Entry* entry = find(path, false);
+  if (entry == nullptr) return false;
+  if (entry->folder != nullptr) throw_storage_error(EISDIR, "cannot remove " + path);
+  apply(folder_of(path), {{base_name(path), std::nullopt}});
+  return true;
+}
+
+bool SimFileSystem::remove_unlocked(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const Entry* entry = find(path, false);
+  const bool locked = entry != nullptr && entry->file != nullptr && entry->file->locked;
+  return !locked && remove(path);
+}
+
+void SimFileSystem::make_folders(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  std::string there;
+  for (const std::string& part : parts_of(path)) {
+    there += "/" + part;
+    const Entry* entry = find(there, true);
+    if (entry != nullptr && entry->folder == nullptr) throw UsageError(there + " is not a folder");
+    if (entry != nullptr) continue;
+    begin_whole_operation();
+    apply(folder_of(there), {{part, Entry{nullptr, std::make_shared<Folder>(), {}}}});
+    sync_folder(parent_path(there));
+  }
+}
+
+void SimFileSystem::sync_folder(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  Folder& folder = folder_of(join_path(path, "x"));
+  folder.certain = folder.entries;
+  folder.pending.clear();
+}
+
+std::optional<FileInfo> SimFileSystem::stat(const std::string& path, bool follow) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  if (parts_of(path).empty()) return FileInfo{FileInfo::Type::kFolder, 0, {}};
+  const Entry* entry = find(path, follow);
+  if (entry == nullptr) return std::nullopt;
+  FileInfo info;
+  if (entry->file != nullptr) {
+    info.size = entry->file->bytes.size();
+    info.modified =
+        std::chrono::system_clock::time_point(std::chrono::seconds(entry->file->modified));
+  } else {
+    info.type = entry->folder != nullptr ? FileInfo::Type::kFolder : FileInfo::Type::kLink;
+  }
+  return info;
+}
+
+std::vector<std::string> SimFileSystem::list(const std::string& folder) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  const auto info = stat(folder, true);
+  if (!info) throw NotFoundError("there is no folder " + folder);
+  if (info->type != FileInfo::Type::kFolder) throw UsageError(folder + " is not a folder");
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : folder_of(join_path(folder, "x")).entries) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::uint64_t SimFileSystem::operations() const {
+  const std::lock_guard lock(mutex_);
+  return operations_;
+}
+
+void SimFileSystem::crash_at(std::uint64_t operation) {
+  const std::lock_guard lock(mutex_);
+  crash_at_ = operation;
+}
+
+bool SimFileSystem::crashed() const {
+  const std::lock_guard lock(mutex_);
+  return crashed_;
+}
+
+std::string SimFileSystem::describe() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  const auto add = [&](const auto& self, const Folder& folder, const std::string& path) -> void {
+    for (const auto& [name, entry] : folder.entries) {
+      text += path + name;
+      if (entry.file != nullptr) text += " " + std::to_string(entry.file->bytes.size()) + " bytes";
+      if (!entry.link.empty()) text += " -> " + entry.link;
+      text += "\n";
+      if (entry.folder != nullptr) self(self, *entry.folder, path + name + "/");
+    }
+  };
+  add(add, *root_, "/");
+  return text;
+}
+
+// --- What is left after a crash ------------------------------------------------------------------
+
+// One way for the dice to fall: a number for every file with uncertain bytes and every folder with
+// uncertain names. next() goes through all of them.
+class SimFileSystem::Lottery {
+ public:
+  static constexpr std::uint64_t kNothingLost = ~std::uint64_t{0};
+
+  // Finds what is uncertain in the tree of `folder`, through all names that it may come to have.
+  void gather(const Folder& folder) {
+    if (!folder.pending.empty()) add(&folder, std::uint64_t{1} << folder.pending.size());
+    const auto visit = [this](const Entry& entry) {
+      if (entry.folder != nullptr) gather(*entry.folder);
+      if (entry.file != nullptr && entry.file->certain < entry.file->bytes.size()) {
+        add(entry.file.get(), kWaysToLoseBytes);
+      }
+    };
+    for (const auto& [name, entry] : folder.certain) {
+      visit(entry);
+    }
+    for (const Change& change : folder.pending) {
+      for (const auto& [name, entry] : change) {
+        if (entry) visit(*entry);
+      }
+    }
+  }
+
+  bool next() {
+    for (auto& [thing, ticket] : tickets_) {
+      if (++ticket.number < ticket.count) return true;
+      ticket.number = 0;
+    }
+    return false;
+  }
+
+  std::uint64_t number_of(const void* thing) const {
+    if (nothing_lost_) return kNothingLost;
+    const auto found = tickets_.find(thing);
+    return found == tickets_.end() ? kNothingLost : found->second.number;
+  }
+
+  void lose_nothing() { nothing_lost_ = true; }
+
+  static std::string bytes_left(const Inode& inode, std::uint64_t number) {
+    const std::string& bytes = inode.bytes;
+    const std::size_t half = inode.certain + (bytes.size() - inode.certain) / 2;
+    switch (number) {
+      case 0:
+        return bytes.substr(0, inode.certain);
+      case 1:
+        return bytes.substr(0, half);
+      case 2:  // the size arrived, the data did not
+        return bytes.substr(0, inode.certain) + std::string(bytes.size() - inode.certain, '\0');
+      case 3:
+        return bytes.substr(0, half) + std::string(bytes.size() - half, '\0');
+      case 4:  // the disk wrote the end first
+        return bytes.substr(0, inode.certain) + std::string(half - inode.certain, '\0') +
+               bytes.substr(half);
+      default:
+        return bytes;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t kWaysToLoseBytes = 6;
+  struct Ticket {
+    std::uint64_t number = 0;
+    std::uint64_t count = 0;
+  };
+
+  void add(const void* thing, std::uint64_t count) {
+    if (count > 4096) throw std::logic_error("too many unsynced changes to go through all of them");
+    tickets_[thing] = {0, count};
+  }
+
+  std::map<const void*, Ticket> tickets_;
+  bool nothing_lost_ = false;
+};
+
+std::unique_ptr<SimFileSystem> SimFileSystem::copy(const Lottery& lottery) const {
+  std::map<const Inode*, std::shared_ptr<Inode>> inodes;
+  const auto copy_folder = [&](const auto& self, const Folder& from) -> std::shared_ptr<Folder> {
+    const std::uint64_t number = lottery.number_of(&from);
+    std::map<std::string, Entry> left = from.certain;
+    for (std::size_t i = 0; i < from.pending.size(); ++i) {
+      if (number != Lottery::kNothingLost && (number >> i & 1) == 0) continue;
+      for (const auto& [name, entry] : from.pending[i]) {
+        left.erase(name);
+        if (entry) left.emplace(name, *entry);
+      }
+    }
+    for (auto& [name, entry] : left) {
+      if (entry.folder != nullptr) entry.folder = self(self, *entry.folder);
+      if (entry.file == nullptr) continue;
+      std::shared_ptr<Inode>& inode = inodes[entry.file.get()];
+      if (inode == nullptr) {
+        inode = std::make_shared<Inode>();
+        inode->bytes = Lottery::bytes_left(*entry.file, lottery.number_of(entry.file.get()));
+        inode->certain = inode->bytes.size();
+        inode->modified = entry.file->modified;
+      }
+      entry.file = inode;
+    }
+    auto folder = std::make_shared<Folder>();
+    folder->entries = left;
+    folder->certain = std::move(left);
+    return folder;
+  };
+  auto result = std::make_unique<SimFileSystem>();
+  result->root_ = copy_folder(copy_folder, *root_);
+  result->clock_ = clock_;
+  return result;
+}
+
+std::unique_ptr<SimFileSystem> SimFileSystem::after_kill() const {
+  const std::lock_guard lock(mutex_);
+  Lottery lottery;
+  lottery.lose_nothing();
+  return copy(lottery);
+}
+
+std::vector<std::unique_ptr<SimFileSystem>> SimFileSystem::after_power_loss() const {
+  const std::lock_guard lock(mutex_);
+  Lottery lottery;
+  lottery.gather(*root_);
+  std::vector<std::unique_ptr<SimFileSystem>> disks;
+  disks.push_back(after_kill());
+  do {
+    disks.push_back(copy(lottery));
+  } while (lottery.next());
+  return disks;
+}
+
+}  // namespace cairn::testing
