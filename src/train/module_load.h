@@ -1,0 +1,28 @@
+// Loading a module in two halves, so that a whole checkpoint can be checked before any of it is
+// applied.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/train/state_dict.h"
+
+namespace cairn {
+
+// Parameters and buffers with their names, in the order of Python's state_dict(): a module's own
+// parameters, its buffers, then its children. Undefined ones are left out.
+std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module);
+
+struct ModuleLoad {
+  std::vector<std::pair<at::Tensor, TensorView>> copies;  // into, from
+  IncompatibleKeys keys;
+  std::vector<std::string> misfits;  // what does not fit; empty: apply() will succeed
+};
+
+ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state, bool strict);
+void apply(const ModuleLoad& load);
+
+}  // namespace cairn

@@ -1,0 +1,140 @@
+#include <torch/torch.h>
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cairn/error.h"
+#include "cairn/train/state_dict.h"
+
+#include "train/module_load.h"
+
+namespace cairn {
+namespace {
+
+void collect(const torch::nn::Module& module, const std::string& prefix,
+             std::vector<std::pair<std::string, at::Tensor>>& found) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+    if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
+  }
+  for (const auto& item : module.named_children()) {
+    if (item.value() != nullptr) collect(*item.value(), prefix + item.key() + ".", found);
+  }
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "]";
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "\"" : ", \"") + name + "\"";
+  }
+  return text;
+}
+
+// Why `view` cannot be copied into `target`; empty when it can.
+std::string misfit(const std::string& name, const at::Tensor& target, const TensorView& view) {
+  // Files from before PyTorch 0.4 have scalars as one-element vectors.
+  const bool is_old_scalar = target.dim() == 0 && view.shape == std::vector<std::int64_t>{1};
+  if (target.sizes().vec() != view.shape && !is_old_scalar) {
+    return "size mismatch for " + name + ": " + shape_text(view.shape) + " in the checkpoint, " +
+           shape_text(target.sizes().vec()) + " in the model";
+  }
+  try {
+    const at::ScalarType from = tensor_of({.dtype = view.dtype, .shape = {0}}).scalar_type();
+    if (c10::canCast(from, target.scalar_type())) return {};
+  } catch (const UnsupportedError& e) {
+    return name + ": " + e.what();
+  }
+  return "type mismatch for " + name + ": " + std::string(cairn::name(view.dtype)) +
+         " in the checkpoint cannot become " + c10::toString(target.scalar_type());
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> found;
+  collect(module, "", found);
+  return found;
+}
+
+Value state_dict(const torch::nn::Module& module) {
+  Dict result = Dict::ordered();
+  // A tensor that stands at two places is one Value, also when it had to be copied to the host.
+  std::unordered_map<const c10::TensorImpl*, Value> seen;
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    Value& view = seen[tensor.unsafeGetTensorImpl()];
+    if (view.is_none()) view = view_of(tensor);
+    result.set(name, view);
+  }
+  return result;
+}
+
+ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state, bool strict) {
+  ModuleLoad load;
+  if (!state.is_dict()) {
+    load.misfits.push_back("a state_dict is a dict of tensors, this is a " +
+                           std::string(state.type_name()));
+    return load;
+  }
+  std::unordered_set<std::string> known;
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    known.insert(name);
+    const Value* value = state.find(name);
+    if (value == nullptr) {
+      load.keys.missing.push_back(name);
+      continue;
+    }
+    if (!value->is_tensor()) {
+      load.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
+      continue;
+    }
+    std::string reason = misfit(name, tensor, value->as_tensor());
+    if (!reason.empty()) load.misfits.push_back(std::move(reason));
+    load.copies.emplace_back(tensor, value->as_tensor());
+  }
+  for (const auto& [key, value] : state.as_dict()) {
+    if (!key.is_str() || !known.contains(key.as_str())) {
+      load.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
+    }
+  }
+  if (strict && !load.keys.unexpected.empty()) {
+    load.misfits.insert(load.misfits.begin(), "unexpected names: " + join(load.keys.unexpected));
+  }
+  if (strict && !load.keys.missing.empty()) {
+    load.misfits.insert(load.misfits.begin(), "missing names: " + join(load.keys.missing));
+  }
+  return load;
+}
+
+void apply(const ModuleLoad& load) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [target, view] : load.copies) {
+    target.copy_(tensor_of(view, /*share=*/true).reshape(target.sizes()));
+  }
+}
+
+IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
+                                 LoadStateDictOptions options) {
+  ModuleLoad load = plan_module_load(module, state, options.strict);
+  if (!load.misfits.empty()) {
+    std::string message =
+        "Error(s) in loading state_dict into " + module.name() + ", nothing was changed:";
+    for (const std::string& reason : load.misfits) {
+      message += "\n  " + reason;
+    }
+    throw MismatchError(message);
+  }
+  apply(load);
+  return std::move(load.keys);
+}
+
+}  // namespace cairn

@@ -1,0 +1,57 @@
+// What a user asks of a running fit() from outside: by signal, or by a file in the save folder.
+//
+//   SIGTERM, SIGINT, SIGUSR1, <save_folder>/STOP   save at the next batch, then stop
+//   SIGUSR2, <save_folder>/SAVE                    save at the next batch, go on
+//   a second SIGTERM or SIGINT                     leave at once, as if nobody handled it
+//
+//  1. The handlers only set flags; a second stop signal puts back the default action and raises.
+//  2. The training thread asks poll() after each batch. The files are looked for at most once in
+//     `file_interval`: a stat of a network folder for every batch would be felt.
+//  3. A file is removed when poll() reports it, before it is served: a save that fails is not
+//     tried again for ever, and a STOP file does not stop the next run, too.
+//  4. The destructor puts back the handlers that were there before.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace cairn {
+
+class FileSystem;
+
+struct StopRequestOptions {
+  bool handle_signals = true;
+  std::optional<std::string> folder = std::nullopt;  // where the files are looked for
+  std::chrono::milliseconds file_interval{500};
+  FileSystem* files = nullptr;  // the machine's own when null
+  // For tests; the steady clock when empty.
+  std::function<std::chrono::steady_clock::time_point()> now = nullptr;
+};
+
+struct Requests {
+  bool save = false;   // save now
+  bool stop = false;   // and then stop
+  std::string reason;  // "SIGTERM", "ckpt/STOP": for messages; empty when nothing was asked
+};
+
+// One at a time in a process that handles signals; UsageError for a second one. Constructed and
+// destroyed on the training thread.
+class StopRequest {
+ public:
+  explicit StopRequest(StopRequestOptions options);
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  // What was asked since the last call. An unreadable folder counts as no request.
+  Requests poll();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn
