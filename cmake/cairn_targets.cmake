@@ -3,6 +3,10 @@ function(cairn_warnings target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                                            $<$<BOOL:${CAIRN_WERROR}>:-Werror>)
+  # GCC 12 warns of every `"text" + std::string` (its bug 105651).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE -Wno-restrict)
+  endif()
 endfunction()
 
 # cairn_test(format/zip_test LABELS unit): one program per test file, core only.
@@ -35,6 +39,10 @@ function(cairn_train_test name)
                              CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_precompile_headers(${target} REUSE_FROM cairn_train)
+  # The library's flags, or its precompiled header could not be reused.
+  set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_link_libraries(${target} PRIVATE fmt::fmt-header-only)
   cairn_warnings(${target})
   include(GoogleTest)
   gtest_discover_tests(${target} PROPERTIES LABELS "train;${ARG_LABELS}" TIMEOUT 300

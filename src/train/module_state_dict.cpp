@@ -7,6 +7,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "train/module_load.h"
+#include "train/tensor_bridge.h"
 
 namespace cairn {
 namespace {
@@ -49,8 +50,7 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
            shape_text(target.sizes().vec()) + " in the model";
   }
   try {
-    const at::ScalarType from = tensor_of({.dtype = view.dtype, .shape = {0}}).scalar_type();
-    if (c10::canCast(from, target.scalar_type())) return {};
+    if (c10::canCast(scalar_type_of(view.dtype), target.scalar_type())) return {};
   } catch (const UnsupportedError& e) {
     return name + ": " + e.what();
   }

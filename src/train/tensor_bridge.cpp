@@ -1,4 +1,6 @@
-// Tensors of libtorch as tensors of the core, and back. No bytes are copied where that can be.
+// Tensors of libtorch as tensors of the core, and back, without copying where that can be.
+#include "train/tensor_bridge.h"
+
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -54,18 +56,6 @@ DType dtype_of(const at::Tensor& tensor) {
                          " cannot be saved; convert them first, or save their parts");
 }
 
-at::ScalarType scalar_type_of(DType dtype) {
-  for (const auto& row : kDTypes) {
-    if (row.dtype != dtype) continue;
-    for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
-      const auto type = static_cast<at::ScalarType>(i);
-      if (c10::toString(type) == row.torch_name) return type;
-    }
-  }
-  throw UnsupportedError("this libtorch has no tensors of dtype " + std::string(name(dtype)) +
-                         "; read their bytes with TensorView, or use a newer libtorch");
-}
-
 // The Storages that view_of() handed out and that are still in use, so that the next tensor of the
 // same memory gets the same one: tied weights must be one record of a file. The entries own
 // nothing. One cache per thread, so no locks.
@@ -109,6 +99,18 @@ bool is_aligned(const void* data, std::size_t bytes) {
 }
 
 }  // namespace
+
+at::ScalarType scalar_type_of(DType dtype) {
+  for (const auto& row : kDTypes) {
+    if (row.dtype != dtype) continue;
+    for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
+      const auto type = static_cast<at::ScalarType>(i);
+      if (c10::toString(type) == row.torch_name) return type;
+    }
+  }
+  throw UnsupportedError("this libtorch has no tensors of dtype " + std::string(name(dtype)) +
+                         "; read their bytes with TensorView, or use a newer libtorch");
+}
 
 TensorView view_of(const at::Tensor& tensor) {
   if (!tensor.defined()) throw UsageError("an undefined tensor cannot be saved");

@@ -41,7 +41,7 @@ TEST(TensorBridgeTest, ViewsShareMemoryWithTheTensorAndKeepItAlive) {
   const TensorView view = view_of(tensor);
   EXPECT_EQ(view.storage->bytes.view.data(), static_cast<const std::byte*>(tensor.data_ptr()));
   tensor[0][0] = 9;
-  tensor = {};
+  tensor = at::Tensor();
   EXPECT_EQ(tensor_of(view)[0][0].item<float>(), 9);
 }
 
