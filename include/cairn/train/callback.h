@@ -8,11 +8,13 @@
 
 namespace cairn {
 
+class Engine;
 class Logger;
 class State;
 
-// One method per event, all empty. Called on the training thread. An exception ends fit() after
-// every callback's close().
+// One method per event, all empty. Called on the training thread. An exception ends fit(), which
+// throws it; close() follows when the Trainer is closed or destroyed. An instance belongs to one
+// open Trainer at a time; a copy belongs to none.
 class Callback {
  public:
   Callback() = default;
@@ -80,6 +82,23 @@ class Callback {
   Callback(Callback&&) = default;
   Callback& operator=(const Callback&) = default;
   Callback& operator=(Callback&&) = default;
+
+ private:
+  friend class Engine;
+  class Owner {  // not copied with the callback
+   public:
+    Owner() = default;
+    ~Owner() = default;
+    Owner(const Owner& /*other*/) {}
+    Owner& operator=(const Owner& /*other*/) { return *this; }
+    bool belongs_to(const Engine* engine) const { return engine_ == engine; }
+    void set(const Engine* engine) { engine_ = engine; }
+    void reset() { engine_ = nullptr; }
+
+   private:
+    const Engine* engine_ = nullptr;
+  };
+  Owner engine_;
 };
 
 }  // namespace cairn

@@ -44,7 +44,7 @@ class Logger {
   std::vector<std::shared_ptr<LoggerDestination>> destinations_;
 };
 
-// Composer's rendering of a logged value: None, 'text', 3, 0.1235.
+// Composer's rendering of a logged value: None, "text", 3, 0.1235.
 std::string format_log_value(const Value& value);
 
 }  // namespace cairn

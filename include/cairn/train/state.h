@@ -47,6 +47,9 @@ class State {
   std::optional<Timestamp> previous_timestamp;  // before the last batch; none before the first
   Timestamp eval_timestamp;
   std::optional<Time> max_duration;
+  // Length of an iteration in epochs or tokens. None: one iteration that never ends, so that
+  // iteration_end and iteration_checkpoint never come.
+  std::optional<Time> iteration_length;
 
   // The loader in use: the train loader, or an evaluator's while that runs.
   DataSpec* dataloader = nullptr;

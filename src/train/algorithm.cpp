@@ -1,0 +1,7 @@
+#include "cairn/train/algorithm.h"
+
+namespace cairn {
+
+Value Algorithm::state_dict() const { return Dict{{"repr", repr()}}; }
+
+}  // namespace cairn

@@ -1,0 +1,56 @@
+// Engine: runs algorithms, callbacks and loggers at each event (composer/core/engine.py).
+//
+//  1. init: logger destinations, then other callbacks, then algorithms: a logger is ready when
+//     anything else wants to log.
+//  2. Every other event: algorithms, then callbacks in the order of state.callbacks, then logger
+//     destinations: what is logged is what the others left.
+//  3. Algorithms that match an event pass through the ordering passes: SelectiveBackprop to the
+//     front, LowPrecisionLayerNorm to the back, and the whole list reversed at events named
+//     after_*, so that what was applied last is undone first.
+//  4. close() calls close() of every callback and then post_close() of those whose close() did not
+//     throw. Errors are logged: each callback gets its turn.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cairn/train/event.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+namespace cairn {
+
+// Not thread-safe.
+class Engine {
+ public:
+  Engine(State& state, Logger& logger) : state_(state), logger_(logger) {}
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // UsageError after close(), for a callback that another open Engine runs, and for an event that
+  // needs a data loader or a max_duration that is not there.
+  void run_event(Event event);
+
+  // Idempotent; never throws what a callback threw.
+  void close();
+
+ private:
+  void check(Event event) const;
+  void adopt_callbacks();
+  void run_algorithms(Event event);
+  void log_traces(Event event, const std::vector<Algorithm*>& applied);
+
+  State& state_;
+  Logger& logger_;
+  bool closed_ = false;
+  // state_.callbacks, as of the last event, in two parts.
+  std::vector<std::shared_ptr<Callback>> adopted_;
+  std::vector<Callback*> callbacks_;
+  std::vector<Callback*> loggers_;
+};
+
+// Step 3, for tests.
+void order_algorithms(std::vector<Algorithm*>& algorithms, Event event);
+
+}  // namespace cairn

@@ -1,0 +1,64 @@
+// Prefetcher: threads that fetch numbered batches ahead and hand them over in order.
+//
+//  1. A worker claims the lowest batch that nobody has claimed, if it is less than `capacity` ahead
+//     of the next one to be delivered: that bounds memory.
+//  2. It fetches without holding the lock and puts the result, or the exception, into the slot
+//     number modulo capacity, which is free by step 1.
+//  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
+//  4. start() begins a new generation: what workers of the old one still bring is thrown away.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "cairn/train/batch.h"
+
+namespace cairn {
+
+class Prefetcher {
+ public:
+  // Called from several threads at once.
+  using Fetch = std::function<Batch(std::int64_t number)>;
+
+  Prefetcher(int workers, int capacity);
+  ~Prefetcher();  // waits for the fetches under way
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  // Forgets what is under way and fetches the batches [begin, end).
+  void start(Fetch fetch, std::int64_t begin, std::int64_t end);
+
+  // The next batch; nullopt after the last. Throws what its fetch threw.
+  std::optional<Batch> next();
+
+ private:
+  struct Slot {
+    bool done = false;
+    Batch batch;
+    std::exception_ptr error;
+  };
+
+  void work();
+  bool can_claim() const;
+
+  std::mutex mutex_;
+  std::condition_variable claimable_;
+  std::condition_variable delivered_;
+  std::shared_ptr<const Fetch> fetch_;
+  std::uint64_t generation_ = 0;
+  std::int64_t next_to_claim_ = 0;
+  std::int64_t next_to_deliver_ = 0;
+  std::int64_t end_ = 0;
+  bool stopping_ = false;
+  std::vector<Slot> slots_;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,29 @@
+#include "cairn/train/state.h"
+
+#include "cairn/train/scaler.h"
+
+namespace cairn {
+
+State::State() = default;
+State::~State() = default;
+
+void State::stop_training() {
+  // Elapsed epochs are counted when an epoch ends; batches say exactly where the run is now.
+  const bool counts_epochs = !max_duration || max_duration->unit() == TimeUnit::kEpoch;
+  max_duration =
+      counts_epochs ? Time::batches(timestamp.batch) : timestamp.get(max_duration->unit());
+}
+
+std::optional<Time> State::get_elapsed_duration() const {
+  if (!max_duration) return std::nullopt;
+  return timestamp.get(max_duration->unit()) / *max_duration;
+}
+
+std::optional<double> State::metric_value(const std::string& label,
+                                          const std::string& metric) const {
+  const Value* metrics = metric_values.find(label);
+  const Value* value = metrics == nullptr ? nullptr : metrics->find(metric);
+  return value == nullptr ? std::nullopt : std::optional(value->as_float());
+}
+
+}  // namespace cairn

@@ -1,0 +1,42 @@
+#include <torch/torch.h>
+
+#include "cairn/error.h"
+#include "cairn/train/data.h"
+
+namespace cairn {
+namespace {
+
+class TensorDataset final : public Dataset {
+ public:
+  explicit TensorDataset(Batch tensors) : tensors_(std::move(tensors)) {
+    if (tensors_.empty()) throw UsageError("tensor_dataset() needs at least one tensor");
+    for (const at::Tensor& tensor : tensors_.tensors()) {
+      if (tensor.dim() == 0 || tensor.size(0) != tensors_.tensors()[0].size(0)) {
+        throw UsageError("the tensors of tensor_dataset() must have one length in dimension 0");
+      }
+    }
+  }
+
+  std::int64_t size() const override { return tensors_.tensors()[0].size(0); }
+
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    const torch::NoGradGuard no_grad;
+    // index_select only reads the indices; from_blob has no const form.
+    const at::Tensor rows = at::from_blob(const_cast<std::int64_t*>(indices.data()),
+                                          {static_cast<std::int64_t>(indices.size())}, at::kLong);
+    return tensors_.map([&](const at::Tensor& tensor) {
+      return tensor.index_select(0, tensor.is_cpu() ? rows : rows.to(tensor.device()));
+    });
+  }
+
+ private:
+  Batch tensors_;
+};
+
+}  // namespace
+
+std::shared_ptr<Dataset> tensor_dataset(Batch tensors) {
+  return std::make_shared<TensorDataset>(std::move(tensors));
+}
+
+}  // namespace cairn
