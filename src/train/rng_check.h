@@ -1,0 +1,19 @@
+// What restore_rng_states() would do with a list, found out beforehand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+struct RngCheck {
+  std::vector<std::string> misfits;   // malformed entries: restore_rng_states() would throw
+  std::vector<std::string> warnings;  // what it would leave alone
+};
+
+// `states` is the "rng" list of a checkpoint.
+RngCheck check_rng_states(const Value& states);
+
+}  // namespace cairn
