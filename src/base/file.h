@@ -90,5 +90,9 @@ FileSystem& posix_file_system();
 std::string join_path(const std::string& folder, const std::string& name);
 std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
+// `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".
+std::string relative_path(const std::string& path, const std::string& folder);
+// Without ".", "x/.." and double slashes, by its text alone.
+std::string normal_path(const std::string& path);
 
 }  // namespace cairn

@@ -10,7 +10,6 @@
 //
 // The first error of a background write is reported by the next write(), sync() or close().
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,13 +19,13 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/file_error.h"
 #include "base/file_writer.h"
+#include "base/page_memory.h"
 
 namespace cairn {
 namespace {
@@ -35,28 +34,6 @@ constexpr std::size_t kBlockBytes = std::size_t{8} << 20;
 constexpr std::size_t kBlocks = 3;
 constexpr std::size_t kThreads = 2;
 constexpr std::size_t kAlignment = 4096;
-
-// The memory of all blocks: page-aligned, in huge pages where there are some, so that each save
-// does not fault in 6,000 small ones.
-class BlockMemory {
- public:
-  BlockMemory()
-      : start_(mmap(nullptr, kBlocks * kBlockBytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    if (start_ == MAP_FAILED) throw std::bad_alloc();
-    madvise(start_, kBlocks * kBlockBytes, MADV_HUGEPAGE);
-  }
-  ~BlockMemory() { munmap(start_, kBlocks * kBlockBytes); }
-  BlockMemory(const BlockMemory&) = delete;
-  BlockMemory& operator=(const BlockMemory&) = delete;
-
-  std::byte* block(std::size_t i) const {
-    return static_cast<std::byte*>(start_) + i * kBlockBytes;
-  }
-
- private:
-  void* start_;
-};
 
 struct Block {
   std::byte* bytes = nullptr;
@@ -83,7 +60,7 @@ class BlockWriters {
  public:
   explicit BlockWriters(int fd) : fd_(fd) {
     for (std::size_t i = 0; i < kBlocks; ++i) {
-      free_.push_back({memory_.block(i)});
+      free_.push_back({memory_.data() + i * kBlockBytes});
     }
     for (std::jthread& thread : threads_) {
       thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -138,7 +115,7 @@ class BlockWriters {
   }
 
   const int fd_;
-  BlockMemory memory_;
+  const PageMemory memory_{kBlocks * kBlockBytes};
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Block> free_;

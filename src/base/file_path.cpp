@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "base/file.h"
 
 namespace cairn {
@@ -22,6 +24,20 @@ std::string base_name(const std::string& path) {
   const std::size_t slash = path.rfind('/', end);
   const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
   return path.substr(begin, end + 1 - begin);
+}
+
+std::string relative_path(const std::string& path, const std::string& folder) {
+  std::filesystem::path target = path;
+  std::filesystem::path from = folder;
+  if (target.is_absolute() != from.is_absolute()) {
+    target = std::filesystem::absolute(target);
+    from = std::filesystem::absolute(from);
+  }
+  return target.lexically_normal().lexically_relative(from.lexically_normal()).string();
+}
+
+std::string normal_path(const std::string& path) {
+  return std::filesystem::path(path).lexically_normal().string();
 }
 
 }  // namespace cairn

@@ -77,6 +77,10 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(base_name("a/b/"), "b");
   EXPECT_EQ(base_name("b"), "b");
   EXPECT_EQ(base_name("/"), "");
+  EXPECT_EQ(relative_path("run/ep1.pt", "run"), "ep1.pt");
+  EXPECT_EQ(relative_path("run/./ep1.pt", "run/links/"), "../ep1.pt");
+  EXPECT_EQ(relative_path("/a/b/f", "/a/c"), "../b/f");
+  EXPECT_EQ(normal_path("run/./x/..//ep1.pt"), "run/ep1.pt");
 }
 
 class LargeFileTest : public ::testing::TestWithParam<std::size_t> {};

@@ -36,8 +36,9 @@ struct SaveOptions {
 };
 
 // Writes `value` to `path` and returns when it would survive a power cut. Missing folders are
-// created. On any error nothing of that name changed and no temporary file is left. Extension
-// ".pt", or none; others are UnsupportedError.
+// created. On any error nothing of that name changed and no temporary file is left; only when the
+// very last step fails, syncing the folder, does the new file stand there without that promise.
+// Extension ".pt", or none; others are UnsupportedError.
 // Memory: at most 64 MiB besides `value`.
 void save(const Value& value, const std::string& path, const SaveOptions& options = {});
 
@@ -59,10 +60,10 @@ Value load(const std::string& path, const LoadOptions& options = {});
 
 // One thing that is wrong with a file.
 struct Damage {
-  std::string what;                  // "CRC-32 differs: expected 1b2c3d4e, found 00000000"
-  std::string record;                // "data/3"; empty when it is the file's own structure
-  std::vector<std::string> tensors;  // paths of the tensors in that record
-  std::uint64_t begin = 0;           // byte range in the file
+  std::string what = {};                  // "CRC-32 differs: expected 1b2c3d4e, found 00000000"
+  std::string record = {};                // "data/3"; empty when it is the file's own structure
+  std::vector<std::string> tensors = {};  // paths of the tensors in that record
+  std::uint64_t begin = 0;                // byte range in the file
   std::uint64_t end = 0;
 };
 
@@ -71,6 +72,7 @@ struct VerifyReport {
   std::size_t records = 0;
   std::uint64_t bytes = 0;
   bool has_manifest = false;  // written by cairn, so every byte of the file is accounted for
+  bool has_checksums = true;  // false: its writer left the CRCs out, so no content was checked
   std::optional<CheckpointInfo> info;
   bool ok() const { return damage.empty(); }
   std::string summary() const;  // one line

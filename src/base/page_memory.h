@@ -1,0 +1,38 @@
+// Large anonymous memory, aligned to huge pages and asking for them: the first touch of 1 GiB then
+// costs 512 page faults instead of 262,144.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace cairn {
+
+class PageMemory {
+ public:
+  PageMemory() = default;
+  explicit PageMemory(std::size_t bytes);  // zeroed; std::bad_alloc when there is no address space
+  ~PageMemory();
+  PageMemory(PageMemory&& other) noexcept { swap(other); }
+  PageMemory& operator=(PageMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void swap(PageMemory& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(mapping_, other.mapping_);
+    std::swap(mapping_bytes_, other.mapping_bytes_);
+  }
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  void* mapping_ = nullptr;  // what data_ is the aligned part of
+  std::size_t mapping_bytes_ = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,156 @@
+// Which checkpoint to go on from.
+//
+//  1. Candidates are the files in the folder whose names fit the format, and what the latest link
+//     points at. Names and the link only point at files; what counts is what the files say.
+//  2. Each is opened, and its position in training read from its manifest, or from its timestamp
+//     where Python wrote it.
+//  3. From the furthest backwards, the first that verifies in full is the answer.
+//
+// What is passed over is reported and left where it is: a damaged checkpoint may be all that there
+// is, and somebody may want to rescue its tensors.
+#include <algorithm>
+#include <tuple>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+
+#include "base/atomic_file.h"
+#include "checkpoint/open_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+struct Candidate {
+  std::string path;
+  Timestamp timestamp;
+  std::chrono::system_clock::time_point modified;
+
+  auto position() const {
+    return std::tie(timestamp.batch, timestamp.epoch, timestamp.iteration, timestamp.sample,
+                    modified);
+  }
+};
+
+// Paths below `folder` that were made from `format`, which may have folders in it.
+std::vector<std::string> paths_from_format(FileSystem& files, const std::string& folder,
+                                           const std::string& format, const FormatVariables& dist) {
+  const std::size_t slash = format.find('/');
+  std::vector<std::string> paths;
+  for (const std::string& name : files.list(folder)) {
+    if (is_temporary_name(name) || !parse_name(format.substr(0, slash), name, dist)) continue;
+    const std::string path = join_path(folder, name);
+    const auto info = files.stat(path);
+    if (!info || (info->type == FileInfo::Type::kFolder) != (slash != std::string::npos)) continue;
+    if (slash == std::string::npos) {
+      paths.push_back(path);
+    } else {
+      const auto below = paths_from_format(files, path, format.substr(slash + 1), dist);
+      paths.insert(paths.end(), below.begin(), below.end());
+    }
+  }
+  return paths;
+}
+
+std::vector<std::string> candidate_paths(FileSystem& files, const std::string& folder,
+                                         const FindOptions& options) {
+  const FormatVariables dist = dist_variables(options.run_name);
+  std::vector<std::string> paths = paths_from_format(files, folder, options.filename, dist);
+  if (!options.latest_filename.empty()) {
+    for (const std::string& link :
+         paths_from_format(files, folder, options.latest_filename, dist)) {
+      const auto target = files.read_link(link);  // a file instead of a link stands for itself
+      paths.push_back(target ? join_path(parent_path(link), *target) : link);
+    }
+  }
+  for (std::string& path : paths) {
+    path = normal_path(path);
+  }
+  std::sort(paths.begin(), paths.end());
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  return paths;
+}
+
+// Where in training the checkpoint was made; nullopt when it does not hold the whole state.
+std::optional<Timestamp> position_of(const OpenCheckpoint& checkpoint) {
+  if (checkpoint.manifest) {
+    const CheckpointInfo& info = checkpoint.manifest->info;
+    return info.kind == "full" ? info.timestamp : std::nullopt;
+  }
+  const Value value = checkpoint.file.read();
+  const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
+  if (timestamp == nullptr) return std::nullopt;
+  return Timestamp::from_value(*timestamp);
+}
+
+class Search {
+ public:
+  Search(FileSystem& files, const FindOptions& options) : files_(files), options_(options) {}
+
+  // Step 2; nothing when the file has to be passed over.
+  std::optional<Candidate> examine(const std::string& path) const {
+    return unless_unusable(path, [&]() -> std::optional<Candidate> {
+      const auto position = position_of(open_checkpoint(files_, path));
+      if (!position && options_.full_state_only) {
+        skip(path, "it holds weights only, not the state of a training run");
+        return std::nullopt;
+      }
+      const auto info = files_.stat(path);
+      return Candidate{path, position.value_or(Timestamp{}),
+                       info ? info->modified : std::chrono::system_clock::time_point{}};
+    });
+  }
+
+  // Step 3.
+  std::optional<FoundCheckpoint> check(const Candidate& candidate) const {
+    return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
+      VerifyReport report = verify(candidate.path, Verify::kFull, &files_);
+      if (!report.ok()) {
+        skip(candidate.path, report.summary());
+        return std::nullopt;
+      }
+      return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report)};
+    });
+  }
+
+ private:
+  // What `look` gives; nothing, and a report, when the file cannot be used. Errors of one file
+  // never end the search: an older one may be good.
+  template <class Look>
+  auto unless_unusable(const std::string& path, const Look& look) const -> decltype(look()) {
+    try {
+      return look();
+    } catch (const Error& e) {
+      skip(path, e.what());
+      return std::nullopt;
+    }
+  }
+
+  void skip(const std::string& path, const std::string& why) const {
+    if (options_.on_skip) options_.on_skip(path, why);
+  }
+
+  FileSystem& files_;
+  const FindOptions& options_;
+};
+
+}  // namespace
+
+std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
+  FileSystem& files = files_or_default(options.files);
+  const std::string where = strict_format(folder, dist_variables(options.run_name));
+  if (!files.stat(where)) return std::nullopt;
+  const Search search(files, options);
+  std::vector<Candidate> candidates;
+  for (const std::string& path : candidate_paths(files, where, options)) {
+    if (auto candidate = search.examine(path)) candidates.push_back(std::move(*candidate));
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.position() > b.position(); });
+  for (const Candidate& candidate : candidates) {
+    if (auto found = search.check(candidate)) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace cairn

@@ -1,0 +1,67 @@
+// The one path that every checkpoint takes to disk: snapshot, encode, write, commit, retain,
+// report. save_pipeline.cpp opens with the protocol.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+struct SaveReport {
+  std::string path = {};
+  std::uint64_t bytes = 0;  // of the file
+  std::vector<std::string> removed =
+      {};  // of SaveRequest::remove_afterwards, those that were there
+};
+
+struct SaveRequest {
+  Value value = {};
+  std::string path = {};
+  std::string latest = {};  // path of the link to point at `path` afterwards; empty: none
+  // Paths of files that this save makes superfluous. Removed when the new file and the link are
+  // durable. Missing ones are no error; `path`, and what `latest` points at, are never removed.
+  std::vector<std::string> remove_afterwards = {};
+  CheckpointInfo info = {};
+  bool overwrite = true;
+  // Called when all is done, on the thread that did it. Must not call the pipeline.
+  std::function<void(const SaveReport&)> report = nullptr;
+};
+
+struct SavePipelineOptions {
+  // False: submit() returns when the checkpoint is durable, and needs no copy of it.
+  bool async = true;
+  // Saves under way before submit() waits for the oldest. Each holds a copy of its state.
+  std::size_t max_pending = 1;
+  FileSystem* files = nullptr;  // the machine's own when null
+};
+
+// Not thread-safe, except that everything behind submit() happens on one background thread.
+class SavePipeline {
+ public:
+  explicit SavePipeline(const SavePipelineOptions& options = {});
+  // Finishes what is under way. An error that nobody fetched by then is lost: wait() first.
+  ~SavePipeline();
+  SavePipeline(const SavePipeline&) = delete;
+  SavePipeline& operator=(const SavePipeline&) = delete;
+
+  // Saves. The tensors of the request may change when submit() returns. Throws the error of an
+  // earlier save, once, and then has not saved this one; whatever save() throws when not async.
+  // After an error the checkpoint and the link of before are still there, and the next save works.
+  void submit(SaveRequest request);
+
+  // Waits until nothing is under way; throws the error of an earlier save, once.
+  void wait();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

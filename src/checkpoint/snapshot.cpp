@@ -1,0 +1,161 @@
+#include "checkpoint/snapshot.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/page_memory.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // of each storage: a cache line, and torch's own
+constexpr std::size_t kGranule = std::size_t{2} << 20;
+
+std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
+
+// Where the copy of each storage goes.
+class Places {
+ public:
+  explicit Places(const Value& root) { visit(root); }
+
+  std::size_t arena_bytes() const { return bytes_; }
+
+  // Copies all bytes and makes the storages that stand for the copies.
+  void copy_into(const std::shared_ptr<const PageMemory>& arena) {
+    for (auto& [storage, place] : places_) {
+      const ByteView from = storage->bytes.view;
+      std::byte* to = arena->data() + place.offset;
+      if (!from.empty()) std::memcpy(to, from.data(), from.size());
+      place.copy =
+          std::make_shared<Storage>(Storage{{{to, from.size()}, arena}, storage->location});
+    }
+  }
+
+  const std::shared_ptr<const Storage>& copy_of(const Storage* storage) const {
+    return places_.at(storage).copy;
+  }
+
+ private:
+  struct Place {
+    std::size_t offset = 0;
+    std::shared_ptr<const Storage> copy;
+  };
+
+  void visit(const Value& value) {
+    if (value.is_tensor()) {
+      const Storage* storage = value.as_tensor().storage.get();
+      if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second)
+        return;
+      bytes_ += round_up(storage->bytes.view.size(), kAlignment);
+    } else if (value.is_list() || value.is_tuple()) {
+      for (const Value& item : value.as_items()) {
+        visit(item);
+      }
+    } else if (value.is_dict()) {
+      for (const auto& [key, item] : value.as_dict()) {
+        visit(item);
+      }
+    }
+  }
+
+  std::unordered_map<const Storage*, Place> places_;
+  std::size_t bytes_ = 0;
+};
+
+// The tree again, with the copied storages.
+class TreeCopy {
+ public:
+  explicit TreeCopy(const Places& places) : places_(places) {}
+
+  Value copy(const Value& value) {
+    const bool can_hold_tensors =
+        value.is_tensor() || value.is_list() || value.is_tuple() || value.is_dict();
+    if (!can_hold_tensors) return value;
+    if (const auto seen = seen_.find(value.identity()); seen != seen_.end()) return seen->second;
+    return seen_.emplace(value.identity(), copy_new(value)).first->second;
+  }
+
+ private:
+  Value copy_new(const Value& value) {
+    if (value.is_tensor()) {
+      TensorView tensor = value.as_tensor();
+      if (tensor.storage != nullptr) tensor.storage = places_.copy_of(tensor.storage.get());
+      return tensor;
+    }
+    if (value.is_dict()) {
+      Dict dict({}, value.as_dict().is_ordered());
+      for (const auto& [key, item] : value.as_dict()) {
+        dict.set(key, copy(item));
+      }
+      return dict;
+    }
+    List items;
+    items.reserve(value.as_items().size());
+    for (const Value& item : value.as_items()) {
+      items.push_back(copy(item));
+    }
+    return value.is_tuple() ? Value(Tuple{std::move(items)}) : Value(std::move(items));
+  }
+
+  const Places& places_;
+  std::unordered_map<const void*, Value> seen_;  // what was one object stays one
+};
+
+}  // namespace
+
+// Arenas in use hold on to the pool, and come back to it when nothing points into them any more.
+struct Snapshotter::Pool {
+  std::mutex mutex;
+  std::vector<PageMemory> spare;
+  std::uint64_t bytes = 0;  // in use and spare
+
+  // A spare arena of at least `size`, else a new one in place of the largest spare.
+  PageMemory take(std::size_t size) {
+    const std::lock_guard lock(mutex);
+    const auto by_size = [](const PageMemory& a, const PageMemory& b) {
+      return a.size() < b.size();
+    };
+    const auto largest = std::max_element(spare.begin(), spare.end(), by_size);
+    PageMemory arena;
+    if (largest != spare.end()) {
+      arena = std::move(*largest);
+      spare.erase(largest);
+    }
+    if (arena.size() >= size) return arena;
+    bytes -= arena.size();
+    { const PageMemory freed = std::move(arena); }  // before the larger one: never both at once
+    arena = PageMemory(round_up(size, kGranule));
+    bytes += arena.size();
+    return arena;
+  }
+
+  void give_back(PageMemory arena) {
+    const std::lock_guard lock(mutex);
+    spare.push_back(std::move(arena));
+  }
+};
+
+Snapshotter::Snapshotter() : pool_(std::make_shared<Pool>()) {}
+
+Snapshotter::~Snapshotter() = default;
+
+Value Snapshotter::take(const Value& value) {
+  Places places(value);
+  const std::shared_ptr<const PageMemory> arena(new PageMemory(pool_->take(places.arena_bytes())),
+                                                [pool = pool_](PageMemory* used) {
+                                                  pool->give_back(std::move(*used));
+                                                  delete used;
+                                                });
+  places.copy_into(arena);
+  return TreeCopy(places).copy(value);
+}
+
+std::uint64_t Snapshotter::arena_bytes() const {
+  const std::lock_guard lock(pool_->mutex);
+  return pool_->bytes;
+}
+
+}  // namespace cairn
