@@ -1,23 +1,12 @@
+#include "base/value_path.h"
+
 #include <algorithm>
 #include <charconv>
 
-#include "cairn/value.h"
+#include "base/float_text.h"
 
 namespace cairn {
 namespace {
-
-std::string key_text(const Value& key) {
-  switch (key.kind()) {
-    case Kind::kStr:
-      return key.as_str();
-    case Kind::kInt:
-      return std::to_string(key.as_int());
-    case Kind::kBool:
-      return key.as_bool() ? "True" : "False";
-    default:
-      return std::string(key.type_name());
-  }
-}
 
 const Value* child(const Value& parent, std::string_view name) {
   if (parent.is_dict()) {
@@ -37,6 +26,25 @@ const Value* child(const Value& parent, std::string_view name) {
 }
 
 }  // namespace
+
+std::string key_text(const Value& key) {
+  switch (key.kind()) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return key.as_bool() ? "True" : "False";
+    case Kind::kInt:
+      return std::to_string(key.as_int());
+    case Kind::kBigInt:
+      return key.get_if<BigInt>()->decimal();
+    case Kind::kFloat:
+      return python_float_repr(key.as_float());
+    case Kind::kStr:
+      return key.as_str();
+    default:
+      return std::string(key.type_name());
+  }
+}
 
 const Value* find_path(const Value& root, std::string_view path) {
   const Value* here = &root;

@@ -2,6 +2,7 @@
 // load_ignore_keys.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -21,8 +22,9 @@ class IgnoreKeys {
   IgnoreKeys(std::initializer_list<const char*> patterns);  // NOLINT(google-explicit-constructor)
   IgnoreKeys(std::vector<std::string> patterns)             // NOLINT(google-explicit-constructor)
       : rule_(std::move(patterns)) {}
-  IgnoreKeys(std::function<void(Value&)> function)  // NOLINT(google-explicit-constructor)
-      : rule_(std::move(function)) {}
+  template <std::invocable<Value&> Function>  // a lambda, or a std::function<void(Value&)>
+  IgnoreKeys(Function function)               // NOLINT(google-explicit-constructor)
+      : rule_(std::function<void(Value&)>(std::move(function))) {}
 
   bool empty() const;
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,9 +17,14 @@ namespace cairn {
 using FormatValue = std::variant<std::int64_t, double, std::string>;
 using FormatVariables = std::vector<std::pair<std::string, FormatValue>>;
 
-// Who is saving. Ranks come from the environment (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
-// NODE_RANK); a variable that is not there has no value and is left in a name as it stands.
-FormatVariables dist_variables(const std::string& run_name);
+// Who is saving: {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}. Ranks
+// come from the environment (RANK, LOCAL_RANK, ...). Without a launcher (neither RANK nor
+// WORLD_SIZE is set) the process is the only one: ranks 0, sizes 1. With one, a variable that it
+// did not set has no value and is left in a name as it stands. UsageError for one that is no
+// number.
+using ReadEnvironment = std::function<const char*(const char* name)>;
+FormatVariables dist_variables(const std::string& run_name,
+                               const ReadEnvironment& read = nullptr);  // std::getenv when null
 
 // {epoch} {batch} {batch_in_epoch} {sample} {sample_in_epoch} {token} {token_in_epoch} as ints and
 // {total_wct} {epoch_wct} {batch_wct} as float seconds.
@@ -26,9 +32,9 @@ FormatVariables time_variables(const Timestamp& timestamp);
 
 FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 
-// Replaces what has a value, and leaves "{other}" and "{other:05d}" as they are. "{{" and "}}" give
-// single braces. UsageError for a text that is no format string or a spec that does not fit the
-// value ("{run_name:d}").
+// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are. "{{" and
+// "}}" give single braces. UsageError for a text that is no format string, a spec that does not fit
+// the value ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
 std::string partial_format(const std::string& format, const FormatVariables& variables);
 
 // As partial_format, but UsageError naming the variable and those that exist when one is left.
@@ -36,9 +42,11 @@ std::string strict_format(const std::string& format, const FormatVariables& vari
 
 // --- Recognising names -------------------------------------------------------------------------
 
-// The counters that a name gives away ({"epoch": 3, "batch": 120}), or nullopt when `name` was not
-// made from `format`. Format specs, {run_name} and the {*_wct} variables are understood; dist
-// variables must have this process's value.
+// The counters that a name gives away ({"epoch": 3, "batch": 120}), in the format's order, or
+// nullopt when `name` was not made from `format`. Format specs and the {*_wct} variables are
+// understood; what is in `dist` must have its value there, anything else must stand as in `format`.
+// A variable that occurs twice must have one value. Where variables touch ("{epoch}{batch}") the
+// first takes as much as it can.
 std::optional<std::vector<std::pair<std::string, std::int64_t>>> parse_name(
     const std::string& format, const std::string& name, const FormatVariables& dist);
 

@@ -1,0 +1,21 @@
+// UTF-8 as Python's str sees it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+struct CodePoint {
+  char32_t value = 0;
+  std::size_t size = 0;  // bytes
+};
+
+// The first code point of a text that is not empty. A byte that is no part of valid UTF-8 becomes
+// the lone surrogate 0xDC00 + byte, as in Python's "surrogateescape", so that every text has code
+// points and different texts have different ones.
+CodePoint first_code_point(std::string_view utf8);
+std::u32string code_points(std::string_view utf8);
+
+}  // namespace cairn

@@ -1,0 +1,13 @@
+// How a dict key is written in a path.
+#pragma once
+
+#include <string>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+// Python's str(key) for texts, numbers, bools and None; the type's name for other keys.
+std::string key_text(const Value& key);
+
+}  // namespace cairn

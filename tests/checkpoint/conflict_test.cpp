@@ -1,0 +1,77 @@
+#include "checkpoint/conflict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+const Timestamp kNow = {.epoch = 2,
+                        .batch = 7,
+                        .sample = 15,
+                        .token = 31,
+                        .batch_in_epoch = 1,
+                        .sample_in_epoch = 3,
+                        .token_in_epoch = 7};
+
+FormatVariables dist() {
+  return dist_variables("unicorn", [](const char*) { return nullptr; });
+}
+
+std::optional<Conflict> conflict(const std::string& format, const std::string& name) {
+  return find_conflict(format, {name}, dist(), kNow);
+}
+
+TEST(ConflictTest, FilesThatTrainingCouldWriteAgainAreFound) {  // T99
+  const std::string a = "blazing-unicorn-ep{epoch}-batch{batch}-tie{token_in_epoch}-rank{rank}.pt";
+  const std::string b =
+      "charging-chungus-ep{epoch}-b{batch}-s{sample}-t{token}-bie{batch_in_epoch}-sie{sample_in_"
+      "epoch}-tie{token_in_epoch}.pt";
+  struct Row {
+    std::string format;
+    const char* name;
+    bool is_conflict;
+  };
+  const Row rows[] = {
+      {a, "blazing-unicorn-ep1-batch3-tie6-rank0.pt", false},     // past
+      {a, "blazing-unicorn-ep2-batch6-tie7-rank0.pt", false},     // not later
+      {a, "blazing-unicorn-ep1-batch6-tie9-rank0.pt", false},     // of another epoch
+      {a, "inglorious-monkeys-ep1-batch3-tie6-rank0.pt", false},  // other prefix
+      {a, "blazing-unicorn-ep3-rank0.pt", false},                 // other shape
+      {a, "blazing-unicorn-ep3-batch9-tie6-rank0.pt", true},      // future
+      {a, "blazing-unicorn-ep1-batch9-tie6-rank0.pt", true},      // batch in the future
+      {a, "blazing-unicorn-ep2-batch7-tie9-rank0.pt", true},      // later in the same epoch
+      {b, "charging-chungus-ep1-b3-s6-t12-bie0-sie0-tie0.pt", false},
+      {b, "charging-chungus-ep2-b7-s15-t31-bie1-sie3-tie8.pt", true},
+  };
+  for (const auto& [format, name, is_conflict] : rows) {
+    EXPECT_EQ(conflict(format, name).has_value(), is_conflict) << name;
+  }
+}
+
+TEST(ConflictTest, SaysWhichFileAndWhy) {
+  const auto found =
+      find_conflict("ep{epoch}-ba{batch}.pt",
+                    {"ep1-ba3.pt", "notes.txt", "ep2-ba9.pt", "ep3-ba12.pt"}, dist(), kNow);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->name, "ep2-ba9.pt");
+  EXPECT_EQ(found->why, "its batch is 9, and training is at 7");
+}
+
+TEST(ConflictTest, UnderstandsWhatComposerDoesNot) {  // W41
+  EXPECT_TRUE(conflict("{run_name}/ep{epoch:05d}.pt", "unicorn/ep00003.pt"));
+  EXPECT_FALSE(conflict("{run_name}/ep{epoch:05d}.pt", "monkeys/ep00003.pt"));
+  EXPECT_TRUE(conflict("ep{epoch}-{total_wct:.0f}s.pt", "ep3-120s.pt"));
+  EXPECT_TRUE(conflict("a+b(ep{epoch})", "a+b(ep3)"));
+  EXPECT_FALSE(conflict("ep{epoch}.pt", "ep3xpt"));
+}
+
+TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
+  EXPECT_THROW(conflict("ba{batch_in_epoch}.pt", "x"), UsageError);
+  EXPECT_NO_THROW(conflict("ep{epoch:03d}-ba{batch_in_epoch}.pt", "x"));
+}
+
+}  // namespace
+}  // namespace cairn
