@@ -1,0 +1,95 @@
+// Says what some bytes are, for messages about files that are not what was expected.
+#include <algorithm>
+#include <array>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "base/little_endian.h"
+#include "format/find_format.h"
+#include "format/pickle/opcodes.h"
+#include "format/zip/directory.h"
+
+namespace cairn {
+namespace {
+
+struct Magic {
+  std::string_view bytes;
+  std::size_t offset;
+  const char* what;
+};
+
+using namespace std::string_view_literals;
+
+constexpr std::array kMagics = {
+    // The first of the five pickles of torch.save before 1.6: a number.
+    Magic{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"sv, 0,
+          "a torch.save file in the legacy format (before PyTorch 1.6)"},
+    Magic{"\x1f\x8b"sv, 0, "a gzip file"},
+    Magic{"\x28\xb5\x2f\xfd"sv, 0, "a zstd file"},
+    Magic{"\xfd\x37zXZ\0"sv, 0, "an xz file"},
+    Magic{"BZh"sv, 0, "a bzip2 file"},
+    Magic{"\x04\x22\x4d\x18"sv, 0, "an lz4 file"},
+    Magic{"\x89LZO"sv, 0, "an lzop file"},
+    Magic{"\x5d\0\0"sv, 0, "an lzma file"},
+    Magic{"ustar"sv, 257, "a tar file"},
+    Magic{"\x89HDF\r\n"sv, 0, "an HDF5 file"},
+    Magic{"GGUF"sv, 0, "a GGUF file"},
+    Magic{"\x93NUMPY"sv, 0, "a numpy file"},
+};
+
+std::string describe_zip(ByteView bytes) {
+  zip::Directory directory;
+  try {
+    directory = zip::read_directory(bytes);
+  } catch (const Error&) {
+    return "a zip file that is cut off or damaged";
+  }
+  const auto has = [&](std::string_view name) {
+    return std::any_of(directory.entries.begin(), directory.entries.end(),
+                       [&](const zip::Entry& entry) { return entry.record.name == name; });
+  };
+  if (has("constants.pkl")) return "a TorchScript archive";
+  return has("data.pkl") ? "a torch.save file" : "a zip file, but not of torch.save";
+}
+
+bool is_safetensors(ByteView bytes) {
+  if (bytes.size() < 10) return false;
+  const auto header = load_little_endian<std::uint64_t>(bytes.data());
+  return header >= 2 && header <= bytes.size() - 8 && bytes[8] == std::byte{'{'};
+}
+
+// A pickle of protocol 2 or higher starts by naming it.
+std::optional<std::string> find_pickle(ByteView bytes) {
+  if (bytes.size() < 2 || bytes[0] != static_cast<std::byte>(pickle::Op::kProto))
+    return std::nullopt;
+  const auto protocol = static_cast<int>(bytes[1]);
+  if (protocol < 2 || protocol > pickle::kHighestProtocol) return std::nullopt;
+  return "a plain pickle (protocol " + std::to_string(protocol) + ")";
+}
+
+}  // namespace
+
+std::optional<std::string> find_format(ByteView bytes) {
+  const std::string_view text = as_text(bytes);
+  if (text.starts_with("PK\x03\x04")) return describe_zip(bytes);
+  for (const Magic& magic : kMagics) {
+    if (text.size() > magic.offset && text.substr(magic.offset).starts_with(magic.bytes)) {
+      return magic.what;
+    }
+  }
+  if (is_safetensors(bytes)) return "a safetensors file";
+  return find_pickle(bytes);
+}
+
+std::string describe_bytes(ByteView bytes) {
+  if (const auto format = find_format(bytes)) return *format;
+  if (bytes.empty()) return "an empty file";
+  const std::string_view text = as_text(bytes);
+  if (std::all_of(text.begin(), text.end(), [](char c) { return c == '\0'; })) {
+    return "nothing but zero bytes";
+  }
+  return "no kind of file that cairn knows";
+}
+
+}  // namespace cairn

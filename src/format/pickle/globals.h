@@ -1,0 +1,66 @@
+// The functions and classes that a pickle may name, and the data that each stands for.
+//
+// This table is closed: a name that is not in it is refused, by name. Nothing here runs code of a
+// file, touches the system or allocates more than its arguments already hold.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "format/pickle/graph.h"
+
+namespace cairn::pickle {
+
+// Gives the bytes of storages that lie outside the pickle.
+class StorageLoader {
+ public:
+  virtual ~StorageLoader() = default;
+  // One object per key. CorruptError when it is not there or not what `reference` says.
+  virtual std::shared_ptr<const Storage> load(const StorageReference& reference) = 0;
+  // Called before `bytes` of a storage are copied. CorruptError when all such copies together are
+  // out of proportion to what is stored.
+  virtual void account_copy(std::uint64_t bytes) = 0;
+};
+
+struct Call;
+
+struct Global {
+  std::string_view module;
+  std::string_view name;
+  Ref (*call)(const Call&);  // nullptr: only ever an argument
+};
+
+// One call of a global. The accessors throw CorruptError naming the global when the argument is
+// missing or of another type.
+struct Call {
+  Graph& graph;
+  StorageLoader& storages;
+  const Global& global;
+  std::span<const Ref> args;
+
+  const Ref& arg(std::size_t i) const;
+  std::int64_t integer(std::size_t i) const;
+  double number(std::size_t i) const;  // float or int
+  bool boolean(std::size_t i) const;
+  std::string_view text(std::size_t i) const;
+  std::span<const Ref> items(std::size_t i) const;  // of a list or tuple
+  std::vector<std::int64_t> integers(std::size_t i) const;
+  std::string bytes(std::size_t i) const;
+  void expect_args(std::size_t min, std::size_t max) const;
+  [[noreturn]] void fail(const std::string& what) const;
+};
+
+// What "GLOBAL module name" pushes. UnsupportedError for a name that is not in the table.
+Ref resolve_global(Graph& graph, std::string_view module, std::string_view name);
+
+// The rows of the table, one file each.
+std::span<const Global> python_globals();
+std::span<const Global> torch_globals();
+std::span<const Global> numpy_globals();
+
+// BUILD on a numpy object.
+void build_numpy_dtype(const Call& state, NumpyDType& dtype);
+Value build_numpy_array(const Call& state);
+
+}  // namespace cairn::pickle

@@ -1,0 +1,66 @@
+#include "format/pickle/graph.h"
+
+#include <array>
+
+#include "cairn/error.h"
+
+#include "format/pickle/globals.h"
+
+namespace cairn::pickle {
+
+std::uint64_t owned_bytes(const Value& value) {
+  if (value.kind() == Kind::kBytes) return value.as_bytes().data.size();
+  if (const auto* v = value.get_if<BigInt>()) return v->twos_complement.size();
+  if (const auto* v = value.get_if<Size>()) return v->dims.size() * sizeof(std::int64_t);
+  if (const auto* v = value.get_if<Device>()) return v->name.size();
+  return 0;
+}
+
+void Graph::charge(const Node& node) {
+  std::uint64_t bytes = 0;
+  if (const auto* container = std::get_if<Container>(&node)) {
+    bytes = container->items.size() * sizeof(Ref);
+  } else if (const auto* value = std::get_if<Value>(&node)) {
+    bytes = owned_bytes(*value);
+    if (value->is_tensor()) bytes = value->as_tensor().shape.size() * 2 * sizeof(std::int64_t);
+    if (value->kind() == Kind::kNdArray) bytes = value->as_ndarray().bytes.view.size();
+  }
+  if (bytes > budget_) {
+    throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
+  }
+  budget_ -= bytes;
+}
+
+void Graph::replace(NodeId id, Node new_node) {
+  charge(new_node);
+  node(id) = std::move(new_node);
+}
+
+Ref Graph::add(Node node) {
+  charge(node);
+  if (nodes_.size() > 0xFFFFFFFE) throw CorruptError("the pickle holds too many objects");
+  nodes_.push_back(std::move(node));
+  return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+std::string Graph::describe(const Ref& ref) const {
+  if (std::holds_alternative<None>(ref)) return "None";
+  if (std::holds_alternative<bool>(ref)) return "a bool";
+  if (const auto* i = std::get_if<std::int64_t>(&ref)) return "the number " + std::to_string(*i);
+  if (std::holds_alternative<double>(ref)) return "a float";
+  if (const auto* container = find<Container>(ref)) {
+    constexpr std::array kNames = {"a list",      "a tuple", "a set",
+                                   "a frozenset", "a dict",  "an OrderedDict"};
+    return kNames[static_cast<std::size_t>(container->kind)];
+  }
+  if (const auto* global = find<const Global*>(ref)) {
+    return std::string((*global)->module) + "." + std::string((*global)->name);
+  }
+  if (const auto* value = find<Value>(ref)) return "a " + std::string(value->type_name());
+  if (find<Text>(ref) != nullptr) return "a str";
+  if (find<StorageClass>(ref) != nullptr) return "a storage class";
+  if (find<StorageReference>(ref) != nullptr) return "a bare storage";
+  return "an unfinished numpy object";
+}
+
+}  // namespace cairn::pickle

@@ -1,0 +1,103 @@
+// What a pickle builds while it runs: objects that may still change and that refer to one another.
+//
+// Scalars live in the reference; everything else is a node. No node is destroyed before the graph,
+// and none owns another, so that neither cycles nor depth matter here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn::pickle {
+
+struct Global;  // globals.h
+
+enum class NodeId : std::uint32_t {};
+
+using Ref = std::variant<None, bool, std::int64_t, double, NodeId>;
+
+struct Text {
+  std::string_view text;    // in the pickle
+  bool is_python2 = false;  // Python 2's str: bytes or text, nobody knows; else valid UTF-8
+};
+
+struct Container {
+  enum class Kind : std::uint8_t { kList, kTuple, kSet, kFrozenSet, kDict, kOrderedDict };
+  Kind kind = Kind::kList;
+  std::vector<Ref> items = {};  // of a dict: key, value, key, value, ...
+
+  bool is_dict() const { return kind == Kind::kDict || kind == Kind::kOrderedDict; }
+  bool is_set() const { return kind == Kind::kSet || kind == Kind::kFrozenSet; }
+};
+
+struct StorageClass {
+  std::optional<DType> dtype;  // nullopt: untyped, counted in bytes
+};
+
+// A persistent id: a storage outside the pickle.
+struct StorageReference {
+  std::string_view key;
+  std::string_view location;
+  std::optional<DType> dtype;
+  std::uint64_t numel = 0;  // elements of dtype; bytes when that is nullopt
+};
+
+struct NumpyDType {
+  char kind = 'f';  // numpy's: b i u f c
+  std::size_t item_size = 0;
+  bool is_big_endian = false;
+};
+
+struct NumpyArrayShell {};  // _reconstruct()'s, before BUILD gives it its content
+
+using Node = std::variant<Text, Container, const Global*, StorageClass, StorageReference,
+                          NumpyDType, NumpyArrayShell, Value>;
+
+// Bytes that a copy of `value` copies, beyond the Value itself.
+std::uint64_t owned_bytes(const Value& value);
+
+class Graph {
+ public:
+  // `budget` bounds the bytes that nodes own beyond themselves: calls copy their arguments, and
+  // ten bytes of pickle may call with the same megabyte again and again.
+  explicit Graph(std::uint64_t budget) : budget_(budget) {}
+
+  // CorruptError when the budget is used up, or NodeId cannot count the nodes.
+  Ref add(Node node);
+
+  // Makes the node behind `id` another one.
+  void replace(NodeId id, Node node);
+
+  // References and pointers to nodes are valid until the next add(); what a Container's items or a
+  // Text's view point at stays where it is.
+  Node& node(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  std::size_t size() const { return nodes_.size(); }
+
+  // The node behind `ref` when it is a T; nullptr otherwise.
+  template <class T>
+  T* find(const Ref& ref) {
+    const auto* id = std::get_if<NodeId>(&ref);
+    return id == nullptr ? nullptr : std::get_if<T>(&node(*id));
+  }
+  template <class T>
+  const T* find(const Ref& ref) const {
+    return const_cast<Graph*>(this)->find<T>(ref);  // NOLINT
+  }
+
+  // "a list", "torch.Size", "the number 3": for messages.
+  std::string describe(const Ref& ref) const;
+
+ private:
+  std::vector<Node> nodes_;
+  void charge(const Node& node);
+
+  std::uint64_t budget_;
+};
+
+}  // namespace cairn::pickle

@@ -1,0 +1,64 @@
+// The pickle virtual machine: runs the opcodes of protocols 2 to 5 and builds a graph.
+//
+// Iterative; what it allocates is proportional to the bytes it has read. Nothing of the file is
+// run: functions and classes are rows of a closed table (globals.h).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/byte_reader.h"
+#include "format/pickle/globals.h"
+#include "format/pickle/graph.h"
+#include "format/pickle/opcodes.h"
+
+namespace cairn::pickle {
+
+class Machine {
+ public:
+  Machine(ByteView pickle, Graph& graph, StorageLoader& storages);
+
+  // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
+  // opcode, UnsupportedError for an opcode or a global that cairn does not know.
+  Ref run();
+
+ private:
+  // Each runs `op` when it is one of its group, and says whether it was.
+  bool run_number(Op op);
+  bool run_text(Op op);
+  bool run_stack(Op op);
+  bool run_memo(Op op);
+  bool run_container(Op op);
+  bool run_filling(Op op);
+  bool run_object(Op op);
+  [[noreturn]] void refuse(Op op) const;
+
+  void push(Ref ref) { stack_.push_back(ref); }
+  Ref pop();
+  std::vector<Ref> pop_to_mark();
+
+  void push_integer(std::string_view twos_complement);
+  void push_float();
+  void push_text(std::string_view text);
+  void push_bytes(std::string_view data, bool is_bytearray);
+  void push_container(Container::Kind kind, std::vector<Ref> items = {});
+  void push_tuple_of(std::size_t size);
+  void add_items(std::vector<Ref> items, bool to_dict);
+  void remember(std::uint64_t index);
+  void recall(std::uint64_t index);
+  void push_global_from_stack();
+  void reduce();
+  void build();
+  void push_storage();
+
+  Graph& graph_;
+  StorageLoader& storages_;
+  std::uint64_t pickle_size_;
+  ByteReader in_;
+  std::vector<Ref> stack_;
+  std::vector<std::size_t> marks_;  // heights of the stack
+  std::vector<std::optional<Ref>> memo_;
+  std::uint64_t memo_count_ = 0;
+};
+
+}  // namespace cairn::pickle

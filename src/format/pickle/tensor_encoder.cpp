@@ -1,0 +1,86 @@
+#include "format/pickle/tensor_encoder.h"
+
+#include "cairn/error.h"
+
+#include "format/pickle/storage_classes.h"
+
+namespace cairn::pickle {
+namespace {
+
+void check_writable(const TensorView& tensor) {
+  try {
+    check_bounds(tensor);
+  } catch (const CorruptError& e) {
+    throw UsageError(e.what());  // the caller's tensor, no file
+  }
+  if (name(tensor.dtype).starts_with('q')) {
+    throw UnsupportedError("quantized tensors are not written yet");
+  }
+}
+
+}  // namespace
+
+std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
+  check_writable(tensor);
+  if (!tensor.is_parameter) return encode_data(tensor, tensor.requires_grad);
+  out_.global("torch._utils", "_rebuild_parameter");
+  encode_data(tensor, false);
+  out_.boolean(tensor.requires_grad);
+  out_.empty_ordered_dict();  // hooks
+  out_.tuple(3);
+  return out_.reduce();
+}
+
+std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires_grad) {
+  const bool has_class = !storage_class(tensor.dtype).empty();
+  out_.global("torch._utils", has_class ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
+  out_.op(Op::kMark);
+  encode_storage(tensor);
+  out_.integer(tensor.storage_offset);
+  out_.tuple_of(tensor.shape);
+  out_.tuple_of(tensor.strides);
+  out_.boolean(requires_grad);
+  out_.empty_ordered_dict();  // hooks
+  if (!has_class) out_.global("torch", name(tensor.dtype));
+  out_.tuple_since_mark();
+  return out_.reduce();
+}
+
+// ('storage', class, key, location, elements) as a persistent id
+void TensorEncoder::encode_storage(const TensorView& tensor) {
+  const Known& known = known_storage(tensor);
+  const std::string_view type = storage_class(tensor.dtype);
+  out_.op(Op::kMark);
+  out_.text("storage");
+  if (type.empty()) {
+    out_.global("torch.storage", "UntypedStorage");
+  } else {
+    out_.global("torch", type);
+  }
+  out_.text(known.key);
+  const std::size_t bytes = tensor.storage ? tensor.storage->bytes.view.size() : 0;
+  out_.text(tensor.storage ? std::string_view(tensor.storage->location) : "cpu");
+  out_.integer(static_cast<std::int64_t>(type.empty() ? bytes : bytes / item_size(tensor.dtype)));
+  out_.tuple_since_mark();
+  out_.op(Op::kBinPersId);
+}
+
+const TensorEncoder::Known& TensorEncoder::known_storage(const TensorView& tensor) {
+  const auto [entry, is_new] = known_.try_emplace(tensor.storage.get());
+  Known& known = entry->second;
+  if (is_new) {
+    if (tensor.storage && tensor.storage->bytes.view.size() % item_size(tensor.dtype) != 0) {
+      throw UnsupportedError("a storage of " + std::to_string(tensor.storage->bytes.view.size()) +
+                             " bytes is no whole number of " + std::string(name(tensor.dtype)));
+    }
+    known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};
+    storages_.push_back(tensor.storage ? tensor.storage : std::make_shared<Storage>());
+  } else if (known.dtype != tensor.dtype) {
+    throw UnsupportedError("tensors of dtype " + std::string(name(known.dtype)) + " and " +
+                           std::string(name(tensor.dtype)) +
+                           " share one storage, which torch.load does not allow");
+  }
+  return known;
+}
+
+}  // namespace cairn::pickle

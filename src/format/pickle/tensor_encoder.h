@@ -1,0 +1,38 @@
+// Writes tensors as calls of PyTorch's rebuild functions, and numbers their storages.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "format/pickle/pickler.h"
+
+namespace cairn::pickle {
+
+class TensorEncoder {
+ public:
+  // Appends every storage to `storages` when it is first used.
+  TensorEncoder(Pickler& out, std::vector<std::shared_ptr<const Storage>>& storages)
+      : out_(out), storages_(storages) {}
+
+  // Returns the memo number of the tensor.
+  std::uint32_t encode(const TensorView& tensor);
+
+ private:
+  struct Known {
+    std::string_view key;
+    DType dtype = DType::kUInt8;
+  };
+
+  std::uint32_t encode_data(const TensorView& tensor, bool requires_grad);
+  void encode_storage(const TensorView& tensor);
+  const Known& known_storage(const TensorView& tensor);
+
+  Pickler& out_;
+  std::vector<std::shared_ptr<const Storage>>& storages_;
+  std::unordered_map<const Storage*, Known> known_;
+  std::deque<std::string> keys_;  // "0", "1", ...
+};
+
+}  // namespace cairn::pickle

@@ -1,0 +1,80 @@
+#include "format/pickle/text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace cairn::pickle {
+namespace {
+
+bool is_ascii(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) { return c < 0; });
+}
+
+// Length of the sequence that starts with `lead`, 0 when none does; `min` is the least character
+// that needs so many bytes.
+std::size_t sequence_length(unsigned char lead, std::uint32_t& min) {
+  if (lead >= 0xC2 && lead <= 0xDF) return min = 0x80, 2;
+  if (lead >= 0xE0 && lead <= 0xEF) return min = 0x800, 3;
+  if (lead >= 0xF0 && lead <= 0xF4) return min = 0x10000, 4;
+  return 0;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view text) {
+  if (is_ascii(text)) return true;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    if (lead < 0x80) {
+      ++i;
+      continue;
+    }
+    std::uint32_t min = 0;
+    const std::size_t length = sequence_length(lead, min);
+    if (length == 0 || length > text.size() - i) return false;
+    std::uint32_t character = lead & (0x7FU >> length);
+    for (std::size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xC0U) != 0x80) return false;
+      character = character << 6 | (next & 0x3FU);
+    }
+    if (character < min || character > 0x10FFFF) return false;
+    i += length;
+  }
+  return true;
+}
+
+std::string latin1_to_utf8(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      out.push_back(c);
+    } else {
+      out.push_back(static_cast<char>(0xC0U | byte >> 6));
+      out.push_back(static_cast<char>(0x80U | (byte & 0x3FU)));
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> utf8_to_latin1(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x80) {
+      out.push_back(text[i]);
+    } else if (byte <= 0xC3 && i + 1 < text.size()) {
+      ++i;
+      out.push_back(
+          static_cast<char>((byte & 0x03U) << 6 | (static_cast<unsigned char>(text[i]) & 0x3FU)));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return out;
+}
+
+}  // namespace cairn::pickle

@@ -1,0 +1,171 @@
+// PyTorch's functions and classes.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "cairn/error.h"
+
+#include "format/pickle/globals.h"
+#include "format/pickle/tensor_bits.h"
+
+namespace cairn::pickle {
+namespace {
+
+bool is_differentiable(DType dtype) {
+  const std::string_view dtype_name = name(dtype);
+  return dtype_name.starts_with("float") || dtype_name.starts_with("bfloat") ||
+         dtype_name.starts_with("complex");
+}
+
+// The leading arguments that all rebuild functions share: storage, offset, size, stride.
+TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
+  const auto* reference = call.graph.find<StorageReference>(call.arg(0));
+  if (reference == nullptr) {
+    call.fail("argument 1 should be a storage, but is " + call.graph.describe(call.arg(0)));
+  }
+  if (!dtype) dtype = reference->dtype;
+  if (!dtype) call.fail("an untyped storage, and no dtype");
+  TensorView tensor;
+  tensor.dtype = *dtype;
+  tensor.storage = call.storages.load(*reference);
+  tensor.storage_offset = call.integer(1);
+  tensor.shape = call.integers(2);
+  tensor.strides = call.integers(3);
+  check_bounds(tensor);
+  tensor.numel();  // refuses a product that overflows
+  return tensor;
+}
+
+void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor) {
+  tensor.requires_grad = call.boolean(i);
+  if (tensor.requires_grad && !is_differentiable(tensor.dtype)) {
+    call.fail("a tensor of dtype " + std::string(name(tensor.dtype)) +
+              " cannot require a gradient");
+  }
+}
+
+// {'conj': True, 'neg': True}: the bytes are those of the tensor before a lazy operation.
+void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
+  if (std::holds_alternative<None>(call.arg(i))) return;
+  const auto* metadata = call.graph.find<Container>(call.arg(i));
+  if (metadata == nullptr || !metadata->is_dict()) call.fail("metadata that is no dict");
+  bool is_conj = false;
+  bool is_neg = false;
+  for (std::size_t k = 0; k + 1 < metadata->items.size(); k += 2) {
+    const auto* key = call.graph.find<Text>(metadata->items[k]);
+    const auto* value = std::get_if<bool>(&metadata->items[k + 1]);
+    if (key == nullptr || value == nullptr) continue;
+    if (key->text == "conj") is_conj = *value;
+    if (key->text == "neg") is_neg = *value;
+  }
+  if (!is_conj && !is_neg) return;
+  call.storages.account_copy(tensor.storage->bytes.view.size());
+  resolve_bits(tensor, is_conj, is_neg);
+}
+
+Ref rebuild_tensor(const Call& call) {
+  call.expect_args(4, 4);
+  return call.graph.add(Value(tensor_argument(call, std::nullopt)));
+}
+
+// (storage, offset, size, stride, requires_grad, hooks[, metadata]); hooks are code, and ignored.
+Ref rebuild_tensor_v2(const Call& call) {
+  call.expect_args(6, 7);
+  TensorView tensor = tensor_argument(call, std::nullopt);
+  set_requires_grad(call, 4, tensor);
+  if (call.args.size() == 7) apply_metadata(call, 6, tensor);
+  return call.graph.add(Value(std::move(tensor)));
+}
+
+// The same with the dtype, for those without a storage class: (..., hooks, dtype[, metadata]).
+Ref rebuild_tensor_v3(const Call& call) {
+  call.expect_args(7, 8);
+  const auto* dtype = call.graph.find<Value>(call.arg(6));
+  if (dtype == nullptr || dtype->get_if<DType>() == nullptr) {
+    call.fail("argument 7 should be a dtype, but is " + call.graph.describe(call.arg(6)));
+  }
+  TensorView tensor = tensor_argument(call, *dtype->get_if<DType>());
+  set_requires_grad(call, 4, tensor);
+  if (call.args.size() == 8) apply_metadata(call, 7, tensor);
+  return call.graph.add(Value(std::move(tensor)));
+}
+
+// (tensor, requires_grad, hooks[, attributes])
+Ref rebuild_parameter(const Call& call) {
+  call.expect_args(3, 4);
+  const auto* data = call.graph.find<Value>(call.arg(0));
+  if (data == nullptr || !data->is_tensor()) {
+    call.fail("argument 1 should be a tensor, but is " + call.graph.describe(call.arg(0)));
+  }
+  TensorView tensor = data->as_tensor();
+  set_requires_grad(call, 1, tensor);
+  tensor.is_parameter = true;
+  return call.graph.add(Value(std::move(tensor)));
+}
+
+constexpr bool is_rebuild_function(const Global& global) {
+  return global.call == rebuild_tensor_v2 || global.call == rebuild_tensor_v3 ||
+         global.call == rebuild_parameter;
+}
+
+bool is_tensor_class(const Global& global) {
+  return global.call == nullptr &&
+         (global.name == "Tensor" || global.name == "Buffer" || global.name == "Parameter");
+}
+
+// (function, class, its arguments, attributes): a tensor with attributes, which are dropped.
+Ref rebuild_from_type(const Call& call) {
+  call.expect_args(4, 4);
+  const auto* function = call.graph.find<const Global*>(call.arg(0));
+  const auto* type = call.graph.find<const Global*>(call.arg(1));
+  if (function == nullptr || !is_rebuild_function(**function)) {
+    throw UnsupportedError("a tensor rebuilt by " + call.graph.describe(call.arg(0)));
+  }
+  if (type == nullptr || !is_tensor_class(**type)) {
+    throw UnsupportedError("a tensor of class " + call.graph.describe(call.arg(1)));
+  }
+  const Global& rebuild = **function;
+  return rebuild.call({call.graph, call.storages, rebuild, call.items(2)});
+}
+
+Ref call_size(const Call& call) {
+  call.expect_args(1, 1);
+  return call.graph.add(Value(Size{call.integers(0)}));
+}
+
+Ref call_device(const Call& call) {
+  call.expect_args(1, 2);
+  std::string device(call.text(0));
+  const bool has_index = call.args.size() == 2 && !std::holds_alternative<None>(call.arg(1));
+  if (has_index) device += ":" + std::to_string(call.integer(1));
+  return call.graph.add(Value(Device{std::move(device)}));
+}
+
+// torch.__version__ is a str of a class of its own.
+Ref call_version(const Call& call) {
+  call.expect_args(1, 1);
+  call.text(0);
+  return call.arg(0);
+}
+
+constexpr std::array kTable = {
+    Global{"torch", "Size", call_size},
+    Global{"torch", "device", call_device},
+    Global{"torch", "Tensor", nullptr},
+    Global{"torch._tensor", "Tensor", nullptr},
+    Global{"torch.nn.parameter", "Parameter", nullptr},
+    Global{"torch.nn.parameter", "Buffer", nullptr},
+    Global{"torch._utils", "_rebuild_tensor", rebuild_tensor},
+    Global{"torch._utils", "_rebuild_tensor_v2", rebuild_tensor_v2},
+    Global{"torch._utils", "_rebuild_tensor_v3", rebuild_tensor_v3},
+    Global{"torch._utils", "_rebuild_parameter", rebuild_parameter},
+    Global{"torch._utils", "_rebuild_parameter_with_state", rebuild_parameter},
+    Global{"torch._tensor", "_rebuild_from_type_v2", rebuild_from_type},
+    Global{"torch.torch_version", "TorchVersion", call_version},
+};
+
+}  // namespace
+
+std::span<const Global> torch_globals() { return kTable; }
+
+}  // namespace cairn::pickle

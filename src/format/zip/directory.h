@@ -1,0 +1,36 @@
+// Reads the directory of a zip whose bytes nobody has checked.
+//
+//  1. The end record is looked for from the back (a few bytes of junk may follow it, as PyTorch
+//     accepts), then the Zip64 end record, which must agree with it.
+//  2. The central directory must lie directly before them and hold exactly the announced entries.
+//  3. Every entry: not encrypted, a safe name, one common prefix, no name twice, also not
+//     in another case.
+//  4. Every local header must agree with its entry.
+//  5. No two records may overlap, nor a record and the directory.
+//
+// Everything later trusts these ranges.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "format/zip/layout.h"
+
+namespace cairn::zip {
+
+struct Directory {
+  std::string prefix = {};
+  std::vector<Entry> entries = {};  // in file order
+  std::string compressed = {};  // the first entry whose bytes are not stored as they are; or empty
+  DirectoryExtent extent = {};
+};
+
+// CorruptError with the offset of what is wrong; UnsupportedError for an encrypted entry. Messages
+// do not name the file.
+Directory read_directory(ByteView bytes);
+
+// True when all bytes around the records are what a Writer would have put there for the same
+// records; else `offset` is the first byte that is not.
+bool is_canonical(const Directory& directory, ByteView bytes, std::uint64_t* offset);
+
+}  // namespace cairn::zip

@@ -1,0 +1,117 @@
+#include "format/zip/end_record.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "base/byte_reader.h"
+
+namespace cairn::zip {
+namespace {
+
+constexpr std::size_t kMaxTrailingBytes = 65535;  // as far as PyTorch looks for the end record
+
+struct EndRecord {
+  std::uint64_t position = 0;
+  std::uint16_t entries = 0;
+  std::uint32_t size = 0;
+  std::uint32_t offset = 0;
+};
+
+std::size_t find_end_position(ByteView bytes) {
+  if (bytes.size() >= kEndSize) {
+    const std::size_t last = bytes.size() - kEndSize;
+    const std::size_t first = last - std::min(last, kMaxTrailingBytes);
+    for (std::size_t at = last + 1; at-- > first;) {
+      if (load_little_endian<std::uint32_t>(bytes.data() + at) == kEndSignature) return at;
+    }
+  }
+  throw CorruptError("the zip directory at the end is missing: the file was probably cut off", {},
+                     bytes.size());
+}
+
+EndRecord read_end(ByteView bytes) {
+  EndRecord end{.position = find_end_position(bytes)};
+  ByteReader in(bytes.subspan(end.position), "the end record", end.position);
+  in.u32();
+  const std::uint32_t disks = in.u32();
+  end.entries = in.u16();
+  const std::uint16_t entries_in_all = in.u16();
+  end.size = in.u32();
+  end.offset = in.u32();
+  if (disks != 0 || entries_in_all != end.entries) {
+    throw CorruptError("the zip is marked as one part of several", {}, end.position);
+  }
+  return end;
+}
+
+// Whether a number of the end record is the Zip64 one, or says that it did not fit.
+template <class T>
+bool agrees(T field, std::uint64_t value) {
+  return field == value || field == static_cast<T>(~T{0});
+}
+
+// The Zip64 end record that ends at `end`'s locator; its position becomes `directory_end`.
+DirectoryExtent read_end64(ByteView bytes, const EndRecord& end, std::uint64_t& directory_end) {
+  const std::uint64_t locator = end.position - kLocator64Size;
+  ByteReader in(bytes.subspan(locator, kLocator64Size), "the Zip64 locator", locator);
+  in.u32();
+  const std::uint32_t disk = in.u32();
+  const std::uint64_t position = in.u64();
+  const std::uint32_t disks = in.u32();
+  if (disk != 0 || disks > 1) {
+    throw CorruptError("the zip is marked as one part of several", {}, locator);
+  }
+  if (locator < kEnd64Size || position > locator - kEnd64Size) {
+    throw CorruptError("the Zip64 locator points outside the file", {}, locator);
+  }
+
+  ByteReader record(bytes.subspan(position, locator - position), "the Zip64 end record", position);
+  const bool is_signed = record.u32() == kEnd64Signature;
+  if (!is_signed || record.u64() != locator - position - 12) {
+    throw CorruptError("the Zip64 end record is damaged", {}, position);
+  }
+  record.u32();  // versions
+  const std::uint64_t disk_numbers = record.u64();
+  const std::uint64_t entries_here = record.u64();
+  DirectoryExtent extent;
+  extent.entries = record.u64();
+  extent.size = record.u64();
+  extent.offset = record.u64();
+  if (disk_numbers != 0 || entries_here != extent.entries) {
+    throw CorruptError("the zip is marked as one part of several", {}, position);
+  }
+  if (!agrees(end.entries, extent.entries) || !agrees(end.size, extent.size) ||
+      !agrees(end.offset, extent.offset)) {
+    throw CorruptError("the two end records of the zip contradict each other", {}, end.position);
+  }
+  directory_end = position;
+  return extent;
+}
+
+bool has_locator64(ByteView bytes, const EndRecord& end) {
+  return end.position >= kLocator64Size &&
+         load_little_endian<std::uint32_t>(bytes.data() + end.position - kLocator64Size) ==
+             kLocator64Signature;
+}
+
+}  // namespace
+
+DirectoryExtent find_directory(ByteView bytes) {
+  const EndRecord end = read_end(bytes);
+  DirectoryExtent extent{.offset = end.offset, .size = end.size, .entries = end.entries};
+  std::uint64_t directory_end = end.position;
+  if (has_locator64(bytes, end)) extent = read_end64(bytes, end, directory_end);
+
+  if (extent.offset > directory_end || extent.size != directory_end - extent.offset) {
+    throw CorruptError("the zip directory is not where the end record says", {}, end.position);
+  }
+  if (extent.entries == 0 || extent.entries > extent.size / kCentralHeaderSize) {
+    throw CorruptError("the zip directory cannot hold " + std::to_string(extent.entries) +
+                           " entries in " + std::to_string(extent.size) + " bytes",
+                       {}, end.position);
+  }
+  return extent;
+}
+
+}  // namespace cairn::zip

@@ -1,0 +1,139 @@
+#include "format/zip/layout.h"
+
+#include <algorithm>
+
+#include "base/little_endian.h"
+
+namespace cairn::zip {
+namespace {
+
+constexpr std::uint16_t kPaddingField = 0x4246;  // "FB"
+constexpr char kPaddingByte = 'Z';
+
+void put16(std::string& out, std::uint16_t v) { append_little_endian(out, v); }
+void put32(std::string& out, std::uint32_t v) { append_little_endian(out, v); }
+void put64(std::string& out, std::uint64_t v) { append_little_endian(out, v); }
+
+bool is_big(std::uint64_t v) { return v >= kMax32; }
+std::uint32_t saturated32(std::uint64_t v) {
+  return is_big(v) ? kMax32 : static_cast<std::uint32_t>(v);
+}
+
+std::uint16_t flags(std::uint64_t size) {
+  return static_cast<std::uint16_t>(size > 0 ? kFlagUtf8 | kFlagDescriptor : kFlagUtf8);
+}
+
+// The Zip64 field, empty when nothing needs it. Torch writes the compressed size of a local header,
+// not known then, as 0.
+std::string zip64_field(std::uint64_t size, std::uint64_t compressed_size, std::uint64_t offset) {
+  std::string content;
+  if (is_big(size)) {
+    put64(content, size);
+    put64(content, compressed_size);
+  }
+  if (is_big(offset)) put64(content, offset);
+  if (content.empty()) return {};
+  std::string field;
+  put16(field, kZip64Field);
+  put16(field, static_cast<std::uint16_t>(content.size()));
+  return field + content;
+}
+
+}  // namespace
+
+std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size) {
+  const std::string zip64 = zip64_field(size, 0, header_offset);
+  const std::uint64_t unpadded = header_offset + kLocalHeaderSize + name.size() + zip64.size() + 4;
+  const std::uint64_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
+
+  std::string out;
+  out.reserve(kLocalHeaderSize + name.size() + zip64.size() + 4 + padding);
+  put32(out, kLocalSignature);
+  put16(out, 0);  // version needed
+  put16(out, flags(size));
+  put16(out, 0);  // method: stored
+  put32(out, 0);  // time and date
+  put32(out, 0);  // CRC and both sizes follow the data
+  put32(out, 0);
+  put32(out, 0);
+  put16(out, static_cast<std::uint16_t>(name.size()));
+  put16(out, static_cast<std::uint16_t>(zip64.size() + 4 + padding));
+  out += name;
+  out += zip64;
+  put16(out, kPaddingField);
+  put16(out, static_cast<std::uint16_t>(padding));
+  out.append(padding, kPaddingByte);
+  return out;
+}
+
+std::string data_descriptor(const Entry& entry) {
+  std::string out;
+  if (entry.record.size == 0) return out;
+  put32(out, kDescriptorSignature);
+  put32(out, entry.record.crc32);
+  for (int i = 0; i < 2; ++i) {  // compressed and uncompressed size
+    if (is_big(entry.record.size) || is_big(entry.header_offset)) {
+      put64(out, entry.record.size);
+    } else {
+      put32(out, static_cast<std::uint32_t>(entry.record.size));
+    }
+  }
+  return out;
+}
+
+std::string central_header(std::string_view name, const Entry& entry) {
+  const std::uint64_t size = entry.record.size;
+  const std::string zip64 = zip64_field(size, size, entry.header_offset);
+  std::string out;
+  put32(out, kCentralSignature);
+  put16(out, 0);  // version made by
+  put16(out, 0);  // version needed
+  put16(out, flags(size));
+  put16(out, 0);  // method
+  put32(out, 0);  // time and date
+  put32(out, entry.record.crc32);
+  put32(out, saturated32(size));
+  put32(out, saturated32(size));
+  put16(out, static_cast<std::uint16_t>(name.size()));
+  put16(out, static_cast<std::uint16_t>(zip64.size()));
+  put16(out, 0);  // comment
+  put16(out, 0);  // disk
+  put16(out, 0);  // attributes
+  put32(out, 0);
+  put32(out, saturated32(entry.header_offset));
+  out += name;
+  out += zip64;
+  return out;
+}
+
+std::string end_of_directory(const DirectoryExtent& directory) {
+  std::string out;
+  put32(out, kEnd64Signature);
+  put64(out, kEnd64Size - 12);  // size of the rest
+  put16(out, 0x031E);           // version made by
+  put16(out, 0x002D);           // version needed
+  put32(out, 0);                // disks
+  put32(out, 0);
+  put64(out, directory.entries);
+  put64(out, directory.entries);
+  put64(out, directory.size);
+  put64(out, directory.offset);
+
+  put32(out, kLocator64Signature);
+  put32(out, 0);
+  put64(out, directory.offset + directory.size);
+  put32(out, 1);  // disks
+
+  const auto entries =
+      static_cast<std::uint16_t>(std::min<std::uint64_t>(directory.entries, kMax16));
+  put32(out, kEndSignature);
+  put32(out, 0);  // disks
+  put16(out, entries);
+  put16(out, entries);
+  put32(out, saturated32(directory.size));
+  put32(out, saturated32(directory.offset));
+  put16(out, 0);  // comment
+  return out;
+}
+
+}  // namespace cairn::zip

@@ -1,0 +1,59 @@
+#include "format/zip/writer.h"
+
+#include <libdeflate.h>
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "format/zip/names.h"
+
+namespace cairn::zip {
+namespace {
+
+constexpr std::size_t kPieceBytes = 256 * 1024;
+
+}  // namespace
+
+Writer::Writer(ByteSink& sink, std::string prefix) : sink_(sink), prefix_(std::move(prefix)) {
+  if (!is_safe_name(prefix_) || prefix_.find('/') != std::string::npos) {
+    throw UsageError("\"" + prefix_ + "\" cannot be the folder name inside a torch.save file");
+  }
+}
+
+void Writer::add(std::string_view name, ByteView bytes) {
+  const std::string full = prefix_ + "/" + std::string(name);
+  if (!is_safe_name(full)) {
+    throw UsageError("\"" + full + "\" cannot be the name of a record in a torch.save file");
+  }
+  Entry entry{.record = {.name = std::string(name), .size = bytes.size()},
+              .header_offset = offset_};
+  write(local_header(full, offset_, bytes.size()));
+  entry.record.offset = offset_;
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ByteView piece = bytes.subspan(done, std::min(kPieceBytes, bytes.size() - done));
+    entry.record.crc32 = libdeflate_crc32(entry.record.crc32, piece.data(), piece.size());
+    sink_.write(piece);
+    done += piece.size();
+  }
+  offset_ += bytes.size();
+  write(data_descriptor(entry));
+  entries_.push_back(std::move(entry));
+}
+
+void Writer::finish() {
+  DirectoryExtent directory{.offset = offset_, .entries = entries_.size()};
+  for (const Entry& entry : entries_) {
+    write(central_header(prefix_ + "/" + entry.record.name, entry));
+  }
+  directory.size = offset_ - directory.offset;
+  write(end_of_directory(directory));
+}
+
+void Writer::write(std::string_view text) {
+  if (text.empty()) return;
+  sink_.write(as_bytes(text));
+  offset_ += text.size();
+}
+
+}  // namespace cairn::zip

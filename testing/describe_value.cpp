@@ -1,0 +1,154 @@
+#include "testing/describe_value.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace cairn::testing {
+namespace {
+
+using nlohmann::json;
+
+// Python's float.hex().
+std::string float_hex(double v) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
+  if (v == 0) return std::signbit(v) ? "-0x0.0p+0" : "0x0.0p+0";
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.13a", v);
+  return text.data();
+}
+
+json typed(const char* type, json value) { return {{"type", type}, {"value", std::move(value)}}; }
+
+json describe_items(const List& items) {
+  json out = json::array();
+  for (const Value& item : items) {
+    out.push_back(describe_value(item));
+  }
+  return out;
+}
+
+json describe_dict(const Dict& dict) {
+  json items = json::array();
+  for (const auto& [key, value] : dict) {
+    items.push_back({describe_value(key), describe_value(value)});
+  }
+  return {{"type", dict.is_ordered() ? "OrderedDict" : "dict"}, {"items", std::move(items)}};
+}
+
+json describe_set(const Set& set) {
+  json items = describe_items(set.items);
+  std::sort(items.begin(), items.end(),
+            [](const json& a, const json& b) { return a.dump() < b.dump(); });
+  return {{"type", set.frozen ? "frozenset" : "set"}, {"items", std::move(items)}};
+}
+
+json describe_bytes_value(const Bytes& bytes) {
+  return {{"type", bytes.is_bytearray ? "bytearray" : "bytes"},
+          {"size", bytes.data.size()},
+          {"sha256", sha256(as_bytes(bytes.data))}};
+}
+
+json describe_tensor(const TensorView& tensor) {
+  json out = {{"type", "tensor"},
+              {"dtype", name(tensor.dtype)},
+              {"shape", tensor.shape},
+              {"stride", tensor.strides},
+              {"requires_grad", tensor.requires_grad},
+              {"sha256", sha256(tensor.contiguous_bytes().view)}};
+  if (tensor.is_parameter) out["parameter"] = true;
+  return out;
+}
+
+// numpy's name of a code: "uint32" of "u4".
+std::string array_dtype(const std::string& code) {
+  const std::string bits = std::to_string(8 * std::stoi(code.substr(1)));
+  switch (code[0]) {
+    case 'b':
+      return "bool";
+    case 'i':
+      return "int" + bits;
+    case 'u':
+      return "uint" + bits;
+    case 'f':
+      return "float" + bits;
+    default:
+      return "complex" + bits;
+  }
+}
+
+json describe_array(const NdArray& array) {
+  return {{"type", "ndarray"},
+          {"dtype", array_dtype(array.dtype)},
+          {"shape", array.shape},
+          {"sha256", sha256(array.bytes.view)}};
+}
+
+}  // namespace
+
+std::string sha256(ByteView bytes) {
+  std::array<unsigned char, 32> digest{};
+  unsigned size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
+    throw std::runtime_error("EVP_Digest failed");
+  }
+  std::string out;
+  for (const unsigned char byte : digest) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+json describe_value(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kNone:
+      return {{"type", "None"}};
+    case Kind::kBool:
+      return typed("bool", value.as_bool());
+    case Kind::kInt:
+      return typed("int", std::to_string(value.as_int()));
+    case Kind::kBigInt:
+      return typed("int", value.get_if<BigInt>()->decimal());
+    case Kind::kFloat:
+      return {{"type", "float"}, {"hex", float_hex(value.as_float())}};
+    case Kind::kComplex: {
+      const auto& v = *value.get_if<std::complex<double>>();
+      return typed("complex", {float_hex(v.real()), float_hex(v.imag())});
+    }
+    case Kind::kStr:
+      return typed("str", value.as_str());
+    case Kind::kBytes:
+      return describe_bytes_value(value.as_bytes());
+    case Kind::kList:
+    case Kind::kTuple:
+      return {{"type", value.type_name()}, {"items", describe_items(value.as_items())}};
+    case Kind::kSet:
+      return describe_set(value.as_set());
+    case Kind::kDict:
+      return describe_dict(value.as_dict());
+    case Kind::kTimeDelta: {
+      const TimeDelta v = value.as_timedelta();
+      return typed("timedelta", {v.days, v.seconds, v.microseconds});
+    }
+    case Kind::kSize:
+      return typed("torch.Size", value.get_if<Size>()->dims);
+    case Kind::kDType:
+      return typed("dtype", "torch." + std::string(name(*value.get_if<DType>())));
+    case Kind::kDevice:
+      return typed("device", value.get_if<Device>()->name);
+    case Kind::kTensor:
+      return describe_tensor(value.as_tensor());
+    case Kind::kNdArray:
+      return describe_array(value.as_ndarray());
+  }
+  throw std::logic_error("a kind of Value that describe_value does not know");
+}
+
+}  // namespace cairn::testing

@@ -1,0 +1,29 @@
+// A sink that keeps everything in a string.
+#pragma once
+
+#include <string>
+
+#include "cairn/format/torch_file.h"
+
+namespace cairn::testing {
+
+class StringSink final : public ByteSink {
+ public:
+  void write(ByteView bytes) override { text.append(as_text(bytes)); }
+  std::string text;
+};
+
+// The file that cairn writes for `value`.
+inline std::string encoded(const Value& value, const TorchFileWriteOptions& options = {}) {
+  StringSink sink;
+  TorchFilePlan(value).write(sink, options);
+  return std::move(sink.text);
+}
+
+// Bytes that own themselves.
+inline SharedBytes shared(std::string bytes) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return {as_bytes(*owner), owner};
+}
+
+}  // namespace cairn::testing
