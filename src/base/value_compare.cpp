@@ -73,6 +73,36 @@ std::size_t combine(std::size_t seed, std::size_t hash) {
   return seed ^ (hash + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2));
 }
 
+template <class T>
+std::size_t hash_of(const T& v) {
+  return std::hash<T>()(v);
+}
+
+// Equal numbers have one hash: 1 == 1.0 == True.
+std::size_t hash_number(const Value& key) {
+  if (key.kind() == Kind::kBool) return hash_of<std::int64_t>(key.as_bool() ? 1 : 0);
+  if (key.kind() == Kind::kInt) return hash_of(key.as_int());
+  std::int64_t whole = 0;
+  const double d = key.as_float();
+  return to_exact_int(d, whole) ? hash_of(whole) : hash_of(d);
+}
+
+template <class Items, class Hash>
+std::size_t hash_sequence(std::size_t seed, const Items& items, Hash hash) {
+  for (const auto& item : items) {
+    seed = combine(seed, hash(item));
+  }
+  return seed;
+}
+
+std::size_t hash_unordered(const List& items) {
+  std::size_t hash = 0x1927;
+  for (const Value& item : items) {
+    hash += hash_value(item);
+  }
+  return hash;
+}
+
 }  // namespace
 
 bool equal_values(const Value& a, const Value& b) {
@@ -121,57 +151,36 @@ std::size_t hash_value(const Value& key) {
     case Kind::kNone:
       return 0x7b1e;
     case Kind::kBool:
-      return std::hash<std::int64_t>()(key.as_bool() ? 1 : 0);
     case Kind::kInt:
-      return std::hash<std::int64_t>()(key.as_int());
-    case Kind::kFloat: {
-      std::int64_t whole = 0;
-      const double d = key.as_float();
-      return to_exact_int(d, whole) ? std::hash<std::int64_t>()(whole) : std::hash<double>()(d);
-    }
+    case Kind::kFloat:
+      return hash_number(key);
     case Kind::kBigInt:
-      return std::hash<std::string>()(key.get_if<BigInt>()->twos_complement);
+      return hash_of(key.get_if<BigInt>()->twos_complement);
     case Kind::kComplex: {
       const auto& c = *key.get_if<std::complex<double>>();
-      return combine(std::hash<double>()(c.real()), std::hash<double>()(c.imag()));
+      return combine(hash_of(c.real()), hash_of(c.imag()));
     }
     case Kind::kStr:
-      return std::hash<std::string>()(key.as_str());
+      return hash_of(key.as_str());
     case Kind::kBytes:
       if (key.as_bytes().is_bytearray) break;
-      return combine(1, std::hash<std::string>()(key.as_bytes().data));
-    case Kind::kTuple: {
-      std::size_t hash = 0x345678;
-      for (const Value& item : key.as_items()) {
-        hash = combine(hash, hash_value(item));
-      }
-      return hash;
-    }
-    case Kind::kSet: {
+      return combine(1, hash_of(key.as_bytes().data));
+    case Kind::kTuple:
+      return hash_sequence(0x345678, key.as_items(), hash_value);
+    case Kind::kSet:
       if (!key.as_set().frozen) break;
-      std::size_t hash = 0x1927;
-      for (const Value& item : key.as_set().items) {
-        hash += hash_value(item);  // no order
-      }
-      return hash;
-    }
+      return hash_unordered(key.as_set().items);
     case Kind::kTimeDelta: {
       const TimeDelta d = key.as_timedelta();
-      return combine(
-          std::hash<std::int64_t>()(d.days),
-          std::hash<std::int64_t>()(d.seconds * std::int64_t{1'000'000} + d.microseconds));
+      return combine(hash_of(d.days),
+                     hash_of(d.seconds * std::int64_t{1'000'000} + d.microseconds));
     }
-    case Kind::kSize: {
-      std::size_t hash = 0x517e;
-      for (const std::int64_t dim : key.get_if<Size>()->dims) {
-        hash = combine(hash, std::hash<std::int64_t>()(dim));
-      }
-      return hash;
-    }
+    case Kind::kSize:
+      return hash_sequence(0x517e, key.get_if<Size>()->dims, hash_of<std::int64_t>);
     case Kind::kDType:
       return combine(2, static_cast<std::size_t>(*key.get_if<DType>()));
     case Kind::kDevice:
-      return combine(3, std::hash<std::string>()(key.get_if<Device>()->name));
+      return combine(3, hash_of(key.get_if<Device>()->name));
     default:
       break;
   }
