@@ -117,6 +117,7 @@ class TidyTest(unittest.TestCase):
         self.fails({"tests/a.h": HEADER + "// TO" "DO: later\n"}, "is unfinished")
         self.fails({"tests/a.h": HEADER + "using  namespace std;\n"}, "using namespace")
         self.passes({"tests/a.h": HEADER + "// no using namespace here\n"})
+        self.passes({"tests/a.h": HEADER + "using namespace std::string_view_literals;\n"})
 
 
 if __name__ == "__main__":
