@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "cairn/error.h"
+
 #include "train/data_spec.h"
 
 namespace cairn {
@@ -34,7 +35,8 @@ std::optional<std::int64_t> microbatch_size(const Evaluator& evaluator) {
 void raise(const std::vector<std::string>& conflicts) {
   if (conflicts.empty()) return;
   std::string text = "eval_dataloader:";
-  for (const std::string& conflict : conflicts) text += "\n  " + conflict;
+  for (const std::string& conflict : conflicts)
+    text += "\n  " + conflict;
   throw UsageError(text);
 }
 
@@ -104,7 +106,8 @@ void EvalLoop::run_due(Event event) {
   }
   if (due.empty()) return;
   context_.engine.run_event(Event::kEvalBeforeAll);
-  for (const std::size_t i : due) run(state.evaluators[i], state.eval_metrics[i].second);
+  for (const std::size_t i : due)
+    run(state.evaluators[i], state.eval_metrics[i].second);
   context_.engine.run_event(Event::kEvalAfterAll);
 }
 
@@ -142,7 +145,8 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   state.dataloader_len = epoch_length(evaluator.dataloader, evaluator.subset_num_batches.value());
 
   context_.engine.run_event(Event::kEvalStart);
-  for (const auto& [name, metric] : metrics) metric->reset();
+  for (const auto& [name, metric] : metrics)
+    metric->reset();
   DataLoaderBase& loader = *evaluator.dataloader.dataloader;
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
   loader.start_epoch(state.timestamp.batch, 0);

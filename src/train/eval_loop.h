@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cairn/train/options.h"
+
 #include "train/loop_context.h"
 
 namespace cairn {

@@ -5,6 +5,7 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
+
 #include "train/data_position.h"
 #include "train/data_spec.h"
 
@@ -16,7 +17,8 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
-  while (!is_finished() && !interrupted_) run_epoch();
+  while (!is_finished() && !interrupted_)
+    run_epoch();
   drop_gradients(*state.optimizer);
   if (interrupted_) return false;
   finish();
@@ -162,13 +164,15 @@ void FitLoop::log_losses() {
 }
 
 void FitLoop::step_schedulers() {
-  for (const auto& scheduler : context_.state.schedulers) scheduler->step();
+  for (const auto& scheduler : context_.state.schedulers)
+    scheduler->step();
 }
 
 void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   State& state = context_.state;
   const Clock::time_point now = Clock::now();
-  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
   state.previous_timestamp = state.timestamp;
   state.timestamp = state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));

@@ -10,7 +10,8 @@
 //     (train_batch.h), schedulers (before time advances, so that rates lag one batch as in
 //     Composer), time advances, batch_end, evaluators, batch_checkpoint, then what was asked from
 //     outside (save now; save and stop).
-//  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time, epoch_end,
+//  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
+//  epoch_end,
 //     evaluators, epoch_checkpoint.
 //  6. fit_end, then the evaluators that are due at the end.
 #pragma once
@@ -28,7 +29,7 @@ namespace cairn {
 struct FitLoopOptions {
   bool spin_dataloaders = true;
   bool step_schedulers_every_batch = true;
-  bool check_loader = false;               // the position comes from a loaded checkpoint
+  bool check_loader = false;                // the position comes from a loaded checkpoint
   std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
   StopRequest* requests = nullptr;          // may be null
 };

@@ -1,6 +1,7 @@
 #include "cairn/train/interval.h"
 
 #include "cairn/train/state.h"
+
 #include "checkpoint/interval.h"
 
 namespace cairn {
@@ -24,7 +25,8 @@ std::optional<Moment> moment_of(Event event, bool checkpoint_events) {
       if (event == Event::kFitEnd) return Moment::kFitEnd;
       return event == Event::kEpochEnd ? Moment::kEpoch : Moment::kIteration;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

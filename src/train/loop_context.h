@@ -5,6 +5,7 @@
 
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
+
 #include "train/engine.h"
 #include "train/precision.h"
 

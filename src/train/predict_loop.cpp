@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "cairn/error.h"
+
 #include "train/data_spec.h"
 
 namespace cairn {

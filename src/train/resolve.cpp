@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
+
 #include "train/eval_loop.h"
 #include "train/precision.h"
 #include "train/run_name.h"
@@ -28,7 +29,8 @@ class Conflicts {
   void raise() const {
     if (sentences_.empty()) return;
     std::string text = "TrainerOptions:";
-    for (const std::string& sentence : sentences_) text += "\n  " + sentence;
+    for (const std::string& sentence : sentences_)
+      text += "\n  " + sentence;
     throw UsageError(text);
   }
 
@@ -91,8 +93,8 @@ void check_console(const TrainerOptions& options, Conflicts& found) {
   found.add(options.console_stream != "stdout" && options.console_stream != "stderr",
             "console_stream is '" + options.console_stream + "'; give stdout or stderr");
   const Time* interval = options.console_log_interval.time();
-  found.add(interval == nullptr || (interval->unit() != TimeUnit::kEpoch &&
-                                    interval->unit() != TimeUnit::kBatch),
+  found.add(interval == nullptr ||
+                (interval->unit() != TimeUnit::kEpoch && interval->unit() != TimeUnit::kBatch),
             "console_log_interval must be in epochs or batches");
 }
 

@@ -11,9 +11,9 @@ namespace cairn {
 namespace {
 
 constexpr std::array<std::string_view, 32> kFirst = {
-    "amber", "azure",  "brisk",  "calm",  "civil", "clear",  "copper", "coral",
-    "crisp", "dapper", "eager",  "early", "fleet", "gentle", "golden", "grand",
-    "hardy", "ivory",  "jolly",  "keen",  "light", "lucid",  "mellow", "noble",
+    "amber", "azure",   "brisk", "calm",  "civil", "clear",  "copper", "coral",
+    "crisp", "dapper",  "eager", "early", "fleet", "gentle", "golden", "grand",
+    "hardy", "ivory",   "jolly", "keen",  "light", "lucid",  "mellow", "noble",
     "olive", "patient", "quiet", "rapid", "sage",  "silver", "steady", "vivid"};
 constexpr std::array<std::string_view, 32> kSecond = {
     "badger", "beaver", "bison",  "crane",   "curlew", "dolphin", "falcon", "ferret",
@@ -34,7 +34,8 @@ std::optional<std::string> run_name_of_environment() {
 std::string invent_run_name() {
   std::random_device device;
   const auto pick = [&](const auto& words) {
-    return std::string(words[std::uniform_int_distribution<std::size_t>(0, words.size() - 1)(device)]);
+    return std::string(
+        words[std::uniform_int_distribution<std::size_t>(0, words.size() - 1)(device)]);
   };
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::system_clock::now().time_since_epoch());

@@ -4,6 +4,7 @@
 
 #include "cairn/error.h"
 #include "cairn/train/scaler.h"
+
 #include "train/data_spec.h"
 
 namespace cairn {
@@ -18,7 +19,8 @@ at::Tensor scalar_of(const Losses& losses) {
     if (const at::Tensor* total = losses.find("total")) return mean_of(*total);
   }
   at::Tensor sum = mean_of(losses[0]);
-  for (std::size_t i = 1; i < losses.size(); ++i) sum = sum + mean_of(losses[i]);
+  for (std::size_t i = 1; i < losses.size(); ++i)
+    sum = sum + mean_of(losses[i]);
   return sum;
 }
 
@@ -38,13 +40,15 @@ std::vector<double> sizes_of(const std::vector<Batch>& parts, const DataSpec& sp
 
 void drop_gradients(torch::optim::Optimizer& optimizer) {
   for (auto& group : optimizer.param_groups()) {
-    for (at::Tensor& parameter : group.params()) parameter.mutable_grad().reset();
+    for (at::Tensor& parameter : group.params())
+      parameter.mutable_grad().reset();
   }
 }
 
 void BatchTrainer::train() {
   State& state = context_.state;
-  for (const auto& [name, metric] : state.train_metrics) metric->reset();
+  for (const auto& [name, metric] : state.train_metrics)
+    metric->reset();
   totals_.clear();
   context_.engine.run_event(Event::kBeforeTrainBatch);
   drop_gradients(*state.optimizer);
@@ -74,7 +78,8 @@ void BatchTrainer::run_microbatches() {
   const std::vector<Batch> parts = split_batch(spec, whole, *size);
   const std::vector<double> sizes = sizes_of(parts, spec, context_.accumulate_on_tokens);
   double all = 0;
-  for (const double each : sizes) all += each;
+  for (const double each : sizes)
+    all += each;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     state.batch = parts[i];
     run_microbatch(sizes[i] / all);
@@ -130,8 +135,7 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
   const torch::NoGradGuard no_grad;
   if (losses.is_named() || losses.size() > 1) {
     for (std::size_t i = 0; i < losses.size(); ++i) {
-      const std::string name =
-          losses.is_named() ? losses.names()[i] : "loss" + std::to_string(i);
+      const std::string name = losses.is_named() ? losses.names()[i] : "loss" + std::to_string(i);
       if (name != "total") add_loss(name, mean_of(losses[i]), weight);
     }
   }

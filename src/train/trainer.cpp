@@ -4,6 +4,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
+
 #include "train/fit_loop.h"
 #include "train/predict_loop.h"
 #include "train/trainer_impl.h"
@@ -159,7 +160,7 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   FitLoop loop(context, evaluators,
                {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
                 .step_schedulers_every_batch = step_schedulers_every_batch,
-                .check_loader = std::exchange(loaded, false),
+                .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
                 .rng = std::exchange(loaded_rng, std::nullopt),
                 .requests = requests ? &*requests : nullptr});
   if (!loop.run()) return {FitResult::Reason::kInterrupted, options.interrupted_exit_code};

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "cairn/train/trainer.h"
+
 #include "train/engine.h"
 #include "train/eval_loop.h"
 #include "train/loop_context.h"

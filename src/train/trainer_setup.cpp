@@ -12,6 +12,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
+
 #include "train/data_spec.h"
 #include "train/resume.h"
 #include "train/trainer_impl.h"
@@ -54,7 +55,8 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   state.run_name = *options.run_name;
   state.save_metrics = options.save_metrics;
   state.model = options.model;
-  for (const auto& algorithm : options.algorithms) state.algorithms.push_back(algorithm.shared());
+  for (const auto& algorithm : options.algorithms)
+    state.algorithms.push_back(algorithm.shared());
   assemble_callbacks();
   make_optimizer();
   if (options.autoresume) check_autoresume(options.run_name, reference_saver());
@@ -102,7 +104,8 @@ void Trainer::Impl::assemble_callbacks() {
     logger.add(destination.shared());
     state.callbacks.push_back(destination.shared());
   }
-  for (const auto& callback : options.callbacks) state.callbacks.push_back(callback.shared());
+  for (const auto& callback : options.callbacks)
+    state.callbacks.push_back(callback.shared());
   if (reference_saver() == nullptr && options.save_folder) {
     state.callbacks.push_back(std::make_shared<CheckpointSaver>(saver_of(options)));
   }
@@ -191,7 +194,8 @@ void Trainer::Impl::set_schedulers(const HandleList<Scheduler>& list, double rat
       state.schedulers.push_back(torch->attach(*state.optimizer, ratio));
       any_torch = true;
     } else {
-      throw UsageError("schedulers: an object that is neither ComposerScheduler nor TorchScheduler");
+      throw UsageError(
+          "schedulers: an object that is neither ComposerScheduler nor TorchScheduler");
     }
   }
   step_schedulers_every_batch = every_batch.value_or(!any_torch);
