@@ -81,7 +81,7 @@ void SimFileSystem::begin_whole_operation() {
 }
 
 const SimFileSystem::Entry* SimFileSystem::find(const std::string& path, bool follow) const {
-  std::string there = path;
+  std::string there = normal_path(path);
   for (int links_left = 40; links_left > 0; --links_left) {
     static const Entry kRoot{};
     const Folder* folder = root_.get();
@@ -94,7 +94,7 @@ const SimFileSystem::Entry* SimFileSystem::find(const std::string& path, bool fo
       folder = entry->folder.get();
     }
     if (!follow || entry->link.empty()) return entry;
-    there = join_path(parent_path(there), entry->link);
+    there = normal_path(join_path(parent_path(there), entry->link));
   }
   return nullptr;
 }

@@ -8,7 +8,8 @@
 // data, the first half zeroed. Real file systems are kinder; a protocol that survives here survives
 // there.
 //
-// Symbolic links are followed only as the last part of a path, and renames stay in one folder.
+// Symbolic links are followed only as the last part of a path, "x/.." is taken by its text, and
+// renames stay in one folder.
 // Thread-safe.
 #pragma once
 

@@ -1,0 +1,122 @@
+// Truncation at every byte and a flip of every bit of a small checkpoint: never loaded, never
+// found, always a typed error that says where.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "testing/sample_checkpoint.h"
+#include "testing/sim_file_system.h"
+
+namespace cairn {
+namespace {
+
+using testing::sample_checkpoint;
+using testing::sample_info;
+using testing::SimFileSystem;
+
+std::string bytes_of_sample() {
+  SimFileSystem disk;
+  save(sample_checkpoint(3, 64), "/a.pt", {.info = sample_info(3), .files = &disk});
+  return std::string(as_text(disk.map("/a.pt").view));
+}
+
+// What load() and verify() say of a file of these bytes.
+struct Outcome {
+  bool loaded = false;
+  std::string error;
+  VerifyReport report;
+};
+
+Outcome outcome_of(const std::string& bytes) {
+  SimFileSystem disk;
+  disk.create("/a.pt", {})->write(as_bytes(bytes));
+  Outcome outcome;
+  try {
+    (void)load("/a.pt", {.files = &disk});
+    outcome.loaded = true;
+  } catch (const CorruptError& e) {
+    outcome.error = e.what();
+    EXPECT_EQ(e.file(), "/a.pt") << e.what();
+  } catch (const UnsupportedError& e) {
+    outcome.error = e.what();
+  }
+  try {
+    outcome.report = verify("/a.pt", Verify::kFull, &disk);
+    EXPECT_FALSE(outcome.report.ok());
+  } catch (const UnsupportedError&) {
+  }
+  return outcome;
+}
+
+TEST(DamageTest, TheUndamagedFileLoads) {
+  SimFileSystem disk;
+  disk.create("/a.pt", {})->write(as_bytes(bytes_of_sample()));
+  EXPECT_EQ(load("/a.pt", {.files = &disk}), sample_checkpoint(3, 64));
+}
+
+TEST(DamageTest, TruncationAtEveryByteIsAnError) {
+  const std::string bytes = bytes_of_sample();
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const Outcome outcome = outcome_of(bytes.substr(0, size));
+    ASSERT_FALSE(outcome.loaded) << "truncated to " << size << " of " << bytes.size();
+    ASSERT_FALSE(outcome.error.empty());
+  }
+}
+
+TEST(DamageTest, AFlipOfEveryBitIsAnError) {
+  const std::string bytes = bytes_of_sample();
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    const Outcome outcome = outcome_of(damaged);
+    ASSERT_FALSE(outcome.loaded) << "byte " << bit / 8 << " bit " << bit % 8;
+  }
+}
+
+TEST(DamageTest, ADamagedFileIsNeverFound) {
+  const std::string bytes = bytes_of_sample();
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    SimFileSystem disk;
+    disk.create("/a.pt", {})->write(as_bytes(damaged));
+    ASSERT_FALSE(find_latest("/", {.filename = "a.pt", .files = &disk}).has_value()) << at;
+  }
+}
+
+TEST(DamageTest, ExtraBytesAtEitherEndAreAnError) {
+  const std::string bytes = bytes_of_sample();
+  EXPECT_FALSE(outcome_of(bytes + '\0').loaded);
+  EXPECT_FALSE(outcome_of('\0' + bytes).loaded);
+  EXPECT_FALSE(outcome_of(bytes + bytes).loaded);
+}
+
+TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
+  const std::string bytes = bytes_of_sample();
+  SimFileSystem disk;
+  disk.create("/a.pt", {})->write(as_bytes(bytes));
+  const SharedBytes mapped = disk.map("/a.pt");
+  const Value value = TorchFile(mapped, "/a.pt").read();
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    const ByteView storage = tensor->storage->bytes.view;
+    const auto begin = static_cast<std::size_t>(storage.data() - mapped.view.data());
+    for (std::size_t at = begin; at < begin + storage.size(); ++at) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(~damaged[at]);
+      const Outcome outcome = outcome_of(damaged);
+      ASSERT_EQ(outcome.report.damage.size(), 1U);
+      const Damage& damage = outcome.report.damage[0];
+      ASSERT_THAT(damage.tensors, ::testing::Contains(path));
+      ASSERT_EQ(damage.begin, begin);
+      ASSERT_EQ(damage.end, begin + storage.size());
+      ASSERT_THAT(damage.record, ::testing::StartsWith("data/"));
+      ASSERT_THAT(outcome.error, ::testing::HasSubstr(damage.tensors[0]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,202 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+
+#include "base/file.h"
+#include "testing/faulty_file_system.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using testing::batch_of_sample;
+using ::testing::ElementsAre;
+using testing::FaultyFileSystem;
+using testing::FileCall;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::sample_checkpoint;
+using testing::sample_info;
+using testing::TempFolder;
+
+template <class E, class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "no such error";
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  return posix_file_system().list(folder);
+}
+
+TEST(SaveTest, WhatWasSavedIsLoaded) {
+  const TempFolder folder;
+  const Value value = sample_checkpoint(3);
+  save(value, folder / "a.pt");
+  EXPECT_EQ(load(folder / "a.pt"), value);
+  EXPECT_EQ(load(folder / "a.pt", {.verify = Verify::kQuick}), value);
+  save(value, folder / "without_extension");
+  EXPECT_EQ(load(folder / "without_extension"), value);
+}
+
+TEST(SaveTest, EqualValuesGiveEqualFiles) {
+  const TempFolder folder;
+  save(sample_checkpoint(3), folder / "a.pt", {.info = sample_info(3)});
+  save(sample_checkpoint(3), folder / "b.pt", {.info = sample_info(3)});
+  EXPECT_EQ(testing::read_file(folder / "a.pt"), testing::read_file(folder / "b.pt"));
+}
+
+TEST(SaveTest, MissingFoldersAreCreated) {
+  const TempFolder folder;
+  save(1, folder / "run/checkpoints/a.pt");
+  EXPECT_EQ(load(folder / "run/checkpoints/a.pt"), Value(1));
+}
+
+TEST(SaveTest, OtherExtensionsAreRefusedByName) {
+  const TempFolder folder;
+  for (const std::string extension : {".tar", ".tar.gz", ".pt.gz", ".pt.lz4", ".symlink", ".PT"}) {
+    EXPECT_THAT(message_of<UnsupportedError>([&] { save(1, folder / ("a" + extension)); }),
+                HasSubstr("\"" + extension + "\" is not supported"));
+  }
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+  save(1, folder / "v1.2/a");  // the folder's dot is not the file's
+  save(1, folder / ".hidden");
+  save(1, folder / "ep1.5-ba2.pt");
+}
+
+TEST(SaveTest, WithoutOverwriteTheOldFileStays) {
+  const TempFolder folder;
+  save("old", folder / "a.pt");
+  EXPECT_THROW(save("new", folder / "a.pt", {.overwrite = false}), AlreadyExistsError);
+  EXPECT_EQ(load(folder / "a.pt"), Value("old"));
+  save("new", folder / "a.pt");
+  EXPECT_EQ(load(folder / "a.pt"), Value("new"));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a.pt"));
+}
+
+TEST(SaveTest, AFolderWhereAFileShouldBeAndTheReverse) {
+  const TempFolder folder;
+  save(1, folder / "a");
+  EXPECT_THAT(message_of<UsageError>([&] { save(1, folder.path()); }), HasSubstr("a folder"));
+  EXPECT_THAT(message_of<UsageError>([&] { save(1, folder / "a/b.pt"); }),
+              HasSubstr("is not a folder"));
+  EXPECT_THAT(message_of<UsageError>([&] { load(folder.path()); }), HasSubstr("is a folder"));
+  EXPECT_THAT(message_of<NotFoundError>([&] { load(folder / "missing.pt"); }),
+              HasSubstr("missing.pt"));
+}
+
+TEST(SaveTest, AnUnwritableFolderIsAClearError) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const TempFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0500), 0);
+  const std::string message = message_of<StorageError>([&] { save(1, folder / "a.pt"); });
+  chmod(folder.path().c_str(), 0700);
+  EXPECT_THAT(message, HasSubstr("check the owner and permissions"));
+}
+
+TEST(SaveTest, ALinkOfTheFilesNameIsReplacedNotFollowed) {
+  const TempFolder folder;
+  save("target", folder / "target.pt");
+  posix_file_system().make_link("target.pt", folder / "a.pt");
+  save("new", folder / "a.pt");
+  EXPECT_EQ(load(folder / "target.pt"), Value("target"));
+  EXPECT_EQ(load(folder / "a.pt"), Value("new"));
+}
+
+TEST(SaveTest, AFailureNamesTheCheckpointAndKeepsTheOldOne) {
+  const TempFolder folder;
+  save("old", folder / "a.pt");
+  FaultyFileSystem faulty(posix_file_system());
+  faulty.fail(FileCall::kSync, 1, ENOSPC);
+  try {
+    save("new", folder / "a.pt", {.files = &faulty});
+    FAIL() << "no error";
+  } catch (const StorageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("saving " + folder / "a.pt"));
+    EXPECT_THAT(e.what(), HasSubstr("free space"));
+    EXPECT_EQ(e.status(), ENOSPC);
+    EXPECT_TRUE(e.retryable());
+  }
+  EXPECT_EQ(load(folder / "a.pt"), Value("old"));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("a.pt"));
+}
+
+TEST(LoadTest, IgnoredKeysAreLeftOut) {
+  const TempFolder folder;
+  save(sample_checkpoint(3), folder / "a.pt");
+  const Value value = load(folder / "a.pt", {.ignore_keys = {"state/optimizers*", "rng"}});
+  EXPECT_EQ(find_path(value, "state/optimizers"), nullptr);
+  EXPECT_EQ(find_path(value, "rng"), nullptr);
+  EXPECT_NE(find_path(value, "state/model/0.bias"), nullptr);
+}
+
+TEST(LoadTest, LoadedTensorsOutliveTheFile) {
+  const TempFolder folder;
+  save(sample_checkpoint(3), folder / "a.pt");
+  const Value value = load(folder / "a.pt");
+  save(sample_checkpoint(4), folder / "a.pt");
+  EXPECT_EQ(batch_of_sample(value), 3);
+}
+
+TEST(VerifyTest, SaysWhatAGoodFileIs) {
+  const TempFolder folder;
+  save(sample_checkpoint(3), folder / "a.pt", {.info = sample_info(3)});
+  for (const Verify how : {Verify::kFull, Verify::kQuick}) {
+    const VerifyReport report = verify(folder / "a.pt", how);
+    EXPECT_TRUE(report.ok()) << report.summary();
+    EXPECT_TRUE(report.has_manifest);
+    EXPECT_TRUE(report.has_checksums);
+    EXPECT_EQ(report.bytes, posix_file_system().stat(folder / "a.pt")->size);
+    EXPECT_GT(report.records, 4U);
+    ASSERT_TRUE(report.info.has_value());
+    EXPECT_EQ(report.info->kind, "full");
+    EXPECT_EQ(report.info->timestamp->batch, 3);
+  }
+  EXPECT_THAT(verify(folder / "a.pt").summary(), HasSubstr("every byte accounted for"));
+}
+
+TEST(VerifyTest, QuickReadsNoTensorsFullDoes) {
+  const TempFolder folder;
+  save(sample_checkpoint(3, 4096), folder / "a.pt");
+  std::string bytes = testing::read_file(folder / "a.pt");
+  const Value value = load(folder / "a.pt");
+  const std::string tensor(
+      as_text(value.at("state").at("model").at("0.weight").as_tensor().contiguous_bytes().view));
+  bytes[bytes.find(tensor) + 2000] ^= 1;
+  testing::write_file(folder / "b.pt", bytes);
+  EXPECT_TRUE(verify(folder / "b.pt", Verify::kQuick).ok());
+  const VerifyReport report = verify(folder / "b.pt");
+  ASSERT_EQ(report.damage.size(), 1U);
+  EXPECT_THAT(report.damage[0].tensors,
+              ElementsAre("state/model/0.weight", "state/model/2.weight"));
+  EXPECT_EQ(report.damage[0].begin, bytes.find(tensor.substr(0, 64)));
+  EXPECT_EQ(report.damage[0].end - report.damage[0].begin, 4096U);
+  EXPECT_THAT(report.summary(), HasSubstr("state/model/0.weight"));
+  EXPECT_THAT(message_of<CorruptError>([&] { load(folder / "b.pt"); }),
+              ::testing::AllOf(HasSubstr("state/model/0.weight"), HasSubstr("older checkpoint")));
+}
+
+TEST(VerifyTest, LargeFilesAreCheckedByTwoThreadsWithTheSameResult) {
+  const TempFolder folder;
+  const std::size_t size = std::size_t{40} << 20;
+  save(sample_checkpoint(3, size), folder / "a.pt");
+  EXPECT_TRUE(verify(folder / "a.pt").ok());
+  std::string bytes = testing::read_file(folder / "a.pt");
+  bytes[bytes.size() / 2] ^= 4;
+  testing::write_file(folder / "a.pt", bytes);
+  EXPECT_EQ(verify(folder / "a.pt").damage.size(), 1U);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,256 @@
+#include "checkpoint/save_pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <future>
+
+#include "cairn/error.h"
+
+#include "base/file.h"
+#include "testing/faulty_file_system.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/sim_file_system.h"
+
+namespace cairn {
+namespace {
+
+using testing::batch_of_sample;
+using ::testing::ElementsAre;
+using testing::FaultyFileSystem;
+using testing::FileCall;
+using ::testing::HasSubstr;
+using testing::sample_checkpoint;
+using testing::sample_info;
+using testing::SimFileSystem;
+
+const std::string kLatest = "/ckpt/latest";
+
+std::string path_of(std::int64_t batch) { return "/ckpt/ba" + std::to_string(batch) + ".pt"; }
+
+SaveRequest request(std::int64_t batch) {
+  return {.value = sample_checkpoint(batch),
+          .path = path_of(batch),
+          .latest = kLatest,
+          .info = sample_info(batch)};
+}
+
+class SavePipelineTest : public ::testing::TestWithParam<bool> {
+ protected:
+  SavePipelineOptions options() { return {.async = GetParam(), .files = &faulty_}; }
+  std::int64_t batch_at(const std::string& path) {
+    return batch_of_sample(load(path, {.files = &disk_}));
+  }
+
+  SimFileSystem disk_;
+  FaultyFileSystem faulty_{disk_};
+};
+
+INSTANTIATE_TEST_SUITE_P(SyncAndAsync, SavePipelineTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Async" : "Sync"; });
+
+TEST_P(SavePipelineTest, SavesMovesTheLinkRemovesAndReports) {
+  std::vector<SaveReport> reports;
+  SavePipeline pipeline(options());
+  for (std::int64_t batch = 1; batch <= 3; ++batch) {
+    SaveRequest r = request(batch);
+    if (batch > 1) r.remove_afterwards = {path_of(batch - 1), "/ckpt/never_was.pt"};
+    r.report = [&](const SaveReport& report) { reports.push_back(report); };
+    pipeline.submit(std::move(r));
+  }
+  pipeline.wait();
+  EXPECT_THAT(disk_.list("/ckpt"), ElementsAre("ba3.pt", "latest"));
+  EXPECT_EQ(disk_.read_link(kLatest), "ba3.pt");
+  EXPECT_EQ(batch_at(kLatest), 3);
+  ASSERT_EQ(reports.size(), 3U);
+  EXPECT_EQ(reports[2].path, path_of(3));
+  EXPECT_EQ(reports[2].bytes, disk_.stat(path_of(3), true)->size);
+  EXPECT_THAT(reports[2].removed, ElementsAre(path_of(2)));
+}
+
+TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
+  SavePipeline pipeline(options());
+  for (std::int64_t batch = 1; batch <= 3; ++batch) {
+    SaveRequest r = request(batch);
+    r.path = "/ckpt/same.pt";
+    r.remove_afterwards = {"/ckpt/same.pt", "/ckpt/./same.pt", "/ckpt//same.pt"};
+    pipeline.submit(std::move(r));
+  }
+  pipeline.wait();
+  EXPECT_EQ(batch_at("/ckpt/same.pt"), 3);
+}
+
+TEST_P(SavePipelineTest, WhatLatestPointsAtIsNeverRemoved) {
+  SavePipeline pipeline(options());
+  pipeline.submit(request(1));
+  SaveRequest without_link = request(2);
+  without_link.latest.clear();
+  without_link.remove_afterwards = {};
+  pipeline.submit(std::move(without_link));
+  pipeline.wait();
+  SaveRequest r = request(3);
+  r.remove_afterwards = {path_of(1), path_of(2), path_of(3), kLatest};
+  pipeline.submit(std::move(r));
+  pipeline.wait();
+  EXPECT_EQ(batch_at(path_of(3)), 3);
+}
+
+TEST_P(SavePipelineTest, LinksInOtherFoldersAreRelative) {
+  SavePipeline pipeline(options());
+  SaveRequest r = request(1);
+  r.path = "/run/ckpt/ep0/ba1.pt";
+  r.latest = "/run/ckpt/links/latest.pt";
+  pipeline.submit(std::move(r));
+  pipeline.wait();
+  EXPECT_EQ(disk_.read_link("/run/ckpt/links/latest.pt"), "../ep0/ba1.pt");
+  EXPECT_EQ(batch_at("/run/ckpt/links/latest.pt"), 1);
+}
+
+// Submits and waits; the StorageError's status, or 0.
+int status_of_save(SavePipeline& pipeline, SaveRequest r) {
+  try {
+    pipeline.submit(std::move(r));
+    pipeline.wait();
+  } catch (const StorageError& e) {
+    return e.status();
+  }
+  return 0;
+}
+
+TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
+  for (const int error : {ENOSPC, EDQUOT, EIO}) {
+    for (std::uint64_t n = 1;; ++n) {
+      SimFileSystem disk;
+      FaultyFileSystem faulty(disk);
+      SavePipeline pipeline({.async = GetParam(), .files = &faulty});
+      ASSERT_EQ(status_of_save(pipeline, request(1)), 0);
+      SaveRequest second = request(2);
+      second.remove_afterwards = {path_of(1)};
+      bool reported = false;
+      second.report = [&](const SaveReport&) { reported = true; };
+      faulty.fail(n, error);
+      const int status = status_of_save(pipeline, std::move(second));
+      if (status == 0) break;  // it has fewer calls
+      ASSERT_EQ(status, error);
+
+      const Value latest = load(kLatest, {.files = &disk});
+      EXPECT_THAT(batch_of_sample(latest), ::testing::AnyOf(1, 2)) << "call " << n;
+      EXPECT_TRUE(!reported || batch_of_sample(latest) == 2) << "call " << n;
+      EXPECT_THAT(disk.list("/ckpt"), ::testing::IsSubsetOf({"ba1.pt", "ba2.pt", "latest"}));
+
+      ASSERT_EQ(status_of_save(pipeline, request(3)), 0) << "call " << n;
+      EXPECT_EQ(batch_of_sample(load(kLatest, {.files = &disk})), 3);
+    }
+  }
+}
+
+TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
+  SavePipeline pipeline(options());
+  pipeline.submit(request(1));
+  pipeline.submit(request(2));
+  pipeline.wait();
+  SaveRequest r = request(3);
+  r.remove_afterwards = {path_of(1), path_of(2)};
+  SaveReport report;
+  r.report = [&](const SaveReport& done) { report = done; };
+  faulty_.fail(FileCall::kRemove, 1, EIO);
+  EXPECT_EQ(status_of_save(pipeline, std::move(r)), EIO);
+  EXPECT_THAT(report.removed, ElementsAre(path_of(2)));
+  EXPECT_EQ(batch_at(kLatest), 3);
+}
+
+TEST(AsyncSavePipelineTest, TrainingMayChangeTensorsWhenSubmitReturns) {
+  SimFileSystem disk;
+  FaultyFileSystem faulty(disk);
+  std::promise<void> changed;
+  faulty.before_each([&](FileCall kind, std::uint64_t) {
+    if (kind == FileCall::kCreate) changed.get_future().wait();
+  });
+  std::vector<float> memory(1000, 1.0F);
+  const Value value = make_tensor(DType::kFloat32, {1000}, {std::as_bytes(std::span(memory)), {}});
+  SavePipeline pipeline({.files = &faulty});
+  pipeline.submit({.value = value, .path = "/a.pt"});
+  std::fill(memory.begin(), memory.end(), 2.0F);
+  changed.set_value();
+  pipeline.wait();
+  const std::vector<float> ones(1000, 1.0F);
+  EXPECT_EQ(load("/a.pt", {.files = &disk}),
+            Value(make_tensor(DType::kFloat32, {1000}, {std::as_bytes(std::span(ones)), {}})));
+}
+
+TEST(AsyncSavePipelineTest, TheNextSaveWaitsForThePendingOne) {
+  SimFileSystem disk;
+  SavePipeline pipeline({.max_pending = 1, .files = &disk});
+  std::atomic<int> done = 0;
+  for (int i = 1; i <= 20; ++i) {
+    SaveRequest r = request(i);
+    r.report = [&](const SaveReport&) { ++done; };
+    pipeline.submit(std::move(r));
+    EXPECT_GE(done, i - 1);
+  }
+  pipeline.wait();
+  EXPECT_EQ(done, 20);
+}
+
+TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
+  SimFileSystem disk;
+  FaultyFileSystem faulty(disk);
+  std::promise<void> submitted;
+  std::shared_future<void> all_submitted = submitted.get_future().share();
+  faulty.before_each([=](FileCall kind, std::uint64_t) {
+    if (kind == FileCall::kCreate) all_submitted.wait();
+  });
+  SavePipeline pipeline({.max_pending = 3, .files = &faulty});
+  for (int i = 1; i <= 3; ++i) {
+    pipeline.submit(request(i));  // hangs here if it waited
+  }
+  submitted.set_value();
+  pipeline.wait();
+  EXPECT_EQ(disk.read_link(kLatest), "ba3.pt");
+}
+
+TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) {
+  SimFileSystem disk;
+  FaultyFileSystem faulty(disk);
+  SavePipeline pipeline({.files = &faulty});
+  faulty.fail(FileCall::kRename, 1, EIO);
+  pipeline.submit(request(1));
+  try {
+    pipeline.submit(request(2));
+    FAIL() << "no error";
+  } catch (const StorageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("saving /ckpt/ba1.pt"));
+  }
+  pipeline.wait();
+  EXPECT_THAT(disk.list("/ckpt"), ::testing::IsEmpty());
+  pipeline.submit(request(3));
+  pipeline.wait();
+  EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba3.pt", "latest"));
+}
+
+TEST(AsyncSavePipelineTest, AValueThatCannotBeWrittenIsThrownAtWait) {
+  SimFileSystem disk;
+  SavePipeline pipeline({.files = &disk});
+  pipeline.submit({.value = 1, .path = "/a.tar"});
+  EXPECT_THROW(pipeline.wait(), UnsupportedError);
+  EXPECT_NO_THROW(pipeline.wait());
+}
+
+TEST(AsyncSavePipelineTest, TheDestructorFinishesWhatIsUnderWay) {
+  SimFileSystem disk;
+  {
+    SavePipeline pipeline({.max_pending = 2, .files = &disk});
+    pipeline.submit(request(1));
+    pipeline.submit(request(2));
+  }
+  EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba1.pt", "ba2.pt", "latest"));
+}
+
+TEST(AsyncSavePipelineTest, NoPendingSavesIsAUsageError) {
+  EXPECT_THROW(SavePipeline({.max_pending = 0}), UsageError);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,121 @@
+#include "checkpoint/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+// A tensor over memory that the test changes, as training does.
+TensorView live(std::vector<float>& memory) {
+  return make_tensor(DType::kFloat32, {static_cast<std::int64_t>(memory.size())},
+                     {std::as_bytes(std::span(memory)), nullptr});
+}
+
+const float* data(const Value& value) {
+  return reinterpret_cast<const float*>(value.as_tensor().storage->bytes.view.data());
+}
+
+TEST(SnapshotTest, KeepsTheOldBytesWhenTheOriginalsChange) {
+  std::vector<float> a = {1, 2, 3};
+  std::vector<float> b = {4};
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(Dict{{"a", live(a)}, {"list", List{live(b), 7}}});
+  a[1] = -2;
+  b[0] = -4;
+  std::vector<float> old_a = {1, 2, 3};
+  std::vector<float> old_b = {4};
+  EXPECT_EQ(taken, Value(Dict{{"a", live(old_a)}, {"list", List{live(old_b), 7}}}));
+}
+
+TEST(SnapshotTest, WhatWasSharedStaysShared) {
+  std::vector<float> memory = {1, 2, 3, 4};
+  const Value whole = live(memory);
+  TensorView part = whole.as_tensor();
+  part.shape = {2};
+  part.storage_offset = 2;
+  const Value list = List{whole};
+  Snapshotter snapshotter;
+  const Value taken =
+      snapshotter.take(Dict{{"whole", whole}, {"part", part}, {"x", list}, {"y", list}});
+  EXPECT_EQ(taken.at("whole").as_tensor().storage, taken.at("part").as_tensor().storage);
+  EXPECT_EQ(taken.at("x").identity(), taken.at("y").identity());
+  EXPECT_EQ(taken.at("x").as_items()[0].identity(), taken.at("whole").identity());
+  EXPECT_NE(data(taken.at("whole")), memory.data());
+}
+
+TEST(SnapshotTest, KeepsKindsOrderAndLocation) {
+  std::vector<float> memory = {1};
+  TensorView tensor = live(memory);
+  tensor.requires_grad = true;
+  auto storage = std::make_shared<Storage>(*tensor.storage);
+  storage->location = "cuda:1";
+  tensor.storage = storage;
+  const Value value = Dict::ordered({{"z", Tuple{{tensor, None{}}}}, {1, "int"}, {"a", List{}}});
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(value);
+  EXPECT_EQ(taken, value);
+  EXPECT_TRUE(taken.as_dict().is_ordered());
+  EXPECT_TRUE(taken.at("z").is_tuple());
+  EXPECT_TRUE(taken.at("z").as_items()[0].as_tensor().requires_grad);
+  EXPECT_EQ(taken.at("z").as_items()[0].as_tensor().storage->location, "cuda:1");
+  EXPECT_EQ(taken.as_dict().begin()->first, Value("z"));
+}
+
+TEST(SnapshotTest, MemoryIsUsedAgainWhenNothingPointsIntoItAnyMore) {
+  std::vector<float> memory(1000, 1.0F);
+  Snapshotter snapshotter;
+  const float* first = nullptr;
+  {
+    const Value taken = snapshotter.take(live(memory));
+    first = data(taken);
+  }
+  const std::uint64_t held = snapshotter.arena_bytes();
+  const Value again = snapshotter.take(live(memory));
+  EXPECT_EQ(data(again), first);
+  EXPECT_EQ(snapshotter.arena_bytes(), held);
+}
+
+TEST(SnapshotTest, ASnapshotInUseIsNotOverwritten) {
+  std::vector<float> memory(1000, 1.0F);
+  Snapshotter snapshotter;
+  const Value first = snapshotter.take(live(memory));
+  memory[0] = 2;
+  const Value second = snapshotter.take(live(memory));
+  EXPECT_EQ(data(first)[0], 1.0F);
+  EXPECT_EQ(data(second)[0], 2.0F);
+}
+
+TEST(SnapshotTest, AnArenaThatIsTooSmallIsReplacedNotKept) {
+  std::vector<float> small(1000);
+  std::vector<float> large(2 << 20);
+  Snapshotter snapshotter;
+  (void)snapshotter.take(live(small));
+  const std::uint64_t before = snapshotter.arena_bytes();
+  (void)snapshotter.take(live(large));
+  EXPECT_EQ(before, 2U << 20);
+  EXPECT_EQ(snapshotter.arena_bytes(), 8U << 20);
+}
+
+TEST(SnapshotTest, SnapshotsOutliveTheSnapshotter) {
+  std::vector<float> memory = {5};
+  Value taken;
+  {
+    Snapshotter snapshotter;
+    taken = snapshotter.take(live(memory));
+  }
+  memory[0] = 6;
+  EXPECT_EQ(data(taken)[0], 5.0F);
+}
+
+TEST(SnapshotTest, TensorsWithoutBytesAreFine) {
+  std::vector<float> none;
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(List{live(none), Value{}});
+  EXPECT_EQ(taken.as_items()[0].as_tensor().numel(), 0);
+}
+
+}  // namespace
+}  // namespace cairn
