@@ -1,0 +1,32 @@
+// Where the train loader stands, and how training comes back there.
+//
+//  1. The position is timestamp.epoch and timestamp.batch_in_epoch; a loader seeks to it.
+//  2. A loader that draws its order from torch's global generator needs that generator's state from
+//     the start of the epoch, too. It is kept in state.dataset_state, which checkpoints hold:
+//       {"cairn": {"rng": <generator's state>, "loader": <loader's state_dict()>}}
+//     ("rng" only for such loaders; None when there is nothing to keep.)
+//  3. On resume inside an epoch: the generator as it was at the start of the epoch, seek, and then
+//     the generators of the checkpoint. From there on every draw is the one that the run would
+//     have made had it never stopped: nothing between the checkpoint and the next batch draws.
+//  4. Files of Composer have no such entry. Loaders with an order of their own need none.
+#pragma once
+
+#include <optional>
+
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+namespace cairn {
+
+// Begins epoch timestamp.epoch of the train loader at its first batch.
+void start_epoch(State& state);
+
+// Begins epoch timestamp.epoch at batch timestamp.batch_in_epoch. Afterwards the generators are in
+// the state `rng`; as before, when it is absent.
+void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng);
+
+// Compares the train loader with the one of a loaded checkpoint. Inside an epoch a difference is a
+// MismatchError; between epochs, where a new order harms nothing that was begun, a warning.
+void check_loader(State& state, Logger& logger);
+
+}  // namespace cairn

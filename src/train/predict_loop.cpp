@@ -1,0 +1,58 @@
+#include "train/predict_loop.h"
+
+#include <torch/torch.h>
+
+#include "cairn/error.h"
+
+#include "train/data_spec.h"
+
+namespace cairn {
+namespace {
+
+Outputs predict_batch(LoopContext& context) {
+  State& state = context.state;
+  const DataSpec& spec = *state.dataloader;
+  if (spec.batch_transforms) state.batch = spec.batch_transforms(std::move(state.batch));
+  state.batch = to_device(std::move(state.batch), context.device);
+  if (spec.microbatch_transforms) state.batch = spec.microbatch_transforms(state.batch);
+  context.engine.run_event(Event::kPredictBatchStart);
+  context.engine.run_event(Event::kPredictBeforeForward);
+  {
+    const AutocastGuard autocast(context.precision);
+    state.outputs = state.model->eval_forward(state.batch, nullptr);
+  }
+  context.engine.run_event(Event::kPredictAfterForward);
+  Outputs outputs = state.outputs.map([](const at::Tensor& tensor) { return tensor.cpu(); });
+  context.engine.run_event(Event::kPredictBatchEnd);
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
+                                 std::int64_t subset_num_batches) {
+  State& state = context.state;
+  if (!dataloader) throw UsageError("predict() needs a dataloader");
+  const DataloaderGuard guard(state);
+  const torch::NoGradGuard no_grad;
+  const EvalMode eval_mode(state.model->module());
+  state.dataloader = &dataloader;
+  state.dataloader_label = "predict";
+  state.dataloader_len = epoch_length(dataloader, subset_num_batches);
+  if (!state.dataloader_len) {
+    throw UsageError("predict(): the loader has no known length; give subset_num_batches");
+  }
+  context.engine.run_event(Event::kPredictStart);
+  std::vector<Outputs> all;
+  dataloader.dataloader->start_epoch(0, 0);
+  for (std::int64_t i = 0; i < *state.dataloader_len; ++i) {
+    std::optional<Batch> batch = dataloader.dataloader->next();
+    if (!batch) break;
+    state.batch = std::move(*batch);
+    all.push_back(predict_batch(context));
+  }
+  context.engine.run_event(Event::kPredictEnd);
+  return all;
+}
+
+}  // namespace cairn

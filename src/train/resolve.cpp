@@ -1,0 +1,180 @@
+// resolve(): every check of TrainerOptions that needs no data, and the defaults.
+
+#include <stdlib.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/error.h"
+#include "cairn/train/options.h"
+#include "cairn/train/rng.h"
+
+#include "train/eval_loop.h"
+#include "train/precision.h"
+#include "train/run_name.h"
+
+namespace cairn {
+namespace {
+
+class Conflicts {
+ public:
+  void add(bool wrong, const std::string& sentence) {
+    if (wrong) sentences_.push_back(sentence);
+  }
+  void add_all(const std::vector<std::string>& sentences) {
+    sentences_.insert(sentences_.end(), sentences.begin(), sentences.end());
+  }
+  void raise() const {
+    if (sentences_.empty()) return;
+    std::string text = "TrainerOptions:";
+    for (const std::string& sentence : sentences_)
+      text += "\n  " + sentence;
+    throw UsageError(text);
+  }
+
+ private:
+  std::vector<std::string> sentences_;
+};
+
+bool is_uri(const std::string& path) { return path.find("://") != std::string::npos; }
+
+bool has_saver(const TrainerOptions& options) {
+  return std::ranges::any_of(options.callbacks, [](const Handle<Callback>& callback) {
+    return dynamic_cast<const CheckpointSaver*>(callback.get()) != nullptr;
+  });
+}
+
+template <class T>
+bool has_null(const HandleList<T>& list) {
+  return std::ranges::any_of(list, [](const Handle<T>& each) { return !each; });
+}
+
+bool is_subset(std::int64_t batches) { return batches == -1 || batches > 0; }
+
+void check_training(const TrainerOptions& options, Conflicts& found) {
+  found.add(!options.model, "model is required");
+  found.add(!is_subset(options.train_subset_num_batches),
+            "train_subset_num_batches is " + std::to_string(options.train_subset_num_batches) +
+                "; give a positive number, or -1 for all batches");
+  if (options.max_duration) {
+    const Time max = options.max_duration->time();
+    const bool allowed = max.unit() != TimeUnit::kSecond && max.unit() != TimeUnit::kDuration;
+    found.add(!allowed, "max_duration is " + max.to_string() +
+                            "; its unit must be iter, ep, ba, sp or tok (wall-clock time and "
+                            "fractions are not allowed)");
+    found.add(allowed && std::isfinite(options.scale_schedule_ratio) && max.value() > 0 &&
+                  (max * options.scale_schedule_ratio).value() <= 0,
+              "scale_schedule_ratio scales max_duration " + max.to_string() + " down to nothing");
+  }
+  found.add(!(options.scale_schedule_ratio > 0) || !std::isfinite(options.scale_schedule_ratio),
+            "scale_schedule_ratio must be a positive number");
+  found.add(options.scale_schedule_ratio != 1.0 && options.schedulers.empty(),
+            "scale_schedule_ratio has no effect without schedulers");
+  found.add(options.device_train_microbatch_size.value_or(1) < 1,
+            "device_train_microbatch_size is less than 1");
+  found.add(has_null(options.algorithms), "algorithms holds a null");
+  found.add(has_null(options.schedulers), "schedulers holds a null");
+  found.add(has_null(options.callbacks), "callbacks holds a null");
+  found.add(has_null(options.loggers), "loggers holds a null");
+}
+
+void check_evaluation(const TrainerOptions& options, Conflicts& found) {
+  found.add(!is_subset(options.eval_subset_num_batches),
+            "eval_subset_num_batches is " + std::to_string(options.eval_subset_num_batches) +
+                "; give a positive number, or -1 for all batches");
+  if (is_subset(options.eval_subset_num_batches)) {
+    found.add_all(evaluator_conflicts(options.eval_dataloader, options.eval_subset_num_batches));
+  }
+}
+
+void check_console(const TrainerOptions& options, Conflicts& found) {
+  found.add(options.console_stream != "stdout" && options.console_stream != "stderr",
+            "console_stream is '" + options.console_stream + "'; give stdout or stderr");
+  const Time* interval = options.console_log_interval.time();
+  found.add(interval == nullptr ||
+                (interval->unit() != TimeUnit::kEpoch && interval->unit() != TimeUnit::kBatch),
+            "console_log_interval must be in epochs or batches");
+}
+
+void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
+  const std::string not_remote = " is a URI; this version saves to and loads from local folders";
+  if (options.load_path) {
+    found.add(options.load_path->empty(), "load_path is empty");
+    found.add(is_uri(*options.load_path), "load_path '" + *options.load_path + "'" + not_remote);
+  }
+  if (options.save_folder) {
+    found.add(options.save_folder->empty(), "save_folder is empty");
+    found.add(is_uri(*options.save_folder),
+              "save_folder '" + *options.save_folder + "'" + not_remote);
+  }
+  found.add(options.save_num_checkpoints_to_keep < -1,
+            "save_num_checkpoints_to_keep is less than -1 (all)");
+  found.add(options.save_max_pending < 1, "save_max_pending is less than 1");
+  found.add(options.interrupted_exit_code < 0 || options.interrupted_exit_code > 255,
+            "interrupted_exit_code must be in 0 to 255");
+}
+
+void check_resuming(const TrainerOptions& options, Conflicts& found) {
+  if (!options.autoresume) return;
+  found.add(!options.run_name && !run_name_of_environment(),
+            "autoresume needs run_name (or RUN_NAME in the environment): a restarted job must find "
+            "its own checkpoints");
+  found.add(!options.save_folder && !has_saver(options),
+            "autoresume needs save_folder, or a CheckpointSaver in callbacks");
+  found.add(!options.save_latest_filename && !has_saver(options),
+            "autoresume needs save_latest_filename");
+}
+
+void check_device(const TrainerOptions& options, Conflicts& found) {
+  const std::string device = options.device.value_or("");
+  if (options.device) {
+    found.add(device != "cpu" && device != "gpu",
+              "device is '" + device + "'; this version knows cpu and gpu");
+    found.add(device == "gpu" && !torch::cuda::is_available(),
+              "device is gpu, and this libtorch sees none");
+  }
+  const bool on_gpu = options.device ? device == "gpu" : torch::cuda::is_available();
+  if (options.precision) {
+    const auto precision = find_precision(*options.precision);
+    found.add(!precision, "precision is '" + *options.precision +
+                              "'; this version knows fp32, amp_fp16 and amp_bf16");
+    found.add(precision && *precision != Precision::kFp32 && !on_gpu,
+              "precision " + *options.precision + " needs device gpu; on cpu only fp32 trains");
+  }
+  constexpr std::int64_t kMaxSeed = 0xFFFFFFFF;
+  found.add(options.seed && (*options.seed < 0 || *options.seed > kMaxSeed),
+            "seed is outside [0, 2^32 - 1]");
+}
+
+void refuse_several_processes() {
+  const char* text = getenv("WORLD_SIZE");
+  if (text == nullptr || atoi(text) <= 1) return;
+  throw UnsupportedError(std::string("the environment says WORLD_SIZE=") + text +
+                         ": this version trains in one process. Start one process without "
+                         "WORLD_SIZE.");
+}
+
+}  // namespace
+
+TrainerOptions resolve(TrainerOptions options) {
+  refuse_several_processes();
+  Conflicts found;
+  check_training(options, found);
+  check_evaluation(options, found);
+  check_console(options, found);
+  check_checkpoints(options, found);
+  check_resuming(options, found);
+  check_device(options, found);
+  found.raise();
+
+  if (!options.run_name) options.run_name = run_name_of_environment();
+  if (!options.run_name) options.run_name = invent_run_name();
+  if (!options.device) options.device = torch::cuda::is_available() ? "gpu" : "cpu";
+  if (!options.precision) options.precision = *options.device == "gpu" ? "amp_fp16" : "fp32";
+  if (!options.seed) options.seed = random_seed();
+  return options;
+}
+
+}  // namespace cairn

@@ -1,0 +1,170 @@
+#include "cairn/train/trainer.h"
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+#include "cairn/train/state_dict.h"
+
+#include "train/fit_loop.h"
+#include "train/predict_loop.h"
+#include "train/trainer_impl.h"
+
+namespace cairn {
+
+Trainer::Trainer(TrainerOptions options)
+    : impl_(std::make_unique<Impl>(resolve(std::move(options)))) {}
+
+Trainer::~Trainer() {
+  try {
+    close();
+  } catch (const std::exception& error) {
+    impl_->logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
+  }
+}
+
+FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options)); }
+
+void Trainer::eval(std::optional<EvaluatorList> evaluators, std::int64_t subset_num_batches) {
+  impl_->evaluators.run_standalone(evaluators, subset_num_batches);
+}
+
+std::vector<Outputs> Trainer::predict(DataSpec dataloader, std::int64_t subset_num_batches) {
+  return run_predict(impl_->context, dataloader, subset_num_batches);
+}
+
+void Trainer::close() {
+  std::exception_ptr failed_save;
+  try {
+    impl_->wait_for_saves();
+  } catch (...) {
+    failed_save = std::current_exception();
+  }
+  impl_->engine.close();
+  if (failed_save) std::rethrow_exception(failed_save);
+}
+
+State& Trainer::state() { return impl_->state; }
+Logger& Trainer::logger() { return impl_->logger; }
+
+std::vector<std::string> Trainer::saved_checkpoints() {
+  CheckpointSaver* saver = impl_->reference_saver();
+  return saver == nullptr ? std::vector<std::string>() : saver->saved_checkpoints();
+}
+
+std::string Trainer::save_checkpoint(const std::string& name, bool weights_only) {
+  return cairn::save_checkpoint(impl_->state, name, {.weights_only = weights_only});
+}
+
+void Trainer::save_checkpoint_to_save_folder() {
+  CheckpointSaver* saver = impl_->reference_saver();
+  if (saver == nullptr) {
+    throw UsageError(
+        "save_checkpoint_to_save_folder() needs save_folder, or a CheckpointSaver in callbacks");
+  }
+  saver->save(impl_->state, impl_->logger);
+}
+
+void Trainer::Impl::wait_for_saves() {
+  std::exception_ptr failed;
+  for (const auto& callback : state.callbacks) {
+    auto* saver = dynamic_cast<CheckpointSaver*>(callback.get());
+    if (saver == nullptr) continue;
+    try {
+      saver->wait();
+    } catch (...) {
+      if (!failed) failed = std::current_exception();
+    }
+  }
+  if (failed) std::rethrow_exception(failed);
+}
+
+void Trainer::Impl::apply(FitOptions& fit_options) {
+  if (fit_options.train_dataloader) {
+    bind_train_dataloader(std::move(fit_options.train_dataloader),
+                          fit_options.train_dataloader_label);
+    set_microbatch_size(options.device_train_microbatch_size);
+  }
+  if (!state.train_dataloader) {
+    throw UsageError("fit() has no data: set train_dataloader here or in TrainerOptions");
+  }
+  if (fit_options.train_subset_num_batches) {
+    subset_train_dataloader(*fit_options.train_subset_num_batches);
+  }
+  if (fit_options.reset_time) state.timestamp = Timestamp();
+  if (fit_options.duration) {
+    const Time duration = fit_options.duration->time();
+    if (duration.unit() == TimeUnit::kSecond || duration.unit() == TimeUnit::kDuration) {
+      throw UsageError("fit(): duration is " + duration.to_string() +
+                       "; its unit must be iter, ep, ba, sp or tok");
+    }
+    state.max_duration = duration + state.timestamp.get(duration.unit());
+  }
+  if (fit_options.schedulers) {
+    scale_max_duration(fit_options.scale_schedule_ratio);
+    set_schedulers(*fit_options.schedulers, fit_options.scale_schedule_ratio,
+                   fit_options.step_schedulers_every_batch);
+  }
+  if (fit_options.eval_dataloader) {
+    evaluators.set_evaluators(*fit_options.eval_dataloader,
+                              {fit_options.eval_interval, fit_options.eval_subset_num_batches});
+  }
+  if (fit_options.device_train_microbatch_size) {
+    set_microbatch_size(fit_options.device_train_microbatch_size);
+  }
+}
+
+void Trainer::Impl::check_can_fit() const {
+  if (!state.max_duration) {
+    throw UsageError("fit() does not know how long: set max_duration, or duration in fit()");
+  }
+  if (state.max_duration->unit() == TimeUnit::kEpoch && !state.dataloader_len) {
+    throw UsageError(
+        "max_duration is in epochs, and the train data loader has no known length: give "
+        "max_duration in ba, sp or tok, or set train_subset_num_batches");
+  }
+}
+
+bool Trainer::Impl::is_done() const {
+  return state.timestamp.get(state.max_duration->unit()) >= *state.max_duration;
+}
+
+FitResult Trainer::Impl::fit(FitOptions fit_options) {
+  if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
+  if (fit_options.scale_schedule_ratio != 1.0 && !fit_options.schedulers) {
+    throw UsageError("fit(): scale_schedule_ratio has no effect without schedulers");
+  }
+  apply(fit_options);
+  check_can_fit();
+  const Time max = *state.max_duration;
+  if (!fit_options.reset_time && is_done()) {
+    const std::string at = state.timestamp.get(max.unit()).to_string();
+    if (autoresumed) {
+      logger.log_message("the run " + state.run_name + " is already finished (" + at + " of " +
+                         max.to_string() + ")");
+      return {FitResult::Reason::kAlreadyFinished, 0};
+    }
+    throw UsageError("fit() would train nothing: max_duration is " + max.to_string() +
+                     " and training is at " + at +
+                     " already. Give a duration, a larger max_duration, or reset_time.");
+  }
+
+  std::optional<StopRequest> requests;
+  if (options.handle_signals) {
+    StopRequestOptions request_options;
+    if (const CheckpointSaver* saver = reference_saver()) {
+      request_options.folder =
+          partial_format(saver->options().folder, dist_variables(state.run_name));
+    }
+    requests.emplace(std::move(request_options));
+  }
+  FitLoop loop(context, evaluators,
+               {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
+                .step_schedulers_every_batch = step_schedulers_every_batch,
+                .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
+                .rng = std::exchange(loaded_rng, std::nullopt),
+                .requests = requests ? &*requests : nullptr});
+  if (!loop.run()) return {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
+  return {FitResult::Reason::kFinished, 0};
+}
+
+}  // namespace cairn

@@ -1,0 +1,69 @@
+// The parts of a Trainer and how it is put together.
+//
+// Construction, in Composer's order (numbers of no consequence elsewhere):
+//  1. device, precision, determinism; the model moves to the device
+//  2. the seed seeds every generator
+//  3. optimizer; run name
+//  4. loggers, then callbacks, then a CheckpointSaver when save_folder is set and there is none
+//  5. init
+//  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
+//  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside
+//     until fit() is at the position; after_load
+//  8. the generators are seeded again, with the loaded seed when there is one
+#pragma once
+
+#include <optional>
+
+#include "cairn/train/trainer.h"
+
+#include "train/engine.h"
+#include "train/eval_loop.h"
+#include "train/loop_context.h"
+
+namespace cairn {
+
+class CheckpointSaver;
+
+struct Trainer::Impl {
+  explicit Impl(TrainerOptions resolved_options);
+
+  FitResult fit(FitOptions fit_options);
+  CheckpointSaver* reference_saver() const;  // the first one; null without
+  void wait_for_saves();
+
+  TrainerOptions options;  // resolved
+  State state;
+  Logger logger{state};
+  Engine engine{state, logger};
+  LoopContext context{state, logger, engine};
+  EvalLoop evaluators{context};
+  HandleList<Scheduler> schedulers;  // state.schedulers refer to them
+  bool step_schedulers_every_batch = true;
+  bool loaded = false;       // the position is that of a checkpoint; fit() has not gone there yet
+  bool autoresumed = false;  // the checkpoint was found by autoresume
+  std::optional<Value> loaded_rng;
+
+ private:
+  // Construction.
+  void choose_device();
+  void make_optimizer();
+  void assemble_callbacks();
+  void log_hyperparameters();
+  void make_scaler();
+  void load();
+
+  // Both construction and fit().
+  void bind_train_dataloader(DataSpec dataloader, const std::string& label);
+  void subset_train_dataloader(std::int64_t batches);
+  void set_microbatch_size(std::optional<std::int64_t> size);
+  void set_schedulers(const HandleList<Scheduler>& list, double ratio,
+                      std::optional<bool> every_batch);
+  void scale_max_duration(double ratio);
+
+  // fit().
+  void apply(FitOptions& fit_options);
+  void check_can_fit() const;
+  bool is_done() const;
+};
+
+}  // namespace cairn

@@ -1,0 +1,204 @@
+// Construction of a Trainer: steps 1 to 8 of trainer_impl.h.
+
+#include <ATen/Context.h>
+#include <stdlib.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/rng.h"
+#include "cairn/train/scaler.h"
+
+#include "train/data_spec.h"
+#include "train/resume.h"
+#include "train/trainer_impl.h"
+
+namespace cairn {
+namespace {
+
+void make_deterministic(bool on_gpu) {
+  // cuBLAS reads it when it is first used; a value that the user chose stays.
+  if (on_gpu) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setBenchmarkCuDNN(false);
+  at::globalContext().setDeterministicCuDNN(true);
+}
+
+std::string node_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+CheckpointSaver saver_of(const TrainerOptions& options) {
+  return CheckpointSaver({.folder = *options.save_folder,
+                          .filename = options.save_filename,
+                          .latest_filename = options.save_latest_filename,
+                          .save_interval = options.save_interval,
+                          .overwrite = options.save_overwrite,
+                          .num_checkpoints_to_keep = options.save_num_checkpoints_to_keep,
+                          .weights_only = options.save_weights_only,
+                          .ignore_keys = options.save_ignore_keys,
+                          .save_async = options.save_async,
+                          .max_pending_saves = options.save_max_pending});
+}
+
+}  // namespace
+
+Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
+  choose_device();
+  state.rank_zero_seed = *options.seed;
+  seed_all(state.rank_zero_seed);
+  state.run_name = *options.run_name;
+  state.save_metrics = options.save_metrics;
+  state.model = options.model;
+  for (const auto& algorithm : options.algorithms)
+    state.algorithms.push_back(algorithm.shared());
+  assemble_callbacks();
+  make_optimizer();
+  if (options.autoresume) check_autoresume(options.run_name, reference_saver());
+  engine.run_event(Event::kInit);
+
+  log_hyperparameters();
+  state.train_metrics = state.model->get_metrics(/*is_train=*/true);
+  evaluators.set_evaluators(options.eval_dataloader,
+                            {options.eval_interval, options.eval_subset_num_batches});
+  if (options.max_duration) state.max_duration = options.max_duration->time();
+  if (options.train_dataloader) {
+    bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
+    subset_train_dataloader(options.train_subset_num_batches);
+  }
+  set_microbatch_size(options.device_train_microbatch_size);
+  scale_max_duration(options.scale_schedule_ratio);
+  set_schedulers(options.schedulers, options.scale_schedule_ratio,
+                 options.step_schedulers_every_batch);
+  make_scaler();
+  load();
+}
+
+void Trainer::Impl::choose_device() {
+  const bool on_gpu = *options.device == "gpu";
+  context.device = on_gpu ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  context.precision = find_precision(*options.precision).value();
+  context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
+  if (options.deterministic_mode) make_deterministic(on_gpu);
+  if (on_gpu) options.model->module().to(context.device);
+}
+
+void Trainer::Impl::make_optimizer() {
+  std::vector<at::Tensor> parameters = state.model->module().parameters();
+  if (parameters.empty()) return;  // a model that cannot be trained; fit() says so
+  if (!options.optimizers) {
+    logger.log_message(
+        "warning: no optimizer was given; training with DecoupledSGDW(lr=0.1). Set optimizers.");
+    options.optimizers = DecoupledSGDW({.lr = 0.1});
+  }
+  state.optimizer = options.optimizers.create(std::move(parameters));
+}
+
+void Trainer::Impl::assemble_callbacks() {
+  for (const auto& destination : options.loggers) {
+    logger.add(destination.shared());
+    state.callbacks.push_back(destination.shared());
+  }
+  for (const auto& callback : options.callbacks)
+    state.callbacks.push_back(callback.shared());
+  if (reference_saver() == nullptr && options.save_folder) {
+    state.callbacks.push_back(std::make_shared<CheckpointSaver>(saver_of(options)));
+  }
+}
+
+CheckpointSaver* Trainer::Impl::reference_saver() const {
+  for (const auto& callback : state.callbacks) {
+    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) return saver;
+  }
+  return nullptr;
+}
+
+void Trainer::Impl::log_hyperparameters() {
+  if (!context.logging()) return;
+  const std::string devices = context.device.is_cpu() ? "num_cpus_per_node" : "num_gpus_per_node";
+  logger.log_hyperparameters(Dict{{"num_nodes", 1},
+                                  {devices, 1},
+                                  {"node_name", node_name()},
+                                  {"rank_zero_seed", state.rank_zero_seed}});
+}
+
+void Trainer::Impl::make_scaler() {
+  // Enabled also for fp32 on a GPU, as in Composer: its state is then in the file.
+  state.scaler =
+      std::make_unique<GradScaler>(GradScalerOptions{.enabled = !context.device.is_cpu()});
+  state.scaler->set_name(context.precision == Precision::kAmpFp16 ? "GradScaler"
+                                                                  : "ClosureGradScaler");
+}
+
+void Trainer::Impl::load() {
+  engine.run_event(Event::kBeforeLoad);
+  LoadPlan plan = load_plan(options);
+  if (options.autoresume) {
+    apply_autoresume(plan, state.run_name, *reference_saver(), logger);
+  }
+  if (plan.load_path) {
+    loaded_rng = load_planned(plan, state, logger);
+    loaded = true;
+    autoresumed = plan.resumed;
+  }
+  Timestamp& now = state.timestamp;
+  if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {
+    // Files written before Composer 0.19.1 do not have these counters.
+    now.epoch_in_iteration = now.epoch;
+    now.token_in_iteration = now.token;
+  }
+  engine.run_event(Event::kAfterLoad);
+  seed_all(state.rank_zero_seed);
+}
+
+void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string& label) {
+  state.train_dataloader = std::move(dataloader);
+  state.dataloader = &state.train_dataloader;
+  state.dataloader_label = label;
+  state.dataloader_len = state.train_dataloader.dataloader->num_batches();
+}
+
+void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
+  const auto all = state.train_dataloader.dataloader->num_batches();
+  if (all && batches > *all) {
+    logger.log_message("warning: train_subset_num_batches is " + std::to_string(batches) +
+                       ", and an epoch has only " + std::to_string(*all) + " batches");
+  }
+  state.dataloader_len = epoch_length(state.train_dataloader, batches);
+}
+
+void Trainer::Impl::set_microbatch_size(std::optional<std::int64_t> size) {
+  if (!size && state.train_dataloader) size = state.train_dataloader.dataloader->batch_size();
+  state.device_train_microbatch_size = size;
+}
+
+void Trainer::Impl::scale_max_duration(double ratio) {
+  if (ratio != 1.0 && state.max_duration) state.max_duration = *state.max_duration * ratio;
+}
+
+void Trainer::Impl::set_schedulers(const HandleList<Scheduler>& list, double ratio,
+                                   std::optional<bool> every_batch) {
+  bool any_torch = false;
+  state.schedulers.clear();
+  schedulers = list;
+  for (const auto& scheduler : schedulers) {
+    if (!state.optimizer) break;
+    if (const auto* composer = dynamic_cast<const ComposerScheduler*>(scheduler.get())) {
+      state.schedulers.push_back(attach_lambda_lr(*composer, state, *state.optimizer, ratio));
+    } else if (const auto* torch = dynamic_cast<const TorchScheduler*>(scheduler.get())) {
+      state.schedulers.push_back(torch->attach(*state.optimizer, ratio));
+      any_torch = true;
+    } else {
+      throw UsageError(
+          "schedulers: an object that is neither ComposerScheduler nor TorchScheduler");
+    }
+  }
+  step_schedulers_every_batch = every_batch.value_or(!any_torch);
+}
+
+}  // namespace cairn
