@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
@@ -105,7 +104,7 @@ bool FitLoop::train_batches() {
     ++next_batch_;
     train_batch(std::move(*batch));
     if (is_finished()) return false;
-    serve_requests();
+    interrupted_ = options_.serve_requests && options_.serve_requests();
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
       end_iteration();
@@ -214,25 +213,6 @@ void FitLoop::finish() {
   if (context_.logging()) log_time();
   context_.engine.run_event(Event::kFitEnd);
   evaluators_.run_due(Event::kFitEnd);
-}
-
-void FitLoop::serve_requests() {
-  if (options_.requests == nullptr) return;
-  const Requests asked = options_.requests->poll();
-  if (!asked.save && !asked.stop) return;
-  State& state = context_.state;
-  bool saved = false;
-  for (const auto& callback : state.callbacks) {
-    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) {
-      saver->save(state, context_.logger);
-      if (asked.stop) saver->wait();
-      saved = true;
-    }
-  }
-  interrupted_ = asked.stop;
-  context_.logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") +
-                              " at batch " + std::to_string(state.timestamp.batch) +
-                              (saved ? ", saved" : "; nothing is saved without a save_folder"));
 }
 
 }  // namespace cairn

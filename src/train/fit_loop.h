@@ -17,11 +17,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 
 #include "train/eval_loop.h"
 #include "train/loop_context.h"
-#include "train/stop_request.h"
 #include "train/train_batch.h"
 
 namespace cairn {
@@ -31,7 +31,9 @@ struct FitLoopOptions {
   bool step_schedulers_every_batch = true;
   bool check_loader = false;                // the position comes from a loaded checkpoint
   std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
-  StopRequest* requests = nullptr;          // may be null
+  // Asked after each batch that is not the last: serves what was asked from outside (save now)
+  // and says whether to stop. May be empty.
+  std::function<bool()> serve_requests = nullptr;
 };
 
 class FitLoop {
@@ -61,7 +63,6 @@ class FitLoop {
   void end_epoch();
   void end_iteration();
   void finish();
-  void serve_requests();
   bool is_finished() const;
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;

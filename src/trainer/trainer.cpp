@@ -7,7 +7,7 @@
 
 #include "train/fit_loop.h"
 #include "train/predict_loop.h"
-#include "train/trainer_impl.h"
+#include "trainer/trainer_impl.h"
 
 namespace cairn {
 
@@ -149,22 +149,40 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   }
 
   std::optional<StopRequest> requests;
-  if (options.handle_signals) {
-    StopRequestOptions request_options;
-    if (const CheckpointSaver* saver = reference_saver()) {
-      request_options.folder =
-          partial_format(saver->options().folder, dist_variables(state.run_name));
-    }
-    requests.emplace(std::move(request_options));
-  }
+  if (options.handle_signals) requests.emplace(request_options());
   FitLoop loop(context, evaluators,
                {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
                 .step_schedulers_every_batch = step_schedulers_every_batch,
                 .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
                 .rng = std::exchange(loaded_rng, std::nullopt),
-                .requests = requests ? &*requests : nullptr});
+                .serve_requests = [&] { return requests && serve(requests->poll()); }});
   if (!loop.run()) return {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
   return {FitResult::Reason::kFinished, 0};
+}
+
+StopRequestOptions Trainer::Impl::request_options() const {
+  StopRequestOptions request_options;
+  if (const CheckpointSaver* saver = reference_saver()) {
+    request_options.folder =
+        partial_format(saver->options().folder, dist_variables(state.run_name));
+  }
+  return request_options;
+}
+
+bool Trainer::Impl::serve(const Requests& asked) {
+  if (!asked.save && !asked.stop) return false;
+  bool saved = false;
+  for (const auto& callback : state.callbacks) {
+    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) {
+      saver->save(state, logger);
+      saved = true;
+    }
+  }
+  if (asked.stop) wait_for_saves();
+  logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") + " at batch " +
+                     std::to_string(state.timestamp.batch) +
+                     (saved ? ", saved" : "; nothing is saved without a save_folder"));
+  return asked.stop;
 }
 
 }  // namespace cairn

@@ -19,6 +19,7 @@
 #include "train/engine.h"
 #include "train/eval_loop.h"
 #include "train/loop_context.h"
+#include "train/stop_request.h"
 
 namespace cairn {
 
@@ -64,6 +65,9 @@ struct Trainer::Impl {
   void apply(FitOptions& fit_options);
   void check_can_fit() const;
   bool is_done() const;
+  StopRequestOptions request_options() const;
+  // Saves when asked to; true when training is to stop.
+  bool serve(const Requests& asked);
 };
 
 }  // namespace cairn

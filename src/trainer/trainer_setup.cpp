@@ -2,10 +2,8 @@
 
 #include <ATen/Context.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 #include <torch/torch.h>
-#include <unistd.h>
-
-#include <array>
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
@@ -15,7 +13,7 @@
 
 #include "train/data_spec.h"
 #include "train/resume.h"
-#include "train/trainer_impl.h"
+#include "trainer/trainer_impl.h"
 
 namespace cairn {
 namespace {
@@ -29,8 +27,8 @@ void make_deterministic(bool on_gpu) {
 }
 
 std::string node_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "";
 }
 
 CheckpointSaver saver_of(const TrainerOptions& options) {
