@@ -58,6 +58,8 @@ class State {
   DataSpec train_dataloader;
   std::vector<Evaluator> evaluators;
   std::optional<std::int64_t> device_train_microbatch_size;
+  std::string device = "cpu";      // TrainerOptions::device, "cpu" or "gpu"
+  std::string precision = "fp32";  // TrainerOptions::precision
 
   Metrics train_metrics;
   std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label

@@ -1,0 +1,328 @@
+// Loading a whole checkpoint: all of it is applied, or nothing.
+//
+//  1. Read the file, every byte checked; drop what load_ignore_keys names; bring the layouts of
+//     older Composers to the present one.
+//  2. Compare with the live objects. Model, optimizer and plain values are planned, which changes
+//     nothing. Schedulers, algorithms, callbacks, scaler and metrics can only be tried: each is
+//     loaded after its own state was put aside.
+//  3. When something did not fit: give the tried objects their state back, and throw one
+//     MismatchError that lists everything.
+//  4. Apply the plans, which cannot fail.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "train/checkpoint_migration.h"
+#include "train/entry_names.h"
+#include "train/module_load.h"
+#include "train/object_loads.h"
+#include "train/optimizer_load.h"
+#include "train/rng_check.h"
+
+namespace cairn {
+namespace {
+
+class CheckpointLoad {
+ public:
+  CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
+      : state_(state), logger_(logger), options_(options) {}
+
+  void check(const Value& checkpoint);
+  void check_weights(const Value& checkpoint);
+  // Steps 3 and 4.
+  void finish(const std::string& path);
+
+ private:
+  void warn(const std::string& text) { logger_.log_message("warning: " + text); }
+  void misfit(const std::string& text) { misfits_.push_back(text); }
+  const Dict* dict_entry(const Value& saved, const char* key);
+
+  void plan_model(const Value& model);
+  void plan_optimizer(const Value& saved);
+  void plan_values(const Value& saved);
+  void try_schedulers(const Value& saved);
+  void try_algorithms(const Value& saved);
+  void try_callbacks(const Value& saved);
+  void try_scaler(const Value& saved);
+  void try_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
+
+  State& state_;
+  Logger& logger_;
+  const LoadCheckpointOptions& options_;
+
+  std::vector<std::string> misfits_;
+  ObjectLoads tried_;
+  ModuleLoad model_;
+  std::unique_ptr<OptimizerLoad> optimizer_;
+  std::optional<Timestamp> timestamp_;
+  std::optional<std::int64_t> rank_zero_seed_;
+  std::optional<std::string> run_name_;
+  std::optional<Value> dataset_state_;
+  std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
+};
+
+// A dict below `saved`; nullptr when there is none, which is a misfit when it is something else.
+const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
+  const Value* entry = saved.find(key);
+  if (entry == nullptr) return nullptr;
+  if (entry->is_dict()) return &entry->as_dict();
+  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) +
+         ", not a dict");
+  return nullptr;
+}
+
+void CheckpointLoad::plan_model(const Value& model) {
+  model_ = plan_module_load(state_.model->module(), model, options_.strict_model_weights);
+  for (const std::string& reason : model_.misfits) {
+    misfit("model: " + reason);
+  }
+}
+
+void CheckpointLoad::plan_optimizer(const Value& saved) {
+  const Dict* optimizers = dict_entry(saved, "optimizers");
+  if (!state_.optimizer) return;
+  const std::string name = optimizer_name(*state_.optimizer);
+  if (optimizers == nullptr || optimizers->empty()) {
+    return warn("the checkpoint has no optimizer state; " + name + " starts afresh");
+  }
+  const Value* entry = optimizers->find(name);
+  if (entry == nullptr) {
+    const Value& other = optimizers->begin()->first;
+    return misfit("optimizer: the checkpoint has " + (other.is_str() ? other.as_str() : "another") +
+                  ", this run " + name);
+  }
+  optimizer_ = plan_optimizer_load(*state_.optimizer, state_.model->module(), *entry);
+  for (const std::string& reason : optimizer_->misfits) {
+    misfit("optimizer: " + reason);
+  }
+}
+
+void CheckpointLoad::plan_values(const Value& saved) {
+  try {
+    if (const Value* timestamp = saved.find("timestamp")) {
+      timestamp_ = Timestamp::from_value(timestamp->at("Timestamp"));
+    } else {
+      warn("the checkpoint has no timestamp; training counts from " +
+           state_.timestamp.get(TimeUnit::kBatch).to_string());
+    }
+    if (const Value* seed = saved.find("rank_zero_seed")) rank_zero_seed_ = seed->as_int();
+    if (const Value* name = saved.find("run_name")) run_name_ = name->as_str();
+  } catch (const Error& e) {
+    misfit(e.what());
+  }
+  if (const Dict* dataset = dict_entry(saved, "dataset_state")) {
+    const Value* train = dataset->find("train");
+    dataset_state_ = train == nullptr ? Value() : *train;
+  }
+}
+
+void CheckpointLoad::try_schedulers(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "schedulers");
+  std::vector<std::string> names;
+  for (const auto& scheduler : state_.schedulers) {
+    names.push_back(scheduler->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    if (entry == nullptr) {
+      warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    RunningScheduler& scheduler = *state_.schedulers[i];
+    tried_.load("scheduler " + names[i], *entry, scheduler.state_dict(),
+                [&scheduler](const Value& value) { scheduler.load_state_dict(value); });
+  }
+}
+
+void CheckpointLoad::try_algorithms(const Value& saved) {
+  const Value* list = saved.find("algorithms");
+  std::map<std::string, std::vector<const Value*>> by_name;
+  if (list != nullptr && list->is_list()) {
+    for (const Value& pair : list->as_items()) {
+      const bool is_pair = (pair.is_tuple() || pair.is_list()) && pair.as_items().size() == 2 &&
+                           pair.as_items()[0].is_str();
+      if (!is_pair) return misfit("state/algorithms is not a list of (name, state)");
+      by_name[pair.as_items()[0].as_str()].push_back(&pair.as_items()[1]);
+    }
+  }
+  for (const auto& algorithm : state_.algorithms) {
+    auto& entries = by_name[algorithm->name()];
+    if (entries.empty()) {
+      warn("algorithm " + algorithm->name() + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load("algorithm " + algorithm->name(), *entries.front(), algorithm->state_dict(),
+                [this, algorithm](const Value& value) {
+                  algorithm->load_state_dict(value, state_);
+                });
+    entries.erase(entries.begin());
+  }
+  const auto& excluded = options_.exclude_algorithms;
+  for (const auto& [name, entries] : by_name) {
+    const bool is_known = std::find(excluded.begin(), excluded.end(), name) != excluded.end();
+    if (entries.empty() || is_known) continue;
+    logger_.log_message("the checkpoint was trained with " + name +
+                        ", which this run does not have; its state is not used "
+                        "(load_exclude_algorithms silences this)");
+  }
+}
+
+void CheckpointLoad::try_callbacks(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "callbacks");
+  std::vector<std::string> names;
+  for (const auto& callback : state_.callbacks) {
+    names.push_back(callback->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& callback = state_.callbacks[i];
+    const Value before = callback->state_dict();
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    if (entry == nullptr) {
+      const bool is_stateless = before.is_dict() && before.as_dict().empty();
+      if (!is_stateless) warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load("callback " + names[i], *entry, before,
+                [callback](const Value& value) { callback->load_state_dict(value); });
+  }
+}
+
+void CheckpointLoad::try_scaler(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "scaler");
+  if (!state_.scaler) return;
+  GradScaler& scaler = *state_.scaler;
+  const Value* entry = entries == nullptr ? nullptr : entries->find(scaler.name());
+  if (entry == nullptr) {
+    if (scaler.is_enabled()) warn(scaler.name() + " is not in the checkpoint; it starts afresh");
+    return;
+  }
+  tried_.load("scaler", *entry, scaler.state_dict(),
+              [&scaler](const Value& value) { scaler.load_state_dict(value); });
+}
+
+// A number as some Composer wrote a computed metric; nullopt when it was not computed.
+std::optional<double> computed_number(const Value* value) {
+  if (value == nullptr) return std::nullopt;
+  if (value->is_tensor() && value->as_tensor().numel() == 1) {
+    return tensor_of(value->as_tensor()).item<double>();
+  }
+  if (value->is_int() || value->kind() == Kind::kFloat) return value->as_float();
+  return std::nullopt;
+}
+
+void CheckpointLoad::try_metrics(const std::string& label, const Metrics& metrics,
+                                 const Value* saved) {
+  if (saved == nullptr || !saved->is_dict()) return;
+  for (const auto& [key, metric] : metrics) {
+    const Value* entry = saved->find(key);
+    if (entry == nullptr || !entry->is_dict()) continue;
+    const Value* state = entry->find("state_dict");
+    if (state == nullptr) continue;
+    tried_.load("metric " + label + "/" + key, *state, metric->state_dict(),
+                [metric = metric](const Value& value) { metric->load_state_dict(value); });
+    if (const auto number = computed_number(entry->find("_computed"))) {
+      metric_values_.push_back({label, {key, *number}});
+    }
+  }
+}
+
+void CheckpointLoad::check(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  migrate_state(saved);
+  if (!saved.is_dict()) return misfit("its \"state\" is no dict");
+  if (const Value* model = saved.find("model")) {
+    plan_model(*model);
+  } else {
+    warn("the checkpoint has no model; the present weights stay");
+  }
+  const Value* rng = checkpoint.find("rng");
+  if (rng == nullptr && saved.find("timestamp") == nullptr) {
+    return warn("the checkpoint holds only weights; everything else stays as it is");
+  }
+  plan_optimizer(saved);
+  plan_values(saved);
+  try_schedulers(saved);
+  try_algorithms(saved);
+  try_callbacks(saved);
+  try_scaler(saved);
+  try_metrics("train", state_.train_metrics, saved.find("train_metrics"));
+  for (const auto& [label, metrics] : state_.eval_metrics) {
+    const Value* of_all = saved.find("eval_metrics");
+    const bool is_dict = of_all != nullptr && of_all->is_dict();
+    try_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
+  }
+  if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
+  const RngCheck found = check_rng_states(*rng);
+  misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
+  for (const std::string& text : found.warnings) {
+    warn(text);
+  }
+}
+
+void CheckpointLoad::check_weights(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  migrate_state(saved);
+  const Value* model = saved.is_dict() ? saved.find("model") : nullptr;
+  if (model == nullptr) return misfit("it holds no weights (no \"state/model\")");
+  plan_model(*model);
+}
+
+void CheckpointLoad::finish(const std::string& path) {
+  misfits_.insert(misfits_.end(), tried_.misfits().begin(), tried_.misfits().end());
+  if (!misfits_.empty()) {
+    tried_.undo();
+    std::string message = path + " does not fit this run, nothing was changed:";
+    for (const std::string& reason : misfits_) {
+      message += "\n  " + reason;
+    }
+    throw MismatchError(message);
+  }
+  apply(model_);
+  if (optimizer_) optimizer_->apply();
+  if (timestamp_) state_.timestamp = *timestamp_;
+  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
+  if (run_name_) state_.run_name = *run_name_;
+  if (dataset_state_) state_.dataset_state = *dataset_state_;
+  for (const auto& [label, entry] : metric_values_) {
+    Value& values = state_.metric_values[label];
+    if (!values.is_dict()) values = Dict();
+    values.mutable_dict()[entry.first] = entry.second;
+  }
+}
+
+}  // namespace
+
+std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  LoadOptions load_options;
+  load_options.verify = options.verify;
+  Value checkpoint = load(path, load_options);
+  if (!checkpoint.is_dict() || (checkpoint.find("state") == nullptr)) {
+    throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
+                        "load_state_dict() read other files");
+  }
+  for (const std::string& pattern : options.ignore_keys.apply(checkpoint)) {
+    logger.log_message("warning: load_ignore_keys \"" + pattern + "\" matches nothing in " + path);
+  }
+  CheckpointLoad loading(state, logger, options);
+  if (options.load_weights_only) {
+    loading.check_weights(checkpoint);
+  } else {
+    loading.check(checkpoint);
+  }
+  loading.finish(path);
+  const Value* rng = checkpoint.find("rng");
+  if (options.load_weights_only || rng == nullptr) return std::nullopt;
+  return *rng;
+}
+
+}  // namespace cairn

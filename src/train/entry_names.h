@@ -1,0 +1,13 @@
+// The keys of callbacks and schedulers in a checkpoint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+// Composer keys state by class name, so that of two savers only the last keeps its state. Here the
+// first keeps the plain name, and the others are "Name-1", "Name-2", in order.
+std::vector<std::string> entry_names(const std::vector<std::string>& class_names);
+
+}  // namespace cairn

@@ -1,0 +1,25 @@
+#include "train/object_loads.h"
+
+#include <exception>
+
+#include "checkpoint/snapshot.h"
+
+namespace cairn {
+
+void ObjectLoads::load(const std::string& where, const Value& state, const Value& before,
+                       Load load) {
+  loaded_.push_back({Snapshotter().take(before), std::move(load)});
+  try {
+    loaded_.back().load(state);
+  } catch (const std::exception& e) {  // of user code, too: everything must be undone
+    misfits_.push_back(where + ": " + e.what());
+  }
+}
+
+void ObjectLoads::undo() {
+  for (; !loaded_.empty(); loaded_.pop_back()) {
+    loaded_.back().load(loaded_.back().before);
+  }
+}
+
+}  // namespace cairn
