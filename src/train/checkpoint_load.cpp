@@ -73,8 +73,7 @@ const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
   const Value* entry = saved.find(key);
   if (entry == nullptr) return nullptr;
   if (entry->is_dict()) return &entry->as_dict();
-  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) +
-         ", not a dict");
+  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
   return nullptr;
 }
 
@@ -159,10 +158,9 @@ void CheckpointLoad::try_algorithms(const Value& saved) {
       warn("algorithm " + algorithm->name() + " is not in the checkpoint; it starts afresh");
       continue;
     }
-    tried_.load("algorithm " + algorithm->name(), *entries.front(), algorithm->state_dict(),
-                [this, algorithm](const Value& value) {
-                  algorithm->load_state_dict(value, state_);
-                });
+    tried_.load(
+        "algorithm " + algorithm->name(), *entries.front(), algorithm->state_dict(),
+        [this, algorithm](const Value& value) { algorithm->load_state_dict(value, state_); });
     entries.erase(entries.begin());
   }
   const auto& excluded = options_.exclude_algorithms;
@@ -188,7 +186,8 @@ void CheckpointLoad::try_callbacks(const Value& saved) {
     const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
     if (entry == nullptr) {
       const bool is_stateless = before.is_dict() && before.as_dict().empty();
-      if (!is_stateless) warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
+      if (!is_stateless)
+        warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
       continue;
     }
     tried_.load("callback " + names[i], *entry, before,

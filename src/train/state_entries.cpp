@@ -74,8 +74,8 @@ Value State::state_dict() const {
   torch::nn::Module& module = model->module();
   Dict entries = {{"model", cairn::state_dict(module)}};
   if (optimizer) {
-    entries.set("optimizers", Dict{{optimizer_name(*optimizer),
-                                    optimizer_state_dict(*optimizer, module)}});
+    entries.set("optimizers",
+                Dict{{optimizer_name(*optimizer), optimizer_state_dict(*optimizer, module)}});
   }
   entries.set("schedulers", entries_by_name(schedulers));
   entries.set("algorithms", algorithm_entries(*this));

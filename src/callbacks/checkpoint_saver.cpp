@@ -1,0 +1,331 @@
+// When and where to save. How is SavePipeline's.
+//
+//  1. At a *_checkpoint event the interval says whether a save is due; one batch is saved once.
+//  2. Settle: log what the background thread finished since.
+//  3. Register the path, so that the checkpoint names itself, then gather: a tree of views of live
+//     memory. The pipeline copies them before submit() returns; nothing changes them until then.
+//  4. Submit, with the files that become superfluous. They count as there until their removal is
+//     reported, and the new one is dropped when it fails.
+//  5. An error of the background thread is thrown by the next save, by wait(), or at fit_end.
+#include "cairn/callbacks/checkpoint_saver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <set>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "base/atomic_file.h"
+#include "base/file.h"
+#include "callbacks/saved_checkpoints.h"
+#include "checkpoint/conflict.h"
+#include "checkpoint/save_pipeline.h"
+#include "checkpoint/write_checkpoint.h"
+#include "train/checkpoint_info.h"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Finished {
+  SaveReport report;
+  std::chrono::duration<double> duration;
+};
+
+// What the background thread reports until the training thread asks.
+class FinishedQueue {
+ public:
+  void push(Finished finished) {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(finished));
+  }
+  std::vector<Finished> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(queue_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Finished> queue_;
+};
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto size = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) {
+    size /= 1024;
+  }
+  return fmt::format("{:.{}f} {}", size, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+// Files below `folder`, so deep as `format` has folders, by their path from there.
+std::vector<std::string> list_files(FileSystem& files, const std::string& folder,
+                                    const std::string& format) {
+  const std::size_t slash = format.find('/');
+  std::vector<std::string> found;
+  for (const std::string& name : files.list(folder)) {
+    const auto info = files.stat(join_path(folder, name));
+    const bool is_folder = info && info->type == FileInfo::Type::kFolder;
+    if (slash == std::string::npos) {
+      if (!is_folder) found.push_back(name);
+    } else if (is_folder) {
+      for (const std::string& below :
+           list_files(files, join_path(folder, name), format.substr(slash + 1))) {
+        found.push_back(join_path(name, below));
+      }
+    }
+  }
+  return found;
+}
+
+void refuse_uri(const std::string& option, const std::string& path) {
+  const std::size_t scheme = path.find("://");
+  if (scheme == std::string::npos) return;
+  throw UnsupportedError(option + " \"" + path +
+                         "\": this version saves to local folders, not to " +
+                         path.substr(0, scheme) + "://");
+}
+
+CheckpointSaverOptions checked(CheckpointSaverOptions options) {
+  refuse_uri("save_folder", options.folder);
+  if (options.remote_file_name || options.latest_remote_file_name) {
+    throw UnsupportedError("remote_file_name and latest_remote_file_name: this version saves to " +
+                           std::string("local folders only"));
+  }
+  if (options.folder.empty()) options.folder = ".";
+  if (options.latest_filename == "") options.latest_filename.reset();
+  const FormatVariables dist = dist_variables("run");
+  strict_format(options.folder, dist);  // counters are no variables of a folder
+  for (std::string* name :
+       {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
+    if (name == nullptr) continue;
+    name->erase(0, name->find_first_not_of('/'));
+    check_extension(strict_format(*name, dist + time_variables({})));
+  }
+  if (options.num_checkpoints_to_keep < -1) {
+    throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
+                     std::to_string(options.num_checkpoints_to_keep));
+  }
+  if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
+  return options;
+}
+
+}  // namespace
+
+struct CheckpointSaver::Impl {
+  explicit Impl(CheckpointSaverOptions o)
+      : options(checked(std::move(o))),
+        is_due(create_interval_scheduler(options.save_interval)),
+        pipeline({.async = options.save_async,
+                  .max_pending = static_cast<std::size_t>(options.max_pending_saves)}) {}
+
+  std::string folder(const State& state) const {
+    return strict_format(options.folder, dist_variables(state.run_name));
+  }
+  std::string path(const State& state, const std::string& name) const {
+    return join_path(folder(state), strict_format(name, dist_variables(state.run_name) +
+                                                            time_variables(state.timestamp)));
+  }
+
+  void event(State& state, Logger& logger, Event event);
+  void save(State& state, Logger& logger);
+  void submit(SaveRequest request);
+  void settle();
+  void report(Logger& logger);
+  void wait();
+  void forget_failed();
+  void check_conflicts(const State& state, Logger& logger);
+  void adopt_saved(const State& state);
+
+  CheckpointSaverOptions options;
+  std::function<bool(const State&, Event)> is_due;
+  std::optional<std::int64_t> last_checkpoint_batch;
+  SavedCheckpoints saved;
+  std::set<std::string> damaged;  // in the way, but no checkpoints that could be lost
+  std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
+  std::vector<std::string> messages;  // for the next logger that comes along
+  FileSystem& files = posix_file_system();
+  SavePipeline pipeline;  // last: its thread uses the queue
+};
+
+void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
+  report(logger);
+  // Always asked: the scheduler remembers what it saw.
+  if (!is_due(state, event) || last_checkpoint_batch == state.timestamp.batch) return;
+  save(state, logger);
+}
+
+void CheckpointSaver::Impl::save(State& state, Logger& logger) {
+  report(logger);
+  last_checkpoint_batch = state.timestamp.batch;
+  const int keep = options.num_checkpoints_to_keep;
+  if (keep == 0) return;  // it would be removed at once
+  SaveRequest request;
+  request.path = path(state, options.filename);
+  request.info = checkpoint_info(state, options.weights_only);
+  if (options.latest_filename) request.latest = path(state, *options.latest_filename);
+  saved.begin(request.path, state.timestamp);
+  if (keep > 0) request.remove_afterwards = saved.superfluous(keep);
+  try {
+    request.value = checkpoint_value(
+        state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
+    submit(std::move(request));
+  } catch (...) {
+    forget_failed();
+    throw;
+  }
+  report(logger);
+}
+
+// Which of the saves under way have failed is known when none is under way any more.
+void CheckpointSaver::Impl::forget_failed() {
+  try {
+    wait();
+  } catch (const Error& e) {  // a second one: the first is being thrown
+    messages.push_back(std::string("warning: ") + e.what());
+  }
+}
+
+void CheckpointSaver::Impl::submit(SaveRequest request) {
+  if (damaged.erase(request.path) > 0 && files.stat(request.path, /*follow=*/false)) {
+    files.rename(request.path, request.path + ".damaged");  // somebody may want to look into it
+    messages.push_back("renamed the damaged " + request.path + " to .damaged");
+  }
+  request.report = [queue = finished, begin = Clock::now()](const SaveReport& done) {
+    queue->push({done, Clock::now() - begin});
+  };
+  pipeline.submit(std::move(request));
+}
+
+// Step 2: what was finished and removed by now.
+void CheckpointSaver::Impl::settle() {
+  for (const Finished& done : finished->take()) {
+    saved.finish(done.report.path);
+    for (const std::string& path : done.report.removed) {
+      saved.remove(path);
+    }
+    messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
+                                   size_text(done.report.bytes), done.duration.count()));
+  }
+}
+
+void CheckpointSaver::Impl::report(Logger& logger) {
+  settle();
+  for (const std::string& message : std::exchange(messages, {})) {
+    logger.log_message(message);
+  }
+}
+
+void CheckpointSaver::Impl::wait() {
+  std::exception_ptr error;
+  try {
+    pipeline.wait();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  settle();
+  saved.drop_unfinished();
+  if (error) std::rethrow_exception(error);
+}
+
+// Refuses files that training would write again. A damaged one is no such file: an autoresumed run
+// passed over it and could otherwise never get by.
+void CheckpointSaver::Impl::check_conflicts(const State& state, Logger& logger) {
+  const std::string here = folder(state);
+  std::vector<std::string> names = list_files(files, here, options.filename);
+  const FormatVariables dist = dist_variables(state.run_name);
+  while (const auto conflict = find_conflict(options.filename, names, dist, state.timestamp)) {
+    const std::string path = join_path(here, conflict->name);
+    if (verify(path).ok()) {
+      throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict->why +
+                               "). Remove it, choose another save_folder, or set save_overwrite");
+    }
+    logger.log_message("warning: " + path + " is damaged; it does not stop this run from saving");
+    damaged.insert(path);
+    std::erase(names, conflict->name);
+  }
+}
+
+// Files of the run before a resume count, as far as they are this saver's: a state that came from
+// another folder names files that are somebody else's.
+void CheckpointSaver::Impl::adopt_saved(const State& state) {
+  const std::string here = normal_path(folder(state));
+  const FormatVariables dist = dist_variables(state.run_name);
+  const auto is_own = [&](const std::string& path) {
+    return parse_name(options.filename, relative_path(normal_path(path), here), dist).has_value();
+  };
+  const auto exists = [this](const std::string& path) { return files.stat(path).has_value(); };
+  saved.adopt(is_own, exists);
+}
+
+CheckpointSaver::CheckpointSaver(CheckpointSaverOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+CheckpointSaver::~CheckpointSaver() = default;
+CheckpointSaver::CheckpointSaver(CheckpointSaver&&) noexcept = default;
+CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = default;
+
+const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->options; }
+
+void CheckpointSaver::init(State& state, Logger& logger) {
+  const std::string folder = impl_->folder(state);
+  impl_->files.make_folders(folder);
+  for (const std::string& name : remove_leftovers(impl_->files, folder)) {
+    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
+  }
+}
+
+void CheckpointSaver::fit_start(State& state, Logger& logger) {
+  impl_->adopt_saved(state);
+  if (!impl_->options.overwrite) impl_->check_conflicts(state, logger);
+  if (impl_->options.num_checkpoints_to_keep == 0) {
+    logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
+  }
+}
+
+void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kBatchCheckpoint);
+}
+void CheckpointSaver::epoch_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kEpochCheckpoint);
+}
+void CheckpointSaver::iteration_checkpoint(State& state, Logger& logger) {
+  impl_->event(state, logger, Event::kIterationCheckpoint);
+}
+
+void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
+  impl_->wait();
+  impl_->report(logger);
+}
+
+void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
+
+Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
+
+void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
+
+void CheckpointSaver::save(State& state, Logger& logger) {
+  impl_->adopt_saved(state);
+  impl_->files.make_folders(impl_->folder(state));
+  impl_->save(state, logger);
+}
+
+void CheckpointSaver::wait() { impl_->wait(); }
+
+std::vector<std::string> CheckpointSaver::saved_checkpoints() {
+  impl_->wait();
+  std::vector<std::string> paths = impl_->saved.paths();
+  std::erase_if(paths, [this](const std::string& path) { return !impl_->files.stat(path); });
+  return paths;
+}
+
+}  // namespace cairn

@@ -1,0 +1,90 @@
+#include "callbacks/saved_checkpoints.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kKey = "all_saved_checkpoints_to_timestamp";
+
+}  // namespace
+
+void SavedCheckpoints::begin(const std::string& path, const Timestamp& timestamp) {
+  remove(path);
+  entries_.push_back({.path = path, .timestamp = timestamp});
+}
+
+void SavedCheckpoints::finish(const std::string& path) {
+  for (Entry& entry : entries_) {
+    if (entry.path == path) entry.is_finished = true;
+  }
+}
+
+void SavedCheckpoints::remove(const std::string& path) {
+  std::erase_if(entries_, [&path](const Entry& entry) { return entry.path == path; });
+}
+
+void SavedCheckpoints::drop_unfinished() {
+  std::erase_if(entries_, [](const Entry& entry) { return !entry.is_finished; });
+}
+
+void SavedCheckpoints::adopt(const Predicate& is_own, const Predicate& exists) {
+  std::erase_if(entries_,
+                [&exists](const Entry& entry) { return entry.is_finished && !exists(entry.path); });
+  for (Entry& entry : entries_) {
+    if (!entry.is_own) entry.is_own = is_own(entry.path);
+  }
+}
+
+std::vector<std::string> SavedCheckpoints::superfluous(int keep) const {
+  std::vector<std::string> own;
+  for (const Entry& entry : entries_) {
+    if (entry.is_own) own.push_back(entry.path);
+  }
+  own.resize(own.size() - std::min(own.size(), static_cast<std::size_t>(keep)));
+  return own;
+}
+
+std::vector<std::string> SavedCheckpoints::paths() const {
+  std::vector<std::string> found;
+  for (const Entry& entry : entries_) {
+    if (entry.is_own && entry.is_finished) found.push_back(entry.path);
+  }
+  return found;
+}
+
+Value SavedCheckpoints::state_dict() const {
+  List pairs;
+  for (const Entry& entry : entries_) {
+    pairs.emplace_back(Tuple{{entry.path, entry.timestamp.state_dict()}});
+  }
+  return Dict{{kKey, std::move(pairs)}};
+}
+
+void SavedCheckpoints::load_state_dict(const Value& state) {
+  const Value* pairs = state.is_dict() ? state.find(kKey) : nullptr;
+  const List none;  // Composer, too, takes a state without the key
+  std::vector<Entry> loaded;
+  try {
+    for (const Value& pair : pairs == nullptr ? none : pairs->as_items()) {
+      const List& parts = pair.as_items();
+      if (parts.size() != 2) throw UsageError("an entry is no (path, timestamp)");
+      loaded.push_back({.path = parts[0].as_str(),
+                        .timestamp = Timestamp::from_value(parts[1]),
+                        .is_loaded = true,
+                        .is_own = false,
+                        .is_finished = true});
+    }
+  } catch (const UsageError& e) {
+    throw MismatchError("all_saved_checkpoints_to_timestamp: " + std::string(e.what()));
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return entry.is_loaded; });
+  for (Entry& entry : loaded) {
+    remove(entry.path);
+    entries_.push_back(std::move(entry));
+  }
+}
+
+}  // namespace cairn

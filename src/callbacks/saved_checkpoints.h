@@ -1,0 +1,53 @@
+// Which checkpoints a CheckpointSaver has saved: its state in a checkpoint, and what rotation
+// counts.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/time.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+class SavedCheckpoints {
+ public:
+  using Predicate = std::function<bool(const std::string& path)>;
+
+  // A save of `path` begins. A path that is saved again becomes the newest.
+  void begin(const std::string& path, const Timestamp& timestamp);
+  // It is durable.
+  void finish(const std::string& path);
+  void remove(const std::string& path);
+  // Nothing is under way any more: what was begun and not finished has failed.
+  void drop_unfinished();
+
+  // Once the folder is known: `is_own` says which of the paths that came from a loaded state this
+  // saver may remove; paths for which `exists` is false are forgotten.
+  void adopt(const Predicate& is_own, const Predicate& exists);
+
+  // The oldest own paths, so many that `keep` are left.
+  std::vector<std::string> superfluous(int keep) const;
+  // Own and finished, oldest first.
+  std::vector<std::string> paths() const;
+
+  // Composer's: {"all_saved_checkpoints_to_timestamp": [(path, timestamp), ...]}, with those
+  // that are under way: a checkpoint names itself.
+  Value state_dict() const;
+  // In place of what was loaded before; what this process saved stays. MismatchError, and nothing
+  // is changed, for what is no such state.
+  void load_state_dict(const Value& state);
+
+ private:
+  struct Entry {
+    std::string path;
+    Timestamp timestamp;
+    bool is_loaded = false;
+    bool is_own = true;
+    bool is_finished = false;
+  };
+  std::vector<Entry> entries_;  // oldest first
+};
+
+}  // namespace cairn
