@@ -12,7 +12,7 @@
 #include "cairn/train/scaler.h"
 
 #include "train/data_spec.h"
-#include "train/resume.h"
+#include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {

@@ -1,4 +1,4 @@
-#include "train/resume.h"
+#include "trainer/resume.h"
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
