@@ -62,7 +62,10 @@ std::vector<std::int64_t> Call::integers(std::size_t i) const {
   std::vector<std::int64_t> out;
   for (const Ref& item : items(i)) {
     const auto* v = std::get_if<std::int64_t>(&item);
-    if (v == nullptr) wrong_argument(*this, i, "a tuple of ints");
+    if (v == nullptr) {
+      fail("argument " + std::to_string(i + 1) + " should hold ints only, but holds " +
+           graph.describe(item));
+    }
     out.push_back(*v);
   }
   return out;

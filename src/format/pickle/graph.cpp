@@ -56,7 +56,10 @@ std::string Graph::describe(const Ref& ref) const {
   if (const auto* global = find<const Global*>(ref)) {
     return std::string((*global)->module) + "." + std::string((*global)->name);
   }
-  if (const auto* value = find<Value>(ref)) return "a " + std::string(value->type_name());
+  if (const auto* value = find<Value>(ref)) {
+    if (value->get_if<BigInt>() != nullptr) return "an int beyond 64 bits";
+    return "a " + std::string(value->type_name());
+  }
   if (find<Text>(ref) != nullptr) return "a str";
   if (find<StorageClass>(ref) != nullptr) return "a storage class";
   if (find<StorageReference>(ref) != nullptr) return "a bare storage";

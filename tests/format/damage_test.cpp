@@ -1,0 +1,99 @@
+// A small file of cairn's, damaged in every way that one place can be damaged.
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "testing/string_sink.h"
+
+namespace cairn {
+namespace {
+
+using testing::encoded;
+using testing::shared;
+
+std::string small_file() {
+  const TensorView tensor = make_tensor(
+      DType::kFloat32, {2, 3}, shared(std::string("tensor bytes of six float").substr(0, 24)));
+  return encoded(
+      Dict{{"weight", tensor}, {"step", 7}, {"empty", make_tensor(DType::kInt8, {0}, {})}});
+}
+
+// Opens, reads and verifies everything; false when the damage was found.
+bool is_accepted(const std::string& bytes) {
+  try {
+    const TorchFile file(shared(bytes), "damaged.pt");
+    file.read();
+    std::uint64_t offset = 0;
+    if (!file.has_checksums() || !file.has_canonical_layout(&offset)) return false;
+    return std::all_of(file.records().begin(), file.records().end(),
+                       [&](const FileRecord& record) { return file.matches_crc(record); });
+  } catch (const CorruptError&) {
+    return false;
+  } catch (const UnsupportedError&) {
+    return false;
+  }
+}
+
+TEST(DamageTest, TheUndamagedFileIsAccepted) { EXPECT_TRUE(is_accepted(small_file())); }
+
+TEST(DamageTest, EveryTruncationIsCorrupt) {
+  const std::string whole = small_file();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_THROW(TorchFile(shared(whole.substr(0, size)), "cut.pt"), CorruptError) << size;
+  }
+}
+
+TEST(DamageTest, EveryFlippedByteIsFound) {
+  const std::string whole = small_file();
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const int mask : {0xFF, 0x01, 0x20, 0x80}) {
+      std::string bytes = whole;
+      bytes[i] = static_cast<char>(bytes[i] ^ mask);
+      EXPECT_FALSE(is_accepted(bytes)) << "byte " << i << " flipped by " << mask;
+    }
+  }
+}
+
+TEST(DamageTest, FlippedTensorByteIsNamedByItsRecord) {
+  std::string bytes = small_file();
+  bytes[bytes.find("tensor bytes")] ^= 1;
+  const TorchFile file(shared(bytes), "damaged.pt");
+  EXPECT_NO_THROW(file.read());  // the tensors' bytes are not looked at
+  for (const FileRecord& record : file.records()) {
+    EXPECT_EQ(file.matches_crc(record), record.name != "data/0") << record.name;
+  }
+}
+
+TEST(DamageTest, FlippedPickleIsNotDecoded) {
+  std::string bytes = small_file();
+  bytes[bytes.find("weight")] ^= 1;
+  const TorchFile file(shared(bytes), "damaged.pt");
+  try {
+    file.read();
+    FAIL() << "was read";
+  } catch (const CorruptError& e) {
+    EXPECT_STREQ(e.what(), "damaged.pt: record data.pkl does not match its CRC");
+    EXPECT_EQ(e.offset(), 64U);
+  }
+}
+
+TEST(DamageTest, AppendedBytesAreFound) {
+  const std::string whole = small_file();
+  EXPECT_NO_THROW(TorchFile(shared(whole + "junk"), "x.pt"));
+  EXPECT_FALSE(is_accepted(whole + "junk"));
+}
+
+TEST(DamageTest, ZeroedBlocksAreFound) {  // what a lost page looks like after a power cut
+  const std::string whole = small_file();
+  for (std::size_t from = 0; from < whole.size(); from += 64) {
+    std::string bytes = whole;
+    bytes.replace(from, 64, std::min<std::size_t>(64, whole.size() - from), '\0');
+    if (bytes != whole) {
+      EXPECT_FALSE(is_accepted(bytes)) << from;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn

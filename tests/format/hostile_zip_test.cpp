@@ -1,0 +1,268 @@
+// Zips that were made to hurt, and unusual ones that are fine.
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "testing/string_sink.h"
+#include "tests/format/raw_zip.h"
+
+namespace cairn {
+namespace {
+
+using testing::encoded;
+using testing::RawRecord;
+using testing::RawZip;
+using testing::shared;
+using namespace std::string_literals;
+
+enum class Answer { kRead, kCorrupt, kUnsupported };
+
+struct Case {
+  const char* name;
+  std::string bytes;
+  Answer answer;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+const std::string kPickle = "\x80\2}X\1\0\0\0aK\1s."s;  // {"a": 1}
+
+RawRecord pickle_record(const std::string& prefix = "archive") {
+  return {.name = prefix + "/data.pkl", .content = kPickle};
+}
+RawRecord version(const std::string& text = "3\n", const std::string& prefix = "archive") {
+  return {.name = prefix + "/version", .content = text};
+}
+RawRecord named(const std::string& name) { return {.name = name, .content = "x"}; }
+
+std::string zip_with(const std::vector<RawRecord>& more) {
+  std::vector<RawRecord> records = {pickle_record(), version()};
+  records.insert(records.end(), more.begin(), more.end());
+  return RawZip(records).bytes();
+}
+
+// A zip whose first record was changed.
+template <class Change>
+std::string zip_of(Change change) {
+  RawRecord record = pickle_record();
+  change(record);
+  return RawZip({record, version()}).bytes();
+}
+
+// cairn's own file, which has Zip64 records at its end, with `bytes` at `from_end` replaced.
+std::string patched_end(std::size_t from_end, const std::string& bytes) {
+  std::string file = encoded(Dict{{"a", 1}});
+  return file.replace(file.size() - from_end, bytes.size(), bytes);
+}
+
+std::vector<Case> foreign_cases() {
+  const RawZip plain({pickle_record(), version()});
+  return {
+      {"PythonsZipfile", plain.bytes(), Answer::kRead},
+      {"OtherRoot", RawZip({pickle_record("a b"), version("3\n", "a b")}).bytes(), Answer::kRead},
+      {"OtherOrder", RawZip({version(), pickle_record()}).bytes(), Answer::kRead},
+      {"VersionInDotData",
+       RawZip({pickle_record(),
+               named("archive/.data/serialization_id"),
+               {.name = "archive/.data/version", .content = "10\n"}})
+           .bytes(),
+       Answer::kRead},
+      {"FolderEntries",
+       RawZip({{.name = "archive/", .content = ""}, pickle_record(), version()}).bytes(),
+       Answer::kRead},
+      {"ByteOrderLittle", zip_with({{.name = "archive/byteorder", .content = "little"}}),
+       Answer::kRead},
+      {"TrailingJunk", plain.bytes() + std::string(1000, 'j'), Answer::kRead},
+      {"LongTrailingJunk", plain.bytes() + std::string(70'000, 'j'), Answer::kCorrupt},
+      {"NoChecksums",
+       RawZip({{.name = "archive/data.pkl", .content = kPickle, .zero_crc = true},
+               {.name = "archive/version", .content = "3\n", .zero_crc = true}})
+           .bytes(),
+       Answer::kRead},
+      {"LocalSizesLeftToZip64", zip_of([](RawRecord& r) { r.local_size = 0xFFFFFFFF; }),
+       Answer::kRead},
+      {"UnknownRecords", zip_with({named("archive/notes.txt")}), Answer::kRead},
+  };
+}
+
+std::vector<Case> kind_cases() {
+  return {
+      {"Empty", "", Answer::kCorrupt},
+      {"Zeros", std::string(1000, '\0'), Answer::kCorrupt},
+      {"Random", "\x12\x34\x56\x78 random bytes that are nothing", Answer::kCorrupt},
+      {"PlainPickle", "\x80\4N.", Answer::kUnsupported},
+      {"Legacy", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e",
+       Answer::kUnsupported},
+      {"Safetensors", "\2\0\0\0\0\0\0\0{}"s, Answer::kUnsupported},
+      {"Gzip", "\x1f\x8b\x08", Answer::kUnsupported},
+      {"JunkBeforeTheZip", "junk" + zip_with({}), Answer::kCorrupt},
+      {"OnlyTheFirstBytes", "PK\3\4", Answer::kCorrupt},
+      {"EmptyZip", RawZip(std::vector<RawRecord>{}).bytes(), Answer::kCorrupt},
+      {"OtherZip", RawZip({named("a/b.txt")}).bytes(), Answer::kUnsupported},
+      {"TorchScript", zip_with({named("archive/constants.pkl")}), Answer::kUnsupported},
+      {"NoVersion", RawZip({pickle_record()}).bytes(), Answer::kCorrupt},
+      {"Version0", RawZip({pickle_record(), version("0\n")}).bytes(), Answer::kCorrupt},
+      {"Version11", RawZip({pickle_record(), version("11\n")}).bytes(), Answer::kCorrupt},
+      {"VersionText", RawZip({pickle_record(), version("three")}).bytes(), Answer::kCorrupt},
+      {"VersionEmpty", RawZip({pickle_record(), version("")}).bytes(), Answer::kCorrupt},
+      {"BigEndian", zip_with({{.name = "archive/byteorder", .content = "big"}}),
+       Answer::kUnsupported},
+      {"ByteOrderXx", zip_with({{.name = "archive/byteorder", .content = "xx"}}), Answer::kCorrupt},
+  };
+}
+
+std::vector<Case> directory_cases() {
+  const RawZip plain({pickle_record(), version()});
+  const std::string body = plain.local() + plain.central();
+  const std::size_t size = plain.central().size();
+  const std::size_t offset = plain.local().size();
+  return {
+      {"CountTooSmall", body + RawZip::end(1, size, offset), Answer::kCorrupt},
+      {"CountTooLarge", body + RawZip::end(3, size, offset), Answer::kCorrupt},
+      {"CountHuge", body + RawZip::end(0xFFFF, size, offset), Answer::kCorrupt},
+      {"DirectoryBeyondFile", body + RawZip::end(2, size, offset + 1000), Answer::kCorrupt},
+      {"DirectoryTooLong", body + RawZip::end(2, size + 1, offset), Answer::kCorrupt},
+      {"DirectoryShifted", body + RawZip::end(2, size - 1, offset + 1), Answer::kCorrupt},
+      {"GapBeforeEnd", body + "gap" + RawZip::end(2, size, offset), Answer::kCorrupt},
+      {"DuplicateName", zip_with({pickle_record()}), Answer::kCorrupt},
+      {"DuplicateInOtherCase", zip_with({named("archive/DATA.pkl")}), Answer::kCorrupt},
+      {"TwoPrefixes", zip_with({named("other/x")}), Answer::kCorrupt},
+      {"PrefixOfPrefix", zip_with({named("archive2/x")}), Answer::kCorrupt},
+      {"NoPrefix", RawZip({named("data.pkl"), named("version")}).bytes(), Answer::kCorrupt},
+      {"DotDot", zip_with({named("archive/../x")}), Answer::kCorrupt},
+      {"DotDotPrefix", RawZip({pickle_record(".."), version("3\n", "..")}).bytes(),
+       Answer::kCorrupt},
+      {"Absolute", zip_with({named("/archive/x")}), Answer::kCorrupt},
+      {"Backslash", zip_with({named("archive\\x")}), Answer::kCorrupt},
+      {"NulInName", zip_with({named("archive/a\0b"s)}), Answer::kCorrupt},
+      {"EmptyName", zip_with({named("")}), Answer::kCorrupt},
+      {"EmptyComponent", zip_with({named("archive//x")}), Answer::kCorrupt},
+      {"FolderWithContent", zip_with({named("archive/folder/")}), Answer::kCorrupt},
+      {"Encrypted", zip_of([](RawRecord& r) { r.local_flags = r.central_flags = 1; }),
+       Answer::kUnsupported},
+      {"Deflated", zip_of([](RawRecord& r) { r.local_method = r.central_method = 8; }),
+       Answer::kUnsupported},
+      {"UnknownMethod", zip_of([](RawRecord& r) { r.local_method = r.central_method = 99; }),
+       Answer::kUnsupported},
+      {"OtherDisk", zip_of([](RawRecord& r) { r.disk = 1; }), Answer::kCorrupt},
+      {"Zip64FieldMissing", zip_of([](RawRecord& r) { r.central_size = 0xFFFFFFFF; }),
+       Answer::kCorrupt},
+      {"LocalNameDiffers", zip_of([](RawRecord& r) { r.local_name = "archive/data.pk1"; }),
+       Answer::kCorrupt},
+      {"LocalNameLonger", zip_of([](RawRecord& r) { r.local_name = "archive/data.pkl2"; }),
+       Answer::kCorrupt},
+      {"LocalSizeDiffers", zip_of([](RawRecord& r) { r.local_size = 1; }), Answer::kCorrupt},
+      {"LocalSizeZeroWithoutDescriptor", zip_of([](RawRecord& r) { r.local_size = 0; }),
+       Answer::kCorrupt},
+      {"LocalCrcDiffers", zip_of([](RawRecord& r) { r.local_crc = 1; }), Answer::kCorrupt},
+      {"LocalFlagsDiffer", zip_of([](RawRecord& r) { r.local_flags = 0x800; }), Answer::kCorrupt},
+      {"LocalMethodDiffers", zip_of([](RawRecord& r) { r.local_method = 8; }), Answer::kCorrupt},
+      {"HeaderBeyondFile", zip_of([](RawRecord& r) { r.central_offset = 0xFFFFFFF0; }),
+       Answer::kCorrupt},
+      {"HeaderInsideDirectory",
+       zip_of([&](RawRecord& r) { r.central_offset = static_cast<std::uint32_t>(offset); }),
+       Answer::kCorrupt},
+      {"HeaderIsNoHeader", zip_of([](RawRecord& r) { r.central_offset = 4; }), Answer::kCorrupt},
+      {"RecordReachesIntoDirectory",
+       zip_of([](RawRecord& r) { r.central_size = r.local_size = 500; }), Answer::kCorrupt},
+      {"RecordsOverlap", zip_of([](RawRecord& r) { r.central_size = r.local_size = 40; }),
+       Answer::kCorrupt},
+      {"SameRecordTwice",
+       RawZip({pickle_record(),
+               version(),
+               {.name = "archive/copy", .content = "", .central_offset = 0}})
+           .bytes(),
+       Answer::kCorrupt},
+  };
+}
+
+// Offsets from the end of cairn's own file: EOCD 22, locator 42, Zip64 record 98.
+std::vector<Case> end_cases() {
+  return {
+      {"Untouched", patched_end(22, "PK\5\6"), Answer::kRead},
+      {"NoEnd", patched_end(22, "PKxx"), Answer::kCorrupt},
+      {"EndSaysPartOfSeveral", patched_end(18, "\1"), Answer::kCorrupt},
+      {"EndCountDisagrees", patched_end(14, "\1\0\1\0"s), Answer::kCorrupt},
+      {"EndOffsetDisagrees", patched_end(6, "\1"), Answer::kCorrupt},
+      {"EndSizeDisagrees", patched_end(10, "\1"), Answer::kCorrupt},
+      {"EndSaturated", patched_end(14, std::string(12, '\xff')), Answer::kRead},
+      {"LocatorMissing", patched_end(42, "PKxx"), Answer::kCorrupt},
+      {"LocatorBeyondFile", patched_end(34, "\xff\xff\xff\xff\xff\xff\xff\x7f"), Answer::kCorrupt},
+      {"LocatorAtItself", patched_end(34, "\0\0\0\0\0\0\0\0"s), Answer::kCorrupt},
+      {"LocatorSaysTwoDisks", patched_end(26, "\2"), Answer::kCorrupt},
+      {"Zip64RecordMissing", patched_end(98, "PKxx"), Answer::kCorrupt},
+      {"Zip64SizeWrong", patched_end(94, "\x2d"), Answer::kCorrupt},
+      {"Zip64SizeHuge", patched_end(94, "\xff\xff\xff\xff\xff\xff\xff\xff"), Answer::kCorrupt},
+      {"Zip64CountsDiffer", patched_end(74, "\1"), Answer::kCorrupt},
+      {"Zip64DirectoryHuge", patched_end(58, "\xff\xff\xff\xff\xff\xff\xff\xff"), Answer::kCorrupt},
+  };
+}
+
+class HostileZipTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(HostileZipTest, HasOneRightAnswer) {
+  Answer answer = Answer::kRead;
+  std::string message;
+  try {
+    const TorchFile file(shared(GetParam().bytes), "hostile.pt");
+    EXPECT_EQ(file.read(), Value(Dict{{"a", 1}}));
+  } catch (const CorruptError& e) {
+    answer = Answer::kCorrupt;
+    message = e.what();
+    EXPECT_EQ(e.file(), "hostile.pt");
+    EXPECT_NE(e.offset(), CorruptError::kNoOffset);
+  } catch (const UnsupportedError& e) {
+    answer = Answer::kUnsupported;
+    message = e.what();
+  }
+  EXPECT_EQ(answer, GetParam().answer) << message;
+  if (answer != Answer::kRead) {
+    EXPECT_EQ(message.find("hostile.pt: "), 0U) << message;
+  }
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Foreign, HostileZipTest, ::testing::ValuesIn(foreign_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, HostileZipTest, ::testing::ValuesIn(kind_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Directory, HostileZipTest, ::testing::ValuesIn(directory_cases()),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(End, HostileZipTest, ::testing::ValuesIn(end_cases()), case_name);
+
+TEST(TorchFileTest, WithoutChecksumsNothingIsChecked) {
+  const TorchFile file(
+      shared(RawZip({{.name = "archive/data.pkl", .content = kPickle, .zero_crc = true},
+                     {.name = "archive/version", .content = "3\n", .zero_crc = true}})
+                 .bytes()),
+      "x.pt");
+  EXPECT_FALSE(file.has_checksums());
+  EXPECT_TRUE(file.matches_crc(*file.find_record("data.pkl")));
+}
+
+TEST(TorchFileTest, LayoutOfAnotherWriterIsNotCanonical) {
+  const TorchFile file(shared(zip_with({})), "x.pt");
+  std::uint64_t offset = 0;
+  EXPECT_FALSE(file.has_canonical_layout(&offset));
+  EXPECT_EQ(offset, 4U);  // "version needed" of the first local header
+}
+
+TEST(DescribeBytesTest, SaysWhatAFileIs) {
+  const auto describe = [](const std::string& bytes) { return describe_bytes(as_bytes(bytes)); };
+  EXPECT_EQ(describe(encoded(Dict{})), "a torch.save file");
+  EXPECT_EQ(describe(encoded(Dict{}).substr(0, 200)), "a zip file that is cut off or damaged");
+  EXPECT_EQ(describe(zip_with({named("archive/constants.pkl")})), "a TorchScript archive");
+  EXPECT_EQ(describe(RawZip({named("a/b")}).bytes()), "a zip file, but not of torch.save");
+  EXPECT_EQ(describe(""), "an empty file");
+  EXPECT_EQ(describe(std::string(100, '\0')), "nothing but zero bytes");
+  EXPECT_EQ(describe("\x80\4N."), "a plain pickle (protocol 4)");
+  EXPECT_EQ(describe("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e"),
+            "a torch.save file in the legacy format (before PyTorch 1.6)");
+  EXPECT_EQ(describe("\2\0\0\0\0\0\0\0{}"s), "a safetensors file");
+  EXPECT_EQ(describe("\x1f\x8b\x08"), "a gzip file");
+  EXPECT_EQ(describe(std::string(257, 'x') + "ustar"), "a tar file");
+  EXPECT_EQ(describe("hello"), "no kind of file that cairn knows");
+}
+
+}  // namespace
+}  // namespace cairn

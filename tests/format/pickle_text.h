@@ -1,0 +1,74 @@
+// Pickles by hand, for tests: opcodes as text.
+#pragma once
+
+#include <string>
+
+#include "base/little_endian.h"
+#include "format/zip/writer.h"
+#include "testing/string_sink.h"
+
+namespace cairn::testing {
+
+using namespace std::string_literals;
+
+inline std::string repeated(const std::string& text, std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) {
+    out += text;
+  }
+  return out;
+}
+
+inline std::string int32(std::int32_t v) {
+  std::string out = "J";
+  append_little_endian(out, static_cast<std::uint32_t>(v));
+  return out;
+}
+
+inline std::string int64(std::int64_t v) {
+  std::string out = "\x8a\x08"s;
+  append_little_endian(out, static_cast<std::uint64_t>(v));
+  return out;
+}
+
+inline std::string unicode(const std::string& text) {
+  std::string out = "X";
+  append_little_endian(out, static_cast<std::uint32_t>(text.size()));
+  return out + text;
+}
+
+inline std::string global(const std::string& module, const std::string& name) {
+  return "c" + module + "\n" + name + "\n";
+}
+
+// "\x80\x02 <body> ."
+inline std::string pickle(const std::string& body) { return "\x80\x02"s + body + "."; }
+
+// A persistent id; `numel` as opcodes.
+inline std::string storage(const std::string& type, const std::string& key,
+                           const std::string& numel) {
+  return "(" + unicode("storage") + type + unicode(key) + unicode("cpu") + numel + "tQ";
+}
+inline std::string float_storage(const std::string& numel = "K\x04"s) {
+  return storage(global("torch", "FloatStorage"), "0", numel);
+}
+
+// _rebuild_tensor_v2 with these opcodes for storage, offset, size and stride.
+inline std::string tensor(const std::string& storage_and_place) {
+  return global("torch._utils", "_rebuild_tensor_v2") + "(" + storage_and_place + "\x89" +
+         global("collections", "OrderedDict") + ")RtR";
+}
+
+// A torch.save file around a pickle, with one storage of four float32.
+inline std::string torch_file_of(const std::string& data_pkl,
+                                 const std::string& data0 = std::string(16, '\1')) {
+  StringSink sink;
+  zip::Writer zip(sink, "archive");
+  zip.add("data.pkl", as_bytes(data_pkl));
+  zip.add("data/0", as_bytes(data0));
+  zip.add("version", as_bytes("3\n"));
+  zip.finish();
+  return sink.text;
+}
+
+}  // namespace cairn::testing

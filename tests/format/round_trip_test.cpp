@@ -1,0 +1,210 @@
+// What is written is read back: every kind of Value, and who shares what with whom.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "testing/describe_value.h"
+#include "testing/random_value.h"
+#include "testing/string_sink.h"
+
+namespace cairn {
+namespace {
+
+using testing::describe_value;
+using testing::encoded;
+using testing::shared;
+
+Value read_back(const std::string& bytes) { return TorchFile(shared(bytes), "x.pt").read(); }
+
+std::string pickle_of(const std::string& bytes) {
+  const TorchFile file(shared(bytes), "x.pt");
+  return std::string(as_text(file.bytes_of(*file.find_record("data.pkl"))));
+}
+
+TensorView floats(std::vector<std::int64_t> shape, char fill) {
+  TensorView tensor;
+  std::size_t bytes = 4;
+  for (const std::int64_t size : shape) {
+    bytes *= static_cast<std::size_t>(size);
+  }
+  return make_tensor(DType::kFloat32, std::move(shape), shared(std::string(bytes, fill)));
+}
+
+RC_GTEST_PROP(RoundTripTest, RandomValuesComeBackAsTheyWere, ()) {
+  std::vector<Value> made;
+  const Value value = testing::random_value(4, made);
+  const std::string bytes = encoded(value);
+  const Value again = read_back(bytes);
+  RC_ASSERT(describe_value(again) == describe_value(value));
+  RC_ASSERT(encoded(again) == bytes);  // also the same sharing: it shows in the pickle's memo
+  RC_ASSERT(encoded(value) == bytes);
+}
+
+TEST(RoundTripTest, SharedContainersStayOneObject) {
+  const Value list = List{1, 2};
+  const Value value = read_back(encoded(Dict{{"a", list}, {"b", list}, {"c", List{1, 2}}}));
+  EXPECT_EQ(value.at("a").identity(), value.at("b").identity());
+  EXPECT_NE(value.at("a").identity(), value.at("c").identity());
+}
+
+TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
+  const TensorView whole = floats({4, 4}, '\1');
+  TensorView row = whole;
+  row.shape = {4};
+  row.strides = {1};
+  row.storage_offset = 4;
+  const TorchFile file(
+      shared(encoded(
+          Dict{{"whole", whole}, {"row", row}, {"tied", whole}, {"other", floats({2}, 2)}})),
+      "x.pt");
+  ASSERT_NE(file.find_record("data/1"), nullptr);
+  EXPECT_EQ(file.find_record("data/2"), nullptr);
+  EXPECT_EQ(file.find_record("data/0")->size, 64U);
+  const Value value = file.read();
+  EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("row").as_tensor().storage);
+  EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("tied").as_tensor().storage);
+  EXPECT_EQ(value.at("row").as_tensor().storage_offset, 4);
+}
+
+TEST(RoundTripTest, TensorsOfAFileAreViewsOfItsBytes) {
+  const SharedBytes bytes = shared(encoded(Dict{{"w", floats({4}, '\1')}}));
+  const Value value = TorchFile(bytes, "x.pt").read();
+  const ByteView view = value.at("w").as_tensor().storage->bytes.view;
+  EXPECT_GE(view.data(), bytes.view.data());
+  EXPECT_LT(view.data(), bytes.view.data() + bytes.view.size());
+}
+
+TEST(RoundTripTest, TensorsOutliveTheFile) {
+  Value value;
+  {
+    const TorchFile file(shared(encoded(Dict{{"w", floats({4}, '\1')}})), "x.pt");
+    value = file.read();
+  }
+  EXPECT_EQ(value.at("w"), Value(floats({4}, '\1')));
+}
+
+// CPython's batches of 1000, byte by byte in tests/python; here that all items come back.
+TEST(RoundTripTest, LargeContainersComeBackWhole) {
+  for (const int size : {0, 1, 2, 999, 1000, 1001, 2000, 2001}) {
+    Dict dict;
+    Dict ordered = Dict::ordered();
+    List list;
+    for (int i = 0; i < size; ++i) {
+      dict.set(i, i + 1);
+      ordered.set(i, i + 2);
+      list.emplace_back(i);
+    }
+    const Value value = Tuple{{dict, ordered, list, Set{list}}};
+    const Value again = read_back(encoded(value));
+    EXPECT_EQ(describe_value(again), describe_value(value)) << size;
+  }
+}
+
+TEST(RoundTripTest, NumpyArraysComeBack) {
+  const Value value = NdArray{"u4", {2, 2}, shared(std::string("0123456789abcdef"))};
+  EXPECT_EQ(describe_value(read_back(encoded(Dict{{"a", value}, {"b", value}}))),
+            describe_value(Dict{{"a", value}, {"b", value}}));
+}
+
+TEST(RoundTripTest, EmptyBytesAvoidAGlobalThatWeightsOnlyRefuses) {
+  const std::string bytes = encoded(List{Bytes{""}, Bytes{"", true}});
+  EXPECT_EQ(pickle_of(bytes).find("__builtin__\nbytes\n"), std::string::npos);
+  EXPECT_EQ(describe_value(read_back(bytes)), describe_value(List{Bytes{""}, Bytes{"", true}}));
+}
+
+TEST(RoundTripTest, ExtraRecordsComeLastAndKnowAllOthers) {
+  TorchFileWriteOptions options;
+  options.prefix = "ep1-ba2";
+  std::vector<std::string> seen;
+  options.extra_records = [&](const std::vector<FileRecord>& records) {
+    for (const FileRecord& record : records) {
+      seen.push_back(record.name);
+    }
+    return std::vector<std::pair<std::string, std::string>>{{"cairn/manifest.json", "{}"}};
+  };
+  const TorchFile file(shared(encoded(Dict{{"w", floats({4}, '\1')}}, options)), "x.pt");
+  EXPECT_EQ(seen, (std::vector<std::string>{"data.pkl", "byteorder", "data/0", "version"}));
+  EXPECT_EQ(file.records().back().name, "cairn/manifest.json");
+  EXPECT_EQ(as_text(file.bytes_of(file.records().back())), "{}");
+  std::uint64_t offset = 0;
+  EXPECT_TRUE(file.has_canonical_layout(&offset)) << offset;
+}
+
+TEST(RoundTripTest, SizeBoundIsAboveTheSize) {
+  for (const int tensors : {0, 1, 100}) {
+    Dict dict;
+    for (int i = 0; i < tensors; ++i) {
+      dict.set(i, floats({i}, '\1'));
+    }
+    const std::uint64_t bound = TorchFilePlan(dict).size_bound();
+    const std::string file = encoded(dict);
+    EXPECT_GE(bound, file.size());
+    EXPECT_LE(bound, file.size() + 1000 * static_cast<std::size_t>(tensors + 4));
+  }
+}
+
+// --- What cannot be written ---------------------------------------------------------------------
+
+std::string refusal(const Value& value) {
+  try {
+    TorchFilePlan plan(value);
+  } catch (const UnsupportedError& e) {
+    return e.what();
+  }
+  return "was planned";
+}
+
+TEST(RefusedValueTest, NamesTheKeysThatLeadThere) {
+  TensorView quantized = floats({2}, '\1');
+  quantized.dtype = DType::kQInt32;
+  EXPECT_EQ(refusal(Dict{{"state", Dict{{"model", Dict{{"w", quantized}}}}}}),
+            "state: model: w: quantized tensors are not written yet");
+}
+
+TEST(RefusedValueTest, TwoDTypesOnOneStorage) {
+  const TensorView a = floats({2}, '\1');
+  TensorView b = a;
+  b.dtype = DType::kInt32;
+  EXPECT_NE(refusal(List{a, b}).find("share one storage"), std::string::npos);
+}
+
+TEST(RefusedValueTest, NestingThatPythonCouldNotRead) {
+  Value value = List{};
+  for (int i = 0; i < 1100; ++i) {
+    value = List{value};
+  }
+  EXPECT_NE(refusal(value).find("nested too deep"), std::string::npos);
+}
+
+TEST(RefusedValueTest, TextThatIsNotUtf8) {
+  EXPECT_NE(refusal(Dict{{"a", "\xff"}}).find("UTF-8"), std::string::npos);
+}
+
+TEST(RefusedValueTest, DeviceThatIsNone) {
+  EXPECT_NE(refusal(Device{"cuda:x"}).find("no device"), std::string::npos);
+}
+
+TEST(RefusedValueTest, TensorOutsideItsStorageIsAUsageError) {
+  TensorView tensor = floats({2}, '\1');
+  tensor.storage_offset = 1;
+  EXPECT_THROW(TorchFilePlan{Value(tensor)}, UsageError);
+}
+
+TEST(RefusedValueTest, ImpossibleNamesOfFoldersAndRecords) {
+  const Value value = Dict{};
+  EXPECT_THROW(encoded(value, {.prefix = ""}), UsageError);
+  EXPECT_THROW(encoded(value, {.prefix = "a/b"}), UsageError);
+  EXPECT_THROW(encoded(value, {.prefix = ".."}), UsageError);
+  for (const char* name : {"DATA.pkl", "version", "../x", ""}) {
+    const TorchFileWriteOptions options{.extra_records = [&](const std::vector<FileRecord>&) {
+      return std::vector<std::pair<std::string, std::string>>{{name, ""}};
+    }};
+    EXPECT_THROW(encoded(value, options), UsageError) << name;
+  }
+}
+
+}  // namespace
+}  // namespace cairn
