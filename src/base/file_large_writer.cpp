@@ -17,7 +17,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -26,6 +25,7 @@
 #include "base/file_error.h"
 #include "base/file_writer.h"
 #include "base/page_memory.h"
+#include "base/stream_copy.h"
 
 namespace cairn {
 namespace {
@@ -137,7 +137,7 @@ class LargeFileWriter final : public WritableFile {
     check();
     while (!bytes.empty()) {
       const std::size_t n = std::min(bytes.size(), kBlockBytes - current_.used);
-      std::memcpy(current_.bytes + current_.used, bytes.data(), n);
+      stream_copy(current_.bytes + current_.used, bytes.data(), n);
       current_.used += n;
       flushed_ = false;
       bytes = bytes.subspan(n);

@@ -139,7 +139,8 @@ class PosixFileSystem final : public FileSystem {
   }
 
   bool remove_unlocked(const std::string& path) override {
-    FileDescriptor fd = try_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    // For writing, because NFS gives exclusive locks on nothing else; nothing is written.
+    FileDescriptor fd = try_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
     if (!fd.is_open()) {
       if (errno == ENOENT) return false;
       if (errno == ELOOP) return remove(path);  // a link: nobody can hold a lock on it

@@ -91,7 +91,7 @@ class Search {
     return unless_unusable(path, [&]() -> std::optional<Candidate> {
       const auto position = position_of(open_checkpoint(files_, path));
       if (!position && options_.full_state_only) {
-        skip(path, "it holds weights only, not the state of a training run");
+        skip(path, "it does not hold the whole state of a training run");
         return std::nullopt;
       }
       const auto info = files_.stat(path);

@@ -1,12 +1,12 @@
 #include "checkpoint/snapshot.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/page_memory.h"
+#include "base/stream_copy.h"
 
 namespace cairn {
 namespace {
@@ -28,7 +28,7 @@ class Places {
     for (auto& [storage, place] : places_) {
       const ByteView from = storage->bytes.view;
       std::byte* to = arena->data() + place.offset;
-      if (!from.empty()) std::memcpy(to, from.data(), from.size());
+      if (!from.empty()) stream_copy(to, from.data(), from.size());
       place.copy =
           std::make_shared<Storage>(Storage{{{to, from.size()}, arena}, storage->location});
     }

@@ -45,8 +45,8 @@ std::unordered_map<std::uint64_t, std::vector<std::string>> tensors_by_offset(
   try {
     const Value value = checkpoint.file.read();
     for (const auto& [path, tensor] : tensors_of(value)) {
+      if (tensor->storage == nullptr) continue;
       const std::byte* data = tensor->storage->bytes.view.data();
-      if (data == nullptr) continue;
       tensors[static_cast<std::uint64_t>(data - checkpoint.bytes.view.data())].push_back(path);
     }
   } catch (const Error&) {

@@ -111,8 +111,9 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   save(Dict{{"mine", 1}}, name(5), {.files = &disk_});
   disk_.make_folders(name(6));
   EXPECT_EQ(find(), name(1));
-  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("ba2"), HasSubstr("ba3"), HasSubstr("weights only"),
-                                    HasSubstr("weights only")));
+  EXPECT_THAT(skipped_,
+              ElementsAre(HasSubstr("ba2"), HasSubstr("ba3"), HasSubstr("not hold the whole state"),
+                          HasSubstr("not hold the whole state")));
   EXPECT_NE(find({.full_state_only = false}), "nothing");
 }
 
@@ -162,6 +163,18 @@ TEST_F(FindLatestTest, FolderAndNamesMayHoldTheRunName) {
   save_sample(9, "/runs/mine/other-ba9.pt");
   EXPECT_EQ(find({.filename = "{run_name}-ba{batch}.pt", .run_name = "mine"}, "/runs/{run_name}"),
             "/runs/mine/mine-ba4.pt");
+}
+
+TEST_F(FindLatestTest, CheckpointsOfComposerAreFoundByTheirTimestamp) {
+  const std::string folder = CAIRN_TEST_DATA "/composer-0.33/adamw_cosine";
+  EXPECT_EQ(find({.files = &posix_file_system()}, folder), folder + "/ep2-ba15-rank0.pt");
+  EXPECT_EQ(timestamp_.batch, 15);
+  EXPECT_EQ(timestamp_.epoch, 3);
+  EXPECT_THAT(skipped_, IsEmpty());
+  const VerifyReport report = verify(folder + "/ep0-ba3-rank0.pt");
+  EXPECT_TRUE(report.ok());
+  EXPECT_FALSE(report.has_manifest);
+  EXPECT_THAT(report.summary(), HasSubstr("all records match their CRC-32"));
 }
 
 TEST_F(FindLatestTest, AnUnreadableCandidateDoesNotEndTheSearch) {
