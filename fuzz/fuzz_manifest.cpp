@@ -6,20 +6,29 @@
 
 #include "checkpoint/manifest.h"
 
+namespace cairn {
+namespace {
+
+void read(std::string_view text) {
+  const Manifest manifest = parse_manifest(text);
+  const std::vector<FileRecord> records = {{"data.pkl", 64, 10, 1}};
+  (void)compare_with_records(manifest, records);
+  // What was read can be written, and says the same when it is read again.
+  const Manifest again = parse_manifest(write_manifest(manifest.info, records));
+  if (again.info.kind != manifest.info.kind || again.info.run_name != manifest.info.run_name ||
+      again.info.timestamp != manifest.info.timestamp) {
+    std::abort();
+  }
+}
+
+}  // namespace
+}  // namespace cairn
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace cairn;
   try {
-    const Manifest manifest = parse_manifest({reinterpret_cast<const char*>(data), size});
-    const std::vector<FileRecord> records = {{"data.pkl", 64, 10, 1}};
-    (void)compare_with_records(manifest, records);
-    // What was read can be written, and says the same when it is read again.
-    const Manifest again = parse_manifest(write_manifest(manifest.info, records));
-    if (again.info.kind != manifest.info.kind || again.info.run_name != manifest.info.run_name ||
-        again.info.timestamp != manifest.info.timestamp) {
-      std::abort();
-    }
-  } catch (const CorruptError&) {
-  } catch (const UnsupportedError&) {
+    cairn::read({reinterpret_cast<const char*>(data), size});
+  } catch (const cairn::CorruptError&) {
+  } catch (const cairn::UnsupportedError&) {
   }
   return 0;
 }
