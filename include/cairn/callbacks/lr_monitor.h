@@ -1,0 +1,15 @@
+// LRMonitor: logs the learning rates after every batch (composer/callbacks/lr_monitor.py).
+#pragma once
+
+#include "cairn/train/callback.h"
+
+namespace cairn {
+
+// Logs "lr-<Optimizer>/group<i>", the rate that the next batch will be trained with.
+class LRMonitor final : public Callback {
+ public:
+  std::string name() const override { return "LRMonitor"; }
+  void batch_end(State& state, Logger& logger) override;
+};
+
+}  // namespace cairn

@@ -1,0 +1,43 @@
+// SpeedMonitor: logs throughput and the time spent (composer/callbacks/speed_monitor.py).
+#pragma once
+
+#include <deque>
+
+#include "cairn/train/callback.h"
+
+namespace cairn {
+
+struct SpeedMonitorOptions {
+  int window_size = 100;            // batches that a throughput is the mean of
+  std::string time_unit = "hours";  // of time/*: "seconds", "minutes", "hours" or "days"
+};
+
+// After every batch, once the window is full:
+//   throughput/batches_per_sec, throughput/samples_per_sec, throughput/tokens_per_sec (where there
+//   are tokens), and the same below throughput/device/;
+// after every batch: time/train, time/val, time/total.
+// Times are those of the Timestamp: training without evaluation. The window begins anew after a
+// resume; the time spent evaluating is kept.
+class SpeedMonitor final : public Callback {
+ public:
+  explicit SpeedMonitor(SpeedMonitorOptions options = {});  // UsageError
+
+  std::string name() const override { return "SpeedMonitor"; }
+  void batch_end(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;
+  Value state_dict() const override;  // {"total_eval_wct": seconds}
+  void load_state_dict(const Value& state) override;
+
+ private:
+  struct Point {
+    double seconds;
+    std::int64_t batches, samples, tokens;
+  };
+
+  std::size_t window_size_;
+  double unit_seconds_;
+  std::deque<Point> window_;
+  double total_eval_wct_ = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,51 @@
+// ConsoleLogger: metrics as text at an interval (composer/loggers/console_logger.py):
+//
+//   [epoch=1/2][batch=20/40]:
+//       loss/train/total: 0.2134
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "cairn/train/interval.h"
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+struct ConsoleLoggerOptions {
+  Interval log_interval = "1ba";   // epochs or batches
+  std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
+  bool log_traces = false;
+};
+
+// Holds metrics back until the interval, where the last value of each is printed. Hyperparameters
+// are printed at fit_start, messages at once.
+class ConsoleLogger final : public LoggerDestination {
+ public:
+  // UsageError for an interval in other units.
+  explicit ConsoleLogger(ConsoleLoggerOptions options = {});
+
+  std::string name() const override { return "ConsoleLogger"; }
+  void log_metrics(const Dict& metrics, std::int64_t step) override;
+  void log_hyperparameters(const Dict& hyperparameters) override;
+  void log_traces(const Dict& traces) override;
+  void log_message(const std::string& message) override;
+
+  void fit_start(State& state, Logger& logger) override;
+  void batch_end(State& state, Logger& logger) override;
+  void epoch_end(State& state, Logger& logger) override;
+  void fit_end(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;
+
+ private:
+  void print(const State& state);
+  void print_entries(const Dict& entries);
+
+  ConsoleLoggerOptions options_;
+  std::function<bool(const State&, Event)> is_due_;
+  Dict hyperparameters_;
+  Dict metrics_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,45 @@
+// FileLogger: everything that is logged, one JSON object a line:
+//
+//   {"batch":20,"metric":"loss/train/total","value":0.2134}
+//   {"hyperparameter":"rank_zero_seed","value":17}
+//   {"batch":20,"message":"saved ckpt/ep1-ba20-rank0.pt  1.2 MiB  0.01 s"}
+//
+// Values that JSON does not have (NaN, infinities, tensors) are null. A file that is there is
+// continued, also when its writer was killed inside a line: the log of a run that was resumed is
+// one file. Lines logged after the checkpoint that a run resumed from occur twice then; the later
+// ones count.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+struct FileLoggerOptions {
+  std::string filename = "{run_name}/logs-rank{rank}.jsonl";  // dist variables
+  bool overwrite = false;                                     // begin with an empty file
+};
+
+// Each line is the kernel's when the call returns: it survives a kill of the process.
+class FileLogger final : public LoggerDestination {
+ public:
+  explicit FileLogger(FileLoggerOptions options = {});
+  ~FileLogger() override;
+  FileLogger(FileLogger&&) noexcept;
+  FileLogger& operator=(FileLogger&&) noexcept;
+
+  std::string name() const override { return "FileLogger"; }
+  void init(State& state, Logger& logger) override;  // opens the file; StorageError
+  void log_metrics(const Dict& metrics, std::int64_t step) override;
+  void log_hyperparameters(const Dict& hyperparameters) override;
+  void log_traces(const Dict& traces) override;
+  void log_message(const std::string& message) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

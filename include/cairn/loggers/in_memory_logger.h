@@ -1,0 +1,39 @@
+// InMemoryLogger: keeps everything that is logged (composer/loggers/in_memory_logger.py).
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/time.h"
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+// What is kept is not part of a checkpoint. Used on the training thread only.
+class InMemoryLogger final : public LoggerDestination {
+ public:
+  using Series = std::vector<std::pair<Timestamp, Value>>;
+
+  std::string name() const override { return "InMemoryLogger"; }
+  void init(State& state, Logger& logger) override;
+  void log_metrics(const Dict& metrics, std::int64_t step) override;
+  void log_hyperparameters(const Dict& hyperparameters) override;
+  void log_message(const std::string& message) override;
+
+  // All values of every metric with the training time at which each was logged, oldest first.
+  const std::map<std::string, Series>& data() const { return data_; }
+  const Series& series(const std::string& metric) const;  // NotFoundError naming those there are
+  const Value& most_recent_value(const std::string& metric) const;
+  const Dict& hyperparameters() const { return hyperparameters_; }
+  const std::vector<std::string>& messages() const { return messages_; }
+
+ private:
+  const State* state_ = nullptr;
+  std::map<std::string, Series> data_;
+  Dict hyperparameters_;
+  std::vector<std::string> messages_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,75 @@
+// ProgressBarLogger: a tqdm-like bar of training and of evaluation
+// (composer/loggers/progress_bar_logger.py). On a terminal it is redrawn in place; elsewhere it is
+// a line from time to time, and one when a bar is complete.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+struct ProgressBarLoggerOptions {
+  std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
+  bool log_traces = false;
+  std::optional<bool> is_terminal = std::nullopt;  // absent: found out
+  double redraw_seconds = 0.1;                     // on a terminal, at most so often
+  double line_seconds = 10;                        // elsewhere
+  std::function<double()> now = nullptr;  // seconds, for tests; the steady clock when empty
+};
+
+class ProgressBarLogger final : public LoggerDestination {
+ public:
+  explicit ProgressBarLogger(ProgressBarLoggerOptions options = {});
+
+  std::string name() const override { return "ProgressBarLogger"; }
+  void log_metrics(const Dict& metrics, std::int64_t step) override;
+  void log_hyperparameters(const Dict& hyperparameters) override;
+  void log_traces(const Dict& traces) override;
+  void log_message(const std::string& message) override;
+
+  void fit_start(State& state, Logger& logger) override;
+  void epoch_start(State& state, Logger& logger) override;
+  void batch_end(State& state, Logger& logger) override;
+  void epoch_end(State& state, Logger& logger) override;
+  void fit_end(State& state, Logger& logger) override;
+  void eval_start(State& state, Logger& logger) override;
+  void eval_batch_end(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;
+  void close(State& state, Logger& logger) override;
+
+  // Composer's two keys, each None: the bars are made from the training time, so nothing has to be
+  // kept, but Composer's reader insists on them.
+  Value state_dict() const override;
+
+ private:
+  struct Bar {
+    std::string description;
+    std::string unit;
+    std::int64_t n = 0;
+    std::optional<std::int64_t> total;
+    std::int64_t initial = 0;
+    double begin = 0;
+    std::vector<std::pair<std::string, std::string>> metrics;
+  };
+
+  void begin_train_bar(const State& state);
+  void update(Bar& bar, std::int64_t n);
+  void draw(const Bar& bar, bool is_last);
+  void finish(std::optional<Bar>& bar);
+  void clear_line();
+
+  ProgressBarLoggerOptions options_;
+  std::optional<Bar> train_;
+  std::optional<Bar> eval_;
+  double last_drawn_ = 0;
+  bool is_line_dirty_ = false;  // a bar stands in the terminal's current line
+  Dict hyperparameters_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,14 @@
+// What the standard streams are connected to.
+#pragma once
+
+#include <ostream>
+
+namespace cairn {
+
+// Whether `stream` is std::cout or std::cerr and a person watches it.
+bool is_terminal(const std::ostream& stream);
+
+// Columns of that terminal; 0 when it is none.
+int terminal_width(const std::ostream& stream);
+
+}  // namespace cairn

@@ -1,0 +1,91 @@
+#include "cairn/callbacks/early_stopper.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+namespace cairn {
+namespace {
+
+bool is_better_when_less(std::string metric) {
+  std::transform(metric.begin(), metric.end(), metric.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  static constexpr std::array kWords = {"loss", "error", "perplexity", "crossentropy"};
+  return std::any_of(kWords.begin(), kWords.end(), [&metric](const char* word) {
+    return metric.find(word) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(options)) {
+  if (options_.monitor.empty() || options_.dataloader_label.empty()) {
+    throw UsageError("EarlyStopper needs monitor and dataloader_label");
+  }
+  const TimeUnit unit = options_.patience.unit();
+  if (unit != TimeUnit::kEpoch && unit != TimeUnit::kBatch) {
+    throw UsageError("EarlyStopper: patience is in epochs or batches, not " +
+                     options_.patience.to_string());
+  }
+  if (!options_.comp) {
+    const bool less = is_better_when_less(options_.monitor);
+    options_.comp = [less](double value, double best) {
+      return less ? value < best : value > best;
+    };
+  }
+}
+
+void EarlyStopper::eval_end(State& state, Logger& logger) {
+  if (state.dataloader_label == options_.dataloader_label) update(state, logger);
+}
+
+void EarlyStopper::epoch_end(State& state, Logger& logger) {
+  if (state.dataloader_label == options_.dataloader_label) update(state, logger);
+}
+
+void EarlyStopper::update(State& state, Logger& logger) {
+  const auto value = state.metric_value(options_.dataloader_label, options_.monitor);
+  if (!value) {
+    throw UsageError("EarlyStopper: there is no metric \"" + options_.monitor + "\" of \"" +
+                     options_.dataloader_label + "\"");
+  }
+  const bool is_better =
+      !best_ || (options_.comp(*value, *best_) && std::abs(*value - *best_) > options_.min_delta);
+  if (is_better) {
+    best_ = *value;
+    best_occurred_ = state.timestamp;
+    return;
+  }
+  const TimeUnit unit = options_.patience.unit();
+  if (state.timestamp.get(unit) - best_occurred_.get(unit) > options_.patience) {
+    logger.log_message("EarlyStopper: " + options_.monitor + " has not improved since " +
+                       best_occurred_.get(unit).to_string() + "; training ends");
+    state.stop_training();
+  }
+}
+
+Value EarlyStopper::state_dict() const {
+  if (!best_) return Dict{{"best", None{}}, {"best_occurred", None{}}};
+  return Dict{{"best", *best_}, {"best_occurred", best_occurred_.state_dict()}};
+}
+
+void EarlyStopper::load_state_dict(const Value& state) {
+  const Value* best = state.is_dict() ? state.find("best") : nullptr;
+  if (best == nullptr || best->is_none()) {  // None, or Composer's, which keeps nothing
+    best_.reset();
+    return;
+  }
+  const Value* occurred = state.find("best_occurred");
+  if (best->kind() != Kind::kFloat || occurred == nullptr) {
+    throw MismatchError("EarlyStopper's state is no best value with its time");
+  }
+  best_occurred_ = Timestamp::from_value(*occurred);
+  best_ = best->as_float();
+}
+
+}  // namespace cairn

@@ -1,0 +1,27 @@
+// One line of progress in tqdm's layout:
+//
+//   train          Epoch   1:  42%|██████████▌              | 19/45 [00:03<00:04, 6.10ba/s, ...]
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+struct Progress {
+  std::string description;
+  std::string unit;  // "ba"
+  std::int64_t n = 0;
+  std::optional<std::int64_t> total = std::nullopt;
+  std::int64_t initial = 0;  // n when the clock started: the rate counts from there
+  double seconds = 0;
+  std::vector<std::pair<std::string, std::string>> metrics = {};
+};
+
+// At most `width` columns where width > 0; what does not fit is cut off.
+std::string progress_line(const Progress& progress, int width);
+
+}  // namespace cairn
