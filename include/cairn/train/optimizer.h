@@ -63,13 +63,19 @@ std::string optimizer_name(const torch::optim::Optimizer& optimizer);
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module);
 
-// Takes state written by any PyTorch since 1.7 or by cairn, keyed by name or by position.
-// Everything is checked first: MismatchError lists what does not fit, and nothing is changed then.
+// Takes state written by any PyTorch since 1.7 or by cairn, keyed by name or by position; learning
+// rates and other options come with it. Everything is checked first: MismatchError lists what does
+// not fit, and nothing is changed then; so is UnsupportedError thrown for options that libtorch's
+// optimizers do not follow (maximize=True). References to a group's options become invalid.
 void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                                const Value& state);
 
 // The learning rate of each parameter group.
 std::vector<double> learning_rates(const torch::optim::Optimizer& optimizer);
 void set_learning_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
+
+// Python's group["initial_lr"], which schedulers multiply: the current rate, kept from the first
+// call on (or from a load), saved with the group. References to a group's options become invalid.
+std::vector<double> initial_learning_rates(torch::optim::Optimizer& optimizer);
 
 }  // namespace cairn

@@ -1,0 +1,199 @@
+// Loading an optimizer's state:
+//
+//  1. Every live group gets its saved group: by place, as PyTorch does. The parameters inside it
+//     are matched by name when the file has names, else by place; names or numbers that are not
+//     the live ones are listed.
+//  2. Each saved group and each saved parameter state is read into fresh objects. A parameter that
+//     the file lists without a state had none: it had no gradient yet.
+//  3. States of parameters that no group lists are listed, too.
+//  4. Only when nothing was listed, the fresh objects replace the live ones.
+#include "train/optimizer_load.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <set>
+
+#include "cairn/error.h"
+
+#include "optim/optimizer_format.h"
+#include "optim/param_state.h"
+#include "optim/parameter_names.h"
+
+namespace cairn {
+namespace {
+
+using OptionsPointer = std::unique_ptr<torch::optim::OptimizerOptions>;
+using StatePointer = std::unique_ptr<torch::optim::OptimizerParamState>;
+
+std::string text_of(const Value& key) {
+  if (key.is_str()) return "\"" + key.as_str() + "\"";
+  if (key.is_int()) return std::to_string(key.as_int());
+  return std::string(key.type_name());
+}
+
+class Plan final : public OptimizerLoad {
+ public:
+  Plan(torch::optim::Optimizer& optimizer, const torch::nn::Module& module)
+      : optimizer_(optimizer),
+        format_(format_of(optimizer)),
+        names_(parameter_names(optimizer, module)) {}
+
+  void read(const Value& saved);
+  void apply() override;
+
+ private:
+  void read_group(std::size_t g, const Dict& saved);
+  // The keys of the live group's parameters in the file; empty when they do not fit.
+  std::vector<Value> match_parameters(std::size_t g, const Value* params);
+  std::vector<Value> match_names(std::size_t g, const List& params);
+  void read_state(const Value& key, std::size_t g, std::size_t i);
+  void refuse_unlisted_states();
+
+  torch::optim::Optimizer& optimizer_;
+  const OptimizerFormat& format_;
+  std::vector<std::vector<std::string>> names_;
+  const Dict* saved_states_ = nullptr;
+  Dict listed_;  // keys of all parameters in the file's groups
+  std::vector<OptionsPointer> options_;
+  std::vector<std::pair<at::Tensor, StatePointer>> states_;
+};
+
+void Plan::read(const Value& saved) {
+  const Value* states = saved.is_dict() ? saved.find("state") : nullptr;
+  const Value* groups = saved.is_dict() ? saved.find("param_groups") : nullptr;
+  if (states == nullptr || !states->is_dict() || groups == nullptr || !groups->is_list()) {
+    misfits.emplace_back(
+        "an optimizer's state is a dict with a dict \"state\" and a list \"param_groups\"");
+    return;
+  }
+  const List& saved_groups = groups->as_items();
+  if (saved_groups.size() != names_.size()) {
+    misfits.push_back(fmt::format("{} parameter groups were saved, the optimizer has {}",
+                                  saved_groups.size(), names_.size()));
+    return;
+  }
+  saved_states_ = &states->as_dict();
+  options_.resize(saved_groups.size());
+  for (std::size_t g = 0; g < saved_groups.size(); ++g) {
+    if (saved_groups[g].is_dict()) {
+      read_group(g, saved_groups[g].as_dict());
+    } else {
+      misfits.push_back(
+          fmt::format("param_groups/{} is a {}, no dict", g, saved_groups[g].type_name()));
+    }
+  }
+  refuse_unlisted_states();
+}
+
+void Plan::read_group(std::size_t g, const Dict& saved) {
+  const auto& live = optimizer_.param_groups()[g];
+  options_[g] = format_.read_group(saved, live.options(), misfits);
+  const std::vector<Value> keys = match_parameters(g, saved.find("params"));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    read_state(keys[i], g, i);
+  }
+}
+
+std::vector<Value> Plan::match_parameters(std::size_t g, const Value* params) {
+  if (params == nullptr || !(params->is_list() || params->is_tuple())) {
+    misfits.push_back(fmt::format("param_groups/{} has no list \"params\"", g));
+    return {};
+  }
+  const List& keys = params->as_items();
+  bool are_names = !keys.empty();
+  for (const Value& key : keys) {
+    if (!key.is_str() && !key.is_int()) {
+      misfits.push_back(fmt::format("param_groups/{}/params holds a {}", g, key.type_name()));
+      return {};
+    }
+    listed_.set(key, None{});
+    are_names = are_names && key.is_str();
+  }
+  if (are_names) return match_names(g, keys);
+  if (keys.size() == names_[g].size()) return keys;
+  misfits.push_back(
+      fmt::format("param_groups/{} was saved with {} parameters, the optimizer's has "
+                  "{}",
+                  g, keys.size(), names_[g].size()));
+  return {};
+}
+
+std::vector<Value> Plan::match_names(std::size_t g, const List& params) {
+  std::set<std::string> saved;
+  for (const Value& key : params) {
+    saved.insert(key.as_str());
+  }
+  std::vector<Value> keys;
+  for (const std::string& name : names_[g]) {
+    if (saved.erase(name) == 0) {
+      misfits.push_back(
+          fmt::format("\"{}\" is not among the saved parameters of group {}", name, g));
+    }
+    keys.emplace_back(name);
+  }
+  for (const std::string& name : saved) {
+    misfits.push_back(
+        fmt::format("saved parameter \"{}\" is not in the optimizer's group {}", name, g));
+  }
+  return keys;
+}
+
+void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
+  const at::Tensor& parameter = optimizer_.param_groups()[g].params()[i];
+  const torch::optim::OptimizerOptions& options = *options_[g];
+  const Value* saved = saved_states_->find(key);
+  StatePointer state;
+  if (saved == nullptr) {
+    state = format_.initial_state(parameter, options);
+  } else if (saved->is_dict()) {
+    state = format_.read_state({saved->as_dict(), names_[g][i], parameter, options}, misfits);
+  } else {
+    misfits.push_back(fmt::format("state/{} is a {}, no dict", names_[g][i], saved->type_name()));
+  }
+  if (state) states_.emplace_back(parameter, std::move(state));
+}
+
+void Plan::refuse_unlisted_states() {
+  for (const auto& [key, unused] : *saved_states_) {
+    if (listed_.find(key) == nullptr) {
+      misfits.push_back(fmt::format("state of {}, which is in no parameter group", text_of(key)));
+    }
+  }
+}
+
+void Plan::apply() {
+  for (std::size_t g = 0; g < options_.size(); ++g) {
+    optimizer_.param_groups()[g].set_options(std::move(options_[g]));
+  }
+  optimizer_.state().clear();
+  for (auto& [parameter, state] : states_) {
+    set_param_state(optimizer_, parameter, std::move(state));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<OptimizerLoad> plan_optimizer_load(torch::optim::Optimizer& optimizer,
+                                                   const torch::nn::Module& module,
+                                                   const Value& state) {
+  auto plan = std::make_unique<Plan>(optimizer, module);
+  plan->read(state);
+  return plan;
+}
+
+void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+                               const Value& state) {
+  const auto load = plan_optimizer_load(optimizer, module, state);
+  if (!load->misfits.empty()) {
+    std::string message = "the saved state does not fit the optimizer (" +
+                          optimizer_name(optimizer) + "), nothing was changed:";
+    for (const std::string& misfit : load->misfits) {
+      message += "\n  " + misfit;
+    }
+    throw MismatchError(message);
+  }
+  load->apply();
+}
+
+}  // namespace cairn

@@ -1,0 +1,50 @@
+// An optimizer's per-parameter state. libtorch 1.13 keys it by the text of the parameter's address,
+// libtorch 2.x by the address itself; everything else in cairn goes through these functions.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace cairn {
+
+template <class Key>
+Key param_state_key(const at::Tensor& parameter) {
+  void* address = parameter.unsafeGetTensorImpl();
+  if constexpr (std::is_pointer_v<Key>) {
+    return address;
+  } else {
+    std::ostringstream text;
+    text << address;
+    return text.str();
+  }
+}
+
+using ParamStateKey =
+    std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
+
+// nullptr when the parameter has none.
+inline torch::optim::OptimizerParamState* find_param_state(const torch::optim::Optimizer& optimizer,
+                                                           const at::Tensor& parameter) {
+  const auto found = optimizer.state().find(param_state_key<ParamStateKey>(parameter));
+  return found == optimizer.state().end() ? nullptr : found->second.get();
+}
+
+inline void set_param_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
+                            std::unique_ptr<torch::optim::OptimizerParamState> state) {
+  optimizer.state()[param_state_key<ParamStateKey>(parameter)] = std::move(state);
+}
+
+// The parameter's state of the optimizer's own kind, made on first use.
+template <class State>
+State& param_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  auto& slot = optimizer.state()[param_state_key<ParamStateKey>(parameter)];
+  if (!slot) slot = std::make_unique<State>();
+  return static_cast<State&>(*slot);
+}
+
+}  // namespace cairn
