@@ -1,0 +1,76 @@
+// PyTorch's own learning-rate schedulers (torch.optim.lr_scheduler). They count their steps: with
+// one of them among its schedulers, the Trainer steps all of them once an epoch unless it is told
+// otherwise (step_schedulers_every_batch).
+//
+// A scale_schedule_ratio scales step_size, milestones and T_max (truncated to whole steps), and
+// replaces ExponentialLR's gamma by gamma^(1 / ratio).
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "cairn/train/scheduler.h"
+
+namespace cairn {
+
+// Multiplies the learning rate by gamma every step_size steps.
+struct StepLROptions {
+  std::int64_t step_size = 0;  // required: 1 or more
+  double gamma = 0.1;
+};
+class StepLR final : public TorchScheduler {
+ public:
+  explicit StepLR(StepLROptions options);
+  std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
+                                           double scale) const override;
+
+ private:
+  StepLROptions options_;
+};
+
+// Multiplies it by gamma at each milestone, once for each time that the milestone is listed.
+struct MultiStepLROptions {
+  std::vector<std::int64_t> milestones = {};
+  double gamma = 0.1;
+};
+class MultiStepLR final : public TorchScheduler {
+ public:
+  explicit MultiStepLR(MultiStepLROptions options) : options_(std::move(options)) {}
+  std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
+                                           double scale) const override;
+
+ private:
+  MultiStepLROptions options_;
+};
+
+// Multiplies it by gamma every step.
+struct ExponentialLROptions {
+  double gamma = 0;  // required: more than 0
+};
+class ExponentialLR final : public TorchScheduler {
+ public:
+  explicit ExponentialLR(ExponentialLROptions options);
+  std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
+                                           double scale) const override;
+
+ private:
+  ExponentialLROptions options_;
+};
+
+// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max.
+struct CosineAnnealingLROptions {
+  std::int64_t T_max = 0;  // NOLINT(readability-identifier-naming): PyTorch's. Required: 1 or more
+  double eta_min = 0;
+};
+class CosineAnnealingLR final : public TorchScheduler {
+ public:
+  explicit CosineAnnealingLR(CosineAnnealingLROptions options);
+  std::unique_ptr<RunningScheduler> attach(torch::optim::Optimizer& optimizer,
+                                           double scale) const override;
+
+ private:
+  CosineAnnealingLROptions options_;
+};
+
+}  // namespace cairn
