@@ -28,13 +28,13 @@ const Value* GroupReader::take(const char* key) {
 
 const Value* GroupReader::require(const char* key) {
   const Value* value = take(key);
-  if (value == nullptr) misfits_.push_back(fmt::format("param_groups: \"{}\" is missing", key));
+  if (value == nullptr) misfits_.push_back(fmt::format("{}: \"{}\" is missing", where_, key));
   return value;
 }
 
 void GroupReader::wrong(const char* key, const char* wanted, const Value& found) {
   misfits_.push_back(
-      fmt::format("param_groups: \"{}\" must be {}, found {}", key, wanted, found.type_name()));
+      fmt::format("{}: \"{}\" must be {}, found {}", where_, key, wanted, found.type_name()));
 }
 
 void GroupReader::number(const char* key, double& target) {
@@ -108,7 +108,7 @@ const Value* StateReader::take(const char* key) {
 }
 
 void StateReader::wrong(const char* key, const std::string& what) {
-  misfits_.push_back(fmt::format("{}: \"{}\" {}", source_.name, key, what));
+  misfits_.push_back(fmt::format("\"{}\": \"{}\" {}", source_.name, key, what));
 }
 
 void StateReader::step(const char* key, std::int64_t& target) {
@@ -152,7 +152,7 @@ void StateReader::read(const char* key, const Value& value, at::Tensor& target) 
 void StateReader::refuse_the_rest() {
   for (const auto& [key, value] : source_.saved) {
     if (key.is_str() && taken_.contains(key.as_str())) continue;
-    misfits_.push_back(fmt::format("{}: this optimizer has no \"{}\"", source_.name,
+    misfits_.push_back(fmt::format("\"{}\": this optimizer has no \"{}\"", source_.name,
                                    key.is_str() ? key.as_str() : key.type_name()));
   }
 }

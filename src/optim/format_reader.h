@@ -21,8 +21,8 @@ std::optional<double> find_number(const Value& value);
 
 class GroupReader {
  public:
-  GroupReader(const Dict& saved, std::vector<std::string>& misfits)
-      : saved_(saved), misfits_(misfits) {}
+  GroupReader(const GroupSource& source, std::vector<std::string>& misfits)
+      : saved_(source.saved), where_(source.where), misfits_(misfits) {}
 
   void number(const char* key, double& target);
   void flag(const char* key, bool& target);
@@ -41,6 +41,7 @@ class GroupReader {
   void wrong(const char* key, const char* wanted, const Value& found);
 
   const Dict& saved_;
+  std::string where_;
   std::vector<std::string>& misfits_;
   std::set<std::string> taken_ = {"params"};
   GroupExtras extras_;

@@ -84,10 +84,9 @@ class FormatOf final : public OptimizerFormat {
   }
 
   std::unique_ptr<torch::optim::OptimizerOptions> read_group(
-      const Dict& saved, const torch::optim::OptimizerOptions& live,
-      std::vector<std::string>& misfits) const override {
-    auto options = with_extras(live);
-    GroupReader reader(saved, misfits);
+      const GroupSource& source, std::vector<std::string>& misfits) const override {
+    auto options = with_extras(source.live);
+    GroupReader reader(source, misfits);
     Layout::visit_group(reader, static_cast<Options&>(*options));
     auto& extras = dynamic_cast<GroupExtras&>(*options);
     extras = reader.extras();

@@ -11,7 +11,14 @@
 
 namespace cairn {
 
-// What a saved parameter state is read for.
+// A saved group and the live one that it is for.
+struct GroupSource {
+  const Dict& saved;
+  std::string where;  // "param_groups/0", for messages
+  const torch::optim::OptimizerOptions& live;
+};
+
+// A saved parameter state and what it is for.
 struct StateSource {
   const Dict& saved;
   std::string name;  // of the parameter, for messages
@@ -31,8 +38,7 @@ class OptimizerFormat {
   // A group's entries but "params".
   virtual Dict write_group(const torch::optim::OptimizerOptions& options) const = 0;
   virtual std::unique_ptr<torch::optim::OptimizerOptions> read_group(
-      const Dict& saved, const torch::optim::OptimizerOptions& live,
-      std::vector<std::string>& misfits) const = 0;
+      const GroupSource& source, std::vector<std::string>& misfits) const = 0;
   // The same options with room for GroupExtras.
   virtual std::unique_ptr<torch::optim::OptimizerOptions> with_extras(
       const torch::optim::OptimizerOptions& options) const = 0;

@@ -88,7 +88,8 @@ void Plan::read(const Value& saved) {
 
 void Plan::read_group(std::size_t g, const Dict& saved) {
   const auto& live = optimizer_.param_groups()[g];
-  options_[g] = format_.read_group(saved, live.options(), misfits);
+  options_[g] =
+      format_.read_group({saved, fmt::format("param_groups/{}", g), live.options()}, misfits);
   const std::vector<Value> keys = match_parameters(g, saved.find("params"));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     read_state(keys[i], g, i);

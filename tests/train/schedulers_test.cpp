@@ -102,8 +102,7 @@ std::vector<ReferenceRow> warmup_rows() {
            CosineAnnealingWithWarmupSchedulerOptions{.t_warmup = "5ba"}),
        {0, .2, .8, 1, .950484, .654508, .61126, .188255, .002013, 0, 0}},
       {"PolyWarmup",
-       make<PolynomialWithWarmupScheduler>(
-           PolynomialWithWarmupSchedulerOptions{.t_warmup = "5ba"}),
+       make<PolynomialWithWarmupScheduler>(PolynomialWithWarmupSchedulerOptions{.t_warmup = "5ba"}),
        {0, .2, .8, 1, .734694, .36, .326531, .081633, .000816, 0, 0}},
       {"MultiStepWarmup",
        make<MultiStepWithWarmupScheduler>(
@@ -122,7 +121,7 @@ TEST_P(ReferenceTest, GivesComposersValues) {
   EXPECT_THAT(alphas(*GetParam().scheduler), Pointwise(DoubleNear(6e-7), GetParam().expected));
 }
 
-constexpr auto kRowName = [](const auto& info) { return info.param.name; };
+constexpr auto kRowName = [](const auto& made) { return made.param.name; };
 INSTANTIATE_TEST_SUITE_P(Simple, ReferenceTest, ::testing::ValuesIn(simple_rows()), kRowName);
 INSTANTIATE_TEST_SUITE_P(Warmup, ReferenceTest, ::testing::ValuesIn(warmup_rows()), kRowName);
 
@@ -196,7 +195,8 @@ TEST(SchedulersTest, RequiredNumbersAreAskedFor) {
               HasSubstr("power is required"));
 }
 
-// --- At work --------------------------------------------------------------------------------------
+// --- At work
+// --------------------------------------------------------------------------------------
 
 TEST(LambdaLRTest, SetsTheRateAtOnceAndAtEachStepAndKeepsTheInitialOne) {
   State state;
@@ -237,8 +237,7 @@ TEST(LambdaLRTest, LoadedBaseRatesDriveTheNextStep) {
   const auto optimizer = SGD({.lr = 0.5}).create({torch::zeros(2, torch::requires_grad())});
   const LinearScheduler linear;
   const auto running = attach_lambda_lr(linear, state, *optimizer, 1);
-  running->load_state_dict(
-      Dict{{"base_lrs", List{8.0}}, {"last_epoch", 20}, {"_step_count", 21}});
+  running->load_state_dict(Dict{{"base_lrs", List{8.0}}, {"last_epoch", 20}, {"_step_count", 21}});
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 0.25);  // comes with the optimizer's state
   running->step();
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
@@ -254,9 +253,8 @@ TEST(LambdaLRTest, RefusesAStateThatDoesNotFitAndKeepsItsOwn) {
   const Value before = running->state_dict();
   EXPECT_THROW(running->load_state_dict(Dict{}), MismatchError);
   EXPECT_THROW(running->load_state_dict("text"), MismatchError);
-  EXPECT_THROW(running->load_state_dict(Dict{{"base_lrs", List{1.0, 2.0}},
-                                             {"last_epoch", 4},
-                                             {"_step_count", 5}}),
+  EXPECT_THROW(running->load_state_dict(
+                   Dict{{"base_lrs", List{1.0, 2.0}}, {"last_epoch", 4}, {"_step_count", 5}}),
                MismatchError);
   EXPECT_EQ(running->state_dict(), before);
 }

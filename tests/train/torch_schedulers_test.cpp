@@ -107,7 +107,8 @@ TEST(TorchSchedulersTest, ContinueFromASavedStateWithItsOptions) {
   expect_continues(StepLR({.step_size = 2, .gamma = 0.5}), StepLR({.step_size = 1}));
   expect_continues(MultiStepLR({.milestones = {2, 5}}), MultiStepLR({.milestones = {9}}));
   expect_continues(ExponentialLR({.gamma = 0.5}), ExponentialLR({.gamma = 0.7}));
-  expect_continues(CosineAnnealingLR({.T_max = 5, .eta_min = 0.1}), CosineAnnealingLR({.T_max = 2}));
+  expect_continues(CosineAnnealingLR({.T_max = 5, .eta_min = 0.1}),
+                   CosineAnnealingLR({.T_max = 2}));
 }
 
 TEST(TorchSchedulersTest, RefuseAStateThatDoesNotFit) {
