@@ -4,9 +4,8 @@
 //  2. A full block goes to two threads, which write it at its offset with O_DIRECT while the caller
 //     fills the next. Two writes in flight keep the disk busy between them.
 //  3. The odd bytes at the end, fewer than a direct write can take, go through the page cache.
-//  4. Where the file system refuses direct writes (tmpfs always, others for an alignment that we
-//  did
-//     not guess), O_DIRECT is switched off on the descriptor and the same bytes are written again.
+//  4. Where the file system refuses direct writes (tmpfs always, others for an alignment that was
+//     not foreseen), O_DIRECT is switched off and the same bytes are written again.
 //
 // The first error of a background write is reported by the next write(), sync() or close().
 #include <fcntl.h>
@@ -188,8 +187,7 @@ class LargeFileWriter final : public WritableFile {
   }
 
   FailingOnce file_;
-  std::unique_ptr<BlockWriters>
-      writers_;  // null once closed; after file_, whose descriptor it uses
+  std::unique_ptr<BlockWriters> writers_;  // null once closed; uses file_'s descriptor
   Block current_;
   bool flushed_ = true;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/page_memory.h"
@@ -16,6 +17,10 @@ constexpr std::size_t kGranule = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
+bool can_hold_tensors(const Value& value) {
+  return value.is_tensor() || value.is_list() || value.is_tuple() || value.is_dict();
+}
+
 // Where the copy of each storage goes.
 class Places {
  public:
@@ -25,7 +30,8 @@ class Places {
 
   // Copies all bytes and makes the storages that stand for the copies.
   void copy_into(const std::shared_ptr<const PageMemory>& arena) {
-    for (auto& [storage, place] : places_) {
+    for (const Storage* storage : storages_) {
+      Place& place = places_.at(storage);
       const ByteView from = storage->bytes.view;
       std::byte* to = arena->data() + place.offset;
       if (!from.empty()) stream_copy(to, from.data(), from.size());
@@ -44,12 +50,16 @@ class Places {
     std::shared_ptr<const Storage> copy;
   };
 
+  void add(const Storage* storage) {
+    if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second) return;
+    storages_.push_back(storage);
+    bytes_ += round_up(storage->bytes.view.size(), kAlignment);
+  }
+
   void visit(const Value& value) {
+    if (!can_hold_tensors(value) || !seen_.insert(value.identity()).second) return;
     if (value.is_tensor()) {
-      const Storage* storage = value.as_tensor().storage.get();
-      if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second)
-        return;
-      bytes_ += round_up(storage->bytes.view.size(), kAlignment);
+      add(value.as_tensor().storage.get());
     } else if (value.is_list() || value.is_tuple()) {
       for (const Value& item : value.as_items()) {
         visit(item);
@@ -61,6 +71,8 @@ class Places {
     }
   }
 
+  std::unordered_set<const void*> seen_;  // identities
+  std::vector<const Storage*> storages_;  // in tree order
   std::unordered_map<const Storage*, Place> places_;
   std::size_t bytes_ = 0;
 };
@@ -71,9 +83,7 @@ class TreeCopy {
   explicit TreeCopy(const Places& places) : places_(places) {}
 
   Value copy(const Value& value) {
-    const bool can_hold_tensors =
-        value.is_tensor() || value.is_list() || value.is_tuple() || value.is_dict();
-    if (!can_hold_tensors) return value;
+    if (!can_hold_tensors(value)) return value;
     if (const auto seen = seen_.find(value.identity()); seen != seen_.end()) return seen->second;
     return seen_.emplace(value.identity(), copy_new(value)).first->second;
   }
