@@ -137,6 +137,7 @@ struct CheckpointSaver::Impl {
                                                             time_variables(state.timestamp)));
   }
 
+  bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   void save(State& state, Logger& logger);
   void submit(SaveRequest request);
@@ -149,6 +150,12 @@ struct CheckpointSaver::Impl {
 
   CheckpointSaverOptions options;
   std::function<bool(const State&, Event)> is_due;
+  struct Answer {
+    Event event;
+    std::int64_t batch;
+    bool is_due;
+  };
+  std::optional<Answer> answer;  // of the interval, from will_save() until its event
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
   std::set<std::string> damaged;  // in the way, but no checkpoints that could be lost
@@ -158,11 +165,21 @@ struct CheckpointSaver::Impl {
   SavePipeline pipeline;  // last: its thread uses the queue
 };
 
+// Asks the interval once an event, even when will_save() was called before it, and always: a user's
+// function may count, and the scheduler remembers what it saw.
+bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
+  const std::int64_t batch = state.timestamp.batch;
+  if (!answer || answer->event != event || answer->batch != batch) {
+    answer = {event, batch, is_due(state, event)};
+  }
+  return answer->is_due && last_checkpoint_batch != batch;
+}
+
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   report(logger);
-  // Always asked: the scheduler remembers what it saw.
-  if (!is_due(state, event) || last_checkpoint_batch == state.timestamp.batch) return;
-  save(state, logger);
+  const bool due = is_save_due(state, event);
+  answer.reset();
+  if (due) save(state, logger);
 }
 
 void CheckpointSaver::Impl::save(State& state, Logger& logger) {
@@ -300,6 +317,10 @@ void CheckpointSaver::epoch_checkpoint(State& state, Logger& logger) {
 }
 void CheckpointSaver::iteration_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kIterationCheckpoint);
+}
+
+bool CheckpointSaver::will_save(Event event, const State& state) {
+  return impl_->is_save_due(state, event) && impl_->options.num_checkpoints_to_keep != 0;
 }
 
 void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {

@@ -56,6 +56,7 @@ class CheckpointSaver final : public Callback {
   void batch_checkpoint(State& state, Logger& logger) override;
   void epoch_checkpoint(State& state, Logger& logger) override;
   void iteration_checkpoint(State& state, Logger& logger) override;
+  bool will_save(Event event, const State& state) override;
   void fit_end(State& state, Logger& logger) override;  // waits; throws what a save threw
   void close(State& state, Logger& logger) override;    // waits
   Value state_dict() const override;

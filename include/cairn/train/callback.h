@@ -65,6 +65,10 @@ class Callback {
   virtual void predict_batch_end(State& /*state*/, Logger& /*logger*/) {}
   virtual void predict_end(State& /*state*/, Logger& /*logger*/) {}
 
+  // Whether this callback will save the state when it is given this checkpoint event; asked before
+  // it, by algorithms that then put other weights into the model (EMA).
+  virtual bool will_save(Event /*event*/, const State& /*state*/) { return false; }
+
   // After the last event, also when training failed. Then post_close(), on those whose close() did
   // not throw; errors in either are logged, not thrown.
   virtual void close(State& /*state*/, Logger& /*logger*/) {}

@@ -1,0 +1,65 @@
+// EMA: a moving average of the weights, used for evaluation and in checkpoints
+// (composer/algorithms/ema).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/time.h"
+#include "cairn/train/algorithm.h"
+
+namespace cairn {
+
+// Exactly one of half_life and smoothing; times in epochs or batches.
+struct EMAOptions {
+  std::optional<Time> half_life = "1000ba";  // after which a weight counts half
+  std::optional<double> smoothing =
+      std::nullopt;  // factor of the average at each update, in (0, 1)
+  Time ema_start = "0.0dur";
+  std::optional<Time> update_interval = std::nullopt;  // default: 1 of half_life's unit, else 1ba
+};
+
+// ema = smoothing * ema + (1 - smoothing) * weights, for every trainable parameter and every
+// buffer, at the end of each update_interval. The average starts with the weights at ema_start.
+//
+// The model holds the averaged weights during evaluation, and from a checkpoint event at which a
+// callback saves until the next batch starts: a checkpoint's "model" is the average, and the
+// training weights stand in this algorithm's state. After a fit() whose last batch was saved the
+// model is left with the average, as in Composer.
+class EMA final : public Algorithm {
+ public:
+  explicit EMA(EMAOptions options = {});
+
+  std::string name() const override { return "EMA"; }
+  std::string repr() const override;
+  bool match(Event event, const State& state) const override;
+  void apply(Event event, State& state, Logger& logger) override;
+
+  // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",
+  // "ema_started"}. ema_model holds the set of weights that the model does not.
+  Value state_dict() const override;
+  void load_state_dict(const Value& state, const State& live) override;
+
+ private:
+  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+  Time interval() const;
+  bool should_start(const State& state) const;
+  void start(const State& state);
+  void update(const State& state);
+  void activate_ema_weights(const State& state, bool active);
+
+  EMAOptions options_;
+  double smoothing_;
+  // Copies of the model's trainable parameters and buffers; empty before INIT.
+  NamedTensors parameters_;
+  NamedTensors buffers_;
+  bool ema_weights_active_ = false;
+  bool ema_started_ = false;
+};
+
+}  // namespace cairn

@@ -1,0 +1,34 @@
+// GradientClipping: keeps gradients small (composer/algorithms/gradient_clipping).
+#pragma once
+
+#include <string>
+
+#include "cairn/train/algorithm.h"
+
+namespace cairn {
+
+struct GradientClippingOptions {
+  // "norm": the L2 norm of all gradients together is at most the threshold. "value": each element
+  // lies in [-threshold, threshold]. "adaptive": the norm of the gradient of each unit (row,
+  // filter, or whole bias) is at most the threshold times the norm of its weights
+  // (arXiv:2102.06171).
+  std::string clipping_type = {};  // required
+  double clipping_threshold = 0;   // required: more than 0
+};
+
+// After each batch, on unscaled gradients.
+class GradientClipping final : public Algorithm {
+ public:
+  // UsageError for another type, or a threshold of 0 or less.
+  explicit GradientClipping(GradientClippingOptions options);
+
+  std::string name() const override { return "GradientClipping"; }
+  std::string repr() const override;
+  bool match(Event event, const State& state) const override;
+  void apply(Event event, State& state, Logger& logger) override;
+
+ private:
+  GradientClippingOptions options_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,40 @@
+// LabelSmoothing: targets that are not quite sure (arXiv:1512.00567;
+// composer/algorithms/label_smoothing).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "cairn/train/algorithm.h"
+
+namespace cairn {
+
+struct LabelSmoothingOptions {
+  double smoothing = 0.1;                                                // in [0, 1]
+  std::variant<std::int64_t, std::string> target_key = std::int64_t{1};  // of the batch
+};
+
+// While the loss is computed the targets are (1 - smoothing) * one-hot + smoothing / classes; the
+// loss must take probabilities, as soft_cross_entropy() does. Negative class indices (ignored ones)
+// become smoothing / classes everywhere, as in Composer. The model must give one output tensor.
+class LabelSmoothing final : public Algorithm {
+ public:
+  explicit LabelSmoothing(LabelSmoothingOptions options = {});
+
+  std::string name() const override { return "LabelSmoothing"; }
+  std::string repr() const override;
+  bool match(Event event, const State& state) const override;
+  void apply(Event event, State& state, Logger& logger) override;
+
+ private:
+  LabelSmoothingOptions options_;
+  at::Tensor original_;  // between before_loss and after_loss
+};
+
+// The targets that LabelSmoothing gives for class indices or probabilities.
+at::Tensor smooth_labels(const at::Tensor& outputs, const at::Tensor& target, double smoothing);
+
+}  // namespace cairn

@@ -1,0 +1,61 @@
+// Metrics of classifiers, with torchmetrics' names, definitions and state.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "cairn/train/metric.h"
+
+namespace cairn {
+
+// Part of the samples whose class has the highest score: torchmetrics' MulticlassAccuracy with
+// average="micro". Outputs are scores with the classes in dimension 1, or classes; targets are
+// class indices.
+struct AccuracyOptions {
+  // Only for the saved count of true negatives. When absent: the width of the first outputs.
+  std::optional<std::int64_t> num_classes = std::nullopt;
+};
+class Accuracy final : public Metric {
+ public:
+  explicit Accuracy(AccuracyOptions options = {}) : num_classes_(options.num_classes) {}
+
+  std::string name() const override { return "MulticlassAccuracy"; }
+  std::unique_ptr<Metric> clone() const override;
+  void reset() override;
+  void update(const at::Tensor& outputs, const at::Tensor& target) override;
+  at::Tensor compute() override;
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  std::optional<std::int64_t> num_classes_;
+  at::Tensor correct_;  // int64 scalar on the outputs' device; undefined before the first update
+  std::int64_t total_ = 0;
+};
+
+// Mean over the updates of the mean cross-entropy (Composer's CrossEntropy). Targets as for
+// soft_cross_entropy().
+struct CrossEntropyOptions {
+  std::int64_t ignore_index = -100;  // class index that does not count
+};
+class CrossEntropy final : public Metric {
+ public:
+  explicit CrossEntropy(CrossEntropyOptions options = {}) : ignore_index_(options.ignore_index) {}
+
+  std::string name() const override { return "CrossEntropy"; }
+  std::unique_ptr<Metric> clone() const override;
+  void reset() override;
+  void update(const at::Tensor& outputs, const at::Tensor& target) override;
+  at::Tensor compute() override;
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  std::int64_t ignore_index_;
+  at::Tensor sum_loss_;  // float32 scalar; undefined before the first update
+  std::int64_t total_batches_ = 0;
+};
+
+}  // namespace cairn

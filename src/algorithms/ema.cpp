@@ -1,0 +1,299 @@
+// One set of weights is in the model, the other in parameters_ and buffers_; ema_weights_active_
+// says which is which.
+//
+//  1. INIT: copy the weights, so that there is something to load a checkpoint into.
+//  2. End of a batch or epoch: put the training weights into the model; from ema_start on, copy
+//     them once and then update the average whenever update_interval divides the count.
+//  3. EVAL_START, and a checkpoint event at which a callback will save: exchange, if the average is
+//     not in the model. A checkpoint's "model" is what one wants to use.
+//  4. EVAL_END and BATCH_START: exchange back.
+//
+// The exchange copies elements instead of exchanging storages: parameters may be tied, viewed, or
+// flattened by what holds them.
+#include "cairn/algorithms/ema.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "base/float_text.h"
+
+namespace cairn {
+namespace {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// A tied parameter is there once, under its first name.
+NamedTensors trainable_parameters(const State& state) {
+  NamedTensors found;
+  std::set<const c10::TensorImpl*> seen;
+  for (const auto& item : state.model->module().named_parameters()) {
+    const at::Tensor& tensor = item.value();
+    if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+    found.emplace_back(item.key(), tensor);
+  }
+  return found;
+}
+
+NamedTensors model_buffers(const State& state) {
+  NamedTensors found;
+  for (const auto& item : state.model->module().named_buffers()) {
+    found.emplace_back(item.key(), item.value());
+  }
+  return found;
+}
+
+NamedTensors copies(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) {
+    tensor = tensor.detach().clone();
+  }
+  return tensors;
+}
+
+// The live tensors are those that were copied, in the same order, as long as the model keeps its
+// parameters.
+void check_same(const NamedTensors& live, const NamedTensors& copied) {
+  bool same = live.size() == copied.size();
+  for (std::size_t i = 0; same && i < live.size(); ++i) {
+    same = live[i].first == copied[i].first && live[i].second.sizes() == copied[i].second.sizes();
+  }
+  if (!same) {
+    throw UsageError(
+        "EMA: the model's parameters or buffers changed since EMA copied them; freeze "
+        "and replace them before the Trainer is made");
+  }
+}
+
+void exchange(const NamedTensors& live, const NamedTensors& copied) {
+  check_same(live, copied);
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const at::Tensor in_model = live[i].second.detach().clone();
+    live[i].second.copy_(copied[i].second);
+    copied[i].second.copy_(in_model);
+  }
+}
+
+void average(const NamedTensors& live, const NamedTensors& averaged, double smoothing) {
+  check_same(live, averaged);
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const at::Tensor& ema = averaged[i].second;
+    const at::Tensor& now = live[i].second;
+    if (ema.is_floating_point() || ema.is_complex()) {
+      ema.mul_(smoothing).add_(now, 1 - smoothing);
+    } else {  // counters: averaged as floats and truncated, as Composer does
+      ema.copy_(ema * smoothing + now * (1 - smoothing));
+    }
+  }
+}
+
+Value as_dict(const NamedTensors& tensors) {
+  Dict dict;
+  for (const auto& [name, tensor] : tensors) {
+    dict.set(name, view_of(tensor));
+  }
+  return dict;
+}
+
+// Fresh tensors like `templates` with the saved elements; what does not fit goes to `misfits`.
+NamedTensors read_tensors(const Value* saved, const NamedTensors& templates,
+                          const std::string& where, std::vector<std::string>& misfits) {
+  NamedTensors result;
+  if (saved == nullptr || !saved->is_dict()) {
+    misfits.push_back(where + " is missing");
+    return result;
+  }
+  std::set<std::string> known;
+  for (const auto& [name, like] : templates) {
+    known.insert(name);
+    const Value* value = saved->find(name);
+    if (value == nullptr || !value->is_tensor()) {
+      misfits.push_back(fmt::format("{} has no tensor \"{}\"", where, name));
+    } else if (value->as_tensor().shape != like.sizes().vec()) {
+      misfits.push_back(fmt::format("{}: \"{}\" has another shape than the model's", where, name));
+    } else {
+      result.emplace_back(name, at::empty_like(like, like.options().requires_grad(false)));
+      result.back().second.copy_(tensor_of(value->as_tensor(), /*share=*/true));
+    }
+  }
+  for (const auto& [key, value] : saved->as_dict()) {
+    if (key.is_str() && known.contains(key.as_str())) continue;
+    misfits.push_back(fmt::format("{} has \"{}\", which the model has not", where,
+                                  key.is_str() ? key.as_str() : key.type_name()));
+  }
+  return result;
+}
+
+bool read_flag(const Value& state, const char* key, std::vector<std::string>& misfits) {
+  const Value* value = state.find(key);
+  if (value != nullptr && value->kind() == Kind::kBool) return value->as_bool();
+  misfits.push_back(fmt::format("\"{}\" is no bool", key));
+  return false;
+}
+
+EMAOptions checked(EMAOptions options) {
+  if (options.half_life && options.smoothing) {
+    throw UsageError(
+        "EMA: give half_life or smoothing, not both (half_life=nullopt takes away the "
+        "default)");
+  }
+  if (!options.half_life && !options.smoothing) {
+    throw UsageError("EMA: give half_life or smoothing");
+  }
+  if (options.smoothing && !(*options.smoothing > 0 && *options.smoothing < 1)) {
+    throw UsageError(fmt::format("EMA: smoothing must be in (0, 1), found {}", *options.smoothing));
+  }
+  if (!options.update_interval) {
+    options.update_interval =
+        Time(1, options.half_life ? options.half_life->unit() : TimeUnit::kBatch);
+  }
+  const Time& interval = *options.update_interval;
+  if (interval.unit() != TimeUnit::kBatch && interval.unit() != TimeUnit::kEpoch) {
+    throw UsageError("EMA: update_interval must be in batches or epochs, found " +
+                     interval.to_string());
+  }
+  if (interval.value() < 1) throw UsageError("EMA: update_interval must be 1 or more");
+  if (options.half_life &&
+      (options.half_life->unit() != interval.unit() || options.half_life->value() < 1)) {
+    throw UsageError("EMA: half_life (" + options.half_life->to_string() +
+                     ") must be more than 0 and in the unit of update_interval (" +
+                     interval.to_string() + ")");
+  }
+  return options;
+}
+
+}  // namespace
+
+EMA::EMA(EMAOptions options) : options_(checked(std::move(options))) {
+  smoothing_ = options_.smoothing
+                   ? *options_.smoothing
+                   : std::exp2(-options_.update_interval->number() / options_.half_life->number());
+}
+
+std::string EMA::repr() const {
+  const std::string half_life =
+      options_.half_life ? "'" + options_.half_life->to_string() + "'" : "None";
+  const std::string smoothing =
+      options_.smoothing ? python_float_repr(*options_.smoothing) : "None";
+  return fmt::format("EMA(half_life={},smoothing={},ema_start='{}',update_interval='{}')",
+                     half_life, smoothing, options_.ema_start.to_string(),
+                     options_.update_interval->to_string());
+}
+
+bool EMA::match(Event event, const State& state) const {
+  switch (event) {
+    case Event::kInit:
+      return true;
+    case Event::kBatchEnd:
+      return interval().unit() == TimeUnit::kBatch && (ema_started_ || should_start(state));
+    case Event::kEpochEnd:
+      return interval().unit() == TimeUnit::kEpoch && (ema_started_ || should_start(state));
+    case Event::kBatchStart:
+    case Event::kEvalStart:
+    case Event::kEvalEnd:
+      return ema_started_;
+    case Event::kBatchCheckpoint:
+    case Event::kEpochCheckpoint:
+    case Event::kIterationCheckpoint:
+      // Every callback is asked, since the answer of each may depend on having been asked.
+      return ema_started_ && std::ranges::count_if(state.callbacks, [&](const auto& callback) {
+                               return callback->will_save(event, state);
+                             }) > 0;
+    default:
+      return false;
+  }
+}
+
+void EMA::apply(Event event, State& state, Logger& /*logger*/) {
+  switch (event) {
+    case Event::kInit:
+      start(state);
+      break;
+    case Event::kBatchEnd:
+    case Event::kEpochEnd:
+      activate_ema_weights(state, false);
+      if (!ema_started_) start(state);
+      ema_started_ = true;
+      update(state);
+      break;
+    case Event::kBatchStart:
+    case Event::kEvalEnd:
+      activate_ema_weights(state, false);
+      break;
+    default:  // EVAL_START and the checkpoint events
+      activate_ema_weights(state, true);
+  }
+}
+
+Time EMA::interval() const { return *options_.update_interval; }
+
+bool EMA::should_start(const State& state) const {
+  if (options_.ema_start.unit() != TimeUnit::kDuration) {
+    return state.timestamp.get(options_.ema_start.unit()) >= options_.ema_start;
+  }
+  const std::optional<Time> elapsed = state.get_elapsed_duration();
+  return elapsed && *elapsed >= options_.ema_start;
+}
+
+void EMA::start(const State& state) {
+  parameters_ = copies(trainable_parameters(state));
+  buffers_ = copies(model_buffers(state));
+}
+
+void EMA::update(const State& state) {
+  if (state.timestamp.get(interval().unit()).value() % interval().value() != 0) return;
+  average(trainable_parameters(state), parameters_, smoothing_);
+  average(model_buffers(state), buffers_, smoothing_);
+}
+
+void EMA::activate_ema_weights(const State& state, bool active) {
+  if (ema_weights_active_ == active) return;
+  exchange(trainable_parameters(state), parameters_);
+  exchange(model_buffers(state), buffers_);
+  ema_weights_active_ = active;
+}
+
+Value EMA::state_dict() const {
+  return Dict{{"repr", repr()},
+              {"ema_model", Dict{{"named_parameters_dict", as_dict(parameters_)},
+                                 {"named_buffers_dict", as_dict(buffers_)}}},
+              {"ema_weights_active", ema_weights_active_},
+              {"ema_started", ema_started_}};
+}
+
+void EMA::load_state_dict(const Value& state, const State& live) {
+  std::vector<std::string> misfits;
+  const Value* model = state.is_dict() ? state.find("ema_model") : nullptr;
+  if (model == nullptr || !model->is_dict()) {
+    throw MismatchError(
+        "the saved state of EMA has no \"ema_model\"; cairn reads Composer's since "
+        "0.13");
+  }
+  NamedTensors parameters =
+      read_tensors(model->find("named_parameters_dict"), trainable_parameters(live),
+                   "named_parameters_dict", misfits);
+  NamedTensors buffers = read_tensors(model->find("named_buffers_dict"), model_buffers(live),
+                                      "named_buffers_dict", misfits);
+  const bool active = read_flag(state, "ema_weights_active", misfits);
+  const bool started = read_flag(state, "ema_started", misfits);
+  if (!misfits.empty()) {
+    throw MismatchError(
+        fmt::format("the saved state of EMA does not fit the model, nothing was "
+                    "changed:\n  {}",
+                    fmt::join(misfits, "\n  ")));
+  }
+  parameters_ = std::move(parameters);
+  buffers_ = std::move(buffers);
+  ema_weights_active_ = active;
+  ema_started_ = started;
+}
+
+}  // namespace cairn

@@ -1,0 +1,75 @@
+// torchmetrics counts four things in "micro" accuracy: tp = the correct ones, fp = fn = the wrong
+// ones, tn = what is left of num_classes answers a sample. All follow from the correct and the
+// total, and only the correct ones are counted on the device: an update never waits for it.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "cairn/error.h"
+#include "cairn/metrics/metrics.h"
+#include "cairn/train/state_dict.h"
+
+#include "metrics/metric_state.h"
+
+namespace cairn {
+
+std::unique_ptr<Metric> Accuracy::clone() const {
+  auto copy = std::make_unique<Accuracy>(*this);
+  if (correct_.defined()) copy->correct_ = correct_.clone();
+  return copy;
+}
+
+void Accuracy::reset() {
+  correct_ = {};
+  total_ = 0;
+}
+
+void Accuracy::update(const at::Tensor& outputs, const at::Tensor& target) {
+  const torch::NoGradGuard no_grad;
+  const bool are_scores = outputs.dim() == target.dim() + 1;
+  if (!are_scores && outputs.sizes() != target.sizes()) {
+    throw UsageError(
+        fmt::format("MulticlassAccuracy: outputs have {} dimensions and targets {}; "
+                    "expected scores with the classes in dimension 1, and class "
+                    "indices",
+                    outputs.dim(), target.dim()));
+  }
+  if (are_scores && !num_classes_) num_classes_ = outputs.size(1);
+  const at::Tensor classes = are_scores ? outputs.argmax(1) : outputs;
+  const at::Tensor correct = classes.eq(target).sum();
+  correct_ = correct_.defined() ? correct_.to(correct.device()).add_(correct) : correct;
+  total_ += target.numel();
+}
+
+at::Tensor Accuracy::compute() {
+  if (total_ == 0) return torch::full({}, std::numeric_limits<float>::quiet_NaN());
+  return correct_.to(at::kFloat) / static_cast<double>(total_);
+}
+
+Value Accuracy::state_dict() const {
+  const std::int64_t tp = correct_.defined() ? correct_.item<std::int64_t>() : 0;
+  const std::int64_t wrong = total_ - tp;
+  const std::int64_t tn = num_classes_.value_or(0) * total_ - tp - 2 * wrong;
+  const auto entry = [](std::int64_t count) { return view_of(torch::full({1}, count, at::kLong)); };
+  return Dict::ordered(
+      {{"tp", entry(tp)}, {"fp", entry(wrong)}, {"tn", entry(tn)}, {"fn", entry(wrong)}});
+}
+
+void Accuracy::load_state_dict(const Value& state) {
+  const std::int64_t tp = metric_count(name(), state, "tp", {1});
+  const std::int64_t fp = metric_count(name(), state, "fp", {1});
+  const std::int64_t tn = metric_count(name(), state, "tn", {1});
+  const std::int64_t fn = metric_count(name(), state, "fn", {1});
+  if (tp < 0 || fp < 0 || tn < 0 || fp != fn) {
+    throw MismatchError(
+        fmt::format("the saved state of metric MulticlassAccuracy contradicts "
+                    "itself: tp {}, fp {}, tn {}, fn {}",
+                    tp, fp, tn, fn));
+  }
+  correct_ = torch::full({}, tp, at::kLong);
+  total_ = tp + fn;
+  if (!num_classes_ && total_ > 0) num_classes_ = (tn + tp + fp + fn) / total_;
+}
+
+}  // namespace cairn

@@ -1,0 +1,118 @@
+// Optimizer states written by PyTorch 1.13, 2.6 and 2.14, through libtorch's optimizers and back.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/state_dict.h"
+
+namespace cairn {
+namespace {
+
+struct Fixture {
+  std::string file;
+  std::shared_ptr<OptimizerRecipe> recipe;
+};
+
+template <class Recipe>
+std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {
+  return std::make_shared<Recipe>(recipe);
+}
+
+std::vector<Fixture> fixtures() {
+  std::vector<Fixture> all;
+  for (const std::string version : {"1.13", "2.6", "2.14"}) {
+    const std::string folder = CAIRN_TEST_DATA "/torch-" + version + "/optimizer_";
+    all.push_back({folder + "sgd.pt", share(SGD({.momentum = 0.1}))});
+    all.push_back({folder + "sgd_plain.pt", share(SGD())});
+    all.push_back({folder + "adam.pt", share(Adam())});
+    all.push_back({folder + "adamw.pt", share(AdamW())});
+    all.push_back({folder + "rmsprop.pt", share(RMSprop())});
+    all.push_back({folder + "adagrad.pt", share(Adagrad())});
+  }
+  return all;
+}
+
+// Net 0.weight, 0.bias, 2.weight, 2.bias with the file's weights.
+torch::nn::Sequential net_of(const Value& file) {
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Tanh(), torch::nn::Linear(4, 2));
+  load_state_dict(*net, file.at("model"));
+  return net;
+}
+
+// Equal in content; whole numbers may have become floats, `step` a tensor of another dtype.
+void expect_same(const Value& found, const Value& expected, const std::string& where) {
+  if (found.is_tensor() && expected.is_tensor()) {
+    const at::Tensor a = tensor_of(found.as_tensor()).to(at::kDouble);
+    EXPECT_TRUE(a.equal(tensor_of(expected.as_tensor()).to(at::kDouble))) << where;
+  } else if (found.is_tensor()) {
+    EXPECT_EQ(tensor_of(found.as_tensor()).item<double>(), expected.as_float()) << where;
+  } else {
+    EXPECT_EQ(found, expected) << where;
+  }
+}
+
+class FixtureTest : public ::testing::TestWithParam<Fixture> {};
+INSTANTIATE_TEST_SUITE_P(PyTorch, FixtureTest, ::testing::ValuesIn(fixtures()),
+                         [](const auto& made) {
+                           std::string name =
+                               made.param.file.substr(made.param.file.find("torch-") + 6);
+                           name.resize(name.size() - 3);
+                           for (char& c : name) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return name;
+                         });
+
+TEST_P(FixtureTest, LoadsAndWritesTheSameValues) {
+  const Value file = load(GetParam().file);
+  auto net = net_of(file);
+  const auto optimizer = GetParam().recipe->create(net->parameters());
+  load_optimizer_state_dict(*optimizer, *net, file.at("optimizer"));
+  const Value found = optimizer_state_dict(*optimizer, *net);
+
+  const std::vector<std::string> names = {"0.weight", "0.bias", "2.weight", "2.bias"};
+  std::size_t states = 0;
+  for (const auto& [index, state] : file.at("optimizer").at("state").as_dict()) {
+    for (const auto& [key, value] : state.as_dict()) {
+      if (value.is_none()) continue;  // 1.13's SGD without momentum
+      ++states;
+      const std::string& name = names.at(static_cast<std::size_t>(index.as_int()));
+      expect_same(found.at("state").at(name).at(key.as_str()), value, name + "/" + key.as_str());
+    }
+  }
+  EXPECT_EQ(tensors_of(found.at("state")).size(), states);
+
+  const Value& group = found.at("param_groups").as_items().at(0);
+  for (const auto& [key, value] :
+       file.at("optimizer").at("param_groups").as_items().at(0).as_dict()) {
+    if (key.as_str() != "params") expect_same(group.at(key.as_str()), value, key.as_str());
+  }
+}
+
+TEST_P(FixtureTest, TrainsOn) {
+  const Value file = load(GetParam().file);
+  auto net = net_of(file);
+  const auto optimizer = GetParam().recipe->create(net->parameters());
+  load_optimizer_state_dict(*optimizer, *net, file.at("optimizer"));
+  const auto loss = [&] {
+    return torch::mse_loss(net->forward(tensor_of(file.at("x").as_tensor())),
+                           tensor_of(file.at("y").as_tensor()));
+  };
+  const double before = loss().item<double>();
+  loss().backward();
+  optimizer->step();
+  EXPECT_NE(loss().item<double>(), before);
+  EXPECT_TRUE(std::isfinite(loss().item<double>()));
+}
+
+TEST(OptimizerFixtureTest, StatesOfAnotherOptimizerAreRefused) {
+  const Value file = load(CAIRN_TEST_DATA "/torch-2.6/optimizer_lbfgs.pt");
+  auto net = net_of(file);
+  const auto optimizer = AdamW().create(net->parameters());
+  EXPECT_THROW(load_optimizer_state_dict(*optimizer, *net, file.at("optimizer")), MismatchError);
+}
+
+}  // namespace
+}  // namespace cairn

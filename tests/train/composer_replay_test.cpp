@@ -1,0 +1,224 @@
+// Training recorded by Composer 0.33, continued here from its checkpoints: optimizers, schedulers
+// and algorithms must reproduce each loss and the final weights. The loop is written out, so that a
+// difference is theirs alone.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <regex>
+
+#include "cairn/algorithms/ema.h"
+#include "cairn/algorithms/gradient_clipping.h"
+#include "cairn/algorithms/label_smoothing.h"
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/schedulers/torch_schedulers.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kBatchSize = 8;
+constexpr std::int64_t kBatchesPerEpoch = 5;
+constexpr std::int64_t kBatches = 15;
+
+const std::string kFolder = CAIRN_TEST_DATA "/composer-0.33/";
+
+// What run.json says of the recorded run.
+struct Record {
+  explicit Record(const std::string& name) {
+    std::ifstream file(kFolder + name + "/run.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string list = text.substr(text.find('['), text.find(']') - text.find('['));
+    const std::regex number(R"(\d+\.\d+)");
+    for (std::sregex_iterator it(list.begin(), list.end(), number), end; it != end; ++it) {
+      losses.push_back(std::stod(it->str()));
+    }
+    std::smatch match;
+    if (std::regex_search(text, match, std::regex(R"rx("sampler_seed": (\d+))rx"))) {
+      sampler_seed = std::stoll(match[1]);
+    }
+  }
+  std::vector<double> losses;
+  std::int64_t sampler_seed = -1;
+};
+
+// Saves after every batch, as the recorded runs did.
+struct SaverOfEveryBatch final : Callback {
+  bool will_save(Event event, const State& /*state*/) override {
+    return event == Event::kBatchCheckpoint;
+  }
+};
+
+class Replay {
+ public:
+  explicit Replay(const std::string& name) : record_(name), name_(name) {
+    torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::BatchNorm1d(16),
+                              torch::nn::ReLU(), torch::nn::Linear(16, 4));
+    state_.model = classifier(net, {.num_classes = 4});
+    state_.max_duration = "3ep";
+    state_.dataloader_len = kBatchesPerEpoch;
+    state_.callbacks = {std::make_shared<SaverOfEveryBatch>()};
+    const Value data = load(kFolder + "data.pt");
+    x_ = tensor_of(data.at("x").as_tensor());
+    y_ = tensor_of(data.at("y").as_tensor());
+    configure();
+    fire(Event::kInit);
+  }
+
+  void run_from(const std::string& checkpoint) {
+    load_checkpoint(kFolder + name_ + "/" + checkpoint + "-rank0.pt", state_, logger_);
+    while (state_.timestamp.batch < kBatches) {
+      const std::size_t batch = state_.timestamp.batch;
+      EXPECT_NEAR(train_batch(), record_.losses.at(batch), 1e-5) << name_ << " batch " << batch;
+    }
+  }
+
+  void expect_final_weights() {
+    const Value expected = load(kFolder + name_ + "/final_weights.pt");
+    const Value found = state_dict(state_.model->module());
+    ASSERT_EQ(found.as_dict().size(), expected.as_dict().size());
+    for (const auto& [key, value] : expected.as_dict()) {
+      EXPECT_TRUE(torch::allclose(tensor_of(found.at(key.as_str()).as_tensor()),
+                                  tensor_of(value.as_tensor()), 0, 1e-5))
+          << name_ << " " << key.as_str();
+    }
+  }
+
+  const State& state() const { return state_; }
+
+ private:
+  void configure() {
+    if (name_ == "adamw_cosine") {
+      optimize(DecoupledAdamW({.lr = 0.02, .betas = {0.9, 0.95}, .weight_decay = 1e-4}));
+      schedule(CosineAnnealingWithWarmupScheduler({.t_warmup = "3ba", .t_max = "3ep"}));
+      add(GradientClipping({.clipping_type = "norm", .clipping_threshold = 0.5}));
+    } else if (name_ == "sgdw_linear") {
+      optimize(DecoupledSGDW({.lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4, .nesterov = true}));
+      schedule(LinearScheduler());
+      add(LabelSmoothing({.smoothing = 0.1}));
+    } else if (name_ == "adam_steplr") {
+      optimize(Adam({.lr = 0.01}));
+      state_.schedulers.push_back(
+          StepLR({.step_size = 1, .gamma = 0.5}).attach(*state_.optimizer, 1));
+    } else {
+      optimize(AdamW({.lr = 0.01}));
+      schedule(LinearScheduler());
+      add(EMA({.half_life = "4ba", .update_interval = "1ba"}));
+    }
+  }
+
+  void optimize(const OptimizerRecipe& recipe) {
+    state_.optimizer = recipe.create(state_.model->module().parameters());
+  }
+  template <class Scheduler>
+  void schedule(Scheduler scheduler) {
+    scheduler_ = std::make_shared<Scheduler>(std::move(scheduler));
+    state_.schedulers.push_back(attach_lambda_lr(*scheduler_, state_, *state_.optimizer, 1));
+  }
+  template <class A>
+  void add(A algorithm) {
+    state_.algorithms.push_back(std::make_shared<A>(std::move(algorithm)));
+  }
+  void fire(Event event) {
+    for (const auto& algorithm : state_.algorithms) {
+      if (algorithm->match(event, state_)) algorithm->apply(event, state_, logger_);
+    }
+  }
+
+  Batch next_batch() const {
+    at::Generator generator =
+        at::detail::createCPUGenerator(record_.sampler_seed + state_.timestamp.epoch);
+    const at::Tensor order = torch::randperm(x_.size(0), generator);
+    const std::int64_t begin = state_.timestamp.batch_in_epoch * kBatchSize;
+    const at::Tensor rows = order.slice(0, begin, begin + kBatchSize);
+    return {x_.index_select(0, rows), y_.index_select(0, rows)};
+  }
+
+  double train_batch() {
+    if (state_.timestamp.batch_in_epoch == kBatchesPerEpoch) {
+      state_.timestamp = state_.timestamp.to_next_epoch();
+      fire(Event::kEpochEnd);
+    }
+    state_.batch = next_batch();
+    fire(Event::kBatchStart);
+    state_.optimizer->zero_grad();
+    state_.outputs = state_.model->forward(state_.batch);
+    fire(Event::kBeforeLoss);
+    const at::Tensor loss = state_.model->loss(state_.outputs, state_.batch).single();
+    fire(Event::kAfterLoss);
+    loss.backward();
+    fire(Event::kAfterTrainBatch);
+    state_.optimizer->step();
+    for (const auto& scheduler : state_.schedulers) {
+      scheduler->step();
+    }
+    state_.previous_timestamp = state_.timestamp;
+    state_.timestamp = state_.timestamp.to_next_batch(kBatchSize, 0, {});
+    fire(Event::kBatchEnd);
+    fire(Event::kBatchCheckpoint);
+    return loss.item<double>();
+  }
+
+  State state_;
+  Logger logger_{state_};
+  Record record_;
+  std::string name_;
+  std::shared_ptr<ComposerScheduler> scheduler_;
+  at::Tensor x_, y_;
+};
+
+class ComposerReplayTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(ComposerReplayTest, ReproducesEveryLossAndTheFinalWeights) {
+  const auto [name, checkpoint] = GetParam();
+  Replay replay(name);
+  replay.run_from(checkpoint);
+  replay.expect_final_weights();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ComposerReplayTest,
+                         ::testing::Combine(::testing::Values("adamw_cosine", "sgdw_linear",
+                                                              "adam_steplr", "ema"),
+                                            ::testing::Values("ep0-ba3", "ep0-ba5", "ep1-ba8")),
+                         [](const auto& made) {
+                           std::string name =
+                               std::string(std::get<0>(made.param)) + "_" + std::get<1>(made.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// The state of optimizer, scheduler and EMA at the end is what Composer saved there.
+TEST(ComposerReplayStateTest, EndsWithComposersStates) {
+  for (const char* name : {"adamw_cosine", "sgdw_linear", "adam_steplr", "ema"}) {
+    Replay replay(name);
+    replay.run_from("ep0-ba3");
+    const Value saved = load(kFolder + name + "/ep2-ba15-rank0.pt").at("state");
+    const Value found = replay.state().state_dict();
+    for (const char* entry : {"optimizers", "schedulers"}) {
+      const auto& [kind, expected] = *saved.at(entry).as_dict().begin();
+      const Value& here = found.at(entry).at(kind.as_str());
+      if (std::string(entry) == "schedulers") {
+        EXPECT_EQ(here.at("last_epoch"), expected.at("last_epoch")) << name;
+        EXPECT_EQ(here.at("_step_count"), expected.at("_step_count")) << name;
+        EXPECT_EQ(here.at("base_lrs"), expected.at("base_lrs")) << name;
+        EXPECT_NEAR(here.at("_last_lr").as_items()[0].as_float(),
+                    expected.at("_last_lr").as_items()[0].as_float(), 1e-12)
+            << name;
+      } else {
+        for (const auto& [path, tensor] : tensors_of(expected)) {
+          const Value* own = find_path(here, path);
+          ASSERT_NE(own, nullptr) << path;
+          EXPECT_TRUE(torch::allclose(tensor_of(own->as_tensor()), tensor_of(*tensor), 1e-4, 1e-5))
+              << name << " " << path;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn
