@@ -180,7 +180,7 @@ EMA::EMA(EMAOptions options) : options_(checked(std::move(options))) {
 
 std::string EMA::repr() const {
   const std::string half_life =
-      options_.half_life ? "'" + options_.half_life->to_string() + "'" : "None";
+      options_.half_life ? fmt::format("'{}'", options_.half_life->to_string()) : "None";
   const std::string smoothing =
       options_.smoothing ? python_float_repr(*options_.smoothing) : "None";
   return fmt::format("EMA(half_life={},smoothing={},ema_start='{}',update_interval='{}')",

@@ -57,7 +57,7 @@ std::string LabelSmoothing::repr() const {
   const auto* name = std::get_if<std::string>(&options_.target_key);
   return fmt::format("LabelSmoothing(smoothing={},target_key={})",
                      python_float_repr(options_.smoothing),
-                     name != nullptr ? "'" + *name + "'"
+                     name != nullptr ? fmt::format("'{}'", *name)
                                      : std::to_string(std::get<std::int64_t>(options_.target_key)));
 }
 

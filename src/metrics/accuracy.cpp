@@ -21,7 +21,7 @@ std::unique_ptr<Metric> Accuracy::clone() const {
 }
 
 void Accuracy::reset() {
-  correct_ = {};
+  correct_.reset();
   total_ = 0;
 }
 

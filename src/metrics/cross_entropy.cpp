@@ -17,7 +17,7 @@ std::unique_ptr<Metric> CrossEntropy::clone() const {
 }
 
 void CrossEntropy::reset() {
-  sum_loss_ = {};
+  sum_loss_.reset();
   total_batches_ = 0;
 }
 

@@ -14,6 +14,7 @@ struct Fixture {
   std::string file;
   std::shared_ptr<OptimizerRecipe> recipe;
 };
+void PrintTo(const Fixture& made, std::ostream* out) { *out << made.file; }  // NOLINT: gtest's name
 
 template <class Recipe>
 std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {

@@ -112,6 +112,7 @@ struct Case {
   std::vector<std::string> group_keys;
   std::vector<std::string> state_keys;
 };
+void PrintTo(const Case& made, std::ostream* out) { *out << made.name; }  // NOLINT: gtest's name
 
 template <class Recipe>
 std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {
@@ -203,14 +204,17 @@ TEST_P(EveryOptimizerTest, LoadsBeforeAnyStepWasSaved) {
   EXPECT_THAT(keys(live.state().at("state")), ::testing::SizeIs(4));
 }
 
+// Their states differ in nothing but the class name, by which a checkpoint files them.
+bool are_alike(const std::string& a, const std::string& b) {
+  const auto both_have = [&](const char* text) {
+    return a.find(text) != std::string::npos && b.find(text) != std::string::npos;
+  };
+  return both_have("SGD") || both_have("Adam");
+}
+
 TEST_P(EveryOptimizerTest, RefusesTheStateOfEveryOther) {
   for (const Case& other : cases()) {
-    if (other.group_keys == GetParam().group_keys || other.name == GetParam().name ||
-        GetParam().name.ends_with(other.name) || other.name.ends_with(GetParam().name) ||
-        (GetParam().name.starts_with("Adam") && other.name.ends_with("AdamW")) ||
-        (GetParam().name.ends_with("AdamW") && other.name.starts_with("Adam"))) {
-      continue;  // same layout but for keys that PyTorch adds to any group
-    }
+    if (are_alike(other.name, GetParam().name)) continue;
     EXPECT_THAT(refusal(*GetParam().recipe, Trained(*other.recipe, 1).state()),
                 HasSubstr("nothing was changed:\n  "))
         << other.name;

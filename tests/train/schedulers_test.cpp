@@ -41,8 +41,8 @@ std::vector<double> alphas(const ComposerScheduler& scheduler) {
   return found;
 }
 
-template <class Matcher>
-std::string message_of(const Matcher& function) {
+template <class Function>
+std::string message_of(const Function& function) {
   try {
     function();
   } catch (const UsageError& e) {
@@ -56,6 +56,7 @@ struct ReferenceRow {
   std::shared_ptr<ComposerScheduler> scheduler;
   std::vector<double> expected;
 };
+void PrintTo(const ReferenceRow& row, std::ostream* out) { *out << row.name; }  // NOLINT: gtest's
 
 template <class Scheduler, class Options>
 std::shared_ptr<ComposerScheduler> make(Options options) {
