@@ -30,8 +30,8 @@ struct Net : torch::nn::Module {
   static at::Tensor forward(const at::Tensor& input) { return input; }
 };
 
-struct Run {
-  explicit Run(EMAOptions options) : ema(std::move(options)) {
+struct EmaRun {
+  explicit EmaRun(EMAOptions options) : ema(std::move(options)) {
     state.model = classifier(net);
     state.max_duration = "10ba";
     state.callbacks = {saver};
@@ -70,8 +70,8 @@ double saved_weight(const Value& state) {
 }
 
 TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
-  Run run({.half_life = "1ba"});  // smoothing 1/2
-  run.batch(4);                   // starts with 4
+  EmaRun run({.half_life = "1ba"});  // smoothing 1/2
+  run.batch(4);                      // starts with 4
   run.batch(8);
   run.batch(2);
   EXPECT_EQ(run.weight(), 2);
@@ -82,7 +82,7 @@ TEST(EMATest, AveragesWithTheHalfLifeAndShowsTheAverageDuringEvaluation) {
 }
 
 TEST(EMATest, HalfLifeAndIntervalGiveTheSmoothing) {
-  Run run({.half_life = "4ba", .update_interval = "2ba"});
+  EmaRun run({.half_life = "4ba", .update_interval = "2ba"});
   run.batch(1);  // not a multiple of the interval: started, but not averaged
   run.batch(3);
   run.fire(Event::kEvalStart);
@@ -91,7 +91,7 @@ TEST(EMATest, HalfLifeAndIntervalGiveTheSmoothing) {
 }
 
 TEST(EMATest, CountersAreAveragedAsFloatsAndTruncated) {
-  Run run({.half_life = "1ba"});
+  EmaRun run({.half_life = "1ba"});
   run.batch(0);  // 1, average 1
   run.batch(0);  // 2, average 1.5
   run.fire(Event::kEvalStart);
@@ -99,7 +99,7 @@ TEST(EMATest, CountersAreAveragedAsFloatsAndTruncated) {
 }
 
 TEST(EMATest, LeavesFrozenParametersAlone) {
-  Run run({.half_life = "1ba"});
+  EmaRun run({.half_life = "1ba"});
   run.batch(4);
   run.batch(8);
   run.fire(Event::kEvalStart);
@@ -109,7 +109,7 @@ TEST(EMATest, LeavesFrozenParametersAlone) {
 }
 
 TEST(EMATest, StartsAtEmaStart) {
-  Run run({.half_life = "1ba", .ema_start = "0.2dur"});
+  EmaRun run({.half_life = "1ba", .ema_start = "0.2dur"});
   run.batch(4);
   run.fire(Event::kEvalStart);
   EXPECT_EQ(run.weight(), 4);  // not started: nothing to show
@@ -121,7 +121,7 @@ TEST(EMATest, StartsAtEmaStart) {
 }
 
 TEST(EMATest, UpdatesOncePerEpochWhenAskedTo) {
-  Run run({.half_life = "1ep"});
+  EmaRun run({.half_life = "1ep"});
   run.batch(4);
   EXPECT_FALSE(run.ema.state_dict().at("ema_started").as_bool());
   run.state.timestamp = run.state.timestamp.to_next_epoch();
@@ -130,7 +130,7 @@ TEST(EMATest, UpdatesOncePerEpochWhenAskedTo) {
 }
 
 TEST(EMATest, ModelHoldsTheAverageFromACheckpointUntilTheNextBatch) {
-  Run run({.half_life = "1ba"});
+  EmaRun run({.half_life = "1ba"});
   run.batch(4);
   run.batch(8);
   run.saver->saves = true;
@@ -144,7 +144,7 @@ TEST(EMATest, ModelHoldsTheAverageFromACheckpointUntilTheNextBatch) {
 }
 
 TEST(EMATest, CheckpointEventsAtWhichNobodySavesChangeNothing) {
-  Run run({.half_life = "1ba"});
+  EmaRun run({.half_life = "1ba"});
   run.batch(4);
   run.batch(8);
   run.fire(Event::kBatchCheckpoint);
@@ -155,7 +155,7 @@ TEST(EMATest, CheckpointEventsAtWhichNobodySavesChangeNothing) {
 
 // Composer averages the average then: a checkpoint of the epoch's last batch was just saved.
 TEST(EMATest, AveragesTrainingWeightsAlsoRightAfterACheckpoint) {
-  Run run({.half_life = "1ep"});
+  EmaRun run({.half_life = "1ep"});
   run.batch(4);
   run.state.timestamp = run.state.timestamp.to_next_epoch();
   run.fire(Event::kEpochEnd);
@@ -171,17 +171,17 @@ TEST(EMATest, AveragesTrainingWeightsAlsoRightAfterACheckpoint) {
 
 // T69: a stateful model-averaging algorithm survives the round trip.
 TEST(EMATest, ContinuesFromASavedState) {
-  Run straight({.half_life = "1ba"});
+  EmaRun straight({.half_life = "1ba"});
   straight.batch(4);
   straight.batch(8);
   straight.saver->saves = true;
   straight.fire(Event::kBatchCheckpoint);
-  Run resumed({.half_life = "1ba"});
+  EmaRun resumed({.half_life = "1ba"});
   resumed.state.timestamp = straight.state.timestamp;
   load_state_dict(resumed.state.model->module(), state_dict(straight.state.model->module()));
   resumed.ema.load_state_dict(straight.ema.state_dict(), resumed.state);
   EXPECT_EQ(resumed.ema.state_dict(), straight.ema.state_dict());
-  for (Run* run : {&straight, &resumed}) {
+  for (EmaRun* run : {&straight, &resumed}) {
     run->fire(Event::kBatchStart);
     EXPECT_EQ(run->weight(), 8);
     run->batch(2);
@@ -191,7 +191,7 @@ TEST(EMATest, ContinuesFromASavedState) {
 }
 
 TEST(EMATest, StateHasComposersLayout) {
-  const Run run({.half_life = "4ba", .update_interval = "1ba"});
+  const EmaRun run({.half_life = "4ba", .update_interval = "1ba"});
   const Value state = run.ema.state_dict();
   std::vector<std::string> keys;
   for (const auto& [key, value] : state.as_dict()) {
@@ -205,7 +205,7 @@ TEST(EMATest, StateHasComposersLayout) {
 }
 
 TEST(EMATest, RefusesAStateOfAnotherModelAndKeepsItsOwn) {
-  Run run({.half_life = "1ba"});
+  EmaRun run({.half_life = "1ba"});
   run.batch(4);
   const Value before = run.ema.state_dict();
   Value other = before;
