@@ -23,32 +23,25 @@ std::string bytes_of_sample() {
   return std::string(as_text(disk.map("/a.pt").view));
 }
 
-// What load() and verify() say of a file of these bytes.
-struct Outcome {
-  bool loaded = false;
-  std::string error;
-  VerifyReport report;
-};
-
-Outcome outcome_of(const std::string& bytes) {
+// What load() says of a file of these bytes; "" when it loads.
+std::string error_of(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
-  Outcome outcome;
   try {
     (void)load("/a.pt", {.files = &disk});
-    outcome.loaded = true;
+    return "";
   } catch (const CorruptError& e) {
-    outcome.error = e.what();
     EXPECT_EQ(e.file(), "/a.pt") << e.what();
+    return e.what();
   } catch (const UnsupportedError& e) {
-    outcome.error = e.what();
+    return e.what();
   }
-  try {
-    outcome.report = verify("/a.pt", Verify::kFull, &disk);
-    EXPECT_FALSE(outcome.report.ok());
-  } catch (const UnsupportedError&) {
-  }
-  return outcome;
+}
+
+VerifyReport report_of(const std::string& bytes) {
+  SimFileSystem disk;
+  disk.create("/a.pt", {})->write(as_bytes(bytes));
+  return verify("/a.pt", Verify::kFull, &disk);
 }
 
 TEST(DamageTest, TheUndamagedFileLoads) {
@@ -60,9 +53,7 @@ TEST(DamageTest, TheUndamagedFileLoads) {
 TEST(DamageTest, TruncationAtEveryByteIsAnError) {
   const std::string bytes = bytes_of_sample();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    const Outcome outcome = outcome_of(bytes.substr(0, size));
-    ASSERT_FALSE(outcome.loaded) << "truncated to " << size << " of " << bytes.size();
-    ASSERT_FALSE(outcome.error.empty());
+    ASSERT_NE(error_of(bytes.substr(0, size)), "") << size << " of " << bytes.size();
   }
 }
 
@@ -71,8 +62,7 @@ TEST(DamageTest, AFlipOfEveryBitIsAnError) {
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    const Outcome outcome = outcome_of(damaged);
-    ASSERT_FALSE(outcome.loaded) << "byte " << bit / 8 << " bit " << bit % 8;
+    ASSERT_NE(error_of(damaged), "") << "byte " << bit / 8 << " bit " << bit % 8;
   }
 }
 
@@ -84,14 +74,18 @@ TEST(DamageTest, ADamagedFileIsNeverFound) {
     SimFileSystem disk;
     disk.create("/a.pt", {})->write(as_bytes(damaged));
     ASSERT_FALSE(find_latest("/", {.filename = "a.pt", .files = &disk}).has_value()) << at;
+    try {
+      ASSERT_FALSE(verify("/a.pt", Verify::kFull, &disk).ok()) << at;
+    } catch (const UnsupportedError&) {  // it has become something else altogether
+    }
   }
 }
 
 TEST(DamageTest, ExtraBytesAtEitherEndAreAnError) {
   const std::string bytes = bytes_of_sample();
-  EXPECT_FALSE(outcome_of(bytes + '\0').loaded);
-  EXPECT_FALSE(outcome_of('\0' + bytes).loaded);
-  EXPECT_FALSE(outcome_of(bytes + bytes).loaded);
+  EXPECT_NE(error_of(bytes + '\0'), "");
+  EXPECT_NE(error_of('\0' + bytes), "");
+  EXPECT_NE(error_of(bytes + bytes), "");
 }
 
 TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
@@ -106,14 +100,14 @@ TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
     for (std::size_t at = begin; at < begin + storage.size(); ++at) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(~damaged[at]);
-      const Outcome outcome = outcome_of(damaged);
-      ASSERT_EQ(outcome.report.damage.size(), 1U);
-      const Damage& damage = outcome.report.damage[0];
+      const VerifyReport report = report_of(damaged);
+      ASSERT_EQ(report.damage.size(), 1U);
+      const Damage& damage = report.damage[0];
       ASSERT_THAT(damage.tensors, ::testing::Contains(path));
       ASSERT_EQ(damage.begin, begin);
       ASSERT_EQ(damage.end, begin + storage.size());
       ASSERT_THAT(damage.record, ::testing::StartsWith("data/"));
-      ASSERT_THAT(outcome.error, ::testing::HasSubstr(damage.tensors[0]));
+      ASSERT_THAT(error_of(damaged), ::testing::HasSubstr(damage.tensors[0]));
     }
   }
 }
