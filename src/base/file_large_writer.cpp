@@ -194,7 +194,7 @@ class LargeFileWriter final : public WritableFile {
 
 }  // namespace
 
-std::unique_ptr<WritableFile> make_large_file_writer(FileDescriptor fd, std::string path) {
+std::unique_ptr<WritableFile> make_large_file_writer(FileDescriptor fd, const std::string& path) {
   try {
     return std::make_unique<LargeFileWriter>(std::move(fd), path);
   } catch (const std::system_error& e) {

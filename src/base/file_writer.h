@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kLargeFileBytes = std::uint64_t{16} << 20;
 std::unique_ptr<WritableFile> make_small_file_writer(FileDescriptor fd, std::string path);
 
 // Uses 24 MiB and two threads until it is closed.
-std::unique_ptr<WritableFile> make_large_file_writer(FileDescriptor fd, std::string path);
+std::unique_ptr<WritableFile> make_large_file_writer(FileDescriptor fd, const std::string& path);
 
 // What both share: a descriptor that is dead after its first failure.
 class FailingOnce {
