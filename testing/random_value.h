@@ -117,15 +117,15 @@ inline Value random_container(int depth, std::vector<Value>& made) {
 }  // namespace random_value_detail
 
 inline Value random_value(int depth, std::vector<Value>& made) {
-  using namespace random_value_detail;
-  if (!made.empty() && pick(6) == 0) return made[pick(made.size())];
-  if (depth == 0 || pick(4) == 0) {
-    if (pick(4) == 0) return random_text();
-    Value leaf = random_leaf(made);
+  namespace detail = random_value_detail;
+  if (!made.empty() && detail::pick(6) == 0) return made[detail::pick(made.size())];
+  if (depth == 0 || detail::pick(4) == 0) {
+    if (detail::pick(4) == 0) return detail::random_text();
+    Value leaf = detail::random_leaf(made);
     if (leaf.is_tensor()) made.push_back(leaf);
     return leaf;
   }
-  Value value = random_container(depth, made);
+  Value value = detail::random_container(depth, made);
   made.push_back(value);
   return value;
 }

@@ -73,6 +73,7 @@ class TidyTest(unittest.TestCase):
         self.fails({"src/base/a.h": HEADER + "\n" + function(61)}, "a.h:3: function of 61 lines")
         inside = "namespace n {\nclass C : public B<int> {\n public:\n" + function(61) + "};\n}\n"
         self.fails({"src/base/a.h": HEADER + inside}, "a.h:5: function of 61")
+        self.passes({"tests/a.h": HEADER + function(100)})
         table = "constexpr int kTable[] = {\n" + "  1,\n" * 100 + "};\n"
         self.passes({"src/base/a.h": HEADER + table})
         for signature in ("template <class T, class U>\nvoid f(T t)", "TEST(A, B)",

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -139,22 +140,25 @@ consteval Time operator""_time(const char* text, std::size_t size) {
   bool has_point = false;
   for (; at < size && (text[at] == '.' || (text[at] >= '0' && text[at] <= '9')); ++at) {
     if (text[at] == '.') {
-      if (has_point) throw "a time literal has one decimal point";
+      if (has_point) throw std::invalid_argument("a time literal has one decimal point");
       has_point = true;
     } else {
       digits = digits * 10 + (text[at] - '0');
       if (has_point) scale *= 10;
     }
   }
-  if (at == 0 || at - (has_point ? 1 : 0) > 15) throw "a time literal is 1 to 15 digits and a unit";
+  const std::size_t count = at - (has_point ? 1 : 0);
+  if (count < 1 || count > 15) {
+    throw std::invalid_argument("a time literal is 1 to 15 digits and a unit");
+  }
   for (std::size_t unit = 0; unit < std::size(kUnits); ++unit) {
     if (std::string_view(text + at, size - at) != kUnits[unit]) continue;
     // Both are exact below 2^53, so the quotient is the double nearest to the decimal.
     if (kUnits[unit] == "dur") return Time(static_cast<double>(digits) / scale);
-    if (has_point) throw "only \"dur\" takes a fraction";
+    if (has_point) throw std::invalid_argument("only \"dur\" takes a fraction");
     return {digits, static_cast<TimeUnit>(unit)};
   }
-  throw "a time literal ends in iter, ep, ba, sp, tok, dur or sec";
+  throw std::invalid_argument("a time literal ends in iter, ep, ba, sp, tok, dur or sec");
 }
 
 class Value;

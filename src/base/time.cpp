@@ -106,7 +106,7 @@ Time Time::with_number(double n) const {
   return {truncate(n), unit_};
 }
 
-bool operator==(const Time& a, const Time& b) { return (a <=> b) == 0; }
+bool operator==(const Time& a, const Time& b) { return std::is_eq(a <=> b); }
 
 std::partial_ordering operator<=>(const Time& a, const Time& b) {
   check_same_unit(a, b, "compare");

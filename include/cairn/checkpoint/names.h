@@ -15,7 +15,10 @@ namespace cairn {
 
 // Variables in order, each an int, a float or a text, as Python's str.format sees them.
 using FormatValue = std::variant<std::int64_t, double, std::string>;
-using FormatVariables = std::vector<std::pair<std::string, FormatValue>>;
+struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
+  using vector::vector;
+  friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
+};
 
 // Who is saving: {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}. Ranks
 // come from the environment (RANK, LOCAL_RANK, ...). Without a launcher (neither RANK nor
@@ -29,8 +32,6 @@ FormatVariables dist_variables(const std::string& run_name,
 // {epoch} {batch} {batch_in_epoch} {sample} {sample_in_epoch} {token} {token_in_epoch} as ints and
 // {total_wct} {epoch_wct} {batch_wct} as float seconds.
 FormatVariables time_variables(const Timestamp& timestamp);
-
-FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 
 // Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are. "{{" and
 // "}}" give single braces. UsageError for a text that is no format string, a spec that does not fit

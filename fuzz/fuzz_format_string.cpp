@@ -1,0 +1,42 @@
+// The first line is a format, the second a name. Both are used, or refused by a UsageError; a name
+// that the format is found in is what the format makes of the counters found.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+
+namespace {
+
+void use(const std::string& format, const std::string& name) {
+  const cairn::FormatVariables dist =
+      cairn::dist_variables("run", [](const char*) { return nullptr; });
+  const cairn::Timestamp now = {.epoch = 3,
+                                .batch = 1234567,
+                                .total_wct = {.days = 1, .microseconds = 1},
+                                .epoch_wct = {.seconds = 50}};
+  cairn::partial_format(format, dist + cairn::time_variables(now));
+
+  const auto counters = cairn::parse_name(format, name, dist);
+  const bool has_clock = format.find("_wct") != std::string::npos;  // which are not given back
+  if (!counters || has_clock) return;
+  cairn::FormatVariables variables = dist;
+  for (const auto& [variable, value] : *counters) {
+    variables.emplace_back(variable, value);
+  }
+  if (cairn::partial_format(format, variables) != name) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const std::size_t line = std::min(text.find('\n'), text.size());
+  try {
+    use(text.substr(0, line), text.substr(std::min(line + 1, text.size())));
+  } catch (const cairn::UsageError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,27 @@
+# Installs the build BUILD to a fresh prefix below WORK, moves the prefix (a package must not
+# remember where it was made), and builds and runs the consumer against it.
+#   cmake -DBUILD=... -DWORK=... -DSOURCE=... -DCOMPONENTS=core;train -DARGUMENTS=... -P this
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/made)
+file(RENAME ${WORK}/made ${WORK}/prefix)
+
+# Nothing of the build may leak: neither its folders, nor libraries that are headers only.
+file(GLOB_RECURSE files ${WORK}/prefix/*.cmake)
+foreach(file IN LISTS files)
+  file(STRINGS ${file} leaks REGEX "${SOURCE}|${BUILD}|fmt::|nlohmann_json::")
+  if(leaks)
+    message(FATAL_ERROR "${file} names what is not installed: ${leaks}")
+  endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${WORK}/build -G ${GENERATOR}
+    -DCMAKE_PREFIX_PATH=${WORK}/prefix -DWITH=${WITH} ${ARGUMENTS})
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+run(${WORK}/build/core_consumer ${WORK}/core.pt)
+if(WITH STREQUAL "train")
+  run(${WORK}/build/train_consumer ${WORK}/train.pt)
+endif()
