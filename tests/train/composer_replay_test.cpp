@@ -53,6 +53,14 @@ struct SaverOfEveryBatch final : Callback {
   }
 };
 
+// The first layer's bias is taken away again by the BatchNorm after it, so its gradient is zero but
+// for rounding, which differs between BLAS libraries. Adam divides the gradient by its own size:
+// the bias, and the running mean that includes it, drift by up to a learning rate a step. No loss
+// and no other weight depends on them.
+bool follows_noise(const std::string& name) {
+  return name == "module.0.bias" || name == "module.1.running_mean";
+}
+
 class Replay {
  public:
   explicit Replay(const std::string& name) : record_(name), name_(name) {
@@ -82,9 +90,10 @@ class Replay {
     const Value found = state_dict(state_.model->module());
     ASSERT_EQ(found.as_dict().size(), expected.as_dict().size());
     for (const auto& [key, value] : expected.as_dict()) {
-      EXPECT_TRUE(torch::allclose(tensor_of(found.at(key.as_str()).as_tensor()),
-                                  tensor_of(value.as_tensor()), 0, 1e-5))
-          << name_ << " " << key.as_str();
+      if (name_ != "sgdw_linear" && follows_noise(key.as_str())) continue;
+      const at::Tensor difference = tensor_of(found.at(key.as_str()).as_tensor()).to(at::kDouble) -
+                                    tensor_of(value.as_tensor());
+      EXPECT_LE(difference.abs().max().item<double>(), 1e-5) << name_ << " " << key.as_str();
     }
   }
 
@@ -190,6 +199,19 @@ INSTANTIATE_TEST_SUITE_P(All, ComposerReplayTest,
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+TEST(ComposerReplayStateTest, GradientOfTheFirstBiasIsRoundingAlone) {
+  for (const std::string name : {"adamw_cosine", "adam_steplr", "ema"}) {
+    const Value saved = load(kFolder + name + "/ep2-ba15-rank0.pt");
+    const Value& optimizers = saved.at("state").at("optimizers");
+    const Value& states = optimizers.as_dict().begin()->second.at("state");
+    const auto mean_gradient = [&](const char* parameter) {
+      return tensor_of(states.at(parameter).at("exp_avg").as_tensor()).abs().max().item<double>();
+    };
+    EXPECT_LT(mean_gradient("module.0.bias"), 1e-7) << name;
+    EXPECT_GT(mean_gradient("module.0.weight"), 1e-3) << name;
+  }
+}
 
 // The state of optimizer, scheduler and EMA at the end is what Composer saved there.
 TEST(ComposerReplayStateTest, EndsWithComposersStates) {
