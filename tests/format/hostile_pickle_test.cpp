@@ -87,6 +87,11 @@ std::vector<Case> machine_cases() {
       {"UnhashableKey", pickle("}]Ns"), Answer::kCorrupt},
       {"UnhashableKeyInTuple", pickle("}]\x85Ns"), Answer::kCorrupt},
       {"UnhashableSetItem", pickle(global("__builtin__", "set") + "(]l\x85R"), Answer::kCorrupt},
+  };
+}
+
+std::vector<Case> operand_cases() {
+  return {
       {"UnsetMemo", pickle("h\5"s), Answer::kCorrupt},
       {"UnsetLongMemo", pickle("j\5\0\0\0"s), Answer::kCorrupt},
       {"HugeMemoIndex", pickle("Nr\xff\xff\xff\xff"), Answer::kCorrupt},
@@ -126,6 +131,11 @@ std::vector<Case> machine_cases() {
       {"Inst", pickle("(ios\nsystem\n"), Answer::kUnsupported},
       {"Extension", pickle("\x82\1"), Answer::kUnsupported},
       {"NextBuffer", pickle("\x97"), Answer::kUnsupported},
+  };
+}
+
+std::vector<Case> size_cases() {
+  return {
       {"MillionMarks", pickle(repeated("(", 1'000'000)), Answer::kCorrupt},
       {"VeryDeepLists", pickle(repeated("]", 200'000) + repeated("a", 199'999)), Answer::kCorrupt},
       {"VeryDeepTuples", pickle(")" + repeated("\x85", 200'000)), Answer::kCorrupt},
@@ -196,10 +206,9 @@ std::vector<Case> global_cases() {
   };
 }
 
-std::vector<Case> tensor_cases() {
+std::vector<Case> storage_cases() {
   const std::string place = "K\0K\4\x85K\1\x85"s;  // offset 0, size (4,), stride (1,)
   const std::string float_class = global("torch", "FloatStorage");
-  const std::string huge = int64(std::int64_t{1} << 60);
   return {
       {"Tensor", pickle(tensor(float_storage() + place)), Answer::kRead},
       {"HooksNone",
@@ -234,6 +243,13 @@ std::vector<Case> tensor_cases() {
        pickle("](" + tensor(float_storage() + place) +
               tensor(storage(global("torch", "IntStorage"), "0", "K\4"s) + place) + "e"),
        Answer::kCorrupt},
+  };
+}
+
+std::vector<Case> tensor_cases() {
+  const std::string place = "K\0K\4\x85K\1\x85"s;  // offset 0, size (4,), stride (1,)
+  const std::string huge = int64(std::int64_t{1} << 60);
+  return {
       {"OffsetPastTheEnd", pickle(tensor(float_storage() + "K\1K\4\x85K\1\x85"s)),
        Answer::kCorrupt},
       {"StridePastTheEnd", pickle(tensor(float_storage() + "K\0K\4\x85K\2\x85"s)),
@@ -322,6 +338,11 @@ TEST_P(HostilePickleTest, HasOneRightAnswer) {
 std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Machine, HostilePickleTest, ::testing::ValuesIn(machine_cases()),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Operands, HostilePickleTest, ::testing::ValuesIn(operand_cases()),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Sizes, HostilePickleTest, ::testing::ValuesIn(size_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Storages, HostilePickleTest, ::testing::ValuesIn(storage_cases()),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Globals, HostilePickleTest, ::testing::ValuesIn(global_cases()),
                          case_name);

@@ -139,6 +139,13 @@ std::vector<Case> directory_cases() {
       {"EmptyName", zip_with({named("")}), Answer::kCorrupt},
       {"EmptyComponent", zip_with({named("archive//x")}), Answer::kCorrupt},
       {"FolderWithContent", zip_with({named("archive/folder/")}), Answer::kCorrupt},
+  };
+}
+
+std::vector<Case> header_cases() {
+  const RawZip plain({pickle_record(), version()});
+  const std::size_t offset = plain.local().size();
+  return {
       {"Encrypted", zip_of([](RawRecord& r) { r.local_flags = r.central_flags = 1; }),
        Answer::kUnsupported},
       {"Deflated", zip_of([](RawRecord& r) { r.local_method = r.central_method = 8; }),
@@ -228,6 +235,7 @@ INSTANTIATE_TEST_SUITE_P(Foreign, HostileZipTest, ::testing::ValuesIn(foreign_ca
 INSTANTIATE_TEST_SUITE_P(Kinds, HostileZipTest, ::testing::ValuesIn(kind_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Directory, HostileZipTest, ::testing::ValuesIn(directory_cases()),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Headers, HostileZipTest, ::testing::ValuesIn(header_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(End, HostileZipTest, ::testing::ValuesIn(end_cases()), case_name);
 
 TEST(TorchFileTest, WithoutChecksumsNothingIsChecked) {
