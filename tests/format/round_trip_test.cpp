@@ -9,6 +9,7 @@
 #include "testing/describe_value.h"
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -41,6 +42,14 @@ RC_GTEST_PROP(RoundTripTest, RandomValuesComeBackAsTheyWere, ()) {
   RC_ASSERT(describe_value(again) == describe_value(value));
   RC_ASSERT(encoded(again) == bytes);  // also the same sharing: it shows in the pickle's memo
   RC_ASSERT(encoded(value) == bytes);
+}
+
+// docs/formats/torch_file.md explains this file byte by byte.
+TEST(RoundTripTest, TheDocumentedExampleIsWhatIsWritten) {
+  const std::vector<float> data = {1.0F, -2.0F};
+  const std::string bytes(as_text(std::as_bytes(std::span(data))));
+  const Value value = Dict{{"w", make_tensor(DType::kFloat32, {2}, shared(bytes))}};
+  EXPECT_EQ(encoded(value), testing::read_file(CAIRN_TEST_DATA "/cairn/tiny.pt"));
 }
 
 TEST(RoundTripTest, SharedContainersStayOneObject) {

@@ -154,7 +154,8 @@ def check(path, same_pickle):
     holds = {kind for kind in NOT_WEIGHTS_ONLY if f'"{kind}"' in json.dumps(description)}
     if "ndarray" in holds:
         import numpy
-        same_pickle = same_pickle and numpy.__version__.startswith("1.")  # numpy 2 renamed modules
+        # numpy 2 has renamed its modules.
+        same_pickle = same_pickle and numpy.__version__.startswith("1.")
     value = load(path, weights_only=False)
     assert describe(value) == description, "torch.load gives something else"
     intern_texts(value)

@@ -1,0 +1,56 @@
+// Any bytes, run as a pickle: a Value or a typed error. A Value that can be written comes back.
+#include <cstdint>
+#include <cstdlib>
+
+#include "cairn/error.h"
+
+#include "format/pickle/encode.h"
+#include "format/pickle/unpickle.h"
+
+namespace {
+
+using cairn::Storage;
+
+// Storages of zeros, all of one size per key: as many bytes as are asked for, up to a limit.
+class Zeros final : public cairn::pickle::StorageLoader {
+ public:
+  std::shared_ptr<const Storage> load(const cairn::pickle::StorageReference& reference) override {
+    constexpr std::uint64_t kMaxBytes = 1 << 16;
+    const std::uint64_t item = reference.dtype ? cairn::item_size(*reference.dtype) : 1;
+    if (reference.numel > kMaxBytes / item) throw cairn::CorruptError("no such storage");
+    auto storage = std::make_shared<Storage>();
+    const auto bytes = std::make_shared<std::string>(reference.numel * item, '\0');
+    storage->bytes = {cairn::as_bytes(*bytes), bytes};
+    storage->location = reference.location;
+    return storage;
+  }
+  void account_copy(std::uint64_t bytes) override {
+    copied_ += bytes;
+    if (copied_ > 1 << 20) throw cairn::CorruptError("too many copies");
+  }
+
+ private:
+  std::uint64_t copied_ = 0;
+};
+
+cairn::Value unpickled(cairn::ByteView bytes) {
+  Zeros zeros;
+  return cairn::pickle::unpickle(bytes, zeros);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string pickle;
+  try {
+    const cairn::Value value = unpickled({reinterpret_cast<const std::byte*>(data), size});
+    pickle = cairn::pickle::encode(value).data_pkl;
+  } catch (const cairn::CorruptError&) {
+    return 0;
+  } catch (const cairn::UnsupportedError&) {
+    return 0;
+  }
+  const cairn::Value again = unpickled(cairn::as_bytes(pickle));
+  if (cairn::pickle::encode(again).data_pkl != pickle) std::abort();
+  return 0;
+}

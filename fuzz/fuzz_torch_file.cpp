@@ -1,0 +1,22 @@
+// Any bytes, opened as a file of torch.save: an answer or a typed error.
+#include <cstdint>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
+  cairn::describe_bytes(bytes);
+  try {
+    const cairn::TorchFile file({bytes, nullptr}, "fuzz.pt");
+    std::uint64_t offset = 0;
+    file.has_canonical_layout(&offset);
+    for (const cairn::FileRecord& record : file.records()) {
+      file.matches_crc(record);
+    }
+    file.read();
+  } catch (const cairn::CorruptError&) {  // these two, and nothing else
+  } catch (const cairn::UnsupportedError&) {
+  }
+  return 0;
+}
