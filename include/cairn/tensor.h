@@ -80,7 +80,8 @@ struct TensorView {
   bool is_contiguous() const;
 
   // The elements in row-major order, little-endian. A contiguous tensor's own bytes; otherwise a
-  // fresh copy. Throws CorruptError when shape, strides and offset reach outside the storage.
+  // fresh copy. Throws CorruptError when shape, strides and offset reach outside the storage, and
+  // for a copy of more than 1 GiB that repeats its elements thousands of times.
   SharedBytes contiguous_bytes() const;
 };
 

@@ -118,6 +118,13 @@ SharedBytes TensorView::contiguous_bytes() const {
   if (is_contiguous()) {
     return {all.subspan(static_cast<std::size_t>(storage_offset) * item, bytes), storage};
   }
+  // A file of a few bytes may hold a tensor of 2^60 elements, all of them the same one.
+  constexpr std::size_t kMaxCopy = std::size_t{1} << 30;
+  constexpr std::size_t kMaxRepetition = 4096;
+  if (bytes > kMaxCopy && bytes / kMaxRepetition > all.size()) {
+    throw CorruptError("a tensor shows " + std::to_string(all.size()) + " bytes as " +
+                       std::to_string(bytes));
+  }
   auto copy = std::make_shared<std::vector<std::byte>>(bytes);
   std::byte* out = copy->data();
   for_each_element(*this, [&](std::int64_t offset) {

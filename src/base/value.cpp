@@ -213,6 +213,12 @@ bool operator==(const Value& a, const Value& b) { return equal_values(a, b); }
 namespace {
 constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to back
 constexpr std::uint32_t kEmptySlot = ~std::uint32_t{0};
+
+// Where the search for `key` begins. The hash of an int is the int: without mixing, multiples of a
+// power of two would all begin at one slot.
+std::size_t first_slot(const Value& key, std::size_t mask) {
+  return (hash_value(key) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
+}
 }  // namespace
 
 Dict::Dict(std::initializer_list<Entry> entries, bool ordered) : ordered_(ordered) {
@@ -228,7 +234,7 @@ const Value* Dict::find(const Value& key) const {
     return it == entries_.end() ? nullptr : &it->second;
   }
   const std::size_t mask = slots_.size() - 1;
-  for (std::size_t i = hash_value(key) & mask;; i = (i + 1) & mask) {
+  for (std::size_t i = first_slot(key, mask);; i = (i + 1) & mask) {
     if (slots_[i] == kEmptySlot) return nullptr;
     const Entry& entry = entries_[slots_[i]];
     if (entry.first == key) return &entry.second;
@@ -265,7 +271,7 @@ void Dict::set(Value key, Value value) {
       index_all();
     } else {
       const std::size_t mask = slots_.size() - 1;
-      std::size_t i = hash_value(entries_.back().first) & mask;
+      std::size_t i = first_slot(entries_.back().first, mask);
       while (slots_[i] != kEmptySlot) {
         i = (i + 1) & mask;
       }
@@ -280,7 +286,7 @@ void Dict::index_all() {
   slots_.assign(std::bit_ceil(entries_.size() * 4), kEmptySlot);
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t n = 0; n < entries_.size(); ++n) {
-    std::size_t i = hash_value(entries_[n].first) & mask;
+    std::size_t i = first_slot(entries_[n].first, mask);
     while (slots_[i] != kEmptySlot) {
       i = (i + 1) & mask;
     }

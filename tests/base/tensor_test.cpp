@@ -36,6 +36,16 @@ TEST(TensorTest, ReachingOutsideTheStorageIsCorrupt) {
   EXPECT_NO_THROW(check_bounds(t));
 }
 
+TEST(TensorTest, HugeTensorOfOneElementIsNotCopied) {
+  TensorView t = make_tensor(DType::kFloat32, {1}, floats({1}));
+  t.shape = {std::int64_t{1} << 60};
+  t.strides = {0};
+  EXPECT_NO_THROW(check_bounds(t));
+  EXPECT_THROW(t.contiguous_bytes(), CorruptError);
+  t.shape = {1000};
+  EXPECT_EQ(t.contiguous_bytes().view.size(), 4000U);
+}
+
 TEST(TensorTest, EveryDTypeIsFoundByItsName) {
   for (int i = 0; i <= static_cast<int>(DType::kBits4x2); ++i) {
     const auto dtype = static_cast<DType>(i);

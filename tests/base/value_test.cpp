@@ -44,6 +44,14 @@ TEST(ValueTest, LargeDictsFindEveryKeyAlsoAfterErasing) {
   }
 }
 
+TEST(ValueTest, KeysThatAreMultiplesOfAPowerOfTwoAreFoundQuickly) {
+  Dict dict;
+  for (std::int64_t i = 0; i < 100'000; ++i) {
+    dict.set(i << 20, i);  // quadratic, and so minutes, if all began at one slot
+  }
+  EXPECT_EQ(*dict.find(std::int64_t{99'999} << 20), Value(99'999));
+}
+
 TEST(ValueTest, IntegersBeyondInt64AreExact) {
   const Value v = std::uint64_t{18446744073709551615U};
   ASSERT_EQ(v.kind(), Kind::kBigInt);
