@@ -79,9 +79,8 @@ struct TensorView {
   std::int64_t numel() const;
   bool is_contiguous() const;
 
-  // The elements in row-major order, little-endian. A contiguous tensor's own bytes; otherwise a
-  // fresh copy. Throws CorruptError when shape, strides and offset reach outside the storage, and
-  // for a copy of more than 1 GiB that repeats its elements thousands of times.
+  // The elements in row-major order, little-endian; a copy when they do not lie so. CorruptError
+  // when they reach outside the storage, or repeat so often that the copy would be absurdly large.
   SharedBytes contiguous_bytes() const;
 };
 

@@ -126,7 +126,7 @@ def load(path, weights_only):
 
 
 def intern_texts(value):
-    """Makes texts that equal a constant of PyTorch's ("cpu") that constant, as in a live program."""
+    """Makes texts that equal a constant of PyTorch's ("cpu") that constant, as in a program."""
     if isinstance(value, dict):
         for key, item in value.items():
             if type(item) is str:
