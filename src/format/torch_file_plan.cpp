@@ -42,7 +42,7 @@ TorchFilePlan::TorchFilePlan(TorchFilePlan&&) noexcept = default;
 TorchFilePlan& TorchFilePlan::operator=(TorchFilePlan&&) noexcept = default;
 
 std::uint64_t TorchFilePlan::size_bound() const {
-  // Two headers with names and Zip64 fields, padding, descriptor.
+  // Two headers with Zip64 fields, padding, descriptor, and twice a name of up to 140 bytes.
   constexpr std::uint64_t kPerRecord = 512;
   std::uint64_t size = impl_->encoded.data_pkl.size() + 4 * kPerRecord;
   for (const auto& storage : impl_->encoded.storages) {
