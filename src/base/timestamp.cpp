@@ -75,11 +75,14 @@ TimeDelta TimeDelta::of(std::chrono::microseconds duration) {
 }
 
 std::chrono::microseconds TimeDelta::to_microseconds() const {
+  // Counted from the day after when negative: the start of the first day that has microseconds lies
+  // outside of them.
+  const bool negative = days < 0;
+  const std::int64_t rest = (seconds - (negative ? kSecondsPerDay : 0)) * kMicrosPerSecond;
   std::int64_t total = 0;
-  if (__builtin_mul_overflow(days, kSecondsPerDay, &total) ||
-      __builtin_add_overflow(total, seconds, &total) ||
-      __builtin_mul_overflow(total, kMicrosPerSecond, &total) ||
-      __builtin_add_overflow(total, microseconds, &total)) {
+  if (__builtin_mul_overflow(days + (negative ? 1 : 0), kSecondsPerDay * kMicrosPerSecond,
+                             &total) ||
+      __builtin_add_overflow(total, rest + microseconds, &total)) {
     return days < 0 ? std::chrono::microseconds::min() : std::chrono::microseconds::max();
   }
   return std::chrono::microseconds(total);

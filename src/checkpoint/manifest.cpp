@@ -5,6 +5,7 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -59,15 +60,23 @@ Json to_json(const Timestamp& timestamp) {
   return json;
 }
 
+// Whether `json` is a T and within its range: the library would cut off what does not fit.
+template <class T>
+bool holds(const Json& json) {
+  if constexpr (std::is_same_v<T, std::string>) return json.is_string();
+  if constexpr (std::is_same_v<T, std::uint64_t>) return json.is_number_unsigned();
+  if (json.is_number_unsigned()) return std::in_range<std::int64_t>(json.get<std::uint64_t>());
+  return json.is_number_integer();
+}
+
 // The field of that name and type. T is std::string, std::int64_t or std::uint64_t.
 template <class T>
 T field_of(const Json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end()) throw CorruptError(fmt::format("the manifest has no \"{}\"", name));
-  const bool fits = std::is_same_v<T, std::string>     ? found->is_string()
-                    : std::is_same_v<T, std::uint64_t> ? found->is_number_unsigned()
-                                                       : found->is_number_integer();
-  if (!fits) throw CorruptError(fmt::format("\"{}\" of the manifest has a wrong type", name));
+  if (!holds<T>(*found)) {
+    throw CorruptError(fmt::format("\"{}\" of the manifest has a wrong type or size", name));
+  }
   return found->template get<T>();
 }
 

@@ -161,6 +161,9 @@ TEST(TimeDeltaTest, SaturatesBeyondTheMicrosecondsOf64Bits) {
   EXPECT_EQ(most.to_microseconds(), std::chrono::microseconds::max());
   EXPECT_EQ((TimeDelta{.days = -200'000'000}).to_microseconds(), std::chrono::microseconds::min());
   EXPECT_THROW(most + TimeDelta{.days = 1}, UsageError);
+  for (const auto limit : {std::chrono::microseconds::min(), std::chrono::microseconds::max()}) {
+    EXPECT_EQ(TimeDelta::of(limit).to_microseconds(), limit);
+  }
 }
 
 RC_GTEST_PROP(TimeDeltaTest, AddsLikeMicroseconds, (std::int32_t a, std::int32_t b)) {
