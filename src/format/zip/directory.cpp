@@ -25,7 +25,7 @@ constexpr std::uint16_t kFlagsNotRead =
     kFlagEncrypted | 0x0020 /* patch */ | 0x0040 /* strong encryption */ | 0x2000 /* masked */;
 
 // Takes the fields that are saturated from the Zip64 extra field, as APPNOTE 4.5.3 orders them.
-void apply_zip64(ByteView extra, std::uint64_t at, std::vector<std::uint64_t*> saturated) {
+void apply_zip64(ByteView extra, std::uint64_t at, const std::vector<std::uint64_t*>& saturated) {
   ByteReader in(extra, "an extra field of the zip directory");
   while (in.remaining() >= 4) {
     const std::uint16_t id = in.u16();
@@ -105,7 +105,7 @@ std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_o
   if (slash == std::string_view::npos) {
     throw CorruptError("record " + std::string(first) + " is in no folder", {}, directory_offset);
   }
-  const std::string prefix(first.substr(0, slash));
+  std::string prefix(first.substr(0, slash));
   std::erase_if(entries, [](const RawEntry& raw) {
     return raw.name.ends_with('/') && raw.entry.record.size == 0;
   });

@@ -5,8 +5,8 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  const cairn::Value state = cairn::Dict{
-      {"epoch", 3}, {"name", "unicorn"}, {"losses", cairn::List{0.5, 0.25}}};
+  const cairn::Value state =
+      cairn::Dict{{"epoch", 3}, {"name", "unicorn"}, {"losses", cairn::List{0.5, 0.25}}};
   cairn::save(state, argv[1]);
   if (!cairn::verify(argv[1]).ok() || !(cairn::load(argv[1]) == state)) return 1;
   std::puts(argv[1]);
