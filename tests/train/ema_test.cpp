@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
+
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -51,6 +55,7 @@ struct EmaRun {
       net->frozen.fill_(value);
       net->counter.add_(1);
     }
+    state.previous_timestamp = state.timestamp;
     state.timestamp = state.timestamp.to_next_batch(1, 0, {});
     fire(Event::kBatchEnd);
   }
@@ -151,6 +156,30 @@ TEST(EMATest, CheckpointEventsAtWhichNobodySavesChangeNothing) {
   run.saver->saves = true;
   run.fire(Event::kEpochCheckpoint);
   EXPECT_EQ(run.weight(), 8);
+}
+
+TEST(EMATest, CheckpointSaverWritesTheAverageAndAsksItsIntervalOnce) {
+  const testing::TempFolder folder;
+  int asked = 0;
+  const auto saver = std::make_shared<CheckpointSaver>(CheckpointSaverOptions{
+      .folder = folder.path(),
+      .save_interval = [&asked](const State& /*state*/, Event /*event*/) { return ++asked > 0; },
+      .save_async = false});
+  EmaRun run({.half_life = "1ba"});
+  run.state.callbacks = {saver};
+  saver->init(run.state, run.logger);
+  run.batch(4);
+  run.batch(8);
+  run.fire(Event::kBatchCheckpoint);
+  saver->batch_checkpoint(run.state, run.logger);
+  EXPECT_EQ(asked, 1);
+  ASSERT_EQ(saver->saved_checkpoints().size(), 1U);
+  const Value saved = load(saver->saved_checkpoints()[0]).at("state");
+  EXPECT_EQ(tensor_of(saved.at("model").at("module.weight").as_tensor()).item<double>(), 6);
+  run.fire(Event::kEpochCheckpoint);  // this batch was saved already
+  saver->epoch_checkpoint(run.state, run.logger);
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(saver->saved_checkpoints().size(), 1U);
 }
 
 // Composer averages the average then: a checkpoint of the epoch's last batch was just saved.
