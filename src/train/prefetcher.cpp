@@ -46,7 +46,9 @@ void Prefetcher::work() {
     const std::int64_t number = next_to_claim_++;
     const std::uint64_t generation = generation_;
     const std::shared_ptr<const Fetch> fetch = fetch_;
+    const bool more = can_claim();
     lock.unlock();
+    if (more) claimable_.notify_one();
     Slot result{.done = true, .batch = {}, .error = nullptr};
     try {
       result.batch = (*fetch)(number);
@@ -68,7 +70,8 @@ std::optional<Batch> Prefetcher::next() {
   Slot taken = std::move(slot);
   slot = Slot();
   ++next_to_deliver_;
-  const bool wake = can_claim();
+  const auto ahead = static_cast<std::size_t>(next_to_claim_ - next_to_deliver_);
+  const bool wake = can_claim() && ahead <= slots_.size() / 2;
   lock.unlock();
   if (wake) claimable_.notify_one();
   if (taken.error) std::rethrow_exception(taken.error);

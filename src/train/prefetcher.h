@@ -5,7 +5,9 @@
 //  2. It fetches without holding the lock and puts the result, or the exception, into the slot
 //     number modulo capacity, which is free by step 1.
 //  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
-//  4. start() begins a new generation: what workers of the old one still bring is thrown away.
+//  4. next() wakes a worker when half of the slots are free, not for each one: waking costs more
+//     than fetching a small batch. A worker that finds more to claim wakes the next.
+//  5. start() begins a new generation: what workers of the old one still bring is thrown away.
 #pragma once
 
 #include <condition_variable>

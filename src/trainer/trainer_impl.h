@@ -48,6 +48,7 @@ struct Trainer::Impl {
   // Construction.
   void choose_device();
   void make_optimizer();
+  void assemble_loggers();
   void assemble_callbacks();
   void log_hyperparameters();
   void make_scaler();

@@ -5,8 +5,13 @@
 #include <sys/utsname.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <iostream>
+
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
+#include "cairn/loggers/console_logger.h"
+#include "cairn/loggers/progress_bar_logger.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
@@ -29,6 +34,13 @@ void make_deterministic(bool on_gpu) {
 std::string node_name() {
   utsname names{};
   return uname(&names) == 0 ? names.nodename : "";
+}
+
+template <class Destination>
+bool has(const Logger& logger) {
+  return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
+    return dynamic_cast<const Destination*>(destination.get()) != nullptr;
+  });
 }
 
 CheckpointSaver saver_of(const TrainerOptions& options) {
@@ -97,11 +109,30 @@ void Trainer::Impl::make_optimizer() {
   state.optimizer = options.optimizers.create(std::move(parameters));
 }
 
-void Trainer::Impl::assemble_callbacks() {
-  for (const auto& destination : options.loggers) {
+void Trainer::Impl::assemble_loggers() {
+  for (const auto& destination : options.loggers)
     logger.add(destination.shared());
-    state.callbacks.push_back(destination.shared());
+  std::ostream* stream = options.console_stream == "stdout" ? &std::cout : &std::cerr;
+  if (options.progress_bar && !has<ProgressBarLogger>(logger)) {
+    logger.add(std::make_shared<ProgressBarLogger>(
+        ProgressBarLoggerOptions{.stream = stream, .log_traces = options.log_traces}));
   }
+  if (options.log_to_console && !has<ConsoleLogger>(logger)) {
+    logger.add(std::make_shared<ConsoleLogger>(
+        ConsoleLoggerOptions{.log_interval = options.console_log_interval,
+                             .stream = stream,
+                             .log_traces = options.log_traces}));
+  }
+  if (has<ProgressBarLogger>(logger) && has<ConsoleLogger>(logger)) {
+    logger.log_message(
+        "warning: progress_bar and log_to_console write over each other; set one of them to false");
+  }
+}
+
+void Trainer::Impl::assemble_callbacks() {
+  assemble_loggers();
+  for (const auto& destination : logger.destinations())
+    state.callbacks.push_back(destination);
   for (const auto& callback : options.callbacks)
     state.callbacks.push_back(callback.shared());
   if (reference_saver() == nullptr && options.save_folder) {

@@ -1,0 +1,144 @@
+// Batches per second of the Trainer against a hand-written libtorch loop of the same work: an MLP
+// 64-128-10, batches of 32 drawn in a new random order each epoch, AdamW. Both run in turns, block
+// by block, so that other work on the machine hits both; the median of the blocks' ratios counts.
+//
+//   train_bench [blocks] [batches per block]
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/trainer.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kSamples = 32 * 50;
+constexpr std::int64_t kBatchSize = 32;
+
+torch::nn::Sequential make_net() {
+  torch::manual_seed(1);
+  return torch::nn::Sequential(torch::nn::Linear(64, 128), torch::nn::ReLU(),
+                               torch::nn::Linear(128, 10));
+}
+
+struct Data {
+  at::Tensor x = torch::randn({kSamples, 64});
+  at::Tensor y = torch::randint(10, {kSamples}, torch::kLong);
+};
+
+class HandWritten {
+ public:
+  explicit HandWritten(const Data& data)
+      : data_(data), optimizer_(net_->parameters(), torch::optim::AdamWOptions(1e-3)) {}
+
+  void train(std::int64_t batches) {
+    for (std::int64_t i = 0; i < batches; ++i) {
+      const std::int64_t begin = next_ * kBatchSize % kSamples;
+      if (begin == 0) order_ = torch::randperm(kSamples, torch::kLong);
+      ++next_;
+      const at::Tensor rows = order_.narrow(0, begin, kBatchSize);
+      optimizer_.zero_grad();
+      const at::Tensor outputs = net_->forward(data_.x.index_select(0, rows));
+      const at::Tensor loss =
+          torch::nn::functional::cross_entropy(outputs, data_.y.index_select(0, rows));
+      loss.backward();
+      optimizer_.step();
+    }
+  }
+
+ private:
+  const Data& data_;
+  torch::nn::Sequential net_ = make_net();
+  torch::optim::AdamW optimizer_;
+  at::Tensor order_;
+  std::int64_t next_ = 0;
+};
+
+class Mlp final : public cairn::Model {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  cairn::Outputs forward(const cairn::Batch& batch) override { return net_->forward(batch[0]); }
+  cairn::Losses loss(const cairn::Outputs& outputs, const cairn::Batch& batch) override {
+    return torch::nn::functional::cross_entropy(outputs.single(), batch[1]);
+  }
+
+ private:
+  torch::nn::Sequential net_ = make_net();
+};
+
+class WithTrainer {
+ public:
+  WithTrainer(const Data& data, int workers)
+      : trainer_({.model = std::make_shared<Mlp>(),
+                  .train_dataloader = cairn::DataLoader(
+                      cairn::tensor_dataset({data.x, data.y}),
+                      {.batch_size = kBatchSize, .shuffle = true, .num_workers = workers}),
+                  .optimizers = cairn::AdamW({.lr = 1e-3}),
+                  .run_name = "bench",
+                  .progress_bar = false,
+                  .device = "cpu"}) {}
+
+  void train(std::int64_t batches) { trainer_.fit({.duration = cairn::Time::batches(batches)}); }
+
+ private:
+  cairn::Trainer trainer_;
+};
+
+struct Cost {
+  double wall = 0;
+  double cpu = 0;
+};
+
+template <class Work>
+Cost cost_of(Work work) {
+  const std::clock_t cpu = std::clock();
+  const Clock::time_point start = Clock::now();
+  work();
+  return {std::chrono::duration<double>(Clock::now() - start).count(),
+          static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+void compare(int workers, int blocks, std::int64_t batches) {
+  const Data data;
+  HandWritten by_hand(data);
+  WithTrainer trainer(data, workers);
+  by_hand.train(batches);  // warm up
+  trainer.train(batches);
+  std::vector<double> wall;
+  std::vector<double> cpu;
+  std::vector<double> rates;
+  for (int i = 0; i < blocks; ++i) {
+    const Cost hand = cost_of([&] { by_hand.train(batches); });
+    const Cost with = cost_of([&] { trainer.train(batches); });
+    wall.push_back(hand.wall / with.wall);
+    cpu.push_back(hand.cpu / with.cpu);
+    rates.push_back(static_cast<double>(batches) / with.wall);
+  }
+  std::printf(
+      "%d loader threads: Trainer %.0f batches/s; of the hand-written loop's speed: %.3f (by CPU "
+      "seconds: %.3f)\n",
+      workers, median(rates), median(wall), median(cpu));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int blocks = argc > 1 ? std::atoi(argv[1]) : 41;
+  const std::int64_t batches = argc > 2 ? std::atoll(argv[2]) : 500;
+  for (const int workers : {0, 1, 2})
+    compare(workers, blocks, batches);
+  return 0;
+}

@@ -1,0 +1,245 @@
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "cairn/error.h"
+#include "cairn/train/data.h"
+
+#include "train/prefetcher.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Numbers = std::vector<std::int64_t>;
+
+std::shared_ptr<Dataset> numbers_to(std::int64_t n) { return tensor_dataset(at::arange(n)); }
+
+std::vector<Numbers> rest_of(DataLoaderBase& loader) {
+  std::vector<Numbers> batches;
+  while (std::optional<Batch> batch = loader.next()) {
+    const at::Tensor t = batch->single().contiguous();
+    batches.emplace_back(t.data_ptr<std::int64_t>(), t.data_ptr<std::int64_t>() + t.numel());
+  }
+  return batches;
+}
+
+std::vector<Numbers> epoch_of(DataLoaderBase& loader, std::int64_t epoch, std::int64_t first = 0) {
+  loader.start_epoch(epoch, first);
+  return rest_of(loader);
+}
+
+TEST(DataLoader, KeepsTheOrderWithoutShuffle) {
+  DataLoader loader(numbers_to(5), {.batch_size = 2});
+  EXPECT_THAT(epoch_of(loader, 0), ElementsAre(Numbers{0, 1}, Numbers{2, 3}, Numbers{4}));
+  EXPECT_EQ(loader.num_batches(), 3);
+  EXPECT_EQ(loader.num_samples(), 5);
+}
+
+TEST(DataLoader, DropsAnIncompleteLastBatchWhenAsked) {
+  DataLoader loader(numbers_to(5), {.batch_size = 2, .drop_last = true});
+  EXPECT_THAT(epoch_of(loader, 0), ElementsAre(Numbers{0, 1}, Numbers{2, 3}));
+  EXPECT_EQ(loader.num_batches(), 2);
+  EXPECT_EQ(loader.num_samples(), 4);
+}
+
+// torch.randperm(10, generator=torch.Generator().manual_seed(0)), which is the order of Python's
+// DistributedSampler(seed=0) in epoch 0 and of DistributedSampler(seed=-3) in epoch 3.
+TEST(DataLoader, ShufflesAsPythonsDistributedSampler) {
+  const Numbers python = {4, 1, 7, 5, 3, 9, 0, 8, 6, 2};
+  DataLoader loader(numbers_to(10), {.batch_size = 10, .shuffle = true, .seed = 0});
+  EXPECT_THAT(epoch_of(loader, 0), ElementsAre(python));
+  EXPECT_NE(epoch_of(loader, 1)[0], python);
+  DataLoader later(numbers_to(10), {.batch_size = 10, .shuffle = true, .seed = -3});
+  EXPECT_THAT(epoch_of(later, 3), ElementsAre(python));
+}
+
+TEST(DataLoader, SeeksToWhatDroppingBatchesGives) {
+  for (const int workers : {0, 1, 3}) {
+    DataLoader loader(numbers_to(23),
+                      {.batch_size = 3, .shuffle = true, .seed = 9, .num_workers = workers});
+    const std::vector<Numbers> all = epoch_of(loader, 4);
+    ASSERT_EQ(all.size(), 8U);
+    for (std::size_t first = 0; first <= all.size(); ++first) {
+      EXPECT_EQ(epoch_of(loader, 4, static_cast<std::int64_t>(first)),
+                std::vector<Numbers>(all.begin() + static_cast<std::ptrdiff_t>(first), all.end()));
+    }
+    EXPECT_TRUE(epoch_of(loader, 4, 100).empty());
+  }
+}
+
+TEST(DataLoader, OrderDoesNotDependOnThreads) {
+  DataLoader plain(numbers_to(101), {.batch_size = 4, .shuffle = true});
+  const std::vector<Numbers> expected = epoch_of(plain, 2);
+  for (const int workers : {1, 2, 5}) {
+    DataLoader threaded(numbers_to(101), {.batch_size = 4,
+                                          .shuffle = true,
+                                          .num_workers = workers,
+                                          .prefetch_factor = workers == 2 ? 1 : 4});
+    EXPECT_EQ(epoch_of(threaded, 2), expected) << workers << " workers";
+  }
+}
+
+TEST(DataLoader, BeginsAnewInTheMiddleOfAnEpoch) {
+  DataLoader loader(numbers_to(50), {.batch_size = 5, .shuffle = true, .num_workers = 2});
+  const std::vector<Numbers> expected = epoch_of(loader, 1);
+  loader.start_epoch(0, 0);
+  ASSERT_TRUE(loader.next());
+  EXPECT_EQ(epoch_of(loader, 1), expected);
+}
+
+TEST(DataLoader, MovesWhileItPrefetches) {
+  DataLoader loader(numbers_to(6), {.batch_size = 2, .num_workers = 1});
+  loader.start_epoch(0, 0);
+  DataLoader moved = std::move(loader);
+  EXPECT_EQ(rest_of(moved).size(), 3U);
+}
+
+TEST(DataLoader, LeavesTheGlobalGeneratorAlone) {
+  torch::manual_seed(1);
+  const at::Tensor before = at::rand(1);
+  torch::manual_seed(1);
+  DataLoader loader(numbers_to(20), {.batch_size = 2, .shuffle = true, .num_workers = 2});
+  epoch_of(loader, 0);
+  EXPECT_FALSE(loader.uses_global_rng());
+  EXPECT_TRUE(at::equal(at::rand(1), before));
+}
+
+class FailingAt final : public Dataset {
+ public:
+  explicit FailingAt(std::int64_t index) : index_(index) {}
+  std::int64_t size() const override { return 10; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    for (const std::int64_t i : indices) {
+      if (i == index_) throw std::runtime_error("no sample " + std::to_string(i));
+    }
+    return at::tensor(std::vector<std::int64_t>(indices.begin(), indices.end()));
+  }
+
+ private:
+  std::int64_t index_;
+};
+
+TEST(DataLoader, ThrowsWhatTheDatasetThrewAtTheBatchWhereItDid) {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(std::make_shared<FailingAt>(5), {.batch_size = 2, .num_workers = workers});
+    loader.start_epoch(0, 0);
+    EXPECT_TRUE(loader.next());
+    EXPECT_TRUE(loader.next());
+    EXPECT_THROW(loader.next(), std::runtime_error);
+    EXPECT_EQ(epoch_of(loader, 0, 3).size(), 2U) << "the loader can go on elsewhere";
+  }
+}
+
+TEST(DataLoader, RefusesOptionsThatCannotBe) {
+  EXPECT_THROW(DataLoader(numbers_to(3), {.batch_size = 0}), UsageError);
+  EXPECT_THROW(DataLoader(numbers_to(3), {.num_workers = -1}), UsageError);
+  EXPECT_THROW(DataLoader(numbers_to(3), {.prefetch_factor = 0}), UsageError);
+  EXPECT_THROW(DataLoader(numbers_to(3), {.batch_size = 4, .drop_last = true}), UsageError);
+  EXPECT_THROW(DataLoader(nullptr), UsageError);
+}
+
+TEST(DataLoader, RefusesThePositionOfAnotherLoaderAndSaysWhatDiffers) {
+  DataLoader saved(numbers_to(10), {.batch_size = 2, .shuffle = true, .seed = 1});
+  DataLoader same(numbers_to(10), {.batch_size = 2, .shuffle = true, .seed = 1, .num_workers = 3});
+  EXPECT_NO_THROW(same.load_state_dict(saved.state_dict()));
+  DataLoader other(numbers_to(12), {.batch_size = 2, .shuffle = true, .seed = 2});
+  try {
+    other.load_state_dict(saved.state_dict());
+    FAIL() << "no error";
+  } catch (const MismatchError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("seed: 1 in the checkpoint, 2 here"));
+    EXPECT_THAT(error.what(), HasSubstr("size: 10 in the checkpoint, 12 here"));
+    EXPECT_THAT(error.what(), ::testing::Not(HasSubstr("batch_size")));
+  }
+  EXPECT_THROW(same.load_state_dict(Value("nonsense")), MismatchError);
+}
+
+TEST(DataLoader, IgnoresTheSeedWhenNothingIsShuffled) {
+  DataLoader saved(numbers_to(10), {.batch_size = 2, .seed = 1});
+  DataLoader other(numbers_to(10), {.batch_size = 2, .seed = 2});
+  EXPECT_NO_THROW(other.load_state_dict(saved.state_dict()));
+}
+
+TEST(Prefetcher, KeepsAtMostItsCapacityAhead) {
+  std::atomic<std::int64_t> fetched = 0;
+  std::atomic<std::int64_t> delivered = 0;
+  std::atomic<bool> too_far = false;
+  Prefetcher prefetcher(/*workers=*/2, /*capacity=*/4);
+  prefetcher.start(
+      [&](std::int64_t number) -> Batch {
+        if (number >= delivered + 4 + 1) too_far = true;
+        ++fetched;
+        return at::scalar_tensor(number, at::kLong);
+      },
+      0, 100);
+  for (std::int64_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(prefetcher.next()->single().item<std::int64_t>(), i);
+    ++delivered;
+  }
+  EXPECT_FALSE(prefetcher.next());
+  EXPECT_FALSE(too_far);
+  EXPECT_EQ(fetched, 100);
+}
+
+TEST(TensorDataset, GivesCopiesOfRows) {
+  const at::Tensor x = at::arange(6).reshape({3, 2});
+  const auto dataset = tensor_dataset({x, at::arange(3)});
+  const Numbers wanted = {2, 0};
+  Batch batch = dataset->get_batch(wanted);
+  EXPECT_TRUE(at::equal(batch[0], at::tensor({4, 5, 0, 1}, at::kLong).reshape({2, 2})));
+  batch[0].fill_(-1);
+  EXPECT_EQ(x.min().item<std::int64_t>(), 0);
+  EXPECT_THROW(tensor_dataset({x, at::arange(4)}), UsageError);
+  EXPECT_THROW(tensor_dataset({}), UsageError);
+}
+
+// --- Loaders of others -------------------------------------------------------------------------
+
+TEST(IteratorLoader, DropsBatchesToSeek) {
+  int begun = 0;
+  const auto loader = iterator_loader(
+      [&](std::int64_t epoch) -> BatchIterator {
+        ++begun;
+        auto next = std::make_shared<std::int64_t>(epoch * 10);
+        return [next, end = epoch * 10 + 3]() -> std::optional<Batch> {
+          if (*next == end) return std::nullopt;
+          return at::full({1}, (*next)++, at::kLong);
+        };
+      },
+      {.uses_global_rng = false});
+  EXPECT_THAT(epoch_of(*loader, 2), ElementsAre(Numbers{20}, Numbers{21}, Numbers{22}));
+  EXPECT_THAT(epoch_of(*loader, 1, 2), ElementsAre(Numbers{12}));
+  EXPECT_TRUE(epoch_of(*loader, 1, 7).empty());
+  EXPECT_EQ(begun, 3);
+  EXPECT_EQ(loader->num_batches(), std::nullopt);
+  EXPECT_FALSE(loader->next()) << "stays at its end";
+}
+
+TEST(FromTorchData, AdaptsALoaderAndReplaysItsOrderFromTheGlobalGenerator) {
+  struct Rows : torch::data::Dataset<Rows> {
+    torch::data::Example<> get(size_t index) override {
+      return {at::full({1}, static_cast<std::int64_t>(index), at::kLong), at::zeros({1})};
+    }
+    torch::optional<size_t> size() const override { return 7; }
+  };
+  auto torch_loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
+      Rows().map(torch::data::transforms::Stack<>()), torch::data::DataLoaderOptions(2));
+  const auto loader = from_torch_data(
+      *torch_loader, [](const auto& example) { return Batch(example.data.flatten()); },
+      {.num_batches = 4, .batch_size = 2});
+  EXPECT_TRUE(loader->uses_global_rng());
+  torch::manual_seed(3);
+  const std::vector<Numbers> all = epoch_of(*loader, 0);
+  ASSERT_EQ(all.size(), 4U);
+  torch::manual_seed(3);
+  EXPECT_EQ(epoch_of(*loader, 0, 1), std::vector<Numbers>(all.begin() + 1, all.end()));
+  torch::manual_seed(4);
+  EXPECT_NE(epoch_of(*loader, 0), all);
+}
+
+}  // namespace
+}  // namespace cairn

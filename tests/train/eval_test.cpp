@@ -1,0 +1,185 @@
+// Evaluators: when they run, what they compute, what they leave untouched; and predict().
+
+#include <gmock/gmock.h>
+
+#include "cairn/error.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using testing::At;
+using ::testing::ElementsAre;
+using testing::EventRecorder;
+using testing::LogRecorder;
+using testing::tiny_loader;
+using testing::tiny_options;
+
+// The batch counts at which evaluations happened in a fit of 2 epochs of 5 batches.
+std::vector<std::int64_t> evaluated_at(const Interval& interval) {
+  std::vector<std::int64_t> batches;
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader = tiny_loader(4);
+  options.eval_interval = interval;
+  options.callbacks = {
+      At(Event::kEvalStart, [&](State& state) { batches.push_back(state.timestamp.batch); })};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  return batches;
+}
+
+TEST(EvalInterval, SaysWhen) {
+  EXPECT_THAT(evaluated_at(1), ElementsAre(5, 10));
+  EXPECT_THAT(evaluated_at("4ba"), ElementsAre(4, 8, 10)) << "and at the end";
+  EXPECT_THAT(evaluated_at("5ba"), ElementsAre(5, 10)) << "the end counts once";
+  EXPECT_THAT(evaluated_at("0.25dur"), ElementsAre(3, 6, 9, 10));
+  EXPECT_TRUE(evaluated_at(0).empty());
+  EXPECT_THAT(evaluated_at([](const State& state, Event event) {
+                return event == Event::kBatchEnd && state.timestamp.batch == 7;
+              }),
+              ElementsAre(7));
+}
+
+TEST(EvalInterval, IsEachEvaluatorsOwn) {
+  std::vector<std::string> labels;
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader = {
+      {.label = "often", .dataloader = tiny_loader(2), .eval_interval = "3ba"},
+      {.label = "usual", .dataloader = tiny_loader(2)}};
+  options.callbacks = {At(Event::kEvalStart, [&](State& state) {
+    labels.push_back(state.dataloader_label + std::to_string(state.timestamp.batch));
+  })};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  EXPECT_THAT(labels, ElementsAre("often3", "usual5", "often6", "often9", "usual10", "often10"));
+}
+
+TEST(Eval, ComputesLogsAndKeepsTheMetrics) {
+  auto log = std::make_shared<LogRecorder>();
+  TrainerOptions options = tiny_options({.metrics = true});
+  options.eval_dataloader = Evaluator{.label = "held out", .dataloader = tiny_loader(5)};
+  options.loggers = {log};
+  Trainer trainer(std::move(options));
+  trainer.eval();
+  const Batch all = testing::tiny_dataset(5)->get_batch(std::vector<std::int64_t>{0, 1, 2, 3, 4});
+  const double expected = trainer.state().model->forward(all).single().mean().item<double>();
+  EXPECT_NEAR(*trainer.state().metric_value("held out", "MeanOutput"), expected, 1e-12);
+  EXPECT_THAT(log->values("metrics/held out/MeanOutput"),
+              ElementsAre(::testing::DoubleNear(expected, 1e-12)));
+}
+
+TEST(Eval, StandaloneHasItsOwnEventsAndNoBeforeAll) {
+  auto events = std::make_shared<EventRecorder>();
+  TrainerOptions options = tiny_options();
+  options.callbacks = {events};
+  Trainer trainer(std::move(options));
+  EXPECT_THROW(trainer.eval(), UsageError) << "there is nothing to evaluate";
+  events->events.clear();
+  trainer.eval(tiny_loader(2));
+  EXPECT_THAT(events->events, ElementsAre("eval_standalone_start", "eval_start", "eval_batch_start",
+                                          "eval_before_forward", "eval_after_forward",
+                                          "eval_batch_end", "eval_end", "eval_standalone_end"));
+}
+
+TEST(Eval, MicrobatchesAndSubsets) {
+  auto events = std::make_shared<EventRecorder>();
+  TrainerOptions options = tiny_options();
+  options.callbacks = {events};
+  options.eval_dataloader =
+      Evaluator{.dataloader = tiny_loader(8, {.batch_size = 4}), .device_eval_microbatch_size = 3};
+  Trainer trainer(std::move(options));
+  trainer.eval();
+  EXPECT_EQ(events->count("eval_batch_end"), 2);
+  EXPECT_EQ(events->count("eval_after_forward"), 4);
+  EXPECT_EQ(trainer.state().eval_timestamp.sample, 8);
+  EXPECT_EQ(trainer.state().eval_timestamp.epoch, 0);
+  trainer.eval(std::nullopt, 1);
+  EXPECT_EQ(events->count("eval_batch_end"), 3);
+}
+
+TEST(Eval, ChoosesMetricsByFragmentsOfTheirNames) {
+  TrainerOptions options = tiny_options({.metrics = true});
+  options.eval_dataloader = {
+      {.label = "a", .dataloader = tiny_loader(2), .metric_names = {{"output"}}},
+      {.label = "b", .dataloader = tiny_loader(2), .metric_names = {{"accuracy", "^Loss"}}}};
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.state().eval_metrics[0].second.size(), 1U);
+  EXPECT_TRUE(trainer.state().eval_metrics[1].second.empty());
+}
+
+TEST(Eval, RefusesEvaluatorsThatCannotBe) {
+  const auto refused = [](EvaluatorList evaluators) {
+    TrainerOptions options = tiny_options();
+    options.eval_dataloader = std::move(evaluators);
+    EXPECT_THROW(Trainer trainer(std::move(options)), UsageError);
+  };
+  refused({{.dataloader = tiny_loader(2)}, {.dataloader = tiny_loader(2)}});  // one label
+  refused(Evaluator{.label = "no loader"});
+  refused(Evaluator{.dataloader = tiny_loader(2), .metric_names = {{"("}}});
+  refused(Evaluator{.dataloader = tiny_loader(2), .subset_num_batches = 0});
+  refused(Evaluator{.dataloader = iterator_loader([](std::int64_t) {
+                      return BatchIterator([] { return std::optional<Batch>(); });
+                    })});
+}
+
+TEST(Eval, LeavesTrainingAsItWas) {
+  const auto train = [](bool evaluate) {
+    TrainerOptions options = tiny_options();
+    if (evaluate) options.eval_dataloader = tiny_loader(4);
+    options.eval_interval = "1ba";
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(trainer.state().dataloader_label, "train");
+    EXPECT_EQ(trainer.state().dataloader_len, 5);
+    EXPECT_TRUE(trainer.state().model->module().is_training());
+    return testing::weights_of(*trainer.state().model);
+  };
+  EXPECT_TRUE(at::equal(train(true), train(false)));
+}
+
+TEST(Eval, RunsAfterFitEndAtTheEnd) {
+  auto events = std::make_shared<EventRecorder>();
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader = tiny_loader(2);
+  options.eval_interval = "3ba";
+  options.max_duration = "4ba";
+  options.callbacks = {events};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  const auto fit_end = std::find(events->events.begin(), events->events.end(), "fit_end");
+  EXPECT_EQ(std::count(fit_end, events->events.end(), "eval_start"), 1);
+  EXPECT_EQ(events->count("eval_start"), 2);
+}
+
+TEST(Eval, SeesTheModelInEvalMode) {
+  bool training = true;
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader = tiny_loader(2);
+  options.callbacks = {At(Event::kEvalAfterForward, [&](State& state) {
+    training = state.model->module().is_training() || state.outputs.single().requires_grad();
+  })};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  EXPECT_FALSE(training);
+}
+
+TEST(Predict, GivesTheOutputsOfEveryBatch) {
+  auto events = std::make_shared<EventRecorder>();
+  TrainerOptions options = tiny_options();
+  options.callbacks = {events};
+  Trainer trainer(std::move(options));
+  const std::vector<Outputs> outputs = trainer.predict(tiny_loader(5));
+  ASSERT_EQ(outputs.size(), 3U);
+  EXPECT_EQ(outputs[0].single().size(0), 2);
+  EXPECT_EQ(outputs[2].single().size(0), 1);
+  EXPECT_FALSE(outputs[0].single().requires_grad());
+  EXPECT_EQ(events->count("predict_start"), 1);
+  EXPECT_EQ(events->count("predict_batch_end"), 3);
+  EXPECT_EQ(trainer.predict(tiny_loader(5), 1).size(), 1U);
+  EXPECT_THROW(trainer.predict(DataSpec()), UsageError);
+}
+
+}  // namespace
+}  // namespace cairn

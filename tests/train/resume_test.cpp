@@ -1,0 +1,316 @@
+// Resuming: a run that was saved at any batch and went on in a new process has the same bits as one
+// that was never stopped. A "process" here is a new Trainer with a new model and other seeds.
+
+#include <gmock/gmock.h>
+
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using testing::At;
+using ::testing::HasSubstr;
+using testing::LogRecorder;
+using testing::TempFolder;
+using testing::tiny_dataset;
+using testing::tiny_loader;
+using testing::tiny_options;
+
+constexpr std::int64_t kBatches = 15;  // 3 epochs of 5
+
+struct Setup {
+  const char* name;
+  std::function<void(TrainerOptions&)> change;
+};
+
+// A loader whose order comes from torch's global generator, as Python's DataLoader(shuffle=True).
+std::shared_ptr<DataLoaderBase> global_loader(std::int64_t samples, std::uint64_t data_seed = 5) {
+  const auto data = tiny_dataset(samples, data_seed);
+  return iterator_loader(
+      [data, samples](std::int64_t) -> BatchIterator {
+        const at::Tensor order = at::randperm(samples, at::kLong);
+        auto at = std::make_shared<std::int64_t>(0);
+        return [data, order, samples, at]() -> std::optional<Batch> {
+          if (*at >= samples) return std::nullopt;
+          const auto* first = order.data_ptr<std::int64_t>() + *at;
+          *at += 2;
+          return data->get_batch({first, first + 2});
+        };
+      },
+      {.num_batches = samples / 2, .batch_size = 2});
+}
+
+const Setup kSetups[] = {
+    {"own_loader", [](TrainerOptions&) {}},
+    {"global_rng_loader", [](TrainerOptions& o) { o.train_dataloader = global_loader(10); }},
+    {"prefetching",
+     [](TrainerOptions& o) {
+       o.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 2});
+     }},
+    {"shuffled_evaluation",
+     [](TrainerOptions& o) {
+       o.train_dataloader = global_loader(10);
+       o.eval_dataloader = Evaluator{.dataloader = global_loader(4, 6)};
+       o.eval_interval = "2ba";
+     }},
+    {"evaluation_at_epoch_end",
+     [](TrainerOptions& o) {
+       o.train_dataloader = global_loader(10);
+       o.eval_dataloader = Evaluator{.dataloader = global_loader(4, 6)};
+     }},
+};
+
+class Resume : public ::testing::TestWithParam<Setup> {
+ protected:
+  TrainerOptions options(std::int64_t seed) {
+    TrainerOptions options = tiny_options({.dropout = 0.3});
+    options.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true});
+    options.max_duration = "3ep";
+    options.optimizers = AdamW({.lr = 0.01});
+    options.seed = seed;
+    GetParam().change(options);
+    return options;
+  }
+
+  // Saves at batch_checkpoint of every batch, to "<folder>/<batch>.pt", and ends after `last`.
+  at::Tensor run(TrainerOptions options, std::int64_t last = kBatches) {
+    Trainer* running = nullptr;
+    options.callbacks.push_back(At(Event::kBatchCheckpoint, [&](State& state) {
+      running->save_checkpoint(folder_ / (std::to_string(state.timestamp.batch) + ".pt"));
+      if (state.timestamp.batch == last) throw CancelledError("killed");
+    }));
+    Trainer trainer(std::move(options));
+    running = &trainer;
+    try {
+      trainer.fit();
+    } catch (const CancelledError&) {
+    }
+    return testing::weights_of(*trainer.state().model);
+  }
+
+  TempFolder folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Loaders, Resume, ::testing::ValuesIn(kSetups),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+// T46, T48, T49, T50: at the end of an epoch, inside one, at the last batch of one, in a later one.
+TEST_P(Resume, FromAnyBatchEndsWithTheSameBits) {
+  const at::Tensor expected = run(options(17), kBatches + 1);
+  for (std::int64_t batch = 1; batch < kBatches; ++batch) {
+    TrainerOptions resumed = options(1000 + batch);
+    resumed.load_path = folder_ / (std::to_string(batch) + ".pt");
+    Trainer trainer(std::move(resumed));
+    ASSERT_EQ(trainer.state().timestamp.batch, batch);
+    trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, kBatches);
+    EXPECT_EQ(trainer.state().timestamp.epoch, 3);
+    EXPECT_TRUE(at::equal(testing::weights_of(*trainer.state().model), expected))
+        << "resumed after batch " << batch;
+  }
+}
+
+TEST_P(Resume, FiveTimesInARowEndsWithTheSameBits) {
+  const at::Tensor expected = run(options(17), kBatches + 1);
+  run(options(17), 2);
+  std::int64_t last = 2;
+  at::Tensor weights;
+  for (const std::int64_t next : {4, 5, 8, 13, static_cast<int>(kBatches) + 1}) {
+    TrainerOptions resumed = options(2000 + next);
+    resumed.load_path = folder_ / (std::to_string(last) + ".pt");
+    weights = run(std::move(resumed), next);
+    last = next;
+  }
+  EXPECT_TRUE(at::equal(weights, expected));
+}
+
+TEST(SecondFit, InsideAnEpochGoesOnExactly) {
+  const auto options = [] {
+    TrainerOptions made = tiny_options({.dropout = 0.3});
+    made.train_dataloader = global_loader(10);
+    made.max_duration = "7ba";
+    return made;
+  };
+  Trainer parts(options());
+  parts.fit();
+  parts.fit({.duration = "8ba"});
+  TrainerOptions straight = options();
+  straight.max_duration = "15ba";
+  Trainer whole(std::move(straight));
+  whole.fit();
+  EXPECT_EQ(parts.state().timestamp.batch, whole.state().timestamp.batch);
+  EXPECT_TRUE(at::equal(testing::weights_of(*parts.state().model),
+                        testing::weights_of(*whole.state().model)));
+}
+
+// --- The edges -----------------------------------------------------------------------------------
+
+struct ResumeEdge : ::testing::Test {
+  // A checkpoint after `batches` batches of 5 an epoch.
+  std::string checkpoint_after(std::int64_t batches, DataSpec data) {
+    TrainerOptions options = tiny_options();
+    options.train_dataloader = std::move(data);
+    options.max_duration = Time::batches(batches);
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    return trainer.save_checkpoint(folder / "saved.pt");
+  }
+  TempFolder folder;
+};
+
+TEST_F(ResumeEdge, AtTheLastBatchOfAnEpochEndsItWithoutTrainingOrWarning) {
+  auto log = std::make_shared<LogRecorder>();
+  auto events = std::make_shared<testing::EventRecorder>();
+  // Stopped by an exception, so that the epoch did not end.
+  TrainerOptions first = tiny_options();
+  first.callbacks = {At(Event::kBatchCheckpoint, [&](State& state) {
+    if (state.timestamp.batch == 5) throw CancelledError("killed");
+  })};
+  Trainer killed(std::move(first));
+  EXPECT_THROW(killed.fit(), CancelledError);
+  const std::string path = killed.save_checkpoint(folder / "last-of-epoch.pt");
+  TrainerOptions options = tiny_options();
+  options.load_path = path;
+  options.max_duration = "1ep";
+  options.loggers = {log};
+  options.callbacks = {events};
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.state().timestamp.batch_in_epoch, 5);
+  trainer.fit();
+  EXPECT_EQ(trainer.state().timestamp.epoch, 1);
+  EXPECT_EQ(trainer.state().timestamp.batch, 5);
+  EXPECT_EQ(events->count("batch_start"), 0);
+  EXPECT_EQ(events->count("epoch_start"), 0);
+  EXPECT_EQ(events->count("epoch_end"), 1);
+  EXPECT_THAT(log->messages, ::testing::Not(::testing::Contains(HasSubstr("warning"))));
+}
+
+TEST_F(ResumeEdge, InsideAnEpochStartsNeitherEpochNorIteration) {
+  auto events = std::make_shared<testing::EventRecorder>();
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(3, tiny_loader(10));
+  options.callbacks = {events};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  EXPECT_EQ(events->count("iteration_start"), 0);
+  EXPECT_EQ(events->count("epoch_start"), 1) << "of the second epoch";
+  EXPECT_EQ(events->count("batch_start"), 7);
+}
+
+TEST_F(ResumeEdge, WithAnotherLoaderInsideAnEpochIsRefused) {
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(3, tiny_loader(10));
+  options.train_dataloader = tiny_loader(10, {.batch_size = 1});
+  Trainer trainer(options);
+  try {
+    trainer.fit();
+    FAIL() << "no error";
+  } catch (const MismatchError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("batch_size: 2 in the checkpoint, 1 here"));
+    EXPECT_THAT(error.what(), HasSubstr("load_ignore_keys"));
+  }
+  options.load_ignore_keys = {"state/dataset_state*"};
+  options.model = tiny_options().model;
+  Trainer willing(std::move(options));
+  EXPECT_NO_THROW(willing.fit());
+}
+
+TEST_F(ResumeEdge, WithAnotherLoaderBetweenEpochsIsAWarning) {
+  auto log = std::make_shared<LogRecorder>();
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(5, tiny_loader(10));
+  options.train_dataloader = tiny_loader(10, {.batch_size = 1});
+  options.loggers = {log};
+  Trainer trainer(std::move(options));
+  EXPECT_NO_THROW(trainer.fit());
+  EXPECT_EQ(trainer.state().timestamp.batch, 15);
+  EXPECT_THAT(log->messages, ::testing::Contains(HasSubstr("batch_size")));
+}
+
+// T52: the epoch of the order is the number of finished epochs.
+TEST_F(ResumeEdge, TheOrderIsThatOfTheEpoch) {
+  std::vector<std::int64_t> epochs;
+  const auto noting_loader = [&] {
+    return iterator_loader(
+        [&epochs](std::int64_t epoch) -> BatchIterator {
+          epochs.push_back(epoch);
+          auto left = std::make_shared<int>(5);
+          return [left]() -> std::optional<Batch> {
+            if ((*left)-- == 0) return std::nullopt;
+            return Batch{at::ones({2, 4}, at::kDouble), at::zeros({2}, at::kLong)};
+          };
+        },
+        {.num_batches = 5, .batch_size = 2, .uses_global_rng = false});
+  };
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(8, noting_loader());
+  EXPECT_EQ(epochs, (std::vector<std::int64_t>{0, 1}));
+  epochs.clear();
+  options.train_dataloader = noting_loader();
+  options.max_duration = "3ep";
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 2}));
+}
+
+// T54: without spinning the epoch begins anew, so that more batches are trained.
+TEST_F(ResumeEdge, WithoutSpinningTheEpochBeginsAnew) {
+  const std::string path = checkpoint_after(3, tiny_loader(10));
+  const auto batches_with = [&](bool spin) {
+    TrainerOptions options = tiny_options();
+    options.load_path = path;
+    options.spin_dataloaders = spin;
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    return trainer.state().timestamp.batch;
+  };
+  EXPECT_EQ(batches_with(true), 10);
+  EXPECT_EQ(batches_with(false), 13);
+}
+
+TEST_F(ResumeEdge, ResetTimeStartsFromZeroWithTheLoadedWeights) {
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(3, tiny_loader(10));
+  Trainer trainer(std::move(options));
+  trainer.fit({.duration = "2ba", .reset_time = true});
+  EXPECT_EQ(trainer.state().timestamp.batch, 2);
+}
+
+TEST_F(ResumeEdge, AFinishedRunIsAnErrorUnlessItWasAutoresumed) {
+  TrainerOptions options = tiny_options();
+  options.run_name = "r";
+  options.save_folder = folder / "ckpt";
+  options.max_duration = "1ep";
+  options.autoresume = true;
+  {
+    Trainer first(options);
+    EXPECT_EQ(first.fit().reason, FitResult::Reason::kFinished);
+  }
+  options.model = tiny_options().model;
+  Trainer again(options);
+  const FitResult result = again.fit();
+  EXPECT_EQ(result.reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(result.exit_code, 0);
+  options.autoresume = false;
+  options.load_path = folder / "ckpt/latest-rank0.pt";
+  options.model = tiny_options().model;
+  Trainer loaded(std::move(options));
+  EXPECT_THROW(loaded.fit(), UsageError);
+}
+
+// T33
+TEST_F(ResumeEdge, KeepsItsOwnRunName) {
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(3, tiny_loader(10));
+  options.run_name = "second";
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.state().run_name, "second");
+}
+
+}  // namespace
+}  // namespace cairn
