@@ -88,6 +88,15 @@ std::vector<std::string> list_files(FileSystem& files, const std::string& folder
   return found;
 }
 
+// What autoresume would go on from.
+bool is_usable(const std::string& path) {
+  try {
+    return verify(path).ok();
+  } catch (const Error&) {  // not of our format, or unreadable
+    return false;
+  }
+}
+
 void refuse_uri(const std::string& option, const std::string& path) {
   const std::size_t scheme = path.find("://");
   if (scheme == std::string::npos) return;
@@ -255,15 +264,15 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
-// Refuses files that training would write again. A damaged one is no such file: an autoresumed run
-// passed over it and could otherwise never get by.
+// Refuses files that training would write again. One that cannot be used is no such file: an
+// autoresumed run passed over it and could otherwise never get by.
 void CheckpointSaver::Impl::check_conflicts(const State& state, Logger& logger) {
   const std::string here = folder(state);
   std::vector<std::string> names = list_files(files, here, options.filename);
   const FormatVariables dist = dist_variables(state.run_name);
   while (const auto conflict = find_conflict(options.filename, names, dist, state.timestamp)) {
     const std::string path = join_path(here, conflict->name);
-    if (verify(path).ok()) {
+    if (is_usable(path)) {
       throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict->why +
                                "). Remove it, choose another save_folder, or set save_overwrite");
     }

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
@@ -33,6 +34,9 @@ class CheckpointLoad {
  public:
   CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
       : state_(state), logger_(logger), options_(options) {}
+
+  // Step 1, but for reading.
+  void filter(Value& checkpoint, const std::string& path);
 
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
@@ -57,6 +61,7 @@ class CheckpointLoad {
   Logger& logger_;
   const LoadCheckpointOptions& options_;
 
+  std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
   std::vector<std::string> misfits_;
   ObjectLoads tried_;
   ModuleLoad model_;
@@ -78,7 +83,8 @@ const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
-  model_ = plan_module_load(state_.model->module(), model, options_.strict_model_weights);
+  model_ = plan_module_load(state_.model->module(), model,
+                            {.strict = options_.strict_model_weights, .left_out = ignored_names_});
   for (const std::string& reason : model_.misfits) {
     misfit("model: " + reason);
   }
@@ -136,8 +142,7 @@ void CheckpointLoad::try_schedulers(const Value& saved) {
       continue;
     }
     RunningScheduler& scheduler = *state_.schedulers[i];
-    tried_.load("scheduler " + names[i], *entry, scheduler.state_dict(),
-                [&scheduler](const Value& value) { scheduler.load_state_dict(value); });
+    tried_.load("scheduler " + names[i], *entry, scheduler);
   }
 }
 
@@ -158,9 +163,11 @@ void CheckpointLoad::try_algorithms(const Value& saved) {
       warn("algorithm " + algorithm->name() + " is not in the checkpoint; it starts afresh");
       continue;
     }
-    tried_.load(
-        "algorithm " + algorithm->name(), *entries.front(), algorithm->state_dict(),
-        [this, algorithm](const Value& value) { algorithm->load_state_dict(value, state_); });
+    tried_.load("algorithm " + algorithm->name(), *entries.front(),
+                ObjectLoads::Object{[algorithm] { return algorithm->state_dict(); },
+                                    [this, algorithm](const Value& value) {
+                                      algorithm->load_state_dict(value, state_);
+                                    }});
     entries.erase(entries.begin());
   }
   const auto& excluded = options_.exclude_algorithms;
@@ -181,17 +188,15 @@ void CheckpointLoad::try_callbacks(const Value& saved) {
   }
   names = entry_names(names);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto& callback = state_.callbacks[i];
-    const Value before = callback->state_dict();
+    Callback& callback = *state_.callbacks[i];
     const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
     if (entry == nullptr) {
-      const bool is_stateless = before.is_dict() && before.as_dict().empty();
+      const bool is_stateless = callback.state_dict() == Value(Dict());
       if (!is_stateless)
         warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
       continue;
     }
-    tried_.load("callback " + names[i], *entry, before,
-                [callback](const Value& value) { callback->load_state_dict(value); });
+    tried_.load("callback " + names[i], *entry, callback);
   }
 }
 
@@ -204,8 +209,7 @@ void CheckpointLoad::try_scaler(const Value& saved) {
     if (scaler.is_enabled()) warn(scaler.name() + " is not in the checkpoint; it starts afresh");
     return;
   }
-  tried_.load("scaler", *entry, scaler.state_dict(),
-              [&scaler](const Value& value) { scaler.load_state_dict(value); });
+  tried_.load("scaler", *entry, scaler);
 }
 
 // A number as some Composer wrote a computed metric; nullopt when it was not computed.
@@ -226,18 +230,37 @@ void CheckpointLoad::try_metrics(const std::string& label, const Metrics& metric
     if (entry == nullptr || !entry->is_dict()) continue;
     const Value* state = entry->find("state_dict");
     if (state == nullptr) continue;
-    tried_.load("metric " + label + "/" + key, *state, metric->state_dict(),
-                [metric = metric](const Value& value) { metric->load_state_dict(value); });
+    tried_.load("metric " + label + "/" + key, *state, *metric);
     if (const auto number = computed_number(entry->find("_computed"))) {
       metric_values_.push_back({label, {key, *number}});
     }
   }
 }
 
+std::set<std::string> model_names(const Value& checkpoint) {
+  std::set<std::string> names;
+  const Value* model = find_path(checkpoint, "state/model");
+  if (model == nullptr || !model->is_dict()) return names;
+  for (const auto& [key, value] : model->as_dict()) {
+    if (key.is_str()) names.insert(key.as_str());
+  }
+  return names;
+}
+
+void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
+  ignored_names_ = model_names(checkpoint);
+  for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
+    warn("load_ignore_keys \"" + pattern + "\" matches nothing in " + path);
+  }
+  for (const std::string& name : model_names(checkpoint)) {
+    ignored_names_.erase(name);
+  }
+}
+
 void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
-  migrate_state(saved);
   if (!saved.is_dict()) return misfit("its \"state\" is no dict");
+  migrate_state(saved);
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
@@ -309,10 +332,8 @@ std::optional<Value> load_checkpoint(const std::string& path, State& state, Logg
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  for (const std::string& pattern : options.ignore_keys.apply(checkpoint)) {
-    logger.log_message("warning: load_ignore_keys \"" + pattern + "\" matches nothing in " + path);
-  }
   CheckpointLoad loading(state, logger, options);
+  loading.filter(checkpoint, path);
   if (options.load_weights_only) {
     loading.check_weights(checkpoint);
   } else {

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,12 @@ struct ModuleLoad {
   std::vector<std::string> misfits;  // what does not fit; empty: apply() will succeed
 };
 
-ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state, bool strict);
+struct PlanModuleLoadOptions {
+  bool strict = true;
+  std::set<std::string> left_out = {};  // names that nobody expects in `state`
+};
+ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
+                            const PlanModuleLoadOptions& options);
 void apply(const ModuleLoad& load);
 
 }  // namespace cairn

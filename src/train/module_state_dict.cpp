@@ -78,7 +78,8 @@ Value state_dict(const torch::nn::Module& module) {
   return result;
 }
 
-ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state, bool strict) {
+ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
+                            const PlanModuleLoadOptions& options) {
   ModuleLoad load;
   if (!state.is_dict()) {
     load.misfits.push_back("a state_dict is a dict of tensors, this is a " +
@@ -90,7 +91,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
     known.insert(name);
     const Value* value = state.find(name);
     if (value == nullptr) {
-      load.keys.missing.push_back(name);
+      if (!options.left_out.contains(name)) load.keys.missing.push_back(name);
       continue;
     }
     if (!value->is_tensor()) {
@@ -106,10 +107,10 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
       load.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
     }
   }
-  if (strict && !load.keys.unexpected.empty()) {
+  if (options.strict && !load.keys.unexpected.empty()) {
     load.misfits.insert(load.misfits.begin(), "unexpected names: " + join(load.keys.unexpected));
   }
-  if (strict && !load.keys.missing.empty()) {
+  if (options.strict && !load.keys.missing.empty()) {
     load.misfits.insert(load.misfits.begin(), "missing names: " + join(load.keys.missing));
   }
   return load;
@@ -124,7 +125,7 @@ void apply(const ModuleLoad& load) {
 
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
                                  LoadStateDictOptions options) {
-  ModuleLoad load = plan_module_load(module, state, options.strict);
+  ModuleLoad load = plan_module_load(module, state, {.strict = options.strict});
   if (!load.misfits.empty()) {
     std::string message =
         "Error(s) in loading state_dict into " + module.name() + ", nothing was changed:";

@@ -6,11 +6,10 @@
 
 namespace cairn {
 
-void ObjectLoads::load(const std::string& where, const Value& state, const Value& before,
-                       Load load) {
-  loaded_.push_back({Snapshotter().take(before), std::move(load)});
+void ObjectLoads::load(const std::string& where, const Value& state, Object object) {
   try {
-    loaded_.back().load(state);
+    loaded_.push_back({Snapshotter().take(object.save()), object});
+    object.load(state);
   } catch (const std::exception& e) {  // of user code, too: everything must be undone
     misfits_.push_back(where + ": " + e.what());
   }
@@ -18,7 +17,7 @@ void ObjectLoads::load(const std::string& where, const Value& state, const Value
 
 void ObjectLoads::undo() {
   for (; !loaded_.empty(); loaded_.pop_back()) {
-    loaded_.back().load(loaded_.back().before);
+    loaded_.back().object.load(loaded_.back().before);
   }
 }
 

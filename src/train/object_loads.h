@@ -11,11 +11,21 @@ namespace cairn {
 
 class ObjectLoads {
  public:
-  using Load = std::function<void(const Value& state)>;
+  struct Object {
+    std::function<Value()> save;
+    std::function<void(const Value& state)> load;
+  };
 
-  // Calls load(state) after putting `before`, the object's present state, aside. What it throws
-  // becomes a misfit, prefixed with `where`.
-  void load(const std::string& where, const Value& state, const Value& before, Load load);
+  // Puts the object's present state aside and loads `state`. What that throws becomes a misfit,
+  // prefixed with `where`.
+  void load(const std::string& where, const Value& state, Object object);
+  // An object with state_dict() and load_state_dict(), which must outlive this.
+  template <class T>
+  void load(const std::string& where, const Value& state, T& object) {
+    load(where, state,
+         Object{[&object] { return object.state_dict(); },
+                [&object](const Value& value) { object.load_state_dict(value); }});
+  }
 
   // Gives every object its state back, last one first.
   void undo();
@@ -25,7 +35,7 @@ class ObjectLoads {
  private:
   struct Loaded {
     Value before;
-    Load load;
+    Object object;
   };
   std::vector<Loaded> loaded_;
   std::vector<std::string> misfits_;

@@ -62,12 +62,6 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
 
 std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& logger) {
   if (!plan.load_path) return std::nullopt;
-  const std::size_t scheme = plan.load_path->find("://");
-  if (scheme != std::string::npos) {
-    throw UnsupportedError("load_path \"" + *plan.load_path +
-                           "\": this version loads local files, not " +
-                           plan.load_path->substr(0, scheme) + "://");
-  }
   // What autoresume found is a path already, and every byte of it has just been checked.
   const std::string path = plan.resumed
                                ? *plan.load_path

@@ -91,6 +91,8 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
 
 void Trainer::Impl::choose_device() {
   const bool on_gpu = *options.device == "gpu";
+  state.device = *options.device;
+  state.precision = *options.precision;
   context.device = on_gpu ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   context.precision = find_precision(*options.precision).value();
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;

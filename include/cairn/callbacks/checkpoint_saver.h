@@ -68,7 +68,7 @@ class CheckpointSaver final : public Callback {
   void wait();
 
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
-  // them. Waits for saves under way.
+  // them. Waits for saves under way; throws what one of them threw.
   std::vector<std::string> saved_checkpoints();
 
  private:

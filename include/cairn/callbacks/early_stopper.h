@@ -12,8 +12,8 @@
 namespace cairn {
 
 struct EarlyStopperOptions {
-  std::string monitor;           // name of the metric: "MulticlassAccuracy"
-  std::string dataloader_label;  // "train", or an evaluator's
+  std::string monitor = {};           // name of the metric: "MulticlassAccuracy"
+  std::string dataloader_label = {};  // "train", or an evaluator's
   // Whether `value` is better than `best`. Default: less, where the metric's name contains loss,
   // error or perplexity; greater otherwise.
   std::function<bool(double value, double best)> comp = nullptr;

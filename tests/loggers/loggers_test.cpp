@@ -1,0 +1,236 @@
+// The four logger destinations, each on a stream or file of its own.
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+#include "cairn/loggers/console_logger.h"
+#include "cairn/loggers/file_logger.h"
+#include "cairn/loggers/in_memory_logger.h"
+#include "cairn/loggers/progress_bar_logger.h"
+#include "cairn/train/trainer.h"
+
+#include "loggers/progress_line.h"
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::read_file;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using testing::TempFolder;
+using testing::tiny_options;
+using testing::write_file;
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    found.push_back(line);
+  }
+  return found;
+}
+
+// --- ProgressBarLogger
+// ----------------------------------------------------------------------------
+
+TEST(ProgressLineTest, HasTqdmsLayout) {
+  const Progress progress = {.description = "train          Epoch   1: ",
+                             .unit = "ba",
+                             .n = 10,
+                             .total = 40,
+                             .seconds = 4,
+                             .metrics = {{"loss/train/total", "0.2500"}}};
+  EXPECT_EQ(progress_line(progress, 0),
+            "train          Epoch   1:  25%|██████▎                  | 10/40 "
+            "[00:04<00:12, 2.50ba/s, loss/train/total=0.2500]");
+}
+
+TEST(ProgressLineTest, RateCountsFromTheStartOfThisProcess) {
+  const Progress progress = {.unit = "ba", .n = 30, .total = 40, .initial = 20, .seconds = 5};
+  EXPECT_THAT(progress_line(progress, 0), HasSubstr("[00:05<00:05, 2.00ba/s]"));
+}
+
+TEST(ProgressLineTest, UnknownTotalAndRateAreNoDivisionByZero) {
+  EXPECT_EQ(progress_line({.description = "d: ", .unit = "ba", .n = 3, .seconds = 7205}, 0),
+            "d: 3 [2:00:05, 0.00ba/s]");
+  EXPECT_EQ(progress_line({.unit = "ba", .total = 5}, 0),
+            "  0%|                         | 0/5 [00:00<?, ?ba/s]");
+}
+
+TEST(ProgressLineTest, IsCutAtTheWidthInColumnsNotBytes) {
+  const std::string line = progress_line({.unit = "ba", .n = 5, .total = 5, .seconds = 1}, 10);
+  EXPECT_EQ(line, "100%|█████");
+}
+
+struct ProgressBarTest : ::testing::Test {
+  ProgressBarLogger logger(bool is_terminal) {
+    return ProgressBarLogger(
+        {.stream = &out, .is_terminal = is_terminal, .now = [this] { return seconds += 0.04; }});
+  }
+  std::string run(bool is_terminal, const std::string& max_duration) {
+    TrainerOptions made = tiny_options();
+    made.max_duration = max_duration;
+    made.loggers = logger(is_terminal);
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    trainer.close();
+    return out.str();
+  }
+  std::ostringstream out;
+  double seconds = 0;
+};
+
+TEST_F(ProgressBarTest, WithoutATerminalThereIsALineAnEpochAndNoControlCharacter) {
+  const std::string text = run(false, "2ep");
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+  std::vector<std::string> bars;
+  for (const std::string& line : lines(text)) {
+    if (line.find("| 5/5 [") != std::string::npos) bars.push_back(line);
+  }
+  ASSERT_THAT(bars, SizeIs(2));
+  EXPECT_THAT(bars[0], StartsWith("train          Epoch   0: 100%|"));
+  EXPECT_THAT(bars[1], StartsWith("train          Epoch   1: 100%|"));
+}
+
+TEST_F(ProgressBarTest, OtherDurationsHaveOneBarForTheWholeRun) {
+  const std::string text = run(false, "7ba");
+  EXPECT_THAT(text, HasSubstr("| 7/7 ["));
+  EXPECT_THAT(text, Not(HasSubstr("/5 [")));
+}
+
+TEST_F(ProgressBarTest, ATerminalsLineIsRedrawnInPlace) {
+  const std::string text = run(true, "1ep");
+  EXPECT_THAT(text, HasSubstr("\r\x1b[K"));
+  EXPECT_THAT(text, EndsWith("\n"));
+}
+
+TEST_F(ProgressBarTest, MessagesDoNotTearTheBar) {
+  ProgressBarLogger bar = logger(true);
+  TrainerOptions made = tiny_options();
+  Trainer trainer(std::move(made));
+  State& state = trainer.state();
+  bar.epoch_start(state, trainer.logger());
+  seconds += 1;
+  bar.batch_end(state, trainer.logger());
+  bar.log_message("saved x");
+  EXPECT_THAT(out.str(), EndsWith("\r\x1b[Ksaved x\n"));
+}
+
+TEST_F(ProgressBarTest, StateHasTheKeysThatComposerInsistsOn) {
+  const Value state = logger(false).state_dict();
+  EXPECT_TRUE(state.at("train_pbar").is_none());
+  EXPECT_TRUE(state.at("eval_pbar").is_none());
+}
+
+// --- ConsoleLogger
+// --------------------------------------------------------------------------------
+
+TEST(ConsoleLoggerTest, PrintsTheLastValuesAtTheInterval) {
+  std::ostringstream out;
+  TrainerOptions made = tiny_options();
+  made.max_duration = "4ba";
+  made.loggers = ConsoleLogger({.log_interval = "2ba", .stream = &out});
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  EXPECT_THAT(out.str(),
+              AllOf(HasSubstr("[epoch=0][batch=2/4]:\n"), HasSubstr("[epoch=0][batch=4/4]:\n"),
+                    HasSubstr("    loss/train/total: "), HasSubstr("rank_zero_seed: 3")));
+  EXPECT_THAT(out.str(), Not(HasSubstr("[batch=1/4]")));
+}
+
+TEST(ConsoleLoggerTest, IntervalsInOtherUnitsAreRefused) {
+  EXPECT_THROW(ConsoleLogger({.log_interval = "10sp"}), UsageError);
+}
+
+// --- InMemoryLogger
+// -------------------------------------------------------------------------------
+
+TEST(InMemoryLoggerTest, KeepsEveryValueWithItsTime) {
+  auto memory = std::make_shared<InMemoryLogger>();
+  TrainerOptions made = tiny_options();
+  made.max_duration = "3ba";
+  made.loggers = {memory};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  const auto& losses = memory->series("loss/train/total");
+  ASSERT_THAT(losses, SizeIs(3));
+  EXPECT_EQ(losses[1].first.batch, 1);
+  EXPECT_EQ(memory->most_recent_value("loss/train/total"), losses[2].second);
+  EXPECT_EQ(memory->hyperparameters().at("rank_zero_seed"), Value(3));
+  try {
+    memory->series("loss");
+    FAIL() << "no error";
+  } catch (const NotFoundError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("loss/train/total"));
+  }
+}
+
+// --- FileLogger
+// -----------------------------------------------------------------------------------
+
+struct FileLoggerTest : ::testing::Test {
+  void run(bool overwrite) {
+    TrainerOptions made = tiny_options();
+    made.run_name = "run";
+    made.max_duration = "2ba";
+    made.loggers =
+        FileLogger({.filename = folder / "{run_name}/log.jsonl", .overwrite = overwrite});
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    trainer.logger().log_message("said \"this\"\n");
+    trainer.logger().log_metrics(Dict{{"bad", std::nan("")}});
+  }
+  std::vector<nlohmann::json> objects() const {
+    std::vector<nlohmann::json> found;
+    for (const std::string& line : lines(read_file(folder / "run/log.jsonl"))) {
+      found.push_back(nlohmann::json::parse(line));
+    }
+    return found;
+  }
+  TempFolder folder;
+};
+
+TEST_F(FileLoggerTest, WritesOneJsonObjectALine) {
+  run(false);
+  std::vector<std::int64_t> batches;
+  bool has_seed = false;
+  for (const auto& object : objects()) {
+    if (object.value("metric", "") == "loss/train/total") {
+      EXPECT_TRUE(object["value"].is_number_float());
+      batches.push_back(object["batch"]);
+    }
+    has_seed = has_seed || object.value("hyperparameter", "") == "rank_zero_seed";
+  }
+  EXPECT_THAT(batches, ElementsAre(0, 1));
+  EXPECT_TRUE(has_seed);
+  const auto all = objects();
+  EXPECT_EQ(all[all.size() - 2]["message"], "said \"this\"\n");
+  EXPECT_TRUE(all.back()["value"].is_null());
+}
+
+TEST_F(FileLoggerTest, ResumedRunContinuesTheFileAlsoAfterATornLine) {
+  run(false);
+  const std::size_t before = objects().size();
+  write_file(folder / "run/log.jsonl", read_file(folder / "run/log.jsonl") + R"({"batch": 3, "me)");
+  run(false);
+  const auto all = lines(read_file(folder / "run/log.jsonl"));
+  EXPECT_EQ(all.size(), 2 * before + 1);
+  EXPECT_EQ(all[before], R"({"batch": 3, "me)");
+  run(true);
+  EXPECT_EQ(objects().size(), before);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,314 @@
+// autoresume: the same program, started again, goes on where the last one was stopped.
+
+#include <gmock/gmock.h>
+#include <torch/data.h>
+
+#include <filesystem>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/train/rng.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::At;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::LogRecorder;
+using ::testing::Not;
+using testing::read_file;
+using testing::TempFolder;
+using testing::tiny_dataset;
+using testing::tiny_loader;
+using testing::tiny_options;
+using testing::write_file;
+
+constexpr std::int64_t kBatches = 15;  // 3 epochs of 5
+
+struct Autoresume : ::testing::Test {
+  Autoresume() : log(std::make_shared<LogRecorder>()) {}
+
+  TrainerOptions options(const std::string& where = "ckpt") {
+    TrainerOptions made = tiny_options({.dropout = 0.3});
+    made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 0});
+    made.optimizers = AdamW({.lr = 0.01});
+    made.schedulers = CosineAnnealingScheduler();
+    made.max_duration = "3ep";
+    made.run_name = "run";
+    made.loggers = {log};
+    made.save_folder = folder / where;
+    made.save_interval = "1ba";
+    made.autoresume = true;
+    return made;
+  }
+
+  // Runs until `last` batches are done and saved, and then dies as from an exception.
+  void run_until(TrainerOptions made, std::int64_t last) {
+    made.callbacks.push_back(At(Event::kBatchStart, [last](State& state) {
+      if (state.timestamp.batch == last) throw CancelledError("killed");
+    }));
+    Trainer trainer(std::move(made));
+    EXPECT_THROW(trainer.fit(), CancelledError);
+    trainer.close();
+  }
+
+  static void run(TrainerOptions made) {
+    Trainer trainer(std::move(made));
+    trainer.fit();
+  }
+
+  // All that makes a run go on as it would have: everything but the clocks and file names.
+  static Value essence(const std::string& path) {
+    const Value value = load(path);
+    const Value& state = value.at("state");
+    Dict kept;
+    for (const char* key : {"model", "optimizers", "schedulers", "algorithms", "scaler",
+                            "rank_zero_seed", "run_name", "dataset_state"}) {
+      kept[key] = state.at(key);
+    }
+    Timestamp timestamp = Timestamp::from_value(*find_path(state, "timestamp/Timestamp"));
+    timestamp.total_wct = timestamp.iteration_wct = timestamp.epoch_wct = timestamp.batch_wct = {};
+    kept["timestamp"] = timestamp.state_dict();
+    kept["rng"] = value.at("rng");
+    return kept;
+  }
+
+  TempFolder folder;
+  std::shared_ptr<LogRecorder> log;
+};
+
+// --- Exactness: model, optimizer, schedulers, random states and position, bit for bit
+// --------------
+
+// T45, T46, T48, T49, T50, T51, T58
+TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
+  run(options("straight"));
+  const Value expected = essence(folder / "straight/latest-rank0.pt");
+  for (std::int64_t batch = 1; batch < kBatches; ++batch) {
+    const std::string where = "killed" + std::to_string(batch);
+    run_until(options(where), batch);
+    TrainerOptions again = options(where);
+    again.seed = 1000 + batch;
+    Trainer resumed(std::move(again));
+    ASSERT_EQ(resumed.state().timestamp.batch, batch);
+    resumed.fit();
+    EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")), expected) << "from batch " << batch;
+  }
+}
+
+TEST_F(Autoresume, FiveTimesInARowEndsWithTheSameCheckpoint) {
+  run(options("straight"));
+  for (const std::int64_t last : {2, 4, 5, 8, 13}) {
+    run_until(options(), last);
+  }
+  run(options());
+  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+}
+
+// A torch::data loader draws its order from torch's global generator, and so does dropout.
+TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
+  struct Rows : torch::data::datasets::Dataset<Rows> {
+    torch::data::Example<> get(std::size_t index) override {
+      const auto at = static_cast<std::int64_t>(index);
+      const Batch batch = tiny_dataset(10)->get_batch({&at, 1});
+      return {batch[0][0], batch[1][0]};
+    }
+    torch::optional<std::size_t> size() const override { return 10; }
+  };
+  const auto loader = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
+      Rows().map(torch::data::transforms::Stack<>()), torch::data::DataLoaderOptions(2));
+  const auto with_torch_data = [&](const std::string& where) {
+    TrainerOptions made = options(where);
+    made.train_dataloader = from_torch_data(*loader, {.num_batches = 5, .batch_size = 2});
+    return made;
+  };
+  run(with_torch_data("straight"));
+  const Value expected = essence(folder / "straight/latest-rank0.pt");
+  for (const std::int64_t batch : {3, 5, 8, 14}) {
+    const std::string where = "killed" + std::to_string(batch);
+    run_until(with_torch_data(where), batch);
+    run(with_torch_data(where));
+    EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")), expected) << "from batch " << batch;
+  }
+}
+
+// --- What is found
+// --------------------------------------------------------------------------------
+
+TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
+  Trainer trainer(options());
+  EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  EXPECT_THAT(log->messages, Contains(HasSubstr("starting afresh")));
+}
+
+TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
+  run_until(options(), 7);
+  const Trainer trainer(options());
+  EXPECT_THAT(log->messages,
+              Contains(AllOf(HasSubstr("ckpt/ep1-ba7-rank0.pt"), HasSubstr("epoch 1, batch 7"))));
+}
+
+TEST_F(Autoresume, DamagedNewestIsSkippedReportedAndKept) {
+  run_until(options(), 7);
+  const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
+  const std::string bytes = read_file(newest);
+  write_file(newest, bytes.substr(0, bytes.size() / 2));
+  {
+    Trainer resumed(options());
+    EXPECT_EQ(resumed.state().timestamp.batch, 6);
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr(newest))));
+    EXPECT_EQ(read_file(newest).size(), bytes.size() / 2);
+    resumed.fit();
+  }
+  EXPECT_EQ(read_file(newest + ".damaged").size(), bytes.size() / 2);
+  run(options("straight"));
+  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
+}
+
+TEST_F(Autoresume, NewestFileCountsWhenTheLinkLagsBehind) {
+  run_until(options(), 7);
+  std::filesystem::remove(folder / "ckpt/latest-rank0.pt");
+  std::filesystem::create_symlink("ep0-ba2-rank0.pt", folder / "ckpt/latest-rank0.pt");
+  const Trainer resumed(options());
+  EXPECT_THAT(log->messages, Contains(HasSubstr("ep1-ba7-rank0.pt")));
+}
+
+// T60: what was meant for the first start does not count any more, except strictness.
+TEST_F(Autoresume, LoadOptionsOfTheFirstStartAreForgotten) {
+  TrainerOptions made = options();
+  made.load_path = folder / "pretrained.pt";
+  made.load_weights_only = true;
+  made.load_ignore_keys = {"*"};
+  {
+    Trainer pretrained(tiny_options({.dropout = 0.3, .seed = 8}));
+    pretrained.save_checkpoint(folder / "pretrained.pt", /*weights_only=*/true);
+  }
+  made.load_ignore_keys = {};
+  run_until(made, 4);
+  made.model = options().model;
+  made.load_ignore_keys = {"*"};
+  Trainer resumed(std::move(made));
+  EXPECT_EQ(resumed.state().timestamp.batch, 4);
+  EXPECT_EQ(state_dict(resumed.state().model->module()),
+            load(folder / "ckpt/ep0-ba4-rank0.pt").at("state").at("model"));
+}
+
+// T61
+TEST_F(Autoresume, FolderAndLinkAreThoseOfTheSaverAmongTheCallbacks) {
+  for (const bool with_save_folder : {false, true}) {
+    TrainerOptions made = options();
+    if (!with_save_folder) made.save_folder = std::nullopt;
+    made.callbacks = CheckpointSaver({.folder = folder / "mine",
+                                      .latest_filename = "links/newest-rank{rank}",
+                                      .save_interval = "1ba",
+                                      .overwrite = true});
+    run_until(made, 3);
+    made.model = options().model;
+    Trainer resumed(std::move(made));
+    EXPECT_EQ(resumed.state().timestamp.batch, 3);
+    std::filesystem::remove_all(folder / "mine");
+  }
+}
+
+// T62, T64
+TEST_F(Autoresume, NeedsRunNameFolderAndLink) {
+  const auto refusal = [](TrainerOptions made) -> std::string {
+    try {
+      const Trainer trainer(std::move(made));
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  TrainerOptions made = options();
+  made.run_name = std::nullopt;
+  EXPECT_THAT(refusal(made), HasSubstr("run_name"));
+  made = options();
+  made.save_folder = std::nullopt;
+  EXPECT_THAT(refusal(made), HasSubstr("save_folder"));
+  made = options();
+  made.save_latest_filename = std::nullopt;
+  EXPECT_THAT(refusal(made), HasSubstr("latest"));
+  made = options();
+  made.save_folder = std::nullopt;
+  made.callbacks = CheckpointSaver({.folder = folder / "mine", .latest_filename = std::nullopt});
+  EXPECT_THAT(refusal(made), HasSubstr("latest"));
+}
+
+// --- What does not fit
+// ----------------------------------------------------------------------------
+
+TEST_F(Autoresume, AnotherModelOrOptimizerIsRefusedAndTheFilesStay) {
+  run_until(options(), 3);
+  const std::string bytes = read_file(folder / "ckpt/ep0-ba3-rank0.pt");
+  TrainerOptions made = options();
+  made.model = classifier(torch::nn::Linear(7, 3));
+  made.optimizers = SGD({.lr = 0.1});
+  try {
+    const Trainer trainer(std::move(made));
+    FAIL() << "no error";
+  } catch (const MismatchError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("missing names"), HasSubstr("unexpected names"),
+                                HasSubstr("AdamW"), HasSubstr("nothing was changed")));
+  }
+  EXPECT_EQ(read_file(folder / "ckpt/ep0-ba3-rank0.pt"), bytes);
+}
+
+TEST_F(Autoresume, FinishedRunSaysSoAndSucceeds) {
+  const auto saving_epochs = [&] {
+    TrainerOptions made = options();
+    made.save_interval = "1ep";
+    return made;
+  };
+  run(saving_epochs());
+  Trainer again(saving_epochs());
+  const FitResult result = again.fit();
+  EXPECT_EQ(result.reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(log->messages, Contains(HasSubstr("already finished")));
+}
+
+// The last batch's checkpoint is from before its epoch ended (Composer's order of events): the next
+// start ends the epoch, trains nothing, and the one after that has nothing left to do.
+TEST_F(Autoresume, RunThatOnlyHasToEndItsLastEpochTrainsNothing) {
+  run(options());
+  Trainer again(options());
+  EXPECT_EQ(again.state().timestamp.epoch, 2);
+  const at::Tensor before = testing::weights_of(*again.state().model);
+  EXPECT_EQ(again.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(again.state().timestamp.epoch, 3);
+  EXPECT_TRUE(at::equal(testing::weights_of(*again.state().model), before));
+  again.close();
+  Trainer last(options());
+  EXPECT_EQ(last.fit().reason, FitResult::Reason::kAlreadyFinished);
+}
+
+TEST_F(Autoresume, RotationGoesOnOverRestarts) {
+  const auto keeping_two = [&] {
+    TrainerOptions made = options();
+    made.save_num_checkpoints_to_keep = 2;
+    return made;
+  };
+  run_until(keeping_two(), 4);
+  run_until(keeping_two(), 9);
+  Trainer last(keeping_two());
+  last.fit();
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "ckpt")) {
+    files += entry.is_symlink() ? 0 : 1;
+  }
+  EXPECT_EQ(files, 2U);
+  EXPECT_EQ(last.saved_checkpoints().size(), 2U);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,191 @@
+#include "train/stop_request.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+
+#include "cairn/error.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::At;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+using testing::tiny_options;
+using testing::write_file;
+
+// A clock that stands still until it is moved.
+struct Hands {
+  std::chrono::steady_clock::time_point now = {};
+  std::function<std::chrono::steady_clock::time_point()> function() {
+    return [this] { return now; };
+  }
+};
+
+TEST(StopRequestTest, NothingIsAskedAtFirst) {
+  StopRequest request({});
+  const Requests asked = request.poll();
+  EXPECT_FALSE(asked.save);
+  EXPECT_FALSE(asked.stop);
+  EXPECT_EQ(asked.reason, "");
+}
+
+TEST(StopRequestTest, SignalsAreAskedOnce) {
+  StopRequest request({});
+  raise(SIGUSR2);
+  Requests asked = request.poll();
+  EXPECT_TRUE(asked.save);
+  EXPECT_FALSE(asked.stop);
+  EXPECT_EQ(asked.reason, "SIGUSR2");
+  EXPECT_FALSE(request.poll().save);
+  raise(SIGUSR1);
+  asked = request.poll();
+  EXPECT_TRUE(asked.stop);
+  EXPECT_EQ(asked.reason, "SIGUSR1");
+  EXPECT_FALSE(request.poll().stop);
+}
+
+TEST(StopRequestTest, FirstInterruptStopsAndTheSecondLeavesAtOnce) {
+  {
+    StopRequest request({});
+    raise(SIGTERM);
+    const Requests asked = request.poll();
+    EXPECT_TRUE(asked.save && asked.stop);
+    EXPECT_EQ(asked.reason, "SIGTERM");
+  }
+  const auto twice = [](int first, int second) {
+    StopRequest request({});
+    raise(first);
+    request.poll();
+    raise(second);
+    FAIL() << "still here";
+  };
+  EXPECT_EXIT(twice(SIGTERM, SIGTERM), ::testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(twice(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopRequestTest, WarningBeforeTheEndIsNoFirstInterrupt) {  // Slurm: SIGUSR1, later SIGTERM
+  StopRequest request({});
+  raise(SIGUSR1);
+  request.poll();
+  raise(SIGTERM);
+  EXPECT_TRUE(request.poll().stop);
+}
+
+TEST(StopRequestTest, HandlersOfBeforeComeBack) {
+  static int caught = 0;
+  struct sigaction mine = {};
+  struct sigaction before = {};
+  mine.sa_handler = [](int) { ++caught; };
+  sigaction(SIGUSR1, &mine, &before);
+  {
+    StopRequest request({});
+    raise(SIGUSR1);
+    EXPECT_EQ(caught, 0);
+  }
+  raise(SIGUSR1);
+  EXPECT_EQ(caught, 1);
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST(StopRequestTest, IgnoredSignalsStayIgnored) {
+  signal(SIGINT, SIG_IGN);
+  {
+    StopRequest request({});
+    raise(SIGINT);
+    EXPECT_FALSE(request.poll().stop);
+  }
+  signal(SIGINT, SIG_DFL);
+}
+
+TEST(StopRequestTest, OnlyOneHandlesSignals) {
+  StopRequest first({});
+  EXPECT_THROW(StopRequest({}), UsageError);
+  EXPECT_NO_THROW(StopRequest({.handle_signals = false}));
+}
+
+TEST(StopRequestTest, FilesAreServedAndRemoved) {
+  const TempFolder folder;
+  Hands clock;
+  StopRequest request({.handle_signals = false, .folder = folder.path(), .now = clock.function()});
+  write_file(folder / "SAVE", "");
+  Requests asked = request.poll();
+  EXPECT_TRUE(asked.save);
+  EXPECT_FALSE(asked.stop);
+  EXPECT_EQ(asked.reason, folder / "SAVE");
+  EXPECT_FALSE(std::filesystem::exists(folder / "SAVE"));
+  write_file(folder / "STOP", "");
+  EXPECT_FALSE(request.poll().stop) << "looked again too soon";
+  clock.now += milliseconds(500);
+  asked = request.poll();
+  EXPECT_TRUE(asked.save && asked.stop);
+  EXPECT_FALSE(std::filesystem::exists(folder / "STOP"));
+}
+
+TEST(StopRequestTest, MissingFolderAsksNothing) {
+  StopRequest request({.handle_signals = false, .folder = "/nowhere/at/all"});
+  EXPECT_FALSE(request.poll().save);
+}
+
+// --- In a Trainer
+// ---------------------------------------------------------------------------------
+
+struct StopTraining : ::testing::Test {
+  TrainerOptions options() {
+    TrainerOptions made = tiny_options();
+    made.run_name = "run";
+    made.save_folder = folder / "ckpt";
+    made.save_interval = "100ep";
+    made.handle_signals = true;
+    made.autoresume = true;
+    return made;
+  }
+  TempFolder folder;
+};
+
+TEST_F(StopTraining, SigtermSavesThisBatchAndEndsWith75) {
+  TrainerOptions made = options();
+  made.callbacks = At(Event::kBatchEnd, [](State& state) {
+    if (state.timestamp.batch == 3) raise(SIGTERM);
+  });
+  Trainer trainer(made);
+  const FitResult result = trainer.fit();
+  EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_EQ(trainer.state().timestamp.batch, 3);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba3-rank0.pt"));
+  made.model = options().model;
+  made.callbacks = {};
+  Trainer resumed(std::move(made));
+  EXPECT_EQ(resumed.state().timestamp.batch, 3);
+  EXPECT_EQ(resumed.fit().reason, FitResult::Reason::kFinished);
+}
+
+TEST_F(StopTraining, SaveFileSavesAndTrainingGoesOn) {
+  TrainerOptions made = options();
+  made.callbacks =
+      At(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/SAVE", ""); });
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba1-rank0.pt"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt/SAVE"));
+}
+
+TEST_F(StopTraining, StopFileStops) {
+  TrainerOptions made = options();
+  made.callbacks =
+      At(Event::kFitStart, [&](State& /*state*/) { write_file(folder / "ckpt/STOP", ""); });
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(trainer.state().timestamp.batch, 1);
+}
+
+}  // namespace
+}  // namespace cairn
