@@ -27,6 +27,15 @@ function(cairn_test name)
                        DISCOVERY_TIMEOUT 60)
 endfunction()
 
+# Lets a target include <torch/torch.h> through cairn_train's precompiled header.
+function(cairn_reuse_torch_header target)
+  target_precompile_headers(${target} REUSE_FROM cairn_train)
+  # The library's flags, or its precompiled header could not be reused.
+  set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_link_libraries(${target} PRIVATE fmt::fmt-header-only)
+endfunction()
+
 # cairn_train_test(train/time_test ...): like cairn_test, for files that need libtorch. All share
 # one precompiled header: torch's headers cost 20 s a file without it.
 function(cairn_train_test name)
@@ -38,11 +47,7 @@ function(cairn_train_test name)
   target_compile_definitions(${target} PRIVATE
                              CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_precompile_headers(${target} REUSE_FROM cairn_train)
-  # The library's flags, or its precompiled header could not be reused.
-  set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE -fPIC)
-  target_link_libraries(${target} PRIVATE fmt::fmt-header-only)
+  cairn_reuse_torch_header(${target})
   cairn_warnings(${target})
   include(GoogleTest)
   gtest_discover_tests(${target} PROPERTIES LABELS "train;${ARG_LABELS}" TIMEOUT 300

@@ -1,0 +1,158 @@
+#include "trainer_flags.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cairn/error.h"
+#include "cairn/train/options.h"
+
+namespace examples {
+namespace {
+
+using cairn::TrainerOptions;
+using Optional = std::optional<std::string>;
+
+// One method per kind of option. `help` is for --help.
+class Flags {
+ public:
+  explicit Flags(CLI::App& app) : app_(app) {}
+
+  template <class T>
+  void value(const std::string& name, T& field, const std::string& help) {
+    app_.add_option(name, field, help)->capture_default_str();
+  }
+
+  void optional_text(const std::string& name, Optional& field, const std::string& help) {
+    app_.add_option_function<std::string>(
+            name,
+            [&field](const std::string& text) {
+              field = text.empty() ? std::nullopt : Optional(text);
+            },
+            help)
+        ->default_str(field.value_or(""));
+  }
+
+  void optional_number(const std::string& name, std::optional<std::int64_t>& field,
+                       const std::string& help) {
+    auto set = [&field](const std::int64_t& number) { field = number; };
+    app_.add_option_function<std::int64_t>(name, set, help)
+        ->default_str(field ? std::to_string(*field) : "");
+  }
+
+  void toggle(const std::string& name, bool& field, const std::string& help) {
+    app_.add_flag("--" + name + ",!--no-" + name, field, help + (field ? " [on]" : " [off]"));
+  }
+
+  void optional_toggle(const std::string& name, std::optional<bool>& field,
+                       const std::string& help) {
+    app_.add_flag_function(
+        "--" + name + ",!--no-" + name, [&field](std::int64_t count) { field = count > 0; }, help);
+  }
+
+  // An Interval or a Duration: a number of epochs or a time string.
+  template <class T>
+  void time(const std::string& name, T& field, const std::string& help) {
+    auto set = [&field, name](const std::string& text) {
+      const bool is_number = !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+      try {
+        field = cairn::Time(is_number ? text + "ep" : text);
+      } catch (cairn::UsageError& error) {
+        error.add_context(name);
+        throw;
+      }
+    };
+    app_.add_option_function<std::string>(name, set, help);
+  }
+
+  void list(const std::string& name, std::vector<std::string>& field, const std::string& help) {
+    app_.add_option(name, field, help)->allow_extra_args(false);
+  }
+
+  void ignore_keys(const std::string& name, cairn::IgnoreKeys& field, const std::string& help) {
+    auto set = [&field](const std::vector<std::string>& patterns) { field = patterns; };
+    app_.add_option_function<std::vector<std::string>>(name, set, help)->allow_extra_args(false);
+  }
+
+ private:
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+  CLI::App& app_;
+};
+
+void add_training(Flags flags, TrainerOptions& o) {
+  flags.value("--train-dataloader-label", o.train_dataloader_label, "name of the data in logs");
+  flags.value("--train-subset-num-batches", o.train_subset_num_batches,
+              "batches of an epoch; -1: all");
+  flags.toggle("spin-dataloaders", o.spin_dataloaders, "seek to the position on resume");
+  flags.time("--max-duration", o.max_duration, "how long to train: 20ep, 500ba, 1dur, ...");
+  flags.value("--scale-schedule-ratio", o.scale_schedule_ratio, "shortens or stretches the run");
+  flags.optional_toggle("step-schedulers-every-batch", o.step_schedulers_every_batch,
+                        "or every epoch");
+  flags.time("--eval-interval", o.eval_interval, "how often to evaluate");
+  flags.value("--eval-subset-num-batches", o.eval_subset_num_batches,
+              "batches of an evaluation; -1: all");
+  flags.optional_text("--run-name", o.run_name, "name of this run");
+  flags.toggle("progress-bar", o.progress_bar, "show a progress bar");
+  flags.toggle("log-to-console", o.log_to_console, "print metrics as lines");
+  flags.value("--console-stream", o.console_stream, "stderr or stdout");
+  flags.time("--console-log-interval", o.console_log_interval, "how often to print metrics");
+  flags.toggle("log-traces", o.log_traces, "print which algorithms ran");
+}
+
+void add_loading(Flags flags, TrainerOptions& o) {
+  flags.optional_text("--load-path", o.load_path, "checkpoint to start from");
+  flags.toggle("load-weights-only", o.load_weights_only, "take nothing but the weights");
+  flags.toggle("load-strict-model-weights", o.load_strict_model_weights,
+               "refuse missing and unexpected weights");
+  flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,
+                    "leave out when loading, such as 'state/callbacks/*'");
+  flags.list("--load-exclude-algorithms", o.load_exclude_algorithms,
+             "algorithms not to take from the checkpoint");
+}
+
+void add_saving(Flags flags, TrainerOptions& o) {
+  flags.optional_text("--save-folder", o.save_folder, "where to save; none: nothing is saved");
+  flags.value("--save-filename", o.save_filename, "name of each checkpoint");
+  flags.optional_text("--save-latest-filename", o.save_latest_filename,
+                      "link to the newest checkpoint");
+  flags.toggle("save-overwrite", o.save_overwrite, "replace checkpoints of an earlier run");
+  flags.time("--save-interval", o.save_interval, "how often to save: 1ep, 20ba, 0.1dur, 30sec");
+  flags.toggle("save-weights-only", o.save_weights_only, "save the model alone");
+  flags.ignore_keys("--save-ignore-keys", o.save_ignore_keys, "leave out when saving");
+  flags.value("--save-num-checkpoints-to-keep", o.save_num_checkpoints_to_keep,
+              "remove older ones; -1: keep all");
+  flags.toggle("save-metrics", o.save_metrics, "save the metrics as well");
+  flags.toggle("save-async", o.save_async, "write while training goes on");
+  flags.value("--save-max-pending", o.save_max_pending, "saves that may wait to be written");
+  flags.toggle("autoresume", o.autoresume, "continue from the newest good checkpoint");
+}
+
+void add_machine(Flags flags, TrainerOptions& o) {
+  flags.optional_text("--device", o.device, "cpu or gpu");
+  flags.optional_text("--precision", o.precision, "fp32, amp_fp16 or amp_bf16");
+  flags.optional_number("--device-train-microbatch-size", o.device_train_microbatch_size,
+                        "samples at a time; none: the whole batch");
+  flags.toggle("accumulate-train-batch-on-tokens", o.accumulate_train_batch_on_tokens,
+               "weigh microbatches by tokens");
+  flags.optional_number("--seed", o.seed, "0 to 4294967295");
+  flags.toggle("deterministic-mode", o.deterministic_mode, "refuse nondeterministic kernels");
+  flags.toggle("handle-signals", o.handle_signals, "SIGTERM: save and stop; SIGUSR2: save");
+  flags.value("--interrupted-exit-code", o.interrupted_exit_code, "exit code after such a stop");
+}
+
+}  // namespace
+
+void add_trainer_flags(CLI::App& app, TrainerOptions& options) {
+  auto* group = app.add_option_group("Trainer", "the Trainer's options");
+  const Flags flags(*group);
+  add_training(flags, options);
+  add_loading(flags, options);
+  add_saving(flags, options);
+  add_machine(flags, options);
+}
+
+}  // namespace examples

@@ -1,0 +1,255 @@
+// The main job, as a user runs it: `digits` is killed, stopped, started again with the same
+// command, and ends with the bits of a run that nobody disturbed.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "testing/child_process.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ChildProcess;
+using testing::TempFolder;
+using Flags = std::vector<std::string>;
+
+constexpr int kBatchesPerEpoch = 45;
+constexpr int kEpochs = 3;
+
+// Runs of digits in one folder, all with the same flags.
+class Job {
+ public:
+  explicit Job(const std::string& folder, Flags flags = {}) : folder_(folder) {
+    flags_ = {CAIRN_DIGITS, "--save-folder", folder + "/ckpt",   "--out-weights",
+              weights(),    "--autoresume",  "--no-progress-bar"};
+    flags_.insert(flags_.end(), flags.begin(), flags.end());
+  }
+
+  std::unique_ptr<ChildProcess> start(const Flags& more = {}) const {
+    Flags all = flags_;
+    all.insert(all.end(), more.begin(), more.end());
+    return std::make_unique<ChildProcess>(all);
+  }
+  // Starts it and expects it to end with this code. Returns what it printed.
+  std::string finish(const Flags& more = {}, int exit_code = 0) const {
+    const auto program = start(more);
+    const ChildProcess::Ended ended = program->wait();
+    EXPECT_EQ(ended.exit_code, exit_code) << program->output();
+    EXPECT_EQ(ended.signal, 0) << program->output();
+    return program->output();
+  }
+  void kill_at(int batch) const {
+    const auto program = start({"--kill-at-batch", std::to_string(batch)});
+    EXPECT_EQ(program->wait().signal, SIGKILL) << program->output();
+  }
+
+  std::string weights() const { return folder_ + "/final.pt"; }
+  std::string checkpoint(const std::string& name) const { return folder_ + "/ckpt/" + name; }
+  std::set<std::string> checkpoints() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ + "/ckpt")) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  }
+
+ private:
+  std::string folder_;
+  Flags flags_;
+};
+
+std::string name_at(int batch) {
+  // The last batch of an epoch is saved before the epoch counts as done.
+  return "ep" + std::to_string((batch - 1) / kBatchesPerEpoch) + "-ba" + std::to_string(batch) +
+         "-rank0.pt";
+}
+
+const Flags kShort = {"--max-duration", std::to_string(kEpochs), "--save-interval", "7ba"};
+
+// The final weights of an undisturbed short run.
+const Value& straight_weights() {
+  static const Value* weights = [] {
+    const TempFolder folder;
+    const Job job(folder.path(), kShort);
+    job.finish();
+    return new Value(load(job.weights()));
+  }();
+  return *weights;
+}
+
+class MainJob : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(MainJob, KilledAtSeveralBatchesEndsWithTheSameBits) {
+  const TempFolder folder;
+  const Job job(folder.path(), [] {
+    Flags flags = kShort;
+    flags.push_back(GetParam());
+    return flags;
+  }());
+  // Before the first checkpoint; at one; at the end of an epoch; in the last epoch.
+  for (const int batch : {3, 28, kBatchesPerEpoch, 100})
+    job.kill_at(batch);
+  const std::string output = job.finish();
+  EXPECT_NE(output.find("going on from"), std::string::npos) << output;
+  EXPECT_EQ(load(job.weights()), straight_weights());
+}
+
+INSTANTIATE_TEST_SUITE_P(AsyncAndNot, MainJob, ::testing::Values("--save-async", "--no-save-async"),
+                         [](const auto& test) {
+                           return std::string(test.param) == "--save-async" ? "async" : "sync";
+                         });
+
+// An asynchronous save may be torn by the kill. One that was durable when its event returned is
+// where the run goes on.
+TEST(MainJob, SynchronousSaveOfTheKilledBatchIsFoundAgain) {
+  const TempFolder folder;
+  Flags flags = kShort;
+  flags.emplace_back("--no-save-async");
+  const Job job(folder.path(), flags);
+  job.kill_at(28);
+  EXPECT_TRUE(verify(job.checkpoint(name_at(28))).ok());
+  EXPECT_EQ(fs::read_symlink(job.checkpoint("latest-rank0.pt")), name_at(28));
+  EXPECT_NE(job.finish().find(name_at(28)), std::string::npos);
+}
+
+TEST(MainJob, KilledAtRandomEndsWithTheSameBits) {
+  const TempFolder folder;
+  const Job job(folder.path(), kShort);
+  std::mt19937 random(20);
+  int killed = 0;
+  // The kill comes from outside, at whatever the program does after its n-th save.
+  for (int i = 0; i < 6; ++i) {
+    const auto program = job.start();
+    const int saves = 1 + static_cast<int>(random() % 3);
+    bool running = true;
+    for (int n = 0; n < saves && running; ++n)
+      running = program->wait_for_line("saved ").has_value();
+    program->send(SIGKILL);
+    killed += program->wait().signal == SIGKILL ? 1 : 0;
+  }
+  EXPECT_GT(killed, 0);
+  job.finish();
+  EXPECT_EQ(load(job.weights()), straight_weights());
+}
+
+// A run far longer than any test waits, which saves every batch and tells so.
+const Flags kEndless = {"--max-duration",
+                        "100000ep",
+                        "--save-interval",
+                        "1ba",
+                        "--no-save-async",
+                        "--save-num-checkpoints-to-keep",
+                        "2"};
+
+int batch_in(const std::string& line) {
+  const std::size_t at = line.find("at batch ");
+  return at == std::string::npos ? -1 : std::stoi(line.substr(at + 9));
+}
+
+class Signal : public ::testing::TestWithParam<int> {};
+
+TEST_P(Signal, SavesAndAsksToBeRunAgain) {
+  const TempFolder folder;
+  const Job job(folder.path(), kEndless);
+  const auto program = job.start();
+  ASSERT_TRUE(program->wait_for_line("saved ")) << program->output();
+  program->send(GetParam());
+  const auto line = program->wait_for_line(": stopping at batch ");
+  ASSERT_TRUE(line) << program->output();
+  EXPECT_EQ(program->wait().exit_code, 75) << program->output();
+  EXPECT_FALSE(fs::exists(job.weights()));
+  const int stopped_at = batch_in(*line);
+  EXPECT_TRUE(verify(job.checkpoint(name_at(stopped_at))).ok());
+
+  // Goes on with the bits of a run that was never stopped.
+  job.kill_at(stopped_at + 10);
+  const TempFolder other_folder;
+  const Job other(other_folder.path(), kEndless);
+  other.kill_at(stopped_at + 10);
+  const std::string name = name_at(stopped_at + 10);
+  EXPECT_EQ(load(job.checkpoint(name)).at("state").at("model"),
+            load(other.checkpoint(name)).at("state").at("model"));
+}
+
+INSTANTIATE_TEST_SUITE_P(ThatStops, Signal, ::testing::Values(SIGTERM, SIGINT),
+                         [](const auto& test) { return test.param == SIGTERM ? "TERM" : "INT"; });
+
+// Saves at batch 100 and then not for as long as it takes to ask.
+const Flags kSeldom = {"--max-duration", "100000ep", "--save-interval", "100ba"};
+
+TEST(MainJob, Usr2SavesAndGoesOn) {
+  const TempFolder folder;
+  const Job job(folder.path(), kSeldom);
+  const auto program = job.start();
+  ASSERT_TRUE(program->wait_for_line("saved ")) << program->output();
+  program->send(SIGUSR2);
+  const auto line = program->wait_for_line("SIGUSR2: going on at batch ");
+  ASSERT_TRUE(line) << program->output();
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().exit_code, 75) << program->output();
+  EXPECT_TRUE(verify(job.checkpoint(name_at(batch_in(*line)))).ok());
+}
+
+TEST(MainJob, TouchedFileSavesAndGoesOn) {
+  const TempFolder folder;
+  const Job job(folder.path(), kSeldom);
+  const auto program = job.start();
+  ASSERT_TRUE(program->wait_for_line("saved ")) << program->output();
+  testing::write_file(job.checkpoint("SAVE"), "");
+  const auto line = program->wait_for_line("SAVE: going on at batch ");
+  ASSERT_TRUE(line) << program->output();
+  EXPECT_FALSE(fs::exists(job.checkpoint("SAVE")));
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().exit_code, 75) << program->output();
+  EXPECT_TRUE(verify(job.checkpoint(name_at(batch_in(*line)))).ok());
+}
+
+TEST(MainJob, FinishedJobSaysSoAndSucceeds) {
+  const TempFolder folder;
+  const Job job(folder.path(), {"--max-duration", "1ep"});
+  job.finish();
+  const Value first = load(job.weights());
+  const std::set<std::string> names = job.checkpoints();
+  fs::remove(job.weights());
+  const std::string output = job.finish();
+  EXPECT_NE(output.find("finished"), std::string::npos) << output;
+  EXPECT_EQ(load(job.weights()), first);
+  EXPECT_EQ(job.checkpoints(), names);
+}
+
+TEST(MainJob, KeepsTwoCheckpointsOverRestarts) {
+  const TempFolder folder;
+  Flags flags = kShort;
+  flags.insert(flags.end(), {"--save-num-checkpoints-to-keep", "2"});
+  const Job job(folder.path(), flags);
+  for (const int batch : {30, 62, 95}) {
+    job.kill_at(batch);
+    EXPECT_LE(job.checkpoints().size(), 2 + 2U);  // the link, and what the kill left
+  }
+  job.finish();
+  EXPECT_EQ(job.checkpoints(),
+            (std::set<std::string>{name_at(133), "ep3-ba135-rank0.pt", "latest-rank0.pt"}));
+}
+
+TEST(MainJob, LearnsToReadDigits) {
+  const TempFolder folder;
+  const std::string output = Job(folder.path()).finish();
+  const std::size_t at = output.find("test accuracy ");
+  ASSERT_NE(at, std::string::npos) << output;
+  EXPECT_GE(std::stod(output.substr(at + 14)), 0.95) << output;
+}
+
+}  // namespace
+}  // namespace cairn
