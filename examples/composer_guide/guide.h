@@ -1,0 +1,62 @@
+// Every example of Composer's guides to checkpointing that needs no network, in C++: the same
+// arguments with the same values. Each file names the guide and the section that it follows;
+// tests/examples/composer_guide_test.cpp runs each and checks what the guide says it does.
+//
+// Paths are relative, as in the guides: run them in a folder of their own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/train/data.h"
+#include "cairn/train/interval.h"
+#include "cairn/train/model.h"
+#include "cairn/value.h"
+
+namespace cairn {
+class State;
+}
+
+namespace guide {
+
+using Model = std::shared_ptr<cairn::Model>;
+using cairn::DataSpec;
+
+// saving.cpp
+void save_with_own_names(Model model, DataSpec train_dataloader);
+cairn::Interval save_after_epoch_50();
+void save_at(Model model, DataSpec train_dataloader, cairn::Interval save_interval);
+std::vector<std::string> save_every_epoch(Model model, DataSpec train_dataloader);
+struct Anatomy {
+  std::vector<std::string> top_level;
+  std::vector<std::string> state;
+};
+Anatomy anatomy_of(const std::vector<std::string>& saved_checkpoints);
+void save_for_inference(Model model, DataSpec train_dataloader);
+void save_two_kinds(Model model, DataSpec train_dataloader);
+
+// loading.cpp
+std::int64_t resume_training(Model model, DataSpec train_dataloader);
+void fine_tune(Model finetune_model, DataSpec finetune_dataloader);
+void load_weights_externally(torch::nn::Module& model);
+
+// autoresume.cpp
+std::int64_t resume_automatically(Model model, DataSpec train_dataloader);
+std::int64_t fine_tune_on_a_spot_instance(Model model, DataSpec train_dataloader);
+
+// checkpoint_saver.cpp
+void save_with_a_callback(Model model, DataSpec train_dataloader);
+void save_without(Model model, DataSpec train_dataloader, std::vector<std::string> ignore_keys);
+
+// save_checkpoint.cpp
+std::string save_by_hand(const cairn::State& state);
+
+// first_guide.cpp
+void first_save(Model model, DataSpec dataloader);
+Anatomy first_anatomy();
+std::int64_t first_resume(Model model, DataSpec dataloader);
+void first_fine_tune(Model model, DataSpec finetune_dataloader);
+void first_load_weights_externally(torch::nn::Module& model);
+
+}  // namespace guide
