@@ -71,7 +71,7 @@ def check_optimizer(name, state, model):
         for key, tensor in entries.items():
             if tensor is None or key == "step":
                 continue
-            expect_equal(tensor.shape, model[parameter].shape, f"{name}: shape of {parameter}/{key}")
+            expect_equal(tensor.shape, model[parameter].shape, f"{name}: {parameter}/{key}")
     optimizer_class = getattr(torch.optim, name, None)
     if optimizer_class is None:  # Composer's own classes are torch's with another weight decay
         optimizer_class = {"DecoupledAdamW": torch.optim.AdamW,
@@ -97,7 +97,7 @@ def check_schedulers(schedulers, optimizer):
             raise AssertionError(f"no check for scheduler {name}")
         live.load_state_dict(dict(state))
         expect_equal(live.last_epoch, state["last_epoch"], f"{name}: last_epoch")
-        expect(type(state["base_lrs"]) is list and type(state["_last_lr"]) is list, f"{name}: types")
+        expect(type(state["base_lrs"]) is type(state["_last_lr"]) is list, f"{name}: types")
 
 
 def check_timestamp(timestamp):
@@ -125,7 +125,8 @@ def check_checkpoint(checkpoint):
     state = checkpoint["state"]
     model = state["model"]
     check_weights(model)
-    expect(type(state["metadata"]) is dict and state["integrations"] == {}, "metadata, integrations")
+    expect_equal(type(state["metadata"]), dict, "type of metadata")
+    expect_equal(state["integrations"], {}, "integrations")
     if "rng" not in checkpoint:
         expect_equal(list(state), WEIGHTS_KEYS, "keys of a weights-only checkpoint")
         return
