@@ -1,6 +1,6 @@
 // The parts of a Trainer and how it is put together.
 //
-// Construction, in Composer's order (numbers of no consequence elsewhere):
+// Construction, in Composer's order:
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator
 //  3. optimizer; run name
