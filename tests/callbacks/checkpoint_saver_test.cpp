@@ -80,7 +80,7 @@ TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
   EXPECT_EQ(none.options().latest_filename, std::nullopt);
 }
 
-// T4, T5, T10: every compression and container is refused by name for now.
+// T4, T5, T10: this version writes no compression or container; each is refused by name.
 TEST(CheckpointSaverOptionsTest, OtherExtensionsAreRefusedByName) {
   for (const std::string name : {"foo.pt.unknown_compressor", "foo.pt.lz4", "foo.tar", "foo.tgz"}) {
     try {
