@@ -97,10 +97,7 @@ cairn::DataLoader load_data(const std::string& file) {
                            {.batch_size = 8, .shuffle = true, .seed = 1});
 }
 
-// Sums are rounded in the order of the threads, and the Python run had two. It matters for one
-// parameter: the gradient of the bias in front of the BatchNorm is zero but for rounding, and Adam
-// divides it by its own size. Where other kernels round it in another way (another PyTorch, another
-// processor), that bias and the running mean that follows it end elsewhere; nothing else does.
+// Sums are rounded in the order of the threads, and the Python run had two.
 constexpr int kThreadsOfTheRun = 2;
 
 int finish(const ContinueOptions& options) {

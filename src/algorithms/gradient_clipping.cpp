@@ -3,6 +3,13 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
@@ -29,6 +36,50 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
     if (!gradient.defined()) continue;
     const at::Tensor factor = unit_norms(parameter) * threshold / unit_norms(gradient);
     gradient.mul_(factor.nan_to_num_(/*nan=*/1.0).clamp_max_(1.0));
+  }
+}
+
+// The L2 norm, rounded as PyTorch 2 rounds it on x86: squares summed in eight lanes, then the lanes
+// in order. libtorch 1.13 fuses product and sum, which changes the last bit; see adam.h for why a
+// last bit can matter. Larger tensors are split among threads and have no one order.
+constexpr std::int64_t kLargestInOneThread = 32768;
+
+at::Tensor l2_norm(const at::Tensor& tensor) {
+  if (!tensor.device().is_cpu() || tensor.scalar_type() != at::kFloat || !tensor.is_contiguous() ||
+      tensor.numel() >= kLargestInOneThread) {
+    return tensor.norm(2);
+  }
+  constexpr std::size_t kLanes = 8;
+  const std::span<const float> values(tensor.data_ptr<float>(),
+                                      static_cast<std::size_t>(tensor.numel()));
+  const std::size_t in_lanes = values.size() - values.size() % kLanes;
+  std::array<float, kLanes> lanes{};
+  for (std::size_t i = 0; i < in_lanes; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] += values[i + lane] * values[i + lane];
+    }
+  }
+  float sum = std::accumulate(lanes.begin(), lanes.end(), 0.0F);
+  for (const float value : values.subspan(in_lanes)) {
+    sum += value * value;
+  }
+  return at::full({}, std::sqrt(sum), tensor.options());
+}
+
+// As torch.nn.utils.clip_grad_norm_ with norm_type 2.
+void clip_norm(const std::vector<at::Tensor>& parameters, double threshold) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> norms;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) norms.push_back(l2_norm(parameter.grad()));
+  }
+  if (norms.empty()) return;
+  for (at::Tensor& norm : norms) {
+    norm = norm.to(norms.front().device());
+  }
+  const at::Tensor factor = (threshold / (l2_norm(at::stack(norms)) + 1e-6)).clamp_max_(1.0);
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) parameter.grad().mul_(factor.to(parameter.grad().device()));
   }
 }
 
@@ -62,7 +113,7 @@ bool GradientClipping::match(Event event, const State& /*state*/) const {
 void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) {
   const std::vector<at::Tensor> parameters = state.model->module().parameters();
   if (options_.clipping_type == "norm") {
-    torch::nn::utils::clip_grad_norm_(parameters, options_.clipping_threshold);
+    clip_norm(parameters, options_.clipping_threshold);
   } else if (options_.clipping_type == "value") {
     torch::nn::utils::clip_grad_value_(parameters, options_.clipping_threshold);
   } else {

@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "optim/decoupled_step.h"
+#include "optim/optimizer_step.h"
 #include "optim/param_state.h"
 
 namespace cairn {

@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "optim/adam.h"
 #include "optim/decoupled_adamw.h"
 #include "optim/decoupled_sgdw.h"
 
@@ -89,14 +90,14 @@ std::shared_ptr<torch::optim::Optimizer> SGD::create(std::vector<at::Tensor> par
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   check_adam("Adam", options_);
-  return std::make_shared<torch::optim::Adam>(std::move(parameters),
-                                              adam_options<torch::optim::AdamOptions>(options_));
+  return std::make_shared<AdamOptimizer>(std::move(parameters),
+                                         adam_options<torch::optim::AdamOptions>(options_));
 }
 
 std::shared_ptr<torch::optim::Optimizer> AdamW::create(std::vector<at::Tensor> parameters) const {
   check_adam("AdamW", options_);
-  return std::make_shared<torch::optim::AdamW>(std::move(parameters),
-                                               adam_options<torch::optim::AdamWOptions>(options_));
+  return std::make_shared<AdamWOptimizer>(std::move(parameters),
+                                          adam_options<torch::optim::AdamWOptions>(options_));
 }
 
 std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor> parameters) const {
