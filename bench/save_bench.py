@@ -20,6 +20,7 @@ TARGETS = [  # (what, divided by, at most)
     ("durable_save", "torch.save", 1.0),
     ("submit_stall", "torch.save", 0.25),
     ("save_extra_mib", None, 64),
+    ("async_extra_mib", None, MIB + 64),  # one snapshot
 ]
 
 

@@ -18,11 +18,9 @@ class Zeros final : public cairn::pickle::StorageLoader {
     constexpr std::uint64_t kMaxBytes = 1 << 16;
     const std::uint64_t item = reference.dtype ? cairn::item_size(*reference.dtype) : 1;
     if (reference.numel > kMaxBytes / item) throw cairn::CorruptError("no such storage");
-    auto storage = std::make_shared<Storage>();
     const auto bytes = std::make_shared<std::string>(reference.numel * item, '\0');
-    storage->bytes = {cairn::as_bytes(*bytes), bytes};
-    storage->location = reference.location;
-    return storage;
+    return std::make_shared<const Storage>(cairn::SharedBytes{cairn::as_bytes(*bytes), bytes},
+                                           std::string(reference.location));
   }
   void account_copy(std::uint64_t bytes) override {
     copied_ += bytes;

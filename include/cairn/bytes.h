@@ -23,6 +23,14 @@ inline std::string_view as_text(ByteView bytes) {
 struct SharedBytes {
   ByteView view;
   std::shared_ptr<const void> owner;
+  // Of a mapped file: gives the memory of a part of `view` back to the kernel, which reads it from
+  // the file again when it is needed. Whoever streams through more than memory holds calls it for
+  // what is done. nullptr when the bytes are in memory only.
+  void (*release)(ByteView) = nullptr;
+
+  SharedBytes part(std::size_t offset, std::size_t size) const {
+    return {view.subspan(offset, size), owner, release};
+  }
 };
 
 // Where an encoder puts its bytes, in order. Not thread-safe.

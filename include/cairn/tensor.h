@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,9 +61,29 @@ std::optional<DType> find_dtype(std::string_view name);
 
 // One allocation that tensors point into. Tensors that are tied or are views of one another hold
 // the same Storage object, and are written as one record.
-struct Storage {
-  SharedBytes bytes;  // little-endian elements; on the host unless `location` says otherwise
-  std::string location = "cpu";  // where PyTorch had it: "cpu", "cuda:0"
+// Immutable; safe to read from several threads.
+class Storage {
+ public:
+  using Load = std::function<SharedBytes()>;
+
+  Storage() = default;  // no bytes
+  // Little-endian elements. `location` is where PyTorch had it: "cpu", "cuda:0".
+  explicit Storage(SharedBytes bytes, std::string location = "cpu");
+  // Bytes that are assembled when they are asked for, each time anew: a tensor cut into shards, or
+  // in another dtype. `load` gives exactly `size` bytes or throws CorruptError or StorageError.
+  Storage(std::uint64_t size, Load load, std::string location = "cpu");
+
+  std::uint64_t size() const { return size_; }
+  // Keep what is returned for as long as the view is used: it may be the only owner.
+  SharedBytes bytes() const;
+  bool is_lazy() const { return load_ != nullptr; }
+  const std::string& location() const { return location_; }
+
+ private:
+  std::uint64_t size_ = 0;
+  SharedBytes bytes_;
+  Load load_;
+  std::string location_ = "cpu";
 };
 
 // A strided tensor. Copies share the storage. `storage_offset` and `strides` count elements.

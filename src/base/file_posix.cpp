@@ -19,6 +19,7 @@
 #include "base/file_descriptor.h"
 #include "base/file_error.h"
 #include "base/file_writer.h"
+#include "base/mapped_file.h"
 
 namespace cairn {
 namespace {
@@ -188,10 +189,7 @@ SharedBytes PosixFileSystem::map(const std::string& path) {
   if (!S_ISREG(info.st_mode)) throw UsageError(path + " is a device or a pipe, not a file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return {};
-  void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (start == MAP_FAILED) throw_storage_error(errno, "cannot map " + path);
-  return {{static_cast<const std::byte*>(start), size},
-          std::shared_ptr<const void>(start, [size](void* p) { munmap(p, size); })};
+  return map_descriptor(fd.get(), size, path);
 }
 
 void PosixFileSystem::make_folders(const std::string& path) {

@@ -114,9 +114,10 @@ SharedBytes TensorView::contiguous_bytes() const {
   const auto bytes =
       static_cast<std::size_t>(checked_multiply(numel(), static_cast<std::int64_t>(item)));
   if (bytes == 0) return {};
-  const ByteView all = storage->bytes.view;
+  const SharedBytes loaded = storage->bytes();
+  const ByteView all = loaded.view;
   if (is_contiguous()) {
-    return {all.subspan(static_cast<std::size_t>(storage_offset) * item, bytes), storage};
+    return loaded.part(static_cast<std::size_t>(storage_offset) * item, bytes);
   }
   // A file of a few bytes may hold a tensor of 2^60 elements, all of them the same one.
   constexpr std::size_t kMaxCopy = std::size_t{1} << 30;
@@ -134,6 +135,22 @@ SharedBytes TensorView::contiguous_bytes() const {
   return {ByteView(*copy), copy};
 }
 
+Storage::Storage(SharedBytes bytes, std::string location)
+    : size_(bytes.view.size()), bytes_(std::move(bytes)), location_(std::move(location)) {}
+
+Storage::Storage(std::uint64_t size, Load load, std::string location)
+    : size_(size), load_(std::move(load)), location_(std::move(location)) {}
+
+SharedBytes Storage::bytes() const {
+  if (!load_) return bytes_;
+  SharedBytes loaded = load_();
+  if (loaded.view.size() != size_) {
+    throw CorruptError("a storage of " + std::to_string(size_) + " bytes came with " +
+                       std::to_string(loaded.view.size()));
+  }
+  return loaded;
+}
+
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
@@ -145,15 +162,14 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
 }
 
 TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes) {
-  auto storage = std::make_shared<Storage>();
-  storage->bytes = std::move(bytes);
+  const auto storage = std::make_shared<const Storage>(std::move(bytes));
   auto strides = contiguous_strides(shape);
   TensorView tensor{
       .dtype = dtype, .shape = std::move(shape), .strides = std::move(strides), .storage = storage};
   const auto need = static_cast<std::uint64_t>(tensor.numel()) * item_size(dtype);
-  if (need != storage->bytes.view.size()) {
+  if (need != storage->size()) {
     throw UsageError("make_tensor: the shape needs " + std::to_string(need) + " bytes, given " +
-                     std::to_string(storage->bytes.view.size()));
+                     std::to_string(storage->size()));
   }
   return tensor;
 }
@@ -175,7 +191,7 @@ void check_bounds(const TensorView& tensor) {
   }
   if (is_empty) return;
   if (!tensor.storage) fail("no storage");
-  const std::uint64_t elements = tensor.storage->bytes.view.size() / item_size(tensor.dtype);
+  const std::uint64_t elements = tensor.storage->size() / item_size(tensor.dtype);
   if (static_cast<std::uint64_t>(last) >= elements) {
     fail("element " + std::to_string(last) + " of a storage of " + std::to_string(elements));
   }

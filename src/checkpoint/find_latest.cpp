@@ -15,12 +15,12 @@
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
-#include "checkpoint/open_checkpoint.h"
+#include "checkpoint/source.h"
 
 namespace cairn {
 namespace {
 
-struct Candidate {
+struct Sighting {
   std::string path;
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
@@ -71,12 +71,11 @@ std::vector<std::string> candidate_paths(FileSystem& files, const std::string& f
 }
 
 // Where in training the checkpoint was made; nullopt when it does not hold the whole state.
-std::optional<Timestamp> position_of(const OpenCheckpoint& checkpoint) {
-  if (checkpoint.manifest) {
-    const CheckpointInfo& info = checkpoint.manifest->info;
-    return info.kind == "full" ? info.timestamp : std::nullopt;
+std::optional<Timestamp> position_of(const CheckpointSource& source) {
+  if (const auto info = source.info().checkpoint) {
+    return info->kind == "full" ? info->timestamp : std::nullopt;
   }
-  const Value value = checkpoint.file.read();
+  const Value value = source.read();
   const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
   if (timestamp == nullptr) return std::nullopt;
   return Timestamp::from_value(*timestamp);
@@ -87,21 +86,21 @@ class Search {
   Search(FileSystem& files, const FindOptions& options) : files_(files), options_(options) {}
 
   // Step 2; nothing when the file has to be passed over.
-  std::optional<Candidate> examine(const std::string& path) const {
-    return unless_unusable(path, [&]() -> std::optional<Candidate> {
-      const auto position = position_of(open_checkpoint(files_, path));
+  std::optional<Sighting> examine(const std::string& path) const {
+    return unless_unusable(path, [&]() -> std::optional<Sighting> {
+      const auto position = position_of(*open_source(path, {.files = &files_}));
       if (!position && options_.full_state_only) {
         skip(path, "it does not hold the whole state of a training run");
         return std::nullopt;
       }
       const auto info = files_.stat(path);
-      return Candidate{path, position.value_or(Timestamp{}),
-                       info ? info->modified : std::chrono::system_clock::time_point{}};
+      return Sighting{path, position.value_or(Timestamp{}),
+                      info ? info->modified : std::chrono::system_clock::time_point{}};
     });
   }
 
   // Step 3.
-  std::optional<FoundCheckpoint> check(const Candidate& candidate) const {
+  std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       VerifyReport report = verify(candidate.path, Verify::kFull, &files_);
       if (!report.ok()) {
@@ -136,18 +135,18 @@ class Search {
 }  // namespace
 
 std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
-  FileSystem& files = files_or_default(options.files);
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
   const std::string where = strict_format(folder, dist_variables(options.run_name));
   if (!files.stat(where)) return std::nullopt;
   const Search search(files, options);
-  std::vector<Candidate> candidates;
+  std::vector<Sighting> candidates;
   for (const std::string& path : candidate_paths(files, where, options)) {
     if (auto candidate = search.examine(path)) candidates.push_back(std::move(*candidate));
   }
-  std::stable_sort(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.position() > b.position(); });
-  for (const Candidate& candidate : candidates) {
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Sighting& a, const Sighting& b) {
+    return a.position() > b.position();
+  });
+  for (const Sighting& candidate : candidates) {
     if (auto found = search.check(candidate)) return found;
   }
   return std::nullopt;

@@ -4,8 +4,7 @@
 
 namespace cairn {
 
-OpenCheckpoint open_checkpoint(FileSystem& files, const std::string& path) {
-  SharedBytes bytes = files.map(path);
+OpenCheckpoint open_checkpoint(SharedBytes bytes, const std::string& path) {
   TorchFile file(bytes, path);
   OpenCheckpoint checkpoint{path, std::move(bytes), std::move(file), std::nullopt};
   const FileRecord* record = checkpoint.file.find_record(kManifestRecord);

@@ -1,4 +1,4 @@
-// A checkpoint file opened for loading, verifying or looking at.
+// A torch.save file with what cairn adds to it.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,6 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/file.h"
 #include "checkpoint/manifest.h"
 
 namespace cairn {
@@ -19,15 +18,10 @@ struct OpenCheckpoint {
   std::optional<Manifest> manifest;
 };
 
-// Reads the directory of records and the manifest. NotFoundError, UsageError, UnsupportedError,
-// CorruptError, StorageError.
-OpenCheckpoint open_checkpoint(FileSystem& files, const std::string& path);
+// Reads the directory of records and the manifest. UnsupportedError, CorruptError.
+OpenCheckpoint open_checkpoint(SharedBytes bytes, const std::string& path);
 
 // As verify(), for what open_checkpoint() could open.
 VerifyReport verify_opened(const OpenCheckpoint& checkpoint, Verify how);
-
-inline FileSystem& files_or_default(FileSystem* files) {
-  return files != nullptr ? *files : posix_file_system();
-}
 
 }  // namespace cairn

@@ -32,11 +32,12 @@ class Places {
   void copy_into(const std::shared_ptr<const PageMemory>& arena) {
     for (const Storage* storage : storages_) {
       Place& place = places_.at(storage);
-      const ByteView from = storage->bytes.view;
+      const SharedBytes bytes = storage->bytes();
+      const ByteView from = bytes.view;
       std::byte* to = arena->data() + place.offset;
       if (!from.empty()) stream_copy(to, from.data(), from.size());
-      place.copy =
-          std::make_shared<Storage>(Storage{{{to, from.size()}, arena}, storage->location});
+      place.copy = std::make_shared<const Storage>(SharedBytes{{to, from.size()}, arena},
+                                                   storage->location());
     }
   }
 
@@ -53,7 +54,7 @@ class Places {
   void add(const Storage* storage) {
     if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second) return;
     storages_.push_back(storage);
-    bytes_ += round_up(storage->bytes.view.size(), kAlignment);
+    bytes_ += round_up(storage->size(), kAlignment);
   }
 
   void visit(const Value& value) {

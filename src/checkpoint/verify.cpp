@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open_checkpoint.h"
+#include "checkpoint/source.h"
 
 namespace cairn {
 namespace {
@@ -46,7 +47,7 @@ std::unordered_map<std::uint64_t, std::vector<std::string>> tensors_by_offset(
     const Value value = checkpoint.file.read();
     for (const auto& [path, tensor] : tensors_of(value)) {
       if (tensor->storage == nullptr) continue;
-      const std::byte* data = tensor->storage->bytes.view.data();
+      const std::byte* data = tensor->storage->bytes().view.data();
       tensors[static_cast<std::uint64_t>(data - checkpoint.bytes.view.data())].push_back(path);
     }
   } catch (const Error&) {
@@ -120,10 +121,11 @@ VerifyReport verify_opened(const OpenCheckpoint& checkpoint, Verify how) {
 
 VerifyReport verify(const std::string& path, Verify how, FileSystem* files) {
   try {
-    return verify_opened(open_checkpoint(files_or_default(files), path), how);
+    return open_source(path, {.files = files})->verify(how);
   } catch (const CorruptError& e) {
     VerifyReport report;
-    const auto info = files_or_default(files).stat(path);
+    FileSystem& system = files != nullptr ? *files : posix_file_system();
+    const auto info = system.stat(path);
     report.bytes = info ? info->size : 0;
     const bool knows_where = e.offset() != CorruptError::kNoOffset;
     report.damage.push_back(

@@ -95,10 +95,8 @@ class RecordStorages final : public pickle::StorageLoader {
       throw CorruptError("record " + name + " has " + std::to_string(record->size) +
                          " bytes, its tensors need " + std::to_string(expected));
     }
-    auto storage = std::make_shared<Storage>();
-    storage->bytes = {bytes_.view.subspan(record->offset, record->size), bytes_.owner};
-    storage->location = reference.location;
-    return storage;
+    return std::make_shared<const Storage>(bytes_.part(record->offset, record->size),
+                                           std::string(reference.location));
   }
 
   std::function<const FileRecord*(std::string_view)> find_;

@@ -46,19 +46,19 @@ std::uint64_t TorchFilePlan::size_bound() const {
   constexpr std::uint64_t kPerRecord = 512;
   std::uint64_t size = impl_->encoded.data_pkl.size() + 4 * kPerRecord;
   for (const auto& storage : impl_->encoded.storages) {
-    size += storage->bytes.view.size() + kPerRecord;
+    size += storage->size() + kPerRecord;
   }
   return size;
 }
 
 void TorchFilePlan::write(ByteSink& sink, const TorchFileWriteOptions& options) const {
   zip::Writer zip(sink, options.prefix);
-  zip.add("data.pkl", as_bytes(impl_->encoded.data_pkl));
-  zip.add("byteorder", as_bytes("little"));
+  zip.add("data.pkl", impl_->encoded.data_pkl);
+  zip.add("byteorder", "little");
   for (std::size_t i = 0; i < impl_->encoded.storages.size(); ++i) {
-    zip.add("data/" + std::to_string(i), impl_->encoded.storages[i]->bytes.view);
+    zip.add("data/" + std::to_string(i), impl_->encoded.storages[i]->bytes());
   }
-  zip.add("version", as_bytes("3\n"));
+  zip.add("version", "3\n");
   if (options.extra_records) {
     std::vector<FileRecord> records;
     for (const zip::Entry& entry : zip.entries()) {
@@ -66,7 +66,7 @@ void TorchFilePlan::write(ByteSink& sink, const TorchFileWriteOptions& options) 
     }
     for (const auto& [name, content] : options.extra_records(records)) {
       check_is_new(name, zip.entries());
-      zip.add(name, as_bytes(content));
+      zip.add(name, content);
     }
   }
   zip.finish();

@@ -68,12 +68,11 @@ class LiveStorages {
     // A live entry keeps its StorageImpl alive, so the key cannot have been reused; but a storage
     // may have been resized in place.
     auto known = entry.lock();
-    if (known && known->bytes.view.data() == bytes.data() &&
-        known->bytes.view.size() == bytes.size()) {
+    if (known && known->size() == bytes.size() && known->bytes().view.data() == bytes.data()) {
       return known;
     }
     auto made = std::make_shared<const Storage>(
-        Storage{{bytes, std::make_shared<const at::Storage>(memory)}, "cpu"});
+        SharedBytes{bytes, std::make_shared<const at::Storage>(memory)});
     entry = made;
     if (entries_.size() > sweep_at_) sweep();
     return made;
@@ -138,7 +137,8 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   const std::size_t size = item_size(view.dtype);
   check_bounds(view);
   if (view.numel() == 0) return at::empty(view.shape, options);
-  const std::byte* data = view.storage->bytes.view.data() + view.storage_offset * size;
+  const SharedBytes loaded = view.storage->bytes();
+  const std::byte* data = loaded.view.data() + view.storage_offset * size;
   if (!is_aligned(data, size)) {  // a file not written by PyTorch
     at::Tensor copy = at::empty(view.shape, options);
     const SharedBytes bytes = view.contiguous_bytes();
@@ -147,7 +147,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   }
   at::Tensor shared = at::from_blob(
       const_cast<std::byte*>(data), view.shape, view.strides,
-      [keep = view.storage](void*) mutable { keep.reset(); }, options);
+      [keep = loaded.owner](void*) mutable { keep.reset(); }, options);
   return share ? shared : shared.clone();
 }
 

@@ -95,7 +95,7 @@ TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
   const SharedBytes mapped = disk.map("/a.pt");
   const Value value = TorchFile(mapped, "/a.pt").read();
   for (const auto& [path, tensor] : tensors_of(value)) {
-    const ByteView storage = tensor->storage->bytes.view;
+    const ByteView storage = tensor->storage->bytes().view;
     const auto begin = static_cast<std::size_t>(storage.data() - mapped.view.data());
     for (std::size_t at = begin; at < begin + storage.size(); ++at) {
       std::string damaged = bytes;

@@ -6,15 +6,15 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "testing/describe_value.h"
+#include "cli/describe_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
 
+using cli::describe_value;
 using nlohmann::json;
-using testing::describe_value;
 using testing::encoded;
 using testing::read_file;
 using testing::shared;

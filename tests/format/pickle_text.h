@@ -64,9 +64,9 @@ inline std::string torch_file_of(const std::string& data_pkl,
                                  const std::string& data0 = std::string(16, '\1')) {
   StringSink sink;
   zip::Writer zip(sink, "archive");
-  zip.add("data.pkl", as_bytes(data_pkl));
-  zip.add("data/0", as_bytes(data0));
-  zip.add("version", as_bytes("3\n"));
+  zip.add("data.pkl", data_pkl);
+  zip.add("data/0", data0);
+  zip.add("version", "3\n");
   zip.finish();
   return sink.text;
 }

@@ -6,7 +6,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "testing/describe_value.h"
+#include "cli/describe_value.h"
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-using testing::describe_value;
+using cli::describe_value;
 using testing::encoded;
 using testing::shared;
 
@@ -81,7 +81,7 @@ TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
 TEST(RoundTripTest, TensorsOfAFileAreViewsOfItsBytes) {
   const SharedBytes bytes = shared(encoded(Dict{{"w", floats({4}, '\1')}}));
   const Value value = TorchFile(bytes, "x.pt").read();
-  const ByteView view = value.at("w").as_tensor().storage->bytes.view;
+  const ByteView view = value.at("w").as_tensor().storage->bytes().view;
   EXPECT_GE(view.data(), bytes.view.data());
   EXPECT_LT(view.data(), bytes.view.data() + bytes.view.size());
 }

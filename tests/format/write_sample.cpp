@@ -12,7 +12,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "base/file.h"
-#include "testing/describe_value.h"
+#include "cli/describe_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
@@ -117,7 +117,7 @@ Value sample() {
 
 void write(const Value& value, const std::string& path) {
   testing::write_file(path, testing::encoded(value));
-  testing::write_file(path + ".json", testing::describe_value(value).dump());
+  testing::write_file(path + ".json", cli::describe_value(value).dump());
 }
 
 int run(int argc, char** argv) {

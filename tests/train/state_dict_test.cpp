@@ -39,7 +39,7 @@ struct TiedNet : torch::nn::Module {
 TEST(TensorBridgeTest, ViewsShareMemoryWithTheTensorAndKeepItAlive) {
   at::Tensor tensor = torch::arange(6, at::kFloat).reshape({2, 3});
   const TensorView view = view_of(tensor);
-  EXPECT_EQ(view.storage->bytes.view.data(), static_cast<const std::byte*>(tensor.data_ptr()));
+  EXPECT_EQ(view.storage->bytes().view.data(), static_cast<const std::byte*>(tensor.data_ptr()));
   tensor[0][0] = 9;
   tensor = at::Tensor();
   EXPECT_EQ(tensor_of(view)[0][0].item<float>(), 9);

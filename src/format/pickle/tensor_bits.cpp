@@ -24,7 +24,8 @@ void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg) {
     throw UnsupportedError("a lazily conjugated or negated tensor of dtype " +
                            std::string(name(tensor.dtype)));
   }
-  const ByteView old = tensor.storage->bytes.view;
+  const SharedBytes loaded = tensor.storage->bytes();
+  const ByteView old = loaded.view;
   auto bytes = std::make_shared<std::vector<std::byte>>(old.begin(), old.end());
   const std::size_t item = item_size(tensor.dtype);
   const std::size_t part = is_complex(tensor.dtype) ? item / 2 : item;
@@ -32,10 +33,8 @@ void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg) {
     const bool is_imaginary = at % item != 0;
     if (is_neg != (is_conj && is_imaginary)) flip_sign(bytes->data() + at, part);
   }
-  auto storage = std::make_shared<Storage>();
-  storage->bytes = {ByteView(*bytes), bytes};
-  storage->location = tensor.storage->location;
-  tensor.storage = std::move(storage);
+  tensor.storage = std::make_shared<const Storage>(SharedBytes{ByteView(*bytes), bytes},
+                                                   tensor.storage->location());
 }
 
 }  // namespace cairn::pickle

@@ -58,8 +58,8 @@ void TensorEncoder::encode_storage(const TensorView& tensor) {
     out_.global("torch", type);
   }
   out_.text(known.key);
-  const std::size_t bytes = tensor.storage ? tensor.storage->bytes.view.size() : 0;
-  out_.text(tensor.storage ? std::string_view(tensor.storage->location) : "cpu");
+  const std::size_t bytes = tensor.storage ? tensor.storage->size() : 0;
+  out_.text(tensor.storage ? std::string_view(tensor.storage->location()) : "cpu");
   out_.integer(static_cast<std::int64_t>(type.empty() ? bytes : bytes / item_size(tensor.dtype)));
   out_.tuple_since_mark();
   out_.op(Op::kBinPersId);
@@ -69,8 +69,8 @@ const TensorEncoder::Known& TensorEncoder::known_storage(const TensorView& tenso
   const auto [entry, is_new] = known_.try_emplace(tensor.storage.get());
   Known& known = entry->second;
   if (is_new) {
-    if (tensor.storage && tensor.storage->bytes.view.size() % item_size(tensor.dtype) != 0) {
-      throw UnsupportedError("a storage of " + std::to_string(tensor.storage->bytes.view.size()) +
+    if (tensor.storage && tensor.storage->size() % item_size(tensor.dtype) != 0) {
+      throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
                              " bytes is no whole number of " + std::string(name(tensor.dtype)));
     }
     known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};

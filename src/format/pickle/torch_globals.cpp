@@ -59,7 +59,7 @@ void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
     if (key->text == "neg") is_neg = *value;
   }
   if (!is_conj && !is_neg) return;
-  call.storages.account_copy(tensor.storage->bytes.view.size());
+  call.storages.account_copy(tensor.storage->size());
   resolve_bits(tensor, is_conj, is_neg);
 }
 

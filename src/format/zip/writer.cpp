@@ -2,10 +2,9 @@
 
 #include <libdeflate.h>
 
-#include <algorithm>
-
 #include "cairn/error.h"
 
+#include "base/pieces.h"
 #include "format/zip/names.h"
 
 namespace cairn::zip {
@@ -21,22 +20,20 @@ Writer::Writer(ByteSink& sink, std::string prefix) : sink_(sink), prefix_(std::m
   }
 }
 
-void Writer::add(std::string_view name, ByteView bytes) {
+void Writer::add(std::string_view name, const SharedBytes& bytes) {
   const std::string full = prefix_ + "/" + std::string(name);
   if (!is_safe_name(full)) {
     throw UsageError("\"" + full + "\" cannot be the name of a record in a torch.save file");
   }
-  Entry entry{.record = {.name = std::string(name), .size = bytes.size()},
+  Entry entry{.record = {.name = std::string(name), .size = bytes.view.size()},
               .header_offset = offset_};
-  write(local_header(full, offset_, bytes.size()));
+  write(local_header(full, offset_, bytes.view.size()));
   entry.record.offset = offset_;
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ByteView piece = bytes.subspan(done, std::min(kPieceBytes, bytes.size() - done));
+  for_each_piece(bytes, kPieceBytes, [&](ByteView piece) {
     entry.record.crc32 = libdeflate_crc32(entry.record.crc32, piece.data(), piece.size());
     sink_.write(piece);
-    done += piece.size();
-  }
-  offset_ += bytes.size();
+  });
+  offset_ += bytes.view.size();
   write(data_descriptor(entry));
   entries_.push_back(std::move(entry));
 }

@@ -17,7 +17,10 @@ class Writer {
 
   // Each byte is read once: a piece that fits the processor's cache goes through the CRC, then to
   // the sink. UsageError for a name that cannot be looked up again.
-  void add(std::string_view name, ByteView bytes);
+  void add(std::string_view name, const SharedBytes& bytes);
+  void add(std::string_view name, std::string_view text) {
+    add(name, SharedBytes{as_bytes(text), nullptr});
+  }
 
   void finish();
 

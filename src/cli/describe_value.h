@@ -1,4 +1,4 @@
-// A Value as JSON, in the form of the golden files' descriptions (tests/data/README.md).
+// A Value as JSON: docs/formats/dump.md.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "cairn/value.h"
 
-namespace cairn::testing {
+namespace cairn::cli {
 
 // Types, values and order are kept; of tensors, arrays and bytes the SHA-256.
 nlohmann::json describe_value(const Value& value);
@@ -15,4 +15,4 @@ nlohmann::json describe_value(const Value& value);
 // 64 hexadecimal digits.
 std::string sha256(ByteView bytes);
 
-}  // namespace cairn::testing
+}  // namespace cairn::cli

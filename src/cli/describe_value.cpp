@@ -1,4 +1,4 @@
-#include "testing/describe_value.h"
+#include "cli/describe_value.h"
 
 #include <openssl/evp.h>
 
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-namespace cairn::testing {
+namespace cairn::cli {
 namespace {
 
 using nlohmann::json;
@@ -151,4 +151,4 @@ json describe_value(const Value& value) {
   throw std::logic_error("a kind of Value that describe_value does not know");
 }
 
-}  // namespace cairn::testing
+}  // namespace cairn::cli

@@ -1,0 +1,34 @@
+// What source.cpp's rows look at and open.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/source.h"
+
+namespace cairn {
+
+struct Candidate {
+  FileSystem* files = nullptr;
+  std::string path;  // as the user gave it: for messages, and the key of a folder's files
+  bool is_folder = false;
+  SharedBytes bytes = {};                    // of a file, without the containers taken off so far
+  std::uint64_t stored_bytes = 0;            // of the file on disk
+  std::vector<std::string> containers = {};  // taken off so far, outermost first
+  std::string scratch_folder = {};
+};
+
+struct FormatRow {
+  const char* name;  // SourceInfo::format, or the container's name
+  bool (*matches)(const Candidate&);
+  // A format's row opens; a container's row gives what was inside, to be recognised in turn.
+  std::unique_ptr<CheckpointSource> (*open)(Candidate);
+  Candidate (*unwrap)(Candidate) = nullptr;
+};
+
+// The rows' functions, one file each.
+bool is_torch_zip(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
+
+}  // namespace cairn

@@ -1,0 +1,62 @@
+#include "checkpoint/source.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "checkpoint/candidate.h"
+#include "format/find_format.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::array kFormats = {
+    FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
+};
+
+// A tar in a gzip in a zstd is odd; ten of them are an attack.
+constexpr std::size_t kMostContainers = 4;
+
+Candidate look_at(const std::string& path, const OpenOptions& options) {
+  Candidate candidate{.files = options.files != nullptr ? options.files : &posix_file_system(),
+                      .path = path,
+                      .scratch_folder = options.scratch_folder};
+  const auto info = candidate.files->stat(path);
+  candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
+  if (!candidate.is_folder) candidate.bytes = candidate.files->map(path);
+  candidate.stored_bytes = candidate.bytes.view.size();
+  return candidate;
+}
+
+[[noreturn]] void refuse(const Candidate& candidate) {
+  if (candidate.is_folder) {
+    throw UsageError(candidate.path +
+                     " is a folder, and none that is a checkpoint by itself; name " +
+                     "a file in it");
+  }
+  const std::string what = candidate.path + ": this is " + describe_bytes(candidate.bytes.view) +
+                           ", not a checkpoint that cairn reads";
+  if (find_format(candidate.bytes.view)) throw UnsupportedError(what);
+  throw CorruptError(what, candidate.path, 0);
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointSource> open_source(const std::string& path, const OpenOptions& options) {
+  Candidate candidate = look_at(path, options);
+  while (candidate.containers.size() <= kMostContainers) {
+    const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
+      return format.matches(candidate);
+    });
+    if (row == kFormats.end()) refuse(candidate);
+    if (row->open != nullptr) return row->open(std::move(candidate));
+    candidate = row->unwrap(std::move(candidate));
+    candidate.containers.emplace_back(row->name);
+  }
+  throw UnsupportedError(path + ": more than " + std::to_string(kMostContainers) +
+                         " containers inside one another");
+}
+
+}  // namespace cairn

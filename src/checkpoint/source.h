@@ -1,0 +1,60 @@
+// A checkpoint of any format, opened: what load(), verify() and the tool work on.
+//
+//  1. A folder is recognised by the files in it; a file by its first bytes, never by its name.
+//  2. A container (compression, tar) is taken off, and what it held is recognised in turn.
+//  3. The reader of the format does the rest.
+//
+// kFormats in source.cpp has one row per format and container, in the order in which they are
+// tried. To add one: write its reader beside the others in src/format/, wrap it in a
+// CheckpointSource here, and add its row.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/value.h"
+
+#include "base/file.h"
+
+namespace cairn {
+
+// What a checkpoint is, as far as can be told without reading tensors.
+struct SourceInfo {
+  std::string format;       // stable, for programs: "torch_zip", "safetensors", "dcp"
+  std::string description;  // for people: "a torch.save file"
+  std::vector<std::string> containers = {};  // around it, outermost first: {"gzip", "tar"}
+  std::string writer = {};                   // "cairn 0.1.0", "PyTorch"; empty when unknown
+  std::uint64_t bytes = 0;                   // of all its files, as they are stored
+  // More that the format tells, in order: {"pickle protocol", "2"}.
+  std::vector<std::pair<std::string, std::string>> notes = {};
+  std::optional<CheckpointInfo> checkpoint = std::nullopt;  // cairn's manifest
+};
+
+// Safe for concurrent reading. Values that it gave out stay valid when it is gone.
+class CheckpointSource {
+ public:
+  virtual ~CheckpointSource() = default;
+  virtual SourceInfo info() const = 0;
+  // The object. No tensor's bytes are read yet: its storages are views of mapped files, or lazy
+  // (Storage::is_lazy). CorruptError, UnsupportedError.
+  virtual Value read() const = 0;
+  // Damage is a result, not an error. May release the memory of what it has checked.
+  virtual VerifyReport verify(Verify how) const = 0;
+};
+
+struct OpenOptions {
+  FileSystem* files = nullptr;      // the machine's own when null
+  std::string scratch_folder = {};  // for ScratchFile; its default when empty
+};
+
+// NotFoundError; UnsupportedError saying what the file is; CorruptError when it cannot even be
+// opened.
+std::unique_ptr<CheckpointSource> open_source(const std::string& path,
+                                              const OpenOptions& options = {});
+
+}  // namespace cairn

@@ -1,0 +1,29 @@
+// One command of the tool: a file with a function that describes it to CLI11 and gives what runs
+// it. commands.cpp has one row per command; help, shell completion and man pages follow from what
+// CLI11 was told.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/console.h"
+
+namespace cairn::cli {
+
+// Does the work, with the options that were parsed, and returns an exit code. Throws cairn::Error.
+using Run = std::function<int(Console&)>;
+
+struct Command {
+  const char* name;
+  const char* summary;  // one line, no full stop
+  Run (*define)(CLI::App& app);
+};
+
+std::span<const Command> commands();
+
+// In files of their names.
+Run define_dump(CLI::App& app);
+
+}  // namespace cairn::cli

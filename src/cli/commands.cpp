@@ -1,0 +1,14 @@
+#include <array>
+
+#include "cli/command.h"
+
+namespace cairn::cli {
+
+std::span<const Command> commands() {
+  static constexpr std::array kCommands = {
+      Command{"dump", "print the whole object as JSON", define_dump},
+  };
+  return kCommands;
+}
+
+}  // namespace cairn::cli

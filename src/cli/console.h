@@ -1,0 +1,43 @@
+// Where a command's answers go, and how they are to look.
+//
+// Answers go to `out`, talk (progress, warnings) to `err`. With `json` a command writes one JSON
+// object to `out` and nothing else.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace cairn::cli {
+
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool json = false;
+  bool color = false;     // of `out`
+  bool progress = false;  // a person watches `err`
+  bool exact_bytes = false;
+
+  // The text in the colour, when there is to be colour.
+  std::string red(const std::string& text) const;
+  std::string green(const std::string& text) const;
+  std::string dim(const std::string& text) const;
+
+  // "362 KiB", or "370688" with exact_bytes.
+  std::string bytes(std::uint64_t count) const;
+};
+
+// Exit codes, documented in docs/tool.md.
+enum ExitCode : int {
+  kDone = 0,
+  kNegativeAnswer = 1,  // "they differ", "it is damaged"
+  kFailed = 2,          // wrong usage, or could not do what was asked
+  kNotFound = 3,
+  kDamaged = 4,
+  kIncompatible = 5,
+  kDenied = 6,
+  kNoSpace = 8,
+};
+
+}  // namespace cairn::cli

@@ -1,0 +1,116 @@
+#include "cli/tool.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "base/terminal.h"
+#include "cli/command.h"
+
+namespace cairn::cli {
+namespace {
+
+ExitCode code_of(const StorageError& error) {
+  switch (error.status()) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return kDenied;
+    case ENOSPC:
+    case EDQUOT:
+      return kNoSpace;
+    default:
+      return kFailed;
+  }
+}
+
+ExitCode code_of(const std::exception& error) {
+  if (dynamic_cast<const NotFoundError*>(&error)) return kNotFound;
+  if (dynamic_cast<const CorruptError*>(&error)) return kDamaged;
+  if (dynamic_cast<const MismatchError*>(&error)) return kIncompatible;
+  if (dynamic_cast<const UnsupportedError*>(&error)) return kIncompatible;
+  if (const auto* storage = dynamic_cast<const StorageError*>(&error)) return code_of(*storage);
+  return kFailed;
+}
+
+struct GlobalOptions {
+  bool json = false;
+  bool exact_bytes = false;
+  bool quiet = false;
+  std::string color = "auto";
+};
+
+bool wants_color(const std::string& when, const std::ostream& out) {
+  const auto is_set = [](const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return value != nullptr && *value != '\0';
+  };
+  if (when != "auto") return when == "always";
+  if (is_set("NO_COLOR")) return false;
+  return is_set("CLICOLOR_FORCE") || is_terminal(out);
+}
+
+void add_global_options(CLI::App& app, GlobalOptions& options) {
+  app.add_flag("--json", options.json, "answer with one JSON object");
+  app.add_flag("--bytes", options.exact_bytes, "sizes in bytes instead of KiB, MiB, ...");
+  app.add_flag("-q,--quiet", options.quiet, "no progress bars");
+  app.add_option("--color", options.color, "colour the answer: auto (on a terminal), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+int report(const std::exception& error, const GlobalOptions& options, std::ostream& out,
+           std::ostream& err) {
+  const ExitCode code = code_of(error);
+  if (options.json) {
+    out << nlohmann::json{{"error", error.what()}, {"exit_code", static_cast<int>(code)}}.dump(
+               1, ' ', false, nlohmann::json::error_handler_t::replace)
+        << "\n";
+  }
+  err << "cairn: " << error.what() << "\n";
+  return code;
+}
+
+}  // namespace
+
+int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
+  GlobalOptions options;
+  add_global_options(app, options);
+  app.set_version_flag("--version", "cairn " CAIRN_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();  // global options may stand behind the command
+  std::vector<std::pair<const CLI::App*, Run>> runs;
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    runs.emplace_back(sub, command.define(*sub));
+  }
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+    Console console{.out = out,
+                    .err = err,
+                    .json = options.json,
+                    .color = wants_color(options.color, out),
+                    .progress = !options.quiet && is_terminal(err),
+                    .exact_bytes = options.exact_bytes};
+    const auto chosen =
+        std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
+    const int code = chosen->second(console);
+    out.flush();
+    return code;
+  } catch (const CLI::Success& help) {
+    return app.exit(help, out, err);
+  } catch (const CLI::ParseError& error) {
+    err << "cairn: " << error.what() << " (see cairn --help)\n";
+    return kFailed;
+  } catch (const std::exception& error) {
+    return report(error, options, out, err);
+  }
+}
+
+}  // namespace cairn::cli

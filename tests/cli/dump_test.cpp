@@ -1,0 +1,77 @@
+// `cairn dump` of every golden file is the description beside it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/tool.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+const std::string kData = CAIRN_TEST_DATA;
+const std::string kContainers = "composer-0.33/containers/ck";
+
+// What is not read yet: a file belongs here with the reason, or in the test.
+bool is_not_read_yet(const std::string& path) {
+  constexpr const char* kWords[] = {"legacy.pt", "quantized.pt", "sparse.pt",
+                                    "dcp",       "sharded",      ".safetensors"};
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](const char* word) { return path.find(word) != std::string::npos; }) ||
+         (path.starts_with(kContainers) && !path.ends_with("ck.pt") && !path.ends_with("/ck"));
+}
+
+// Each golden file or folder, and its description, below kData.
+std::map<std::string, std::string> described_files() {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(kData)) {
+    const std::string path = entry.path().string().substr(kData.size() + 1);
+    const std::string described =
+        path.substr(0, path.size() - std::min<std::size_t>(5, path.size()));
+    if (path.starts_with(kContainers)) {
+      if (!path.ends_with(".json")) found.emplace(path, kContainers + ".json");
+    } else if (path.ends_with(".json") && fs::exists(kData + "/" + described)) {
+      found.emplace(described, path);
+    }
+  }
+  std::erase_if(found, [](const auto& row) { return is_not_read_yet(row.first); });
+  return found;
+}
+
+class DumpTest : public ::testing::TestWithParam<std::pair<const std::string, std::string>> {};
+
+TEST_P(DumpTest, IsTheDescription) {
+  const auto& [path, description] = GetParam();
+  std::ostringstream out;
+  std::ostringstream err;
+  ASSERT_EQ(run_tool({"dump", kData + "/" + path}, out, err), 0) << err.str();
+  json dumped = json::parse(out.str());
+  json expected = json::parse(testing::read_file(kData + "/" + description));
+  if (path.ends_with(".safetensors")) {  // its order of keys has no meaning
+    for (json* tree : {&dumped, &expected}) {
+      std::sort((*tree)["items"].begin(), (*tree)["items"].end());
+    }
+  }
+  EXPECT_EQ(dumped, expected);
+  EXPECT_EQ(err.str(), "");
+}
+
+std::string test_name(const ::testing::TestParamInfo<DumpTest::ParamType>& info) {
+  std::string name = info.param.first;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(GoldenFiles, DumpTest, ::testing::ValuesIn(described_files()), test_name);
+
+}  // namespace
+}  // namespace cairn::cli

@@ -1,0 +1,74 @@
+#include "cli/tool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "testing/temp_folder.h"
+
+namespace cairn::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kData = CAIRN_TEST_DATA;
+
+struct Answer {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Answer run(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = run_tool(arguments, out, err);
+  return {code, out.str(), err.str()};
+}
+
+TEST(ToolTest, WrongUsageIsToldOnStderrAndHasExitCodeTwo) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{}, {"no-such-command"}, {"dump"}, {"dump", "--no-such-option"}}) {
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, 2);
+    EXPECT_EQ(answer.out, "");
+    EXPECT_THAT(answer.err, StartsWith("cairn: "));
+    EXPECT_THAT(answer.err, HasSubstr("--help"));
+  }
+}
+
+TEST(ToolTest, HelpAndVersionAreAnswers) {
+  EXPECT_EQ(run({"--help"}).code, 0);
+  EXPECT_THAT(run({"--help"}).out, HasSubstr("dump"));
+  EXPECT_THAT(run({"dump", "--help"}).out, HasSubstr("PATH"));
+  EXPECT_THAT(run({"--version"}).out, StartsWith("cairn "));
+}
+
+TEST(ToolTest, ErrorsSayWhatTheFileIsAndHaveTheirExitCodes) {
+  const Answer missing = run({"dump", kData + "/no-such-file.pt"});
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("no-such-file.pt"));
+  const Answer foreign = run({"dump", kData + "/torch-2.6/custom_class.pt"});
+  EXPECT_EQ(foreign.code, 5);
+  EXPECT_THAT(foreign.err, HasSubstr("__main__.Custom"));
+  const testing::TempFolder temp;
+  testing::write_file(temp / "empty.pt", "");
+  const Answer empty = run({"dump", temp / "empty.pt"});
+  EXPECT_EQ(empty.code, 4);
+  EXPECT_THAT(empty.err, HasSubstr("an empty file"));
+}
+
+TEST(ToolTest, WithJsonAnErrorIsAnObjectToo) {
+  const Answer answer = run({"dump", "--json", kData + "/no-such-file.pt"});
+  EXPECT_EQ(answer.code, 3);
+  const auto object = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(object["exit_code"], 3);
+  EXPECT_THAT(object["error"].get<std::string>(), HasSubstr("no-such-file.pt"));
+}
+
+}  // namespace
+}  // namespace cairn::cli
