@@ -6,10 +6,15 @@
 //   durable_save    save(): encode, CRC, write, fdatasync, rename, fsync of the folder; a new file
 //   submit_stall    SavePipeline::submit() with nothing pending: what training waits for
 //   memcpy          the same bytes copied into memory that was touched before
-//   raw_write       the same bytes through AtomicFile alone, from one buffer: durable, no zip or
-//   CRC save_extra_mib  growth of the process's peak memory while save() runs async_extra_mib the
-//   same for submit() and all that follows, with a pipeline that is new load_verified   load():
-//   every byte checked, tensors mapped (warm page cache)
+//   raw_write       the same bytes through AtomicFile alone, from one buffer: durable, no zip, CRC
+//
+//   load_verified   load(): every byte checked, tensors mapped; from the disk, since save() writes
+//                   past the page cache
+//
+//   save_extra_mib  growth of the process's peak memory while save() runs
+//
+//   async_extra_mib the same for submit() and all that follows, with a pipeline that is new
+//
 // The first run of everything warms up and is not printed.
 #include <unistd.h>
 

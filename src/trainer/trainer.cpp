@@ -137,14 +137,9 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   check_can_fit();
   const Time max = *state.max_duration;
   if (!fit_options.reset_time && is_done()) {
-    const std::string at = state.timestamp.get(max.unit()).to_string();
-    if (autoresumed) {
-      logger.log_message("the run " + state.run_name + " is already finished (" + at + " of " +
-                         max.to_string() + ")");
-      return {FitResult::Reason::kAlreadyFinished, 0};
-    }
+    if (autoresumed) return already_finished();
     throw UsageError("fit() would train nothing: max_duration is " + max.to_string() +
-                     " and training is at " + at +
+                     " and training is at " + state.timestamp.get(max.unit()).to_string() +
                      " already. Give a duration, a larger max_duration, or reset_time.");
   }
 
@@ -156,8 +151,18 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
                 .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
                 .rng = std::exchange(loaded_rng, std::nullopt),
                 .serve_requests = [&] { return requests && serve(requests->poll()); }});
+  const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
+  // The last checkpoint may be from before its epoch ended; then the loop did only that.
+  if (autoresumed && state.timestamp.batch == first_batch) return already_finished();
   return {FitResult::Reason::kFinished, 0};
+}
+
+FitResult Trainer::Impl::already_finished() {
+  const Time& max = *state.max_duration;
+  logger.log_message("the run " + state.run_name + " is already finished (" +
+                     state.timestamp.get(max.unit()).to_string() + " of " + max.to_string() + ")");
+  return {FitResult::Reason::kAlreadyFinished, 0};
 }
 
 StopRequestOptions Trainer::Impl::request_options() const {

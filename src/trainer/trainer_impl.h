@@ -66,6 +66,7 @@ struct Trainer::Impl {
   void apply(FitOptions& fit_options);
   void check_can_fit() const;
   bool is_done() const;
+  FitResult already_finished();
   StopRequestOptions request_options() const;
   // Saves when asked to; true when training is to stop.
   bool serve(const Requests& asked);

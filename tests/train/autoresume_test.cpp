@@ -278,13 +278,14 @@ TEST_F(Autoresume, FinishedRunSaysSoAndSucceeds) {
 }
 
 // The last batch's checkpoint is from before its epoch ended (Composer's order of events): the next
-// start ends the epoch, trains nothing, and the one after that has nothing left to do.
-TEST_F(Autoresume, RunThatOnlyHasToEndItsLastEpochTrainsNothing) {
+// start ends the epoch and trains nothing.
+TEST_F(Autoresume, RunThatOnlyHasToEndItsLastEpochIsFinished) {
   run(options());
   Trainer again(options());
   EXPECT_EQ(again.state().timestamp.epoch, 2);
   const at::Tensor before = testing::weights_of(*again.state().model);
-  EXPECT_EQ(again.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(again.fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_THAT(log->messages, Contains(HasSubstr("already finished")));
   EXPECT_EQ(again.state().timestamp.epoch, 3);
   EXPECT_TRUE(at::equal(testing::weights_of(*again.state().model), before));
   again.close();
