@@ -1,6 +1,7 @@
 // What source.cpp's rows look at and open.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct Candidate {
   std::uint64_t stored_bytes = 0;            // of the file on disk
   std::vector<std::string> containers = {};  // taken off so far, outermost first
   std::string scratch_folder = {};
+  std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
 };
 
 struct FormatRow {

@@ -22,7 +22,8 @@ constexpr std::size_t kMostContainers = 4;
 Candidate look_at(const std::string& path, const OpenOptions& options) {
   Candidate candidate{.files = options.files != nullptr ? options.files : &posix_file_system(),
                       .path = path,
-                      .scratch_folder = options.scratch_folder};
+                      .scratch_folder = options.scratch_folder,
+                      .on_progress = options.on_progress};
   const auto info = candidate.files->stat(path);
   candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
   if (!candidate.is_folder) candidate.bytes = candidate.files->map(path);

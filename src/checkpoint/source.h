@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,9 @@ class CheckpointSource {
 struct OpenOptions {
   FileSystem* files = nullptr;      // the machine's own when null
   std::string scratch_folder = {};  // for ScratchFile; its default when empty
+  // Called with how many more stored bytes were expanded while opening, or checked by verify(Full);
+  // from any thread. What open_source() returns keeps it.
+  std::function<void(std::uint64_t bytes)> on_progress = nullptr;
 };
 
 // NotFoundError; UnsupportedError saying what the file is; CorruptError when it cannot even be

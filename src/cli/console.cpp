@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cstdint>
+#include "base/size_text.h"
 
 namespace cairn::cli {
 namespace {
@@ -19,16 +18,7 @@ std::string Console::green(const std::string& text) const { return painted(color
 std::string Console::dim(const std::string& text) const { return painted(color, "2", text); }
 
 std::string Console::bytes(std::uint64_t count) const {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (exact_bytes) return std::to_string(count);
-  auto scaled = static_cast<double>(count);
-  std::size_t unit = 0;
-  while (scaled >= 1023.5 && unit + 1 < kUnits.size()) {
-    scaled /= 1024;
-    ++unit;
-  }
-  return unit == 0 || scaled >= 99.95 ? fmt::format("{:.0f} {}", scaled, kUnits[unit])
-                                      : fmt::format("{:.1f} {}", scaled, kUnits[unit]);
+  return exact_bytes ? std::to_string(count) : size_text(count);
 }
 
 }  // namespace cairn::cli

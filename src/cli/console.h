@@ -4,6 +4,7 @@
 // object to `out` and nothing else.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 
@@ -16,7 +17,7 @@ struct Console {
   std::ostream& err;
   bool json = false;
   bool color = false;     // of `out`
-  bool progress = false;  // a person watches `err`
+  bool progress = false;  // ProgressBar may write to `err`
   bool exact_bytes = false;
 
   // The text in the colour, when there is to be colour.

@@ -96,7 +96,7 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
                     .err = err,
                     .json = options.json,
                     .color = wants_color(options.color, out),
-                    .progress = !options.quiet && is_terminal(err),
+                    .progress = !options.quiet,
                     .exact_bytes = options.exact_bytes};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });

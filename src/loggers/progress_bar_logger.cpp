@@ -8,8 +8,8 @@
 
 #include "cairn/train/state.h"
 
+#include "base/progress_line.h"
 #include "base/terminal.h"
-#include "loggers/progress_line.h"
 
 namespace cairn {
 namespace {

@@ -1,4 +1,4 @@
-#include "loggers/progress_line.h"
+#include "base/progress_line.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+
+#include "base/size_text.h"
 
 namespace cairn {
 namespace {
@@ -47,6 +49,17 @@ std::string cut(std::string text, int width) {
   return text;
 }
 
+std::string amount(const Progress& progress, std::int64_t count) {
+  if (progress.unit != "B") return std::to_string(count);
+  return size_text(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0)));
+}
+
+std::string rate_text(const Progress& progress, double rate) {
+  if (rate <= 0) return fmt::format("?{}/s", progress.unit);
+  if (progress.unit == "B") return size_text(static_cast<std::uint64_t>(rate)) + "/s";
+  return fmt::format("{:.2f}{}/s", rate, progress.unit);
+}
+
 }  // namespace
 
 std::string progress_line(const Progress& progress, int width) {
@@ -56,17 +69,16 @@ std::string progress_line(const Progress& progress, int width) {
   if (progress.total && *progress.total > 0) {
     const double fraction = static_cast<double>(progress.n) / static_cast<double>(*progress.total);
     text += fmt::format("{:3.0f}%|{}| {}/{} ", std::floor(100 * fraction), bar(fraction),
-                        progress.n, *progress.total);
+                        amount(progress, progress.n), amount(progress, *progress.total));
   } else {
-    text += fmt::format("{} ", progress.n);
+    text += fmt::format("{} ", amount(progress, progress.n));
   }
   text += fmt::format("[{}", clock_text(progress.seconds));
   if (progress.total) {
     const double left = static_cast<double>(*progress.total - progress.n);
     text += fmt::format("<{}", rate > 0 ? clock_text(left / rate) : "?");
   }
-  text += rate > 0 ? fmt::format(", {:.2f}{}/s", rate, progress.unit)
-                   : fmt::format(", ?{}/s", progress.unit);
+  text += ", " + rate_text(progress, rate);
   for (const auto& [name, value] : progress.metrics) {
     text += fmt::format(", {}={}", name, value);
   }

@@ -13,7 +13,7 @@ namespace cairn {
 
 struct Progress {
   std::string description = {};
-  std::string unit = {};  // "ba"
+  std::string unit = {};  // "ba"; "B": bytes, in KiB, MiB, ...
   std::int64_t n = 0;
   std::optional<std::int64_t> total = std::nullopt;
   std::int64_t initial = 0;  // n when the clock started: the rate counts from there
