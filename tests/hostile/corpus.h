@@ -1,0 +1,28 @@
+// Files made to hurt their reader, each with its one right answer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace cairn::testing {
+
+enum class Answer : std::uint8_t { kRead, kCorrupt, kUnsupported };
+
+struct HostileCase {
+  std::string name;
+  // A file, when its only name is ""; otherwise what a folder holds, by relative path.
+  std::map<std::string, std::string> files;
+  Answer answer = Answer::kCorrupt;
+};
+
+// Keeps the failure's message readable: a file may have megabytes.
+inline void PrintTo(const HostileCase& c, std::ostream* out) { *out << c.name; }
+
+// One function per format, in files of their names.
+std::vector<HostileCase> hostile_pickles();
+std::vector<HostileCase> hostile_zips();
+
+}  // namespace cairn::testing

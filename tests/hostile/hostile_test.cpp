@@ -1,0 +1,133 @@
+// Every hostile file gets its typed error, in a process that may not write, run or connect, and
+// whose memory grows no more than the file justifies.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "testing/child_process.h"
+#include "testing/temp_folder.h"
+#include "tests/hostile/corpus.h"
+
+namespace cairn::testing {
+namespace {
+
+struct Outcome {
+  std::string answer;  // as hostile_reader prints it; "died" with the signal as message
+  long kib = 0;
+  std::string message;
+};
+
+std::size_t write_case(const std::string& path, const HostileCase& c) {
+  std::size_t bytes = 0;
+  for (const auto& [name, content] : c.files) {
+    const std::string file = name.empty() ? path : path + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(file).parent_path());
+    write_file(file, content);
+    bytes += content.size();
+  }
+  return bytes;
+}
+
+// Reads all paths, starting the reader again after one that killed it.
+std::vector<Outcome> outcomes(const std::vector<std::string>& paths, const TempFolder& temp) {
+  std::vector<Outcome> all;
+  while (all.size() < paths.size()) {
+    std::string list;
+    for (std::size_t i = all.size(); i < paths.size(); ++i) {
+      list += paths[i] + "\n";
+    }
+    write_file(temp / "list", list);
+    ChildProcess reader({CAIRN_HOSTILE_READER, temp / "list"});
+    const ChildProcess::Ended ended = reader.wait();
+    std::istringstream lines(reader.output());
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("end ")) continue;
+      std::istringstream words(line.substr(4));
+      Outcome& outcome = all.emplace_back();
+      words >> outcome.answer >> outcome.kib;
+      std::getline(words, outcome.message);
+    }
+    if (ended.signal == 0 && ended.exit_code == 0) break;
+    all.push_back({"died", 0,
+                   "signal " + std::to_string(ended.signal) + ", exit code " +
+                       std::to_string(ended.exit_code) + ": " +
+                       reader.output().substr(reader.output().rfind("begin "))});
+  }
+  return all;
+}
+
+const char* text_of(Answer answer) {
+  switch (answer) {
+    case Answer::kRead:
+      return "read";
+    case Answer::kCorrupt:
+      return "corrupt";
+    case Answer::kUnsupported:
+      return "unsupported";
+  }
+  return "";
+}
+
+// Objects made by a pickle are larger than the opcodes that make them, by a constant factor. The
+// sanitizers use memory of their own.
+long most_kib([[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return std::numeric_limits<long>::max();
+#else
+  return 48 * 1024 + 256 * static_cast<long>(bytes) / 1024;
+#endif
+}
+
+using Generator = std::vector<HostileCase> (*)();
+
+struct Format {
+  const char* name;
+  Generator generate;
+};
+
+void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
+class HostileTest : public ::testing::TestWithParam<Format> {};
+
+TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
+  const TempFolder temp;
+  const std::vector<HostileCase> cases = GetParam().generate();
+  std::set<std::string> names;
+  std::vector<std::string> paths;
+  std::vector<std::size_t> sizes;
+  for (const HostileCase& c : cases) {
+    EXPECT_TRUE(names.insert(c.name).second) << "two cases named " << c.name;
+    paths.push_back(temp / ("case" + std::to_string(paths.size())));
+    sizes.push_back(write_case(paths.back(), c));
+  }
+  const std::vector<Outcome> all = outcomes(paths, temp);
+  ASSERT_EQ(all.size(), cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(cases[i].name + ": " + all[i].message);
+    EXPECT_EQ(all[i].answer, text_of(cases[i].answer));
+    EXPECT_LE(all[i].kib, most_kib(sizes[i]));
+    if (cases[i].answer != Answer::kRead) {
+      EXPECT_NE(all[i].message.find(paths[i]), std::string::npos) << "the file is not named";
+    }
+  }
+  RecordProperty("cases", static_cast<int>(cases.size()));
+  std::printf("%zu cases\n", cases.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
+                         ::testing::Values(Format{"pickle", hostile_pickles},
+                                           Format{"zip", hostile_zips}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(SandboxTest, KillsAProcessThatCreatesAFile) {
+  ChildProcess reader({CAIRN_HOSTILE_READER, "--break-out"});
+  EXPECT_EQ(reader.wait().signal, SIGSYS);
+}
+
+}  // namespace
+}  // namespace cairn::testing
