@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/exit_code.h"
 
 #include "command_line/run_main.h"
 
@@ -106,7 +107,7 @@ int compare(const std::string& file_a, const std::string& file_b) {
     return 0;
   }
   std::cout << "different: " << different << " tensors\n";
-  return examples::kNegativeAnswer;
+  return cairn::kNegativeAnswer;
 }
 
 }  // namespace

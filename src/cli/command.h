@@ -8,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cairn/exit_code.h"
+
 #include "cli/console.h"
 
 namespace cairn::cli {

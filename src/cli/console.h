@@ -29,16 +29,4 @@ struct Console {
   std::string bytes(std::uint64_t count) const;
 };
 
-// Exit codes, documented in docs/tool.md.
-enum ExitCode : int {
-  kDone = 0,
-  kNegativeAnswer = 1,  // "they differ", "it is damaged"
-  kFailed = 2,          // wrong usage, or could not do what was asked
-  kNotFound = 3,
-  kDamaged = 4,
-  kIncompatible = 5,
-  kDenied = 6,
-  kNoSpace = 8,
-};
-
 }  // namespace cairn::cli

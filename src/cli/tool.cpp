@@ -1,7 +1,6 @@
 #include "cli/tool.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -14,29 +13,6 @@
 
 namespace cairn::cli {
 namespace {
-
-ExitCode code_of(const StorageError& error) {
-  switch (error.status()) {
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return kDenied;
-    case ENOSPC:
-    case EDQUOT:
-      return kNoSpace;
-    default:
-      return kFailed;
-  }
-}
-
-ExitCode code_of(const std::exception& error) {
-  if (dynamic_cast<const NotFoundError*>(&error)) return kNotFound;
-  if (dynamic_cast<const CorruptError*>(&error)) return kDamaged;
-  if (dynamic_cast<const MismatchError*>(&error)) return kIncompatible;
-  if (dynamic_cast<const UnsupportedError*>(&error)) return kIncompatible;
-  if (const auto* storage = dynamic_cast<const StorageError*>(&error)) return code_of(*storage);
-  return kFailed;
-}
 
 struct GlobalOptions {
   bool json = false;
@@ -65,7 +41,7 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
 
 int report(const std::exception& error, const GlobalOptions& options, std::ostream& out,
            std::ostream& err) {
-  const ExitCode code = code_of(error);
+  const ExitCode code = exit_code_of(error);
   if (options.json) {
     out << nlohmann::json{{"error", error.what()}, {"exit_code", static_cast<int>(code)}}.dump(
                1, ' ', false, nlohmann::json::error_handler_t::replace)

@@ -1,0 +1,24 @@
+// The exit codes of cairn's programs, for yours to share.
+#pragma once
+
+#include <exception>
+
+namespace cairn {
+
+// Besides these, 75: training stopped early, its state is saved, run me again (see
+// TrainerOptions::interrupted_exit_code).
+enum ExitCode : int {
+  kDone = 0,
+  kNegativeAnswer = 1,  // "they differ", "it is damaged"
+  kFailed = 2,          // wrong usage, or could not do what was asked
+  kNotFound = 3,
+  kDamaged = 4,
+  kIncompatible = 5,  // a checkpoint of another model, a file that is no checkpoint
+  kDenied = 6,
+  kNoSpace = 8,
+};
+
+// The code with which a program should end that this error ends.
+ExitCode exit_code_of(const std::exception& error);
+
+}  // namespace cairn
