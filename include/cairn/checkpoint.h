@@ -6,6 +6,7 @@
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
+#include "cairn/exit_code.h"
 #include "cairn/format/torch_file.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
