@@ -16,6 +16,7 @@
 
 #include "base/atomic_file.h"
 #include "checkpoint/source.h"
+#include "checkpoint/training_info.h"
 
 namespace cairn {
 namespace {
@@ -25,10 +26,7 @@ struct Sighting {
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
 
-  auto position() const {
-    return std::tie(timestamp.batch, timestamp.epoch, timestamp.iteration, timestamp.sample,
-                    modified);
-  }
+  auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
 // Paths below `folder` that were made from `format`, which may have folders in it.
@@ -72,13 +70,8 @@ std::vector<std::string> candidate_paths(FileSystem& files, const std::string& f
 
 // Where in training the checkpoint was made; nullopt when it does not hold the whole state.
 std::optional<Timestamp> position_of(const CheckpointSource& source) {
-  if (const auto info = source.info().checkpoint) {
-    return info->kind == "full" ? info->timestamp : std::nullopt;
-  }
-  const Value value = source.read();
-  const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
-  if (timestamp == nullptr) return std::nullopt;
-  return Timestamp::from_value(*timestamp);
+  const CheckpointInfo info = training_info(source);
+  return info.kind == "full" ? info.timestamp : std::nullopt;
 }
 
 class Search {
@@ -88,13 +81,13 @@ class Search {
   // Step 2; nothing when the file has to be passed over.
   std::optional<Sighting> examine(const std::string& path) const {
     return unless_unusable(path, [&]() -> std::optional<Sighting> {
-      const auto position = position_of(*open_source(path, {.files = &files_}));
-      if (!position && options_.full_state_only) {
+      const auto where = position_of(*open_source(path, {.files = &files_}));
+      if (!where && options_.full_state_only) {
         skip(path, "it does not hold the whole state of a training run");
         return std::nullopt;
       }
       const auto info = files_.stat(path);
-      return Sighting{path, position.value_or(Timestamp{}),
+      return Sighting{path, where.value_or(Timestamp{}),
                       info ? info->modified : std::chrono::system_clock::time_point{}};
     });
   }
@@ -144,7 +137,7 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
     if (auto candidate = search.examine(path)) candidates.push_back(std::move(*candidate));
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const Sighting& a, const Sighting& b) {
-    return a.position() > b.position();
+    return a.order() > b.order();
   });
   for (const Sighting& candidate : candidates) {
     if (auto found = search.check(candidate)) return found;

@@ -4,6 +4,8 @@
 
 #include "base/size_text.h"
 
+#include <nlohmann/json.hpp>
+
 namespace cairn::cli {
 namespace {
 
@@ -19,6 +21,10 @@ std::string Console::dim(const std::string& text) const { return painted(color, 
 
 std::string Console::bytes(std::uint64_t count) const {
   return exact_bytes ? std::to_string(count) : size_text(count);
+}
+
+void Console::print_json(const nlohmann::json& object) const {
+  out << object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
 }
 
 }  // namespace cairn::cli

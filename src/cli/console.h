@@ -27,6 +27,9 @@ struct Console {
 
   // "362 KiB", or "370688" with exact_bytes.
   std::string bytes(std::uint64_t count) const;
+
+  // The answer with --json; bytes that are no UTF-8 (in a file name, say) are replaced.
+  void print_json(const nlohmann::json& object) const;
 };
 
 }  // namespace cairn::cli

@@ -1,0 +1,159 @@
+#include "checkpoint/list_checkpoints.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/error.h"
+
+#include "base/atomic_file.h"
+#include "checkpoint/training_info.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kPin = ".pin";
+constexpr std::string_view kComposerLink = ".symlink";  // a text file that names its target
+constexpr std::uint64_t kLongestLink = 4096;
+
+bool has_extension(std::string_view name, std::span<const std::string_view> extensions) {
+  return std::any_of(extensions.begin(), extensions.end(),
+                     [&](std::string_view extension) { return name.ends_with(extension); });
+}
+
+// Whether people would take a file of this name for a checkpoint. Only asked about files that
+// cannot be opened as one: all others are recognised by content.
+bool has_checkpoint_name(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kFiles = {".pt",          ".pth", ".ckpt",
+                                                      ".safetensors", ".tar", ".tgz"};
+  constexpr std::array<std::string_view, 7> kCompressed = {".gz",  ".bz2", ".xz", ".lzma",
+                                                           ".lz4", ".lzo", ".zst"};
+  if (has_extension(name, kCompressed)) name = name.substr(0, name.rfind('.'));
+  // Trainer.save_checkpoint()'s default has no extension.
+  return has_extension(name, kFiles) || (name.find('.') == std::string_view::npos &&
+                                         glob_match("ep*-ba*-rank*", std::string(name)));
+}
+
+// The message, for a place where the path is named already.
+std::string without_path(const std::string& message, const std::string& path) {
+  const std::string prefix = path + ": ";
+  return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+}
+
+void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
+  listed.source = source.info();
+  listed.bytes = listed.source.bytes;
+  const VerifyReport report = source.verify(how);
+  if (!report.ok()) {
+    listed.condition = Condition::kDamaged;
+    listed.problem = report.summary();
+  }
+  listed.info = training_info(source);
+}
+
+class Listing {
+ public:
+  Listing(FileSystem& files, const std::string& folder, const ListOptions& options)
+      : files_(files), folder_(folder), verify_(options.verify) {
+    opening_.files = &files;
+    opening_.on_progress = options.on_progress;
+  }
+
+  FolderListing list() {
+    for (const std::string& name : files_.list(folder_)) {
+      if (!is_temporary_name(name)) look_at(name);
+    }
+    for (ListedCheckpoint& listed : listing_.checkpoints) {
+      const auto links = links_.find(listed.name);
+      if (links != links_.end()) listed.links = links->second;
+      listed.is_pinned = pins_.contains(pin_name(listed.name));
+    }
+    sort();
+    return std::move(listing_);
+  }
+
+ private:
+  void look_at(const std::string& name) {
+    const std::string path = join_path(folder_, name);
+    const auto info = files_.stat(path, /*follow=*/false);
+    if (!info) return;  // gone since it was listed
+    if (info->type == FileInfo::Type::kLink) {
+      add_link(name, files_.read_link(path));
+    } else if (name.ends_with(kPin)) {
+      pins_.insert(name);
+    } else if (name.ends_with(kComposerLink) && info->size <= kLongestLink) {
+      add_link(name, std::string(as_text(files_.map(path).view)));
+    } else {
+      add(name, *info);
+    }
+  }
+
+  // Only targets in the folder itself are of interest.
+  void add_link(const std::string& name, const std::optional<std::string>& target) {
+    if (!target) return;
+    const std::string path = normal_path(join_path(folder_, *target));
+    if (normal_path(parent_path(path)) == normal_path(folder_))
+      links_[base_name(path)].push_back(name);
+  }
+
+  void add(const std::string& name, const FileInfo& info) {
+    ListedCheckpoint listed{.name = name,
+                            .path = join_path(folder_, name),
+                            .is_folder = info.type == FileInfo::Type::kFolder,
+                            .bytes = info.size,
+                            .modified = info.modified};
+    try {
+      examine(*open_source(listed.path, opening_), verify_, listed);
+    } catch (const NotFoundError&) {
+      return;  // gone since it was listed
+    } catch (const Error& e) {
+      const bool is_opened = !listed.source.format.empty();
+      if (!is_opened && (listed.is_folder || !has_checkpoint_name(name))) {
+        ++listing_.passed_over;
+        return;
+      }
+      const bool is_corrupt = dynamic_cast<const CorruptError*>(&e) != nullptr;
+      listed.condition = is_corrupt ? Condition::kDamaged : Condition::kRefused;
+      listed.problem = without_path(e.what(), listed.path);
+    }
+    listing_.checkpoints.push_back(std::move(listed));
+  }
+
+  void sort() {
+    const auto is_before = [](const ListedCheckpoint& a, const ListedCheckpoint& b) {
+      if (a.info.timestamp && b.info.timestamp) {
+        return std::tuple_cat(position(*a.info.timestamp), std::tie(a.modified, a.name)) <
+               std::tuple_cat(position(*b.info.timestamp), std::tie(b.modified, b.name));
+      }
+      if (a.info.timestamp.has_value() != b.info.timestamp.has_value()) {
+        return b.info.timestamp.has_value();
+      }
+      return std::tie(a.modified, a.name) < std::tie(b.modified, b.name);
+    };
+    std::sort(listing_.checkpoints.begin(), listing_.checkpoints.end(), is_before);
+  }
+
+  FileSystem& files_;
+  const std::string& folder_;
+  Verify verify_;
+  OpenOptions opening_;
+  FolderListing listing_;
+  std::map<std::string, std::vector<std::string>> links_;  // by the name they point at
+  std::set<std::string> pins_;
+};
+
+}  // namespace
+
+FolderListing list_checkpoints(const std::string& folder, const ListOptions& options) {
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  return Listing(files, folder, options).list();
+}
+
+std::string pin_name(const std::string& name) { return name + std::string(kPin); }
+
+}  // namespace cairn

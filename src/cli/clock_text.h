@@ -1,0 +1,18 @@
+// Times of day as text.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace cairn::cli {
+
+// "2026-11-20 10:02:11", where the machine is: for people.
+std::string local_time_text(std::chrono::system_clock::time_point time);
+
+// "2026-11-20T10:02:11Z": for programs.
+std::string utc_time_text(std::chrono::system_clock::time_point time);
+
+// The calendar day, where the machine is.
+std::chrono::sys_days local_day(std::chrono::system_clock::time_point time);
+
+}  // namespace cairn::cli
