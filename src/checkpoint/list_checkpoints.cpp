@@ -39,12 +39,6 @@ bool has_checkpoint_name(std::string_view name) {
                                          glob_match("ep*-ba*-rank*", std::string(name)));
 }
 
-// The message, for a place where the path is named already.
-std::string without_path(const std::string& message, const std::string& path) {
-  const std::string prefix = path + ": ";
-  return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
-}
-
 void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
   listed.source = source.info();
   listed.bytes = listed.source.bytes;

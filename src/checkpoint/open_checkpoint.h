@@ -1,6 +1,7 @@
 // A torch.save file with what cairn adds to it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,7 +22,12 @@ struct OpenCheckpoint {
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
 OpenCheckpoint open_checkpoint(SharedBytes bytes, const std::string& path);
 
+struct VerifyOptions {
+  Verify how = Verify::kFull;
+  std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions
+};
+
 // As verify(), for what open_checkpoint() could open.
-VerifyReport verify_opened(const OpenCheckpoint& checkpoint, Verify how);
+VerifyReport verify_opened(const OpenCheckpoint& checkpoint, const VerifyOptions& options);
 
 }  // namespace cairn

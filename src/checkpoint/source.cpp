@@ -60,4 +60,9 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path, const Ope
                          " containers inside one another");
 }
 
+std::string without_path(const std::string& message, const std::string& path) {
+  const std::string prefix = path + ": ";
+  return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+}
+
 }  // namespace cairn

@@ -61,4 +61,10 @@ struct OpenOptions {
 std::unique_ptr<CheckpointSource> open_source(const std::string& path,
                                               const OpenOptions& options = {});
 
+// The message of an error about `path`, for a place where the path is named already.
+std::string without_path(const std::string& message, const std::string& path);
+
+// verify() with these options.
+VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
+
 }  // namespace cairn

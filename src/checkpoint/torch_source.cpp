@@ -10,6 +10,7 @@ class TorchSource final : public CheckpointSource {
   explicit TorchSource(Candidate candidate)
       : stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
+        on_progress_(std::move(candidate.on_progress)),
         checkpoint_(open_checkpoint(std::move(candidate.bytes), candidate.path)) {}
 
   SourceInfo info() const override {
@@ -25,11 +26,14 @@ class TorchSource final : public CheckpointSource {
     return info;
   }
   Value read() const override { return checkpoint_.file.read(); }
-  VerifyReport verify(Verify how) const override { return verify_opened(checkpoint_, how); }
+  VerifyReport verify(Verify how) const override {
+    return verify_opened(checkpoint_, {.how = how, .on_progress = on_progress_});
+  }
 
  private:
   std::uint64_t stored_bytes_;
   std::vector<std::string> containers_;
+  std::function<void(std::uint64_t)> on_progress_;
   OpenCheckpoint checkpoint_;
 };
 

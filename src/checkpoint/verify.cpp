@@ -1,48 +1,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
+#include <optional>
 #include <unordered_map>
 
 #include "cairn/error.h"
 
+#include "checkpoint/check_records.h"
 #include "checkpoint/open_checkpoint.h"
 #include "checkpoint/source.h"
 
 namespace cairn {
 namespace {
 
-// Below this, starting a second thread costs more than it saves.
-constexpr std::uint64_t kBytesWorthASecondThread = std::uint64_t{32} << 20;
-
-// Whether each record matches its CRC-32. Large files are checked by two threads.
-std::vector<char> check_all_crcs(const TorchFile& file, std::uint64_t bytes) {
-  const std::vector<FileRecord>& records = file.records();
-  std::vector<char> matches(records.size());
-  std::atomic<std::size_t> next = 0;
-  const auto check_some = [&] {
-    for (std::size_t i = next++; i < records.size(); i = next++) {
-      matches[i] = static_cast<char>(file.matches_crc(records[i]));
-    }
-  };
-  std::jthread second;
-  if (bytes >= kBytesWorthASecondThread) {
-    try {
-      second = std::jthread(check_some);
-    } catch (const std::system_error&) {
-      // One thread does it as well.
-    }
-  }
-  check_some();
-  if (second.joinable()) second.join();
-  return matches;
-}
+using TensorsByOffset = std::unordered_map<std::uint64_t, std::vector<std::string>>;
 
 // Paths of the tensors in each record, by the record's offset; empty when the pickle cannot tell.
-std::unordered_map<std::uint64_t, std::vector<std::string>> tensors_by_offset(
-    const OpenCheckpoint& checkpoint) {
-  std::unordered_map<std::uint64_t, std::vector<std::string>> tensors;
+TensorsByOffset tensors_by_offset(const OpenCheckpoint& checkpoint) {
+  TensorsByOffset tensors;
   try {
     const Value value = checkpoint.file.read();
     for (const auto& [path, tensor] : tensors_of(value)) {
@@ -56,19 +31,20 @@ std::unordered_map<std::uint64_t, std::vector<std::string>> tensors_by_offset(
   return tensors;
 }
 
-void add_damaged_records(const OpenCheckpoint& checkpoint, const std::vector<char>& matches,
+void add_damaged_records(const OpenCheckpoint& checkpoint, const VerifyOptions& options,
                          VerifyReport& report) {
-  if (std::all_of(matches.begin(), matches.end(), [](char match) { return match != 0; })) return;
-  const auto tensors = tensors_by_offset(checkpoint);
-  for (std::size_t i = 0; i < matches.size(); ++i) {
-    if (matches[i] != 0) continue;
-    const FileRecord& record = checkpoint.file.records()[i];
-    const auto found = tensors.find(record.offset);
+  const std::vector<FileRecord>& records = checkpoint.file.records();
+  const auto crcs = record_crcs(checkpoint.bytes, records, options.on_progress);
+  std::optional<TensorsByOffset> tensors;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const FileRecord& record = records[i];
+    if (crcs[i] == record.crc32) continue;
+    if (!tensors) tensors = tensors_by_offset(checkpoint);
+    const auto found = tensors->find(record.offset);
     report.damage.push_back(
-        {.what =
-             fmt::format("its bytes do not have the CRC-32 {:08x} that was written", record.crc32),
+        {.what = fmt::format("its CRC-32 is {:08x}, but {:08x} was written", crcs[i], record.crc32),
          .record = record.name,
-         .tensors = found == tensors.end() ? std::vector<std::string>{} : found->second,
+         .tensors = found == tensors->end() ? std::vector<std::string>{} : found->second,
          .begin = record.offset,
          .end = record.offset + record.size});
   }
@@ -83,31 +59,16 @@ void check_layout(const OpenCheckpoint& checkpoint, VerifyReport& report) {
                            .end = offset + 1});
 }
 
-std::string describe(const Damage& damage) {
-  std::string text = damage.record.empty() ? "" : "record " + damage.record;
-  constexpr std::size_t kMostNames = 3;
-  for (std::size_t i = 0; i < std::min(damage.tensors.size(), kMostNames); ++i) {
-    text += (i == 0 ? " (tensor " : ", ") + damage.tensors[i];
-  }
-  if (damage.tensors.size() > kMostNames) {
-    text += fmt::format(" and {} more", damage.tensors.size() - kMostNames);
-  }
-  if (!damage.tensors.empty()) text += ")";
-  if (!text.empty()) text += ", ";
-  return text + fmt::format("bytes {} to {}: {}", damage.begin, damage.end, damage.what);
-}
-
 }  // namespace
 
-VerifyReport verify_opened(const OpenCheckpoint& checkpoint, Verify how) {
+VerifyReport verify_opened(const OpenCheckpoint& checkpoint, const VerifyOptions& options) {
   VerifyReport report;
   report.records = checkpoint.file.records().size();
   report.bytes = checkpoint.bytes.view.size();
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
-  if (how == Verify::kFull && report.has_checksums) {
-    add_damaged_records(checkpoint, check_all_crcs(checkpoint.file, report.bytes), report);
-  }
+  const bool is_full = options.how == Verify::kFull;
+  if (is_full && report.has_checksums) add_damaged_records(checkpoint, options, report);
   if (!checkpoint.manifest) return report;
   report.info = checkpoint.manifest->info;
   const std::string difference =
@@ -115,28 +76,46 @@ VerifyReport verify_opened(const OpenCheckpoint& checkpoint, Verify how) {
   if (!difference.empty()) {
     report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
   }
-  if (how == Verify::kFull) check_layout(checkpoint, report);
+  if (is_full) check_layout(checkpoint, report);
   return report;
 }
 
 VerifyReport verify(const std::string& path, Verify how, FileSystem* files) {
+  return verify_path(path, how, {.files = files});
+}
+
+VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options) {
   try {
-    return open_source(path, {.files = files})->verify(how);
+    return open_source(path, options)->verify(how);
   } catch (const CorruptError& e) {
     VerifyReport report;
-    FileSystem& system = files != nullptr ? *files : posix_file_system();
+    FileSystem& system = options.files != nullptr ? *options.files : posix_file_system();
     const auto info = system.stat(path);
     report.bytes = info ? info->size : 0;
     const bool knows_where = e.offset() != CorruptError::kNoOffset;
     report.damage.push_back(
-        {.what = e.what(), .begin = knows_where ? e.offset() : 0, .end = report.bytes});
+        {.what = without_path(e.what(), path), .begin = knows_where ? e.offset() : 0, .end = report.bytes});
     return report;
   }
 }
 
+std::string Damage::describe() const {
+  std::string text = record.empty() ? "" : "record " + record;
+  constexpr std::size_t kMostNames = 3;
+  for (std::size_t i = 0; i < std::min(tensors.size(), kMostNames); ++i) {
+    text += (i == 0 ? " (tensor " : ", ") + tensors[i];
+  }
+  if (tensors.size() > kMostNames) {
+    text += fmt::format(" and {} more", tensors.size() - kMostNames);
+  }
+  if (!tensors.empty()) text += ")";
+  if (!text.empty()) text += ", ";
+  return text + fmt::format("bytes {} to {}: {}", begin, end, what);
+}
+
 std::string VerifyReport::summary() const {
   if (!ok()) {
-    std::string text = "damaged: " + describe(damage.front());
+    std::string text = "damaged: " + damage.front().describe();
     if (damage.size() > 1) text += fmt::format("; and {} more places", damage.size() - 1);
     return text;
   }

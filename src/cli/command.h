@@ -28,5 +28,6 @@ std::span<const Command> commands();
 // In files of their names.
 Run define_dump(CLI::App& app);
 Run define_ls(CLI::App& app);
+Run define_verify(CLI::App& app);
 
 }  // namespace cairn::cli

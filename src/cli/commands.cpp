@@ -8,6 +8,7 @@ std::span<const Command> commands() {
   static constexpr std::array kCommands = {
       Command{"dump", "print the whole object as JSON", define_dump},
       Command{"ls", "list the checkpoints of a folder", define_ls},
+      Command{"verify", "check whether checkpoints are whole", define_verify},
   };
   return kCommands;
 }

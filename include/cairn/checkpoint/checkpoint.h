@@ -65,6 +65,7 @@ struct Damage {
   std::vector<std::string> tensors = {};  // paths of the tensors in that record
   std::uint64_t begin = 0;                // byte range in the file
   std::uint64_t end = 0;
+  std::string describe() const;  // "record data/3 (tensor w), bytes 64 to 128: what"
 };
 
 struct VerifyReport {

@@ -1,0 +1,65 @@
+#include "checkpoint/check_records.h"
+
+#include <libdeflate.h>
+#include <zlib.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+// Below this, starting a second thread costs more than it saves.
+constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
+
+struct Piece {
+  std::size_t record = 0;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t size = 0;
+  std::uint32_t crc32 = 0;
+};
+
+std::vector<Piece> cut(const std::vector<FileRecord>& records) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (std::uint64_t done = 0; done < records[i].size; done += kPieceBytes) {
+      pieces.push_back({.record = i,
+                        .offset = records[i].offset + done,
+                        .size = std::min(kPieceBytes, records[i].size - done)});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> record_crcs(const SharedBytes& file,
+                                       const std::vector<FileRecord>& records,
+                                       const std::function<void(std::uint64_t)>& on_progress) {
+  std::vector<Piece> pieces = cut(records);
+  const auto check = [&](std::size_t i) {
+    Piece& piece = pieces[i];
+    const SharedBytes bytes = file.part(piece.offset, piece.size);
+    piece.crc32 = libdeflate_crc32(0, bytes.view.data(), bytes.view.size());
+    if (bytes.release != nullptr) bytes.release(bytes.view);
+    if (on_progress) on_progress(piece.size);
+  };
+  if (file.view.size() >= kBytesWorthThreads) {
+    for_each_parallel(pieces.size(), check);
+  } else {
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      check(i);
+    }
+  }
+  std::vector<std::uint32_t> crcs(records.size(), 0);
+  for (const Piece& piece : pieces) {
+    std::uint32_t& crc = crcs[piece.record];
+    crc = static_cast<std::uint32_t>(
+        crc32_combine(crc, piece.crc32, static_cast<z_off_t>(piece.size)));
+  }
+  return crcs;
+}
+
+}  // namespace cairn
