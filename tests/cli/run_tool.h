@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cairn/exit_code.h"
+
 #include "cli/console.h"
 #include "cli/tool.h"
 

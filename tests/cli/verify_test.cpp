@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run_folder.h"
+#include "run_tool.h"
 #include "testing/temp_folder.h"
-#include "tests/cli/run_folder.h"
-#include "tests/cli/run_tool.h"
 
 namespace cairn::cli {
 namespace {
