@@ -93,8 +93,9 @@ VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions&
     const auto info = system.stat(path);
     report.bytes = info ? info->size : 0;
     const bool knows_where = e.offset() != CorruptError::kNoOffset;
-    report.damage.push_back(
-        {.what = without_path(e.what(), path), .begin = knows_where ? e.offset() : 0, .end = report.bytes});
+    report.damage.push_back({.what = without_path(e.what(), path),
+                             .begin = knows_where ? e.offset() : 0,
+                             .end = report.bytes});
     return report;
   }
 }
