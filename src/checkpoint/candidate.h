@@ -33,4 +33,7 @@ struct FormatRow {
 bool is_torch_zip(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
 
+bool is_safetensors(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
+
 }  // namespace cairn

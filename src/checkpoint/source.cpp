@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::array kFormats = {
     FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
+    // Last: eight bytes of size and a bracket are not much of a mark.
+    FormatRow{"safetensors", is_safetensors, open_safetensors},
 };
 
 // A tar in a gzip in a zstd is odd; ten of them are an attack.

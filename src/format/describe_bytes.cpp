@@ -5,9 +5,9 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/little_endian.h"
 #include "format/find_format.h"
 #include "format/pickle/opcodes.h"
+#include "format/safetensors/header.h"
 #include "format/zip/directory.h"
 
 namespace cairn {
@@ -53,12 +53,6 @@ std::string describe_zip(ByteView bytes) {
   return has("data.pkl") ? "a torch.save file" : "a zip file, but not of torch.save";
 }
 
-bool is_safetensors(ByteView bytes) {
-  if (bytes.size() < 10) return false;
-  const auto header = load_little_endian<std::uint64_t>(bytes.data());
-  return header >= 2 && header <= bytes.size() - 8 && bytes[8] == std::byte{'{'};
-}
-
 // A pickle of protocol 2 or higher starts by naming it.
 std::optional<std::string> find_pickle(ByteView bytes) {
   if (bytes.size() < 2 || bytes[0] != static_cast<std::byte>(pickle::Op::kProto))
@@ -78,7 +72,7 @@ std::optional<std::string> find_format(ByteView bytes) {
       return magic.what;
     }
   }
-  if (is_safetensors(bytes)) return "a safetensors file";
+  if (safetensors::has_header(bytes)) return "a safetensors file";
   return find_pickle(bytes);
 }
 

@@ -1,0 +1,52 @@
+// safetensors files, Hugging Face's format for named tensors: docs/formats/safetensors.md.
+//
+// What is read passes every check of the reference implementation, and one more: no name may stand
+// twice. What is written opens with it, and with everything that reads its files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/bytes.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// One tensor of a file, and where its bytes lie.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t offset = 0;  // from the start of the file
+  std::uint64_t size = 0;
+};
+
+// An opened file: its header, checked. Safe for concurrent reading.
+class SafetensorsFile {
+ public:
+  using Metadata = std::vector<std::pair<std::string, std::string>>;
+
+  // Reads only the header. CorruptError, with offset, for what the format does not allow;
+  // UnsupportedError for a dtype or a shape that no PyTorch tensor has. `file` names it in
+  // messages.
+  SafetensorsFile(SharedBytes bytes, std::string file);
+
+  // In the order of their bytes.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  // "__metadata__", in file order.
+  const Metadata& metadata() const { return metadata_; }
+  // nullptr when there is none of that name.
+  const std::string* find_metadata(std::string_view name) const;
+
+  // A dict of the tensors by their names, views of `bytes`. Keeps them, not this object, alive.
+  Value read() const;
+
+ private:
+  SharedBytes bytes_;
+  std::vector<SafetensorsEntry> entries_;
+  Metadata metadata_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,239 @@
+// Reading, in the order of the checks:
+//
+//  1. u64, the header's size: at most 100,000,000, and within the file.
+//  2. The header, one JSON object. White space may stand around it.
+//  3. Each member but "__metadata__" is a tensor; no name stands twice.
+//  4. Shape and dtype give exactly the bytes from begin to end, in checked arithmetic.
+//  5. Sorted by offsets, the tensors cover the rest of the file without a hole or an overlap.
+#include "format/safetensors/header.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_set>
+
+#include "cairn/error.h"
+
+#include "base/little_endian.h"
+#include "format/safetensors/dtypes.h"
+#include "format/safetensors/json_reader.h"
+
+namespace cairn::safetensors {
+namespace {
+
+// A member of the header as it stands there.
+struct Member {
+  std::string name = {};
+  std::uint64_t at = 0;  // where in the file its value starts: for messages
+  std::string dtype = {};
+  std::vector<std::uint64_t> shape = {};
+  std::uint64_t begin = 0;  // from the end of the header
+  std::uint64_t end = 0;
+};
+
+[[noreturn]] void fail(const Member& member, const std::string& problem) {
+  throw CorruptError("tensor \"" + member.name + "\": " + problem, {}, member.at);
+}
+
+std::vector<std::uint64_t> read_shape(JsonReader& json) {
+  std::vector<std::uint64_t> shape;
+  json.array([&] { shape.push_back(json.unsigned_number()); });
+  return shape;
+}
+
+void read_offsets(JsonReader& json, Member& member) {
+  std::size_t count = 0;
+  json.array([&] {
+    if (count == 2) json.fail("more than two data_offsets");
+    (count++ == 0 ? member.begin : member.end) = json.unsigned_number();
+  });
+  if (count != 2) json.fail("fewer than two data_offsets");
+}
+
+// The fields of a tensor, by their places in the reference's order: a tensor may also be an array
+// of the three.
+constexpr std::array<std::string_view, 3> kFields = {"dtype", "shape", "data_offsets"};
+
+void read_field(JsonReader& json, std::size_t field, Member& member) {
+  if (field == 0) member.dtype = json.string();
+  if (field == 1) member.shape = read_shape(json);
+  if (field == 2) read_offsets(json, member);
+}
+
+void read_member(JsonReader& json, Member& member) {
+  member.at = json.offset();
+  std::array<bool, kFields.size()> seen{};
+  if (json.peek() == '[') {
+    std::size_t next = 0;
+    json.array([&] {
+      if (next == kFields.size()) json.fail("a tensor with more than three fields");
+      read_field(json, next, member);
+      seen[next++] = true;
+    });
+  } else {
+    json.object([&](const std::string& key) {
+      const auto* const field = std::find(kFields.begin(), kFields.end(), key);
+      if (field == kFields.end()) return json.skip();  // a later version's
+      const auto index = static_cast<std::size_t>(field - kFields.begin());
+      if (seen[index]) json.fail("\"" + key + "\" stands twice");
+      seen[index] = true;
+      read_field(json, index, member);
+    });
+  }
+  for (std::size_t i = 0; i < kFields.size(); ++i) {
+    if (!seen[i]) fail(member, "it has no \"" + std::string(kFields[i]) + "\"");
+  }
+}
+
+SafetensorsFile::Metadata read_metadata(JsonReader& json) {
+  SafetensorsFile::Metadata metadata;
+  std::unordered_set<std::string> names;
+  if (json.accept_null()) return metadata;
+  json.object([&](std::string key) {
+    if (!names.insert(key).second) json.fail("\"" + key + "\" of the metadata stands twice");
+    std::string value = json.string();
+    metadata.emplace_back(std::move(key), std::move(value));
+  });
+  return metadata;
+}
+
+std::uint64_t multiply(const Member& member, std::uint64_t a, std::uint64_t b) {
+  std::uint64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) fail(member, "its shape overflows 64 bits");
+  return product;
+}
+
+// Bytes of the elements that the shape says there are.
+std::uint64_t size_of(const Member& member, const DTypeRow& row) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t dim : member.shape) {
+    count = multiply(member, count, dim);
+  }
+  const std::uint64_t bits = multiply(member, count, row.bits);
+  if (bits % 8 != 0) fail(member, "its elements do not fill whole bytes");
+  return bits / 8;
+}
+
+// The shape of the PyTorch tensor. Its strides, too, must fit into 63 bits.
+std::vector<std::int64_t> torch_shape(const Member& member, const DTypeRow& row) {
+  const auto refuse = [&](const std::string& problem) {
+    throw UnsupportedError("tensor \"" + member.name + "\": no PyTorch tensor has " + problem);
+  };
+  std::vector<std::int64_t> shape;
+  std::int64_t extent = 1;
+  for (const std::uint64_t dim : member.shape) {
+    const std::uint64_t factor = std::max<std::uint64_t>(dim, 1);
+    if (!std::in_range<std::int64_t>(dim) ||
+        __builtin_mul_overflow(extent, static_cast<std::int64_t>(factor), &extent)) {
+      refuse("a shape of that size");
+    }
+    shape.push_back(static_cast<std::int64_t>(dim));
+  }
+  if (row.bits == 4) {
+    if (shape.empty() || shape.back() % 2 != 0) refuse("an odd number of 4-bit numbers in a row");
+    shape.back() /= 2;
+  }
+  return shape;
+}
+
+SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
+  const DTypeRow* row = find_row(member.dtype);
+  if (row == nullptr) {
+    throw UnsupportedError("tensor \"" + member.name + "\" has the dtype \"" + member.dtype +
+                           "\", which this version does not know");
+  }
+  if (member.end < member.begin) fail(member, "it ends before it begins");
+  const std::uint64_t size = size_of(member, *row);
+  if (size != member.end - member.begin) {
+    fail(member, "its shape needs " + std::to_string(size) + " bytes, its data_offsets hold " +
+                     std::to_string(member.end - member.begin));
+  }
+  if (!row->dtype) {
+    throw UnsupportedError("tensor \"" + member.name + "\" has the dtype \"" + member.dtype +
+                           "\", for which PyTorch has none");
+  }
+  return {.name = member.name,
+          .dtype = *row->dtype,
+          .shape = torch_shape(member, *row),
+          .offset = data + member.begin,
+          .size = size};
+}
+
+// Sorts, and sees to it that there is a tensor for each byte and a byte for each tensor.
+void check_coverage(std::vector<Member>& members, ByteView file, std::uint64_t data) {
+  const std::uint64_t data_bytes = file.size() - data;
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::uint64_t covered = 0;
+  for (const Member& member : members) {
+    if (member.begin != covered || member.end < member.begin) {
+      fail(member, "its bytes begin at " + std::to_string(member.begin) + " and end at " +
+                       std::to_string(member.end) + ", those before it end at " +
+                       std::to_string(covered));
+    }
+    covered = member.end;
+  }
+  if (covered == data_bytes) return;
+  throw CorruptError("the tensors take " + std::to_string(covered) + " bytes, the file has " +
+                         std::to_string(data_bytes) + " for them",
+                     {}, data + std::min(covered, data_bytes));
+}
+
+std::uint64_t read_size(ByteView file) {
+  if (file.size() < kSizeBytes) {
+    throw CorruptError("the file ends within the size of its header", {}, file.size());
+  }
+  const auto size = load_little_endian<std::uint64_t>(file.data());
+  if (size > kMostHeaderBytes) {
+    throw CorruptError("a header of " + std::to_string(size) + " bytes; at most " +
+                           std::to_string(kMostHeaderBytes) + " are allowed",
+                       {}, 0);
+  }
+  if (size > file.size() - kSizeBytes) {
+    throw CorruptError("the file is cut off: a header of " + std::to_string(size) +
+                           " bytes, of which " + std::to_string(file.size() - kSizeBytes) +
+                           " are there",
+                       {}, file.size());
+  }
+  return size;
+}
+
+}  // namespace
+
+bool has_header(ByteView file) {
+  if (file.size() <= kSizeBytes) return false;
+  // More than the largest size that is allowed, so that a wrong one is told.
+  if (load_little_endian<std::uint64_t>(file.data()) >> 48 != 0) return false;
+  constexpr std::size_t kMostSpace = 64;
+  const std::string_view text = as_text(file.subspan(kSizeBytes)).substr(0, kMostSpace);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{';
+}
+
+Header read_header(ByteView file) {
+  const std::uint64_t size = read_size(file);
+  const std::uint64_t data = kSizeBytes + size;
+  Header header;
+  std::vector<Member> members;
+  std::unordered_set<std::string> names;
+  JsonReader json(as_text(file.subspan(kSizeBytes, size)), "the header", kSizeBytes);
+  json.object([&](std::string name) {
+    if (!names.insert(name).second) json.fail("\"" + name + "\" stands twice");
+    if (name == kMetadataName) {
+      header.metadata = read_metadata(json);
+      return;
+    }
+    members.push_back({.name = std::move(name)});
+    read_member(json, members.back());
+  });
+  json.end();
+  check_coverage(members, file, data);
+  header.entries.reserve(members.size());
+  for (const Member& member : members) {
+    header.entries.push_back(to_entry(member, data));
+  }
+  return header;
+}
+
+}  // namespace cairn::safetensors

@@ -1,0 +1,74 @@
+// Reading JSON value by value, as the caller expects it: nothing is built that was not asked for,
+// so memory is what the caller keeps, and no nesting of the text becomes a nesting of calls.
+//
+// Strict (RFC 8259): UTF-8 without byte order mark, no lone surrogates, no control characters in
+// strings, no NUL bytes. Every error is a CorruptError with its offset.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace cairn {
+
+class JsonReader {
+ public:
+  // `what` names the text in messages ("the header") and must outlive the reader; `base` is where
+  // it starts in the file.
+  explicit JsonReader(std::string_view text, const char* what, std::uint64_t base = 0)
+      : text_(text), what_(what), base_(base) {}
+
+  // Calls member(key) for every member of an object; it must read the member's value.
+  template <class Member>
+  void object(Member member) {
+    expect('{');
+    if (accept('}')) return;
+    do {
+      std::string key = string();
+      expect(':');
+      member(std::move(key));
+    } while (accept(','));
+    expect('}');
+  }
+
+  // Calls item() for every item of an array; it must read the item.
+  template <class Item>
+  void array(Item item) {
+    expect('[');
+    if (accept(']')) return;
+    do {
+      item();
+    } while (accept(','));
+    expect(']');
+  }
+
+  std::string string();
+  std::uint64_t unsigned_number();  // no sign, fraction or exponent; below 2^64
+  bool accept_null();
+  void skip();  // any value, nested at most 128 deep
+  void end();   // nothing but white space may follow
+
+  // The first character of what comes next; NUL at the end.
+  char peek();
+  // Where in the file it stands.
+  std::uint64_t offset();
+  [[noreturn]] void fail(const std::string& problem) const;
+
+ private:
+  bool accept(char c);
+  void expect(char c);
+  bool accept_word(std::string_view word);
+  void expect_key();
+  void skip_number();
+  std::size_t skip_digits();
+  void append_escape(std::string& to);
+  char32_t hex4();
+
+  std::string_view text_;
+  const char* what_;
+  std::uint64_t base_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace cairn
