@@ -5,6 +5,25 @@
 namespace cairn {
 namespace {
 
+// Which PyTorch wrote the file, as far as the records that it has tell.
+std::string torch_version(const TorchFile& file) {
+  if (file.find_record(".format_version") != nullptr) return "2.7 or newer";
+  if (file.find_record("byteorder") != nullptr) return "2.1 to 2.6";
+  return "older than 2.1";
+}
+
+std::vector<std::pair<std::string, std::string>> notes_of(const OpenCheckpoint& checkpoint) {
+  std::vector<std::pair<std::string, std::string>> notes;
+  const TorchFile& file = checkpoint.file;
+  const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
+  if (pickle.size() > 1 && pickle[0] == std::byte{0x80}) {
+    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(pickle[1])));
+  }
+  if (!checkpoint.manifest) notes.emplace_back("torch version", torch_version(file));
+  if (!file.has_checksums()) notes.emplace_back("checksums", "none: its writer left them out");
+  return notes;
+}
+
 class TorchSource final : public CheckpointSource {
  public:
   explicit TorchSource(Candidate candidate)
@@ -18,7 +37,8 @@ class TorchSource final : public CheckpointSource {
                     .description = "a torch.save file",
                     .containers = containers_,
                     .writer = "PyTorch",
-                    .bytes = stored_bytes_};
+                    .bytes = stored_bytes_,
+                    .notes = notes_of(checkpoint_)};
     if (checkpoint_.manifest) {
       info.writer = checkpoint_.manifest->writer;
       info.checkpoint = checkpoint_.manifest->info;

@@ -3,8 +3,12 @@
 namespace cairn {
 
 CheckpointInfo training_info(const CheckpointSource& source) {
-  if (auto info = source.info().checkpoint) return *info;
-  const Value value = source.read();
+  const SourceInfo info = source.info();
+  return info.checkpoint ? *info.checkpoint : training_info(info, source.read());
+}
+
+CheckpointInfo training_info(const SourceInfo& source, const Value& value) {
+  if (source.checkpoint) return *source.checkpoint;
   CheckpointInfo info;
   const Value* run_name = find_path(value, "state/run_name");
   if (run_name != nullptr && run_name->is_str()) info.run_name = run_name->as_str();

@@ -13,6 +13,8 @@ namespace cairn {
 // timestamp, "weights" when it holds a model only, "value" otherwise. Reads no tensor. Throws what
 // read() throws, and MismatchError for a timestamp that is none.
 CheckpointInfo training_info(const CheckpointSource& source);
+// The same of a source that was read already.
+CheckpointInfo training_info(const SourceInfo& source, const Value& value);
 
 // What orders checkpoints: how far training was.
 inline auto position(const Timestamp& timestamp) {

@@ -27,6 +27,7 @@ std::span<const Command> commands();
 
 // In files of their names.
 Run define_dump(CLI::App& app);
+Run define_inspect(CLI::App& app);
 Run define_ls(CLI::App& app);
 Run define_verify(CLI::App& app);
 

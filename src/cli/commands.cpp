@@ -7,6 +7,7 @@ namespace cairn::cli {
 std::span<const Command> commands() {
   static constexpr std::array kCommands = {
       Command{"dump", "print the whole object as JSON", define_dump},
+      Command{"inspect", "show what a checkpoint is and what it holds", define_inspect},
       Command{"ls", "list the checkpoints of a folder", define_ls},
       Command{"verify", "check whether checkpoints are whole", define_verify},
   };

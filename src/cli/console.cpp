@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/size_text.h"
-
 #include <nlohmann/json.hpp>
+
+#include "base/size_text.h"
 
 namespace cairn::cli {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 
 namespace cairn::cli {
@@ -20,7 +21,12 @@ Table::Table(const std::vector<std::string>& titles) {
   rows_.push_back(std::move(row));
 }
 
-void Table::add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
+void Table::add(std::vector<Cell> row) {
+  for (Cell& cell : row) {
+    cell.text = printable(cell.text);
+  }
+  rows_.push_back(std::move(row));
+}
 
 void Table::print(Console& console) const {
   std::vector<std::size_t> widths(is_right_.size());

@@ -25,7 +25,8 @@ class Table {
   // Titles that start with ">" are of columns that line up at the right, without the ">".
   explicit Table(const std::vector<std::string>& titles);
 
-  void add(std::vector<Cell> row);  // as many cells as there are titles
+  // As many cells as there are titles; what comes from files is made printable().
+  void add(std::vector<Cell> row);
   void print(Console& console) const;
 
  private:

@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "base/printable.h"
 #include "base/terminal.h"
 #include "cli/command.h"
 
@@ -47,7 +48,7 @@ int report(const std::exception& error, const GlobalOptions& options, std::ostre
                1, ' ', false, nlohmann::json::error_handler_t::replace)
         << "\n";
   }
-  err << "cairn: " << error.what() << "\n";
+  err << "cairn: " << printable(error.what()) << "\n";
   return code;
 }
 

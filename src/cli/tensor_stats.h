@@ -1,0 +1,41 @@
+// What the elements of a tensor are like, found in two passes over pieces of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cairn/tensor.h"
+
+namespace cairn::cli {
+
+inline constexpr std::size_t kHistogramBins = 16;
+
+// Of the numbers in the elements: those packed into a byte of a sub-byte dtype each count; a
+// complex number counts once, by its magnitude.
+struct TensorStats {
+  std::uint64_t count = 0;
+  std::uint64_t nan = 0;
+  std::uint64_t inf = 0;
+  std::uint64_t zeros = 0;
+  // Of the finite ones; nothing when there are none.
+  struct Finite {
+    double min = 0;
+    double max = 0;
+    double mean = 0;
+    double std = 0;  // of a sample, as torch.std(); 0 for one number
+    std::array<std::uint64_t, kHistogramBins> histogram = {};  // equal bins from min to max
+  };
+  std::optional<Finite> finite = std::nullopt;
+
+  double zero_share() const;
+};
+
+// CorruptError for a tensor that reaches outside its storage.
+TensorStats tensor_stats(const TensorView& tensor);
+
+// "▁▂█▄ ": one column a bin, as high as it is full.
+std::string sparkline(const std::array<std::uint64_t, kHistogramBins>& histogram);
+
+}  // namespace cairn::cli
