@@ -115,6 +115,10 @@ bool FaultyFileSystem::remove_unlocked(const std::string& path) {
   return under_.remove_unlocked(path);
 }
 
+bool FaultyFileSystem::remove_folder(const std::string& path) {
+  return begin(FileCall::kRemove, path) == Verdict::kDo && under_.remove_folder(path);
+}
+
 void FaultyFileSystem::make_folders(const std::string& path) {
   begin(FileCall::kMakeFolders, path);
   under_.make_folders(path);

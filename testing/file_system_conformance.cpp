@@ -159,6 +159,17 @@ void folders_are_made_with_their_parents(const Subject& s) {
   EXPECT_THROW(s.files.make_folders(s.path("f/below")), UsageError);
 }
 
+void only_empty_folders_are_removed(const Subject& s) {
+  s.files.make_folders(s.path("a/b"));
+  EXPECT_EQ(status_of([&] { s.files.remove_folder(s.path("a")); }), ENOTEMPTY);
+  EXPECT_TRUE(s.files.remove_folder(s.path("a/b")));
+  EXPECT_FALSE(s.files.remove_folder(s.path("a/b")));
+  EXPECT_TRUE(s.files.remove_folder(s.path("a")));
+  EXPECT_FALSE(s.files.stat(s.path("a")).has_value());
+  s.write("f", "file");
+  EXPECT_EQ(status_of([&] { s.files.remove_folder(s.path("f")); }), ENOTDIR);
+}
+
 void list_is_sorted_and_tells_missing_from_file(const Subject& s) {
   s.write("b", "");
   s.write("a", "");
@@ -229,6 +240,7 @@ bool register_file_system_tests(const FileSystemConformance& suite) {
   CAIRN_ADD(remove_takes_the_link_not_its_target);
   CAIRN_ADD(locked_files_are_not_removed_while_their_writer_lives);
   CAIRN_ADD(folders_are_made_with_their_parents);
+  CAIRN_ADD(only_empty_folders_are_removed);
   CAIRN_ADD(list_is_sorted_and_tells_missing_from_file);
   CAIRN_ADD(sync_of_a_missing_folder_is_an_error);
   CAIRN_ADD(atomic_file_replaces_on_commit_and_leaves_nothing_else);

@@ -187,6 +187,19 @@ bool SimFileSystem::remove_unlocked(const std::string& path) {
   return !locked && remove(path);
 }
 
+bool SimFileSystem::remove_folder(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_whole_operation();
+  const Entry* entry = find(path, false);
+  if (entry == nullptr) return false;
+  if (entry->folder == nullptr) throw_storage_error(ENOTDIR, "cannot remove the folder " + path);
+  if (!entry->folder->entries.empty()) {
+    throw_storage_error(ENOTEMPTY, "cannot remove the folder " + path);
+  }
+  apply(folder_of(path), {{base_name(path), std::nullopt}});
+  return true;
+}
+
 void SimFileSystem::make_folders(const std::string& path) {
   const std::lock_guard lock(mutex_);
   begin_read();

@@ -38,6 +38,7 @@ class SimFileSystem final : public FileSystem {
   std::optional<std::string> read_link(const std::string& path) override;
   bool remove(const std::string& path) override;
   bool remove_unlocked(const std::string& path) override;
+  bool remove_folder(const std::string& path) override;
   void make_folders(const std::string& path) override;
   void sync_folder(const std::string& path) override;
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;

@@ -68,6 +68,8 @@ class FileSystem {
   // Removes a file or link unless a living process holds its lock (CreateOptions::lock), without a
   // moment in which such a process could still take it. False when it was left, or not there.
   virtual bool remove_unlocked(const std::string& path) = 0;
+  // Removes an empty folder; false when there was none.
+  virtual bool remove_folder(const std::string& path) = 0;
   // Creates a folder and its missing parents, each durable when this returns. UsageError when
   // something on the way is not a folder.
   virtual void make_folders(const std::string& path) = 0;

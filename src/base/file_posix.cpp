@@ -151,6 +151,12 @@ class PosixFileSystem final : public FileSystem {
     return lock(fd.get(), LOCK_EX | LOCK_NB) == 0 && remove(path);
   }
 
+  bool remove_folder(const std::string& path) override {
+    if (rmdir(path.c_str()) == 0) return true;
+    if (errno == ENOENT) return false;
+    throw_storage_error(errno, "cannot remove the folder " + path);
+  }
+
   void make_folders(const std::string& path) override;
 
   void sync_folder(const std::string& path) override {

@@ -136,9 +136,8 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
   for (const std::string& path : candidate_paths(files, where, options)) {
     if (auto candidate = search.examine(path)) candidates.push_back(std::move(*candidate));
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Sighting& a, const Sighting& b) {
-    return a.order() > b.order();
-  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
   for (const Sighting& candidate : candidates) {
     if (auto found = search.check(candidate)) return found;
   }

@@ -12,6 +12,7 @@
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
+#include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/training_info.h"
 
 namespace cairn {
@@ -60,7 +61,7 @@ class Listing {
 
   FolderListing list() {
     for (const std::string& name : files_.list(folder_)) {
-      if (!is_temporary_name(name)) look_at(name);
+      if (!is_temporary_name(name) && !is_being_removed(name)) look_at(name);
     }
     for (ListedCheckpoint& listed : listing_.checkpoints) {
       const auto links = links_.find(listed.name);

@@ -29,6 +29,7 @@ std::span<const Command> commands();
 Run define_dump(CLI::App& app);
 Run define_inspect(CLI::App& app);
 Run define_ls(CLI::App& app);
+Run define_prune(CLI::App& app);
 Run define_verify(CLI::App& app);
 
 }  // namespace cairn::cli

@@ -9,6 +9,7 @@ std::span<const Command> commands() {
       Command{"dump", "print the whole object as JSON", define_dump},
       Command{"inspect", "show what a checkpoint is and what it holds", define_inspect},
       Command{"ls", "list the checkpoints of a folder", define_ls},
+      Command{"prune", "remove the checkpoints that no rule keeps", define_prune},
       Command{"verify", "check whether checkpoints are whole", define_verify},
   };
   return kCommands;

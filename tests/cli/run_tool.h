@@ -7,7 +7,6 @@
 
 #include "cairn/exit_code.h"
 
-#include "cli/console.h"
 #include "cli/tool.h"
 
 namespace cairn::cli {

@@ -1,0 +1,62 @@
+#include "checkpoint/remove_checkpoint.h"
+
+#include <string_view>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kPrefix = ".cairn-removing-";
+
+bool is_folder(FileSystem& files, const std::string& path) {
+  const auto info = files.stat(path, /*follow=*/false);
+  return info && info->type == FileInfo::Type::kFolder;
+}
+
+// Files first, then the folders from the inside out. Links are removed, never followed.
+void remove_tree(FileSystem& files, const std::string& root) {
+  std::vector<std::string> folders = {root};  // each behind the one that holds it
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    for (const std::string& name : files.list(folders[i])) {
+      const std::string path = join_path(folders[i], name);
+      if (is_folder(files, path)) {
+        folders.push_back(path);
+      } else {
+        files.remove(path);
+      }
+    }
+  }
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    files.remove_folder(*folder);
+  }
+}
+
+}  // namespace
+
+bool remove_checkpoint(FileSystem& files, const std::string& path) {
+  const std::string parent = parent_path(path);
+  if (!is_folder(files, path)) {
+    if (!files.remove_unlocked(path)) return false;
+    files.sync_folder(parent);
+    return true;
+  }
+  const std::string hidden = join_path(parent, std::string(kPrefix) + base_name(path));
+  files.rename(path, hidden);
+  files.sync_folder(parent);
+  remove_tree(files, hidden);
+  return true;
+}
+
+std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder) {
+  std::vector<std::string> finished;
+  for (const std::string& name : files.list(folder)) {
+    const std::string path = join_path(folder, name);
+    if (!is_being_removed(name) || !is_folder(files, path)) continue;
+    remove_tree(files, path);
+    finished.push_back(name.substr(kPrefix.size()));
+  }
+  return finished;
+}
+
+bool is_being_removed(const std::string& name) { return name.starts_with(kPrefix); }
+
+}  // namespace cairn

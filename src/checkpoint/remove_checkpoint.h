@@ -1,0 +1,29 @@
+// Removing a checkpoint so that it is there whole, or gone, also after a crash in between.
+//
+//  1. A file is unlinked, unless a living process of cairn holds its lock.
+//  2. A folder is first renamed to ".cairn-removing-NAME", which nobody takes for a checkpoint;
+//  then
+//     its files go, then itself.
+//  3. After the unlinking or renaming the folder around it is synced: a removal that was reported
+//     stays one, and removals reach the disk in the order in which they were made.
+//
+// A folder that a crash left under the name of step 2 is finished by finish_removals().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace cairn {
+
+// False when it was locked, or not there. StorageError.
+bool remove_checkpoint(FileSystem& files, const std::string& path);
+
+// Finishes what earlier removals left in `folder`; returns the names of those checkpoints.
+std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder);
+
+// True for a name of step 2.
+bool is_being_removed(const std::string& name);
+
+}  // namespace cairn
