@@ -53,6 +53,10 @@ enum class DType : std::uint8_t {
 // Bytes of one element (of one byte of packed elements for the sub-byte types).
 std::size_t item_size(DType dtype);
 
+// How many elements one byte holds: 2 and 4 for quint4x2 and quint2x4, whose shapes count elements,
+// otherwise 1.
+std::size_t elements_per_byte(DType dtype);
+
 // PyTorch's name without "torch.": "float32", "bfloat16", "float8_e4m3fn".
 std::string_view name(DType dtype);
 
@@ -86,6 +90,8 @@ class Storage {
   std::string location_ = "cpu";
 };
 
+struct Quantizer;
+
 // A strided tensor. Copies share the storage. `storage_offset` and `strides` count elements.
 struct TensorView {
   DType dtype = DType::kFloat32;
@@ -95,6 +101,8 @@ struct TensorView {
   std::shared_ptr<const Storage> storage = nullptr;
   bool requires_grad = false;
   bool is_parameter = false;  // was a torch.nn.Parameter, which only whole modules hold
+  // Of a quantized tensor (dtype qint8, ...), whose elements are integers; otherwise null.
+  std::shared_ptr<const Quantizer> quantizer = nullptr;
 
   // Product of the shape; 1 for a scalar.
   std::int64_t numel() const;
@@ -104,6 +112,20 @@ struct TensorView {
   // when they reach outside the storage, or repeat so often that the copy would be absurdly large.
   SharedBytes contiguous_bytes() const;
 };
+
+// What the integers of a quantized tensor stand for: scale * (integer - zero point).
+struct Quantizer {
+  double scale = 1;
+  std::int64_t zero_point = 0;
+  // Quantized per channel: the dimension along which each index has its own scale and zero point,
+  // which stand in one-dimensional tensors. Those of PyTorch's float_qparams scheme are float32.
+  std::optional<std::int64_t> axis = std::nullopt;
+  TensorView scales = {};
+  TensorView zero_points = {};
+};
+
+// Bytes of all elements, without regard to how often the storage holds them.
+std::uint64_t byte_size(const TensorView& tensor);
 
 // Row-major strides of a shape.
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape);

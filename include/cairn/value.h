@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "cairn/bytes.h"
+#include "cairn/sparse_tensor.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
 
@@ -98,6 +99,7 @@ enum class Kind : std::uint8_t {  // in the order of Value's alternatives
   kDevice,
   kTensor,
   kNdArray,
+  kSparse,
 };
 
 class Value {
@@ -132,6 +134,7 @@ class Value {
   Value(Device v) : data_(std::move(v)) {}
   Value(TensorView v);
   Value(NdArray v);
+  Value(SparseTensor v);
   // NOLINTEND(google-explicit-constructor)
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
@@ -144,7 +147,7 @@ class Value {
   bool is_list() const { return kind() == Kind::kList; }
   bool is_tuple() const { return kind() == Kind::kTuple; }
   bool is_dict() const { return kind() == Kind::kDict; }
-  bool is_tensor() const { return kind() == Kind::kTensor; }
+  bool is_tensor() const { return kind() == Kind::kTensor; }  // not for a sparse one
 
   // The content, when it is of that type; UsageError naming both types otherwise. as_float() also
   // accepts an int, as Python does; as_items() accepts a list or a tuple.
@@ -159,6 +162,7 @@ class Value {
   TimeDelta as_timedelta() const;
   const TensorView& as_tensor() const;
   const NdArray& as_ndarray() const;
+  const SparseTensor& as_sparse() const;
   template <class T>
   const T* get_if() const {  // BigInt, std::complex<double>, Size, DType, Device, ...
     return std::get_if<T>(&data_);
@@ -178,7 +182,8 @@ class Value {
   const void* identity() const;
 
   // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
-  // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are.
+  // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are (and what
+  // quantized integers stand for), sparse ones when layout, shape and their parts are.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -186,7 +191,8 @@ class Value {
       std::variant<None, bool, std::int64_t, BigInt, double, std::complex<double>, std::string,
                    Bytes, std::shared_ptr<const List>, std::shared_ptr<const Tuple>,
                    std::shared_ptr<const Set>, std::shared_ptr<const Dict>, TimeDelta, Size, DType,
-                   Device, std::shared_ptr<const TensorView>, std::shared_ptr<const NdArray>>;
+                   Device, std::shared_ptr<const TensorView>, std::shared_ptr<const NdArray>,
+                   std::shared_ptr<const SparseTensor>>;
   static BigInt big_int(std::uint64_t v);
 
   Data data_;
@@ -243,7 +249,8 @@ std::size_t hash_value(const Value& key);
 // nullptr when there is no such part. Tuples are entered, too.
 const Value* find_path(const Value& root, std::string_view path);
 
-// Every tensor with its path, in tree order. A tensor that stands at two places is listed twice.
+// Every tensor with its path, in tree order. A tensor that stands at two places is listed twice. Of
+// a sparse tensor the parts are listed: "w/indices", "w/values".
 std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root);
 
 }  // namespace cairn

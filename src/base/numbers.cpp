@@ -1,11 +1,11 @@
 #include "base/numbers.h"
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
+#include "base/half_float.h"
 #include "base/little_endian.h"
 
 namespace cairn {
@@ -50,20 +50,6 @@ double decode(unsigned bits, const SmallFloat& format) {
                        static_cast<int>(exponent) - format.bias - format.mantissa_bits);
   }
   return negative ? -value : value;
-}
-
-double decode_half(std::uint16_t bits) {
-  const std::uint32_t magnitude = bits & 0x7FFFU;
-  float value = std::bit_cast<float>(magnitude << 13) * 0x1p112F;  // also right for subnormals
-  if (magnitude >= 0x7C00U) {
-    value = magnitude == 0x7C00U ? std::numeric_limits<float>::infinity()
-                                 : std::numeric_limits<float>::quiet_NaN();
-  }
-  return static_cast<double>((bits & 0x8000U) != 0 ? -value : value);
-}
-
-double decode_bfloat16(std::uint16_t bits) {
-  return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
 }
 
 // One number for each T, which `convert` makes of it.
@@ -153,9 +139,9 @@ void decode_other(DType dtype, ByteView bytes, std::vector<double>& numbers) {
   switch (dtype) {
     case DType::kFloat16:
     case DType::kComplex32:
-      return decode_each<std::uint16_t>(bytes, numbers, decode_half);
+      return decode_each<std::uint16_t>(bytes, numbers, float_of_half);
     case DType::kBFloat16:
-      return decode_each<std::uint16_t>(bytes, numbers, decode_bfloat16);
+      return decode_each<std::uint16_t>(bytes, numbers, float_of_bfloat16);
     case DType::kFloat32:
     case DType::kComplex64:
       return decode_plain<float>(bytes, numbers);

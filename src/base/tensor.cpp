@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "base/element_reader.h"
 #include "base/tensor_pieces.h"
 
 namespace cairn {
@@ -62,26 +63,15 @@ static_assert(in_enum_order());
 
 const Row& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
 
-// Calls `visit(element offset)` for every element in row-major order.
-template <class Visit>
-void for_each_element(const TensorView& tensor, Visit visit) {
-  const std::size_t rank = tensor.shape.size();
-  std::vector<std::int64_t> index(rank, 0);
-  std::int64_t offset = tensor.storage_offset;
-  for (std::int64_t left = tensor.numel(); left > 0; --left) {
-    visit(offset);
-    for (std::size_t d = rank; d-- > 0;) {
-      offset += tensor.strides[d];
-      if (++index[d] < tensor.shape[d]) break;
-      offset -= tensor.strides[d] * tensor.shape[d];
-      index[d] = 0;
-    }
-  }
-}
-
 }  // namespace
 
 std::size_t item_size(DType dtype) { return row(dtype).item_size; }
+
+std::size_t elements_per_byte(DType dtype) {
+  if (dtype == DType::kQUInt4x2) return 2;
+  return dtype == DType::kQUInt2x4 ? 4 : 1;
+}
+
 std::string_view name(DType dtype) { return row(dtype).name; }
 
 std::optional<DType> find_dtype(std::string_view name) {
@@ -111,21 +101,14 @@ bool TensorView::is_contiguous() const {
 
 SharedBytes TensorView::contiguous_bytes() const {
   check_extent(*this);
-  const std::size_t item = item_size(dtype);
-  const auto bytes =
-      static_cast<std::size_t>(checked_multiply(numel(), static_cast<std::int64_t>(item)));
+  const std::uint64_t bytes = byte_size(*this);
   if (bytes == 0) return {};
-  const SharedBytes loaded = storage->bytes();
-  const ByteView all = loaded.view;
-  if (is_contiguous()) {
-    return loaded.part(static_cast<std::size_t>(storage_offset) * item, bytes);
+  if (elements_per_byte(dtype) > 1 || is_contiguous()) {
+    return storage->bytes().part(static_cast<std::size_t>(storage_offset) * item_size(dtype),
+                                 bytes);
   }
   auto copy = std::make_shared<std::vector<std::byte>>(bytes);
-  std::byte* out = copy->data();
-  for_each_element(*this, [&](std::int64_t offset) {
-    std::memcpy(out, all.data() + static_cast<std::size_t>(offset) * item, item);
-    out += item;
-  });
+  ElementReader(*this).read(0, *copy);
   return {ByteView(*copy), copy};
 }
 
@@ -145,6 +128,13 @@ SharedBytes Storage::bytes() const {
   return loaded;
 }
 
+std::uint64_t byte_size(const TensorView& tensor) {
+  const auto numel = static_cast<std::uint64_t>(tensor.numel());
+  const std::size_t per_byte = elements_per_byte(tensor.dtype);
+  if (per_byte > 1) return numel / per_byte + (numel % per_byte == 0 ? 0 : 1);
+  return checked_multiply<std::uint64_t>(numel, item_size(tensor.dtype));
+}
+
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
@@ -160,7 +150,7 @@ TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes
   auto strides = contiguous_strides(shape);
   TensorView tensor{
       .dtype = dtype, .shape = std::move(shape), .strides = std::move(strides), .storage = storage};
-  const auto need = static_cast<std::uint64_t>(tensor.numel()) * item_size(dtype);
+  const std::uint64_t need = byte_size(tensor);
   if (need != storage->size()) {
     throw UsageError("make_tensor: the shape needs " + std::to_string(need) + " bytes, given " +
                      std::to_string(storage->size()));
@@ -185,6 +175,15 @@ void check_bounds(const TensorView& tensor) {
   }
   if (is_empty) return;
   if (!tensor.storage) fail("no storage");
+  if (elements_per_byte(tensor.dtype) > 1) {
+    // Where in a byte an element lies is known only in row-major order from the first byte on.
+    if (tensor.storage_offset != 0 || !tensor.is_contiguous()) {
+      throw UnsupportedError("a view of packed elements of " + std::string(name(tensor.dtype)) +
+                             "; save a contiguous copy");
+    }
+    if (byte_size(tensor) > tensor.storage->size()) fail("the storage is too small");
+    return;
+  }
   const std::uint64_t elements = tensor.storage->size() / item_size(tensor.dtype);
   if (static_cast<std::uint64_t>(last) >= elements) {
     fail("element " + std::to_string(last) + " of a storage of " + std::to_string(elements));

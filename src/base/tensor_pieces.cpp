@@ -5,16 +5,13 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
-
 namespace cairn {
 
 void check_extent(const TensorView& tensor) {
   check_bounds(tensor);
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
   constexpr std::uint64_t kMostRepetition = 4096;
-  const auto bytes = static_cast<std::uint64_t>(
-      checked_multiply(tensor.numel(), static_cast<std::int64_t>(item_size(tensor.dtype))));
+  const std::uint64_t bytes = byte_size(tensor);
   if (bytes > kMostBytes && bytes / kMostRepetition > tensor.storage->size()) {
     throw CorruptError("a tensor shows " + std::to_string(tensor.storage->size()) + " bytes as " +
                        std::to_string(bytes));
@@ -24,10 +21,11 @@ void check_extent(const TensorView& tensor) {
 TensorPieces::TensorPieces(const TensorView& tensor, std::size_t piece_elements)
     : tensor_(tensor), item_size_(item_size(tensor.dtype)), piece_elements_(piece_elements) {
   check_extent(tensor_);
-  left_ = static_cast<std::size_t>(tensor_.numel());
+  left_ = byte_size(tensor_) / item_size_;  // packed elements are read by the byte
   offset_ = tensor_.storage_offset;
   if (left_ > 0) bytes_ = tensor_.storage->bytes();
-  if (!tensor_.is_contiguous()) index_.assign(tensor_.shape.size(), 0);
+  if (elements_per_byte(tensor.dtype) == 1 && !tensor_.is_contiguous())
+    index_.assign(tensor_.shape.size(), 0);
 }
 
 ByteView TensorPieces::next() {

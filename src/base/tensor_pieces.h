@@ -14,7 +14,8 @@ namespace cairn {
 class TensorPieces {
  public:
   // CorruptError when the tensor reaches outside its storage, or repeats its bytes absurdly often.
-  // `piece_elements` > 0. Loads a lazy storage, once.
+  // `piece_elements` > 0. Loads a lazy storage, once. Where several elements share a byte
+  // (quint4x2), bytes are counted in their place.
   TensorPieces(const TensorView& tensor, std::size_t piece_elements);
 
   // The next elements in row-major order, little-endian: `piece_elements` of them, fewer at the

@@ -38,6 +38,7 @@ Value::Value(Set v) : data_(share(std::move(v))) {}
 Value::Value(Dict v) : data_(share(std::move(v))) {}
 Value::Value(TensorView v) : data_(share(std::move(v))) {}
 Value::Value(NdArray v) : data_(share(std::move(v))) {}
+Value::Value(SparseTensor v) : data_(share(std::move(v))) {}
 
 BigInt Value::big_int(std::uint64_t v) {
   BigInt result;
@@ -115,6 +116,8 @@ std::string_view Value::type_name() const {
       return "tensor";
     case Kind::kNdArray:
       return "ndarray";
+    case Kind::kSparse:
+      return "sparse tensor";
   }
   return "unknown";
 }
@@ -174,6 +177,11 @@ const TensorView& Value::as_tensor() const {
 const NdArray& Value::as_ndarray() const {
   if (const auto* v = get_if<std::shared_ptr<const NdArray>>()) return **v;
   wrong_kind("ndarray", *this);
+}
+
+const SparseTensor& Value::as_sparse() const {
+  if (const auto* v = get_if<std::shared_ptr<const SparseTensor>>()) return **v;
+  wrong_kind("sparse tensor", *this);
 }
 
 List& Value::mutable_list() {

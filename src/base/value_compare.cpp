@@ -34,9 +34,29 @@ bool equal_bytes(ByteView a, ByteView b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-bool equal_tensors(const TensorView& a, const TensorView& b) {
+bool equal_elements(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          equal_bytes(a.contiguous_bytes().view, b.contiguous_bytes().view);
+}
+
+bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  if (a->axis != b->axis) return false;
+  if (!a->axis) return a->scale == b->scale && a->zero_point == b->zero_point;
+  return equal_elements(a->scales, b->scales) && equal_elements(a->zero_points, b->zero_points);
+}
+
+bool equal_tensors(const TensorView& a, const TensorView& b) {
+  return equal_quantizers(a.quantizer.get(), b.quantizer.get()) && equal_elements(a, b);
+}
+
+bool equal_sparse(const SparseTensor& a, const SparseTensor& b) {
+  const auto parts = parts_of(a);
+  const auto others = parts_of(b);
+  return a.layout == b.layout && a.shape == b.shape &&
+         std::equal(
+             parts.begin(), parts.end(), others.begin(), others.end(),
+             [](const auto& x, const auto& y) { return equal_tensors(*x.second, *y.second); });
 }
 
 bool is_number(Kind kind) {
@@ -141,6 +161,8 @@ bool equal_values(const Value& a, const Value& b) {
       return a.as_ndarray().dtype == b.as_ndarray().dtype &&
              a.as_ndarray().shape == b.as_ndarray().shape &&
              equal_bytes(a.as_ndarray().bytes.view, b.as_ndarray().bytes.view);
+    case Kind::kSparse:
+      return equal_sparse(a.as_sparse(), b.as_sparse());
     default:
       return false;  // numbers were handled above
   }

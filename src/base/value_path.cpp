@@ -65,6 +65,10 @@ std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& r
     const std::string prefix = path.empty() ? "" : path + "/";
     if (value->is_tensor()) {
       found.emplace_back(path, &value->as_tensor());
+    } else if (value->kind() == Kind::kSparse) {
+      for (const auto& [part, tensor] : parts_of(value->as_sparse())) {
+        found.emplace_back(prefix + std::string(part), tensor);
+      }
     } else if (value->is_dict()) {
       const Dict& dict = value->as_dict();
       const std::size_t first = stack.size();

@@ -18,7 +18,8 @@ constexpr std::size_t kGranule = std::size_t{2} << 20;
 std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
 bool can_hold_tensors(const Value& value) {
-  return value.is_tensor() || value.is_list() || value.is_tuple() || value.is_dict();
+  return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||
+         value.is_tuple() || value.is_dict();
 }
 
 // Where the copy of each storage goes.
@@ -57,10 +58,21 @@ class Places {
     bytes_ += round_up(storage->size(), kAlignment);
   }
 
+  void add(const TensorView& tensor) {
+    add(tensor.storage.get());
+    if (tensor.quantizer == nullptr) return;
+    add(tensor.quantizer->scales.storage.get());
+    add(tensor.quantizer->zero_points.storage.get());
+  }
+
   void visit(const Value& value) {
     if (!can_hold_tensors(value) || !seen_.insert(value.identity()).second) return;
     if (value.is_tensor()) {
-      add(value.as_tensor().storage.get());
+      add(value.as_tensor());
+    } else if (value.kind() == Kind::kSparse) {
+      for (const auto& [name, tensor] : parts_of(value.as_sparse())) {
+        add(*tensor);
+      }
     } else if (value.is_list() || value.is_tuple()) {
       for (const Value& item : value.as_items()) {
         visit(item);
@@ -91,10 +103,13 @@ class TreeCopy {
 
  private:
   Value copy_new(const Value& value) {
-    if (value.is_tensor()) {
-      TensorView tensor = value.as_tensor();
-      if (tensor.storage != nullptr) tensor.storage = places_.copy_of(tensor.storage.get());
-      return tensor;
+    if (value.is_tensor()) return copy_of(value.as_tensor());
+    if (value.kind() == Kind::kSparse) {
+      SparseTensor sparse = value.as_sparse();
+      sparse.compressed_indices = copy_of(std::move(sparse.compressed_indices));
+      sparse.indices = copy_of(std::move(sparse.indices));
+      sparse.values = copy_of(std::move(sparse.values));
+      return sparse;
     }
     if (value.is_dict()) {
       Dict dict({}, value.as_dict().is_ordered());
@@ -109,6 +124,17 @@ class TreeCopy {
       items.push_back(copy(item));
     }
     return value.is_tuple() ? Value(Tuple{std::move(items)}) : Value(std::move(items));
+  }
+
+  TensorView copy_of(TensorView tensor) const {
+    if (tensor.storage != nullptr) tensor.storage = places_.copy_of(tensor.storage.get());
+    if (tensor.quantizer != nullptr) {
+      Quantizer quantizer = *tensor.quantizer;
+      quantizer.scales = copy_of(std::move(quantizer.scales));
+      quantizer.zero_points = copy_of(std::move(quantizer.zero_points));
+      tensor.quantizer = std::make_shared<const Quantizer>(std::move(quantizer));
+    }
+    return tensor;
   }
 
   const Places& places_;

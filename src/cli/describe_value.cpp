@@ -6,7 +6,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <stdexcept>
+
+#include "base/tensor_pieces.h"
 
 namespace cairn::cli {
 namespace {
@@ -54,13 +58,55 @@ json describe_bytes_value(const Bytes& bytes) {
           {"sha256", sha256(as_bytes(bytes.data))}};
 }
 
+constexpr std::size_t kPieceElements = std::size_t{1} << 18;
+
+// What `stream` gives piece by piece.
+std::string streamed_sha256(
+    const std::function<void(const std::function<void(ByteView)>&)>& stream) {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  const auto require = [](bool done) {
+    if (!done) throw std::runtime_error("OpenSSL's SHA-256 failed");
+  };
+  require(context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1);
+  stream([&](ByteView piece) {
+    require(EVP_DigestUpdate(context.get(), piece.data(), piece.size()) == 1);
+  });
+  std::array<unsigned char, 32> digest{};
+  require(EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) == 1);
+  std::string out;
+  for (const unsigned char byte : digest) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
 json describe_tensor(const TensorView& tensor) {
   json out = {{"type", "tensor"},
               {"dtype", name(tensor.dtype)},
               {"shape", tensor.shape},
               {"stride", tensor.strides},
               {"requires_grad", tensor.requires_grad},
-              {"sha256", sha256(tensor.contiguous_bytes().view)}};
+              {"sha256", streamed_sha256([&](const auto& use) {
+                 TensorPieces pieces(tensor, kPieceElements);
+                 for (ByteView piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
+                   use(piece);
+                 }
+               })}};
+  if (tensor.is_parameter) out["parameter"] = true;
+  return out;
+}
+
+json describe_sparse(const SparseTensor& tensor) {
+  json out = {
+      {"type", "tensor"},
+      {"dtype", name(tensor.dtype())},
+      {"shape", tensor.shape},
+      {"layout", name(tensor.layout)},
+      {"requires_grad", tensor.requires_grad},
+      {"sha256", streamed_sha256([&](const auto& use) { for_each_dense_piece(tensor, use); })}};
   if (tensor.is_parameter) out["parameter"] = true;
   return out;
 }
@@ -92,18 +138,7 @@ json describe_array(const NdArray& array) {
 }  // namespace
 
 std::string sha256(ByteView bytes) {
-  std::array<unsigned char, 32> digest{};
-  unsigned size = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("EVP_Digest failed");
-  }
-  std::string out;
-  for (const unsigned char byte : digest) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out;
+  return streamed_sha256([&](const auto& use) { use(bytes); });
 }
 
 json describe_value(const Value& value) {
@@ -147,6 +182,8 @@ json describe_value(const Value& value) {
       return describe_tensor(value.as_tensor());
     case Kind::kNdArray:
       return describe_array(value.as_ndarray());
+    case Kind::kSparse:
+      return describe_sparse(value.as_sparse());
   }
   throw std::logic_error("a kind of Value that describe_value does not know");
 }

@@ -75,6 +75,9 @@ std::string value_text(const Value& value) {
     case Kind::kNdArray:
       return fmt::format("ndarray {} {}", value.as_ndarray().dtype,
                          shape_text(value.as_ndarray().shape));
+    case Kind::kSparse:
+      return fmt::format("{} {} {}", name(value.as_sparse().layout),
+                         name(value.as_sparse().dtype()), shape_text(value.as_sparse().shape));
     default:
       return std::string(value.type_name());
   }

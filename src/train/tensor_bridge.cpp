@@ -133,6 +133,10 @@ TensorView view_of(const at::Tensor& tensor) {
 }
 
 at::Tensor tensor_of(const TensorView& view, bool share) {
+  if (view.quantizer != nullptr) {
+    throw UnsupportedError("a quantized tensor is not loaded into libtorch; load it with PyTorch " +
+                           std::string("and save its dequantize()"));
+  }
   const at::TensorOptions options = at::TensorOptions(scalar_type_of(view.dtype));
   const std::size_t size = item_size(view.dtype);
   check_bounds(view);

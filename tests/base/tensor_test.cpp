@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "cairn/error.h"
+
+#include "base/element_reader.h"
 
 namespace cairn {
 namespace {
@@ -44,6 +47,35 @@ TEST(TensorTest, HugeTensorOfOneElementIsNotCopied) {
   EXPECT_THROW(t.contiguous_bytes(), CorruptError);
   t.shape = {1000};
   EXPECT_EQ(t.contiguous_bytes().view.size(), 4000U);
+}
+
+TEST(TensorTest, ElementsAreReadByTheirNumberHoweverTheyLie) {
+  std::vector<float> numbers(24);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  TensorView t = make_tensor(DType::kFloat32, {2, 3, 4}, floats(numbers));
+  std::swap(t.shape[0], t.shape[2]);
+  std::swap(t.strides[0], t.strides[2]);
+  const SharedBytes all = t.contiguous_bytes();
+  const ElementReader reader(t);
+  for (std::size_t first = 0; first < 24; ++first) {
+    std::vector<std::byte> read((24 - first) * 4);
+    reader.read(first, read);
+    EXPECT_EQ(as_text(read), as_text(all.view.subspan(first * 4)));
+  }
+}
+
+TEST(TensorTest, PackedElementsAreCountedInTheShapeAndStoredSeveralToAByte) {
+  TensorView t = make_tensor(DType::kQUInt4x2, {3, 3}, floats({0, 0}).part(0, 5));
+  EXPECT_EQ(t.numel(), 9);
+  EXPECT_EQ(byte_size(t), 5U);
+  EXPECT_EQ(t.contiguous_bytes().view.size(), 5U);
+  t.shape = {3, 4};
+  t.strides = {4, 1};
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.shape = {1};
+  t.strides = {1};
+  t.storage_offset = 1;  // half a byte further
+  EXPECT_THROW(check_bounds(t), UnsupportedError);
 }
 
 TEST(TensorTest, EveryDTypeIsFoundByItsName) {

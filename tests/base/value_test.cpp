@@ -77,5 +77,48 @@ TEST(ValueTest, PathsReachDictsListsAndTuples) {
   EXPECT_EQ(find_path(v, "state/x"), nullptr);
 }
 
+SparseTensor sparse_of(const std::string& indices, const std::string& values) {
+  const auto bytes = [](const std::string& text) {
+    const auto owner = std::make_shared<const std::string>(text);
+    return SharedBytes{as_bytes(*owner), owner};
+  };
+  SparseTensor sparse;
+  sparse.shape = {9};
+  sparse.indices = make_tensor(DType::kInt64, {1, 1}, bytes(indices));
+  sparse.values = make_tensor(DType::kUInt8, {1}, bytes(values));
+  return sparse;
+}
+
+TEST(ValueTest, PartsOfSparseTensorsAreListedAmongTheTensors) {
+  const Value root = Dict{{"a", sparse_of("12345678", "x")}};
+  const auto tensors = tensors_of(root);
+  ASSERT_EQ(tensors.size(), 2U);
+  EXPECT_EQ(tensors[0].first, "a/indices");
+  EXPECT_EQ(tensors[1].first, "a/values");
+  EXPECT_EQ(tensors[1].second, &root.at("a").as_sparse().values);
+}
+
+TEST(ValueTest, SparseTensorsAreEqualByTheirParts) {
+  const Value sparse = sparse_of("12345678", "x");
+  EXPECT_EQ(sparse, Value(sparse_of("12345678", "x")));
+  EXPECT_FALSE(sparse == Value(sparse_of("12345679", "x")));
+  EXPECT_FALSE(sparse == Value(sparse_of("12345678", "y")));
+  SparseTensor larger = sparse_of("12345678", "x");
+  larger.shape = {10};
+  EXPECT_FALSE(sparse == Value(larger));
+  EXPECT_THROW(hash_value(sparse), UsageError);
+}
+
+TEST(ValueTest, QuantizedTensorsAreEqualWhenTheirIntegersStandForTheSame) {
+  TensorView a = sparse_of("12345678", "x").values;
+  TensorView b = a;
+  a.quantizer = std::make_shared<const Quantizer>(Quantizer{.scale = 0.5});
+  EXPECT_FALSE(Value(a) == Value(b));
+  b.quantizer = std::make_shared<const Quantizer>(Quantizer{.scale = 0.5});
+  EXPECT_EQ(Value(a), Value(b));
+  b.quantizer = std::make_shared<const Quantizer>(Quantizer{.scale = 0.5, .zero_point = 1});
+  EXPECT_FALSE(Value(a) == Value(b));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -46,6 +46,32 @@ TEST(SnapshotTest, WhatWasSharedStaysShared) {
   EXPECT_NE(data(taken.at("whole")), memory.data());
 }
 
+TEST(SnapshotTest, CopiesThePartsOfSparseAndQuantizedTensors) {
+  std::vector<float> memory = {1, 2};
+  std::vector<float> scales = {0.5};
+  std::vector<std::int64_t> indices = {0, 2};
+  SparseTensor sparse;
+  sparse.shape = {3};
+  sparse.indices = make_tensor(DType::kInt64, {1, 2}, {std::as_bytes(std::span(indices)), nullptr});
+  sparse.values = live(memory);
+  TensorView quantized = live(memory);
+  quantized.dtype = DType::kQInt32;
+  quantized.quantizer = std::make_shared<const Quantizer>(
+      Quantizer{.axis = 0, .scales = live(scales), .zero_points = live(scales)});
+  Snapshotter snapshotter;
+  const Value value = List{sparse, quantized};
+  const Value taken = snapshotter.take(value);
+  EXPECT_EQ(taken, value);
+  memory[0] = -1;
+  scales[0] = -1;
+  indices[0] = 1;
+  const SparseTensor& copy = taken.as_items()[0].as_sparse();
+  EXPECT_EQ(copy.indices.storage->bytes().view[0], std::byte{0});
+  EXPECT_EQ(data(copy.values)[0], 1);
+  EXPECT_EQ(data(taken.as_items()[1])[0], 1);
+  EXPECT_EQ(data(taken.as_items()[1].as_tensor().quantizer->scales)[0], 0.5);
+}
+
 TEST(SnapshotTest, KeepsKindsOrderAndLocation) {
   std::vector<float> memory = {1};
   TensorView tensor = live(memory);

@@ -307,6 +307,59 @@ std::vector<Case> tensor_cases() {
   };
 }
 
+// torch._utils._rebuild_sparse_tensor(layout, parts)
+std::string sparse(const std::string& layout, const std::string& parts) {
+  return pickle(global("torch._utils", "_rebuild_sparse_tensor") + unicode(layout) + parts +
+                "\x86R");
+}
+
+std::string longs(const std::string& place) {
+  return tensor(storage(global("torch", "LongStorage"), "0", "K\2"s) + place);
+}
+
+std::string quantized(const std::string& type, const std::string& quantizer) {
+  return global("torch._utils", "_rebuild_qtensor") + "(" +
+         storage(global("torch", type), "0", "K\4"s) + "K\0K\4\x85K\1\x85"s + quantizer + "\x89NtR";
+}
+
+std::vector<Case> kind_cases() {
+  const std::string two_indices = longs("K\0K\1K\2\x86K\2K\1\x86"s);
+  const std::string values =
+      tensor(storage(global("torch", "FloatStorage"), "0", "K\4"s) + "K\0K\2\x85K\1\x85"s);
+  const std::string affine = global("torch", "per_tensor_affine") + "K\1K\0\x87"s;
+  std::string nested = quantized("QInt32Storage", affine);
+  nested = quantized("QInt32Storage",
+                     "(" + global("torch", "per_channel_affine") + nested + nested + "K\0t"s);
+  return {
+      {"SparseOfUnknownLayout", sparse("torch.strided", ")"), Answer::kUnsupported},
+      {"SparseWithoutParts", sparse("torch.sparse_coo", ")"), Answer::kCorrupt},
+      {"SparseOfTexts", sparse("torch.sparse_coo", unicode("a") + unicode("b") + ")\x87"),
+       Answer::kCorrupt},
+      {"SparseWithFloatIndices", sparse("torch.sparse_coo", values + values + "K\5\x85\x87"s),
+       Answer::kCorrupt},
+      {"SparseWithTwoTypesOnOneStorage",
+       sparse("torch.sparse_coo", two_indices + values + "K\5\x85\x87"s), Answer::kCorrupt},
+      {"SparseCsrOfTwoParts",
+       sparse("torch.sparse_csr", two_indices + two_indices + "K\5\x85\x87"s), Answer::kCorrupt},
+      {"SparseWithNegativeSize",
+       sparse("torch.sparse_coo",
+              two_indices + longs("K\0K\2\x85K\1\x85"s) + int32(-5) + "\x85\x87"),
+       Answer::kCorrupt},
+      {"SparseOfLongs",
+       sparse("torch.sparse_coo", two_indices + longs("K\0K\2\x85K\1\x85"s) + "K\5\x85\x87"s),
+       Answer::kRead},
+      {"Quantized", pickle(quantized("QInt32Storage", affine)), Answer::kRead},
+      {"QuantizedFloats", pickle(quantized("FloatStorage", affine)), Answer::kCorrupt},
+      {"QuantizedByUnknownScheme", pickle(quantized("QInt32Storage", "NK\1K\0\x87"s)),
+       Answer::kUnsupported},
+      {"QuantizedByQuantizedScales", pickle(nested), Answer::kCorrupt},
+      {"QuantizedWithoutScale",
+       pickle(quantized("QInt32Storage", global("torch", "per_tensor_affine") + "\x85")),
+       Answer::kCorrupt},
+      {"QSchemeAsValue", pickle(global("torch", "per_tensor_affine")), Answer::kUnsupported},
+  };
+}
+
 class HostilePickleTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(HostilePickleTest, HasOneRightAnswer) {
@@ -348,6 +401,8 @@ INSTANTIATE_TEST_SUITE_P(Globals, HostilePickleTest, ::testing::ValuesIn(global_
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Tensors, HostilePickleTest, ::testing::ValuesIn(tensor_cases()),
                          case_name);
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HostilePickleTest, ::testing::ValuesIn(kind_cases()), case_name);
 
 TEST(HostilePickleTest, RefusalNamesTheGlobal) {
   const TorchFile file(shared(torch_file_of(pickle(global("os", "system")))), "x.pt");

@@ -170,7 +170,7 @@ TEST(RefusedValueTest, NamesTheKeysThatLeadThere) {
   TensorView quantized = floats({2}, '\1');
   quantized.dtype = DType::kQInt32;
   EXPECT_EQ(refusal(Dict{{"state", Dict{{"model", Dict{{"w", quantized}}}}}}),
-            "state: model: w: quantized tensors are not written yet");
+            "state: model: w: a tensor of dtype qint32 without a quantizer");
 }
 
 TEST(RefusedValueTest, TwoDTypesOnOneStorage) {

@@ -79,6 +79,8 @@ class Encoder {
         return remember(value, tensors_.encode(value.as_tensor()));
       case Kind::kNdArray:
         return remember(value, encode_array(out_, value.as_ndarray()));
+      case Kind::kSparse:
+        return remember(value, tensors_.encode(value.as_sparse()));
     }
   }
 

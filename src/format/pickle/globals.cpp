@@ -18,7 +18,8 @@ std::string_view today(std::string_view module) {
 }
 
 const Global* find_global(std::string_view module, std::string_view name) {
-  for (const auto table : {python_globals(), torch_globals(), numpy_globals()}) {
+  for (const auto table : {python_globals(), torch_globals(), sparse_globals(), quantized_globals(),
+                           numpy_globals()}) {
     const auto row = std::find_if(table.begin(), table.end(), [&](const Global& global) {
       return global.module == module && global.name == name;
     });
@@ -29,10 +30,6 @@ const Global* find_global(std::string_view module, std::string_view name) {
 
 // Things that users meet and that deserve more than their name.
 std::string_view advice_for(std::string_view module, std::string_view name) {
-  if (name == "_rebuild_qtensor") return "quantized tensors are not read yet";
-  if (name.starts_with("_rebuild_sparse") || name == "_get_layout") {
-    return "sparse tensors are not read yet";
-  }
   if (name == "_rebuild_meta_tensor_no_storage") return "a meta tensor has no data";
   if (module.starts_with("torch.nn.modules") || module.starts_with("__torch__")) {
     return "it holds a whole module: save its state_dict() instead";

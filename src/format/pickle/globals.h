@@ -57,7 +57,17 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name)
 // The rows of the table, one file each.
 std::span<const Global> python_globals();
 std::span<const Global> torch_globals();
+std::span<const Global> sparse_globals();
+std::span<const Global> quantized_globals();
 std::span<const Global> numpy_globals();
+
+// The leading arguments that all of PyTorch's rebuild functions share: storage, offset, size,
+// stride. `dtype` when the storage does not say it.
+TensorView tensor_argument(const Call& call, std::optional<DType> dtype = std::nullopt);
+// Argument `i`, which says whether `tensor` requires a gradient.
+void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor);
+// A finished tensor as argument.
+const TensorView& dense_argument(const Call& call, std::size_t i);
 
 // BUILD on a numpy object.
 void build_numpy_dtype(const Call& state, NumpyDType& dtype);

@@ -16,14 +16,31 @@ std::uint64_t owned_bytes(const Value& value) {
   return 0;
 }
 
+namespace {
+
+std::uint64_t described_bytes(const TensorView& tensor) {
+  return tensor.shape.size() * 2 * sizeof(std::int64_t);
+}
+
+std::uint64_t described_bytes(const Value& value) {
+  if (value.is_tensor()) return described_bytes(value.as_tensor());
+  if (value.kind() == Kind::kNdArray) return value.as_ndarray().bytes.view.size();
+  if (value.kind() != Kind::kSparse) return owned_bytes(value);
+  std::uint64_t bytes = value.as_sparse().shape.size() * sizeof(std::int64_t);
+  for (const auto& [name, part] : parts_of(value.as_sparse())) {
+    bytes += described_bytes(*part);
+  }
+  return bytes;
+}
+
+}  // namespace
+
 void Graph::charge(const Node& node) {
   std::uint64_t bytes = 0;
   if (const auto* container = std::get_if<Container>(&node)) {
     bytes = container->items.size() * sizeof(Ref);
   } else if (const auto* value = std::get_if<Value>(&node)) {
-    bytes = owned_bytes(*value);
-    if (value->is_tensor()) bytes = value->as_tensor().shape.size() * 2 * sizeof(std::int64_t);
-    if (value->kind() == Kind::kNdArray) bytes = value->as_ndarray().bytes.view.size();
+    bytes = described_bytes(*value);
   }
   if (bytes > budget_) {
     throw CorruptError("the pickle repeats itself until it is out of proportion to its size");

@@ -13,36 +13,99 @@ void check_writable(const TensorView& tensor) {
   } catch (const CorruptError& e) {
     throw UsageError(e.what());  // the caller's tensor, no file
   }
-  if (name(tensor.dtype).starts_with('q')) {
-    throw UnsupportedError("quantized tensors are not written yet");
+  if (name(tensor.dtype).starts_with('q') && tensor.quantizer == nullptr) {
+    throw UnsupportedError("a tensor of dtype " + std::string(name(tensor.dtype)) +
+                           " without a quantizer");
   }
+}
+
+// The function that makes such a tensor from its storage.
+std::string_view rebuild_function(const TensorView& tensor) {
+  if (tensor.quantizer != nullptr) return "_rebuild_qtensor";
+  return storage_class(tensor.dtype).empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2";
 }
 
 }  // namespace
 
-std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
-  check_writable(tensor);
-  if (!tensor.is_parameter) return encode_data(tensor, tensor.requires_grad);
+template <class EncodeInner>
+std::uint32_t TensorEncoder::encode_parameter(bool requires_grad, EncodeInner encode_inner) {
   out_.global("torch._utils", "_rebuild_parameter");
-  encode_data(tensor, false);
-  out_.boolean(tensor.requires_grad);
+  encode_inner();
+  out_.boolean(requires_grad);
   out_.empty_ordered_dict();  // hooks
   out_.tuple(3);
   return out_.reduce();
 }
 
+std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
+  check_writable(tensor);
+  if (!tensor.is_parameter) return encode_data(tensor, tensor.requires_grad);
+  return encode_parameter(tensor.requires_grad, [&] { encode_data(tensor, false); });
+}
+
 std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires_grad) {
-  const bool has_class = !storage_class(tensor.dtype).empty();
-  out_.global("torch._utils", has_class ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
+  out_.global("torch._utils", rebuild_function(tensor));
   out_.op(Op::kMark);
   encode_storage(tensor);
   out_.integer(tensor.storage_offset);
   out_.tuple_of(tensor.shape);
   out_.tuple_of(tensor.strides);
+  if (tensor.quantizer != nullptr) encode_quantizer(*tensor.quantizer);
   out_.boolean(requires_grad);
   out_.empty_ordered_dict();  // hooks
-  if (!has_class) out_.global("torch", name(tensor.dtype));
+  if (storage_class(tensor.dtype).empty()) out_.global("torch", name(tensor.dtype));
   out_.tuple_since_mark();
+  return out_.reduce();
+}
+
+void TensorEncoder::encode_quantizer(const Quantizer& quantizer) {
+  if (!quantizer.axis) {
+    out_.global("torch", "per_tensor_affine");
+    out_.real(quantizer.scale);
+    out_.integer(quantizer.zero_point);
+    out_.tuple(3);
+    return;
+  }
+  out_.op(Op::kMark);
+  out_.global("torch", "per_channel_affine");
+  encode(quantizer.scales);
+  encode(quantizer.zero_points);
+  out_.integer(*quantizer.axis);
+  out_.tuple_since_mark();
+}
+
+std::uint32_t TensorEncoder::encode(const SparseTensor& tensor) {
+  try {
+    check_structure(tensor);
+  } catch (const CorruptError& e) {
+    throw UsageError(e.what());  // the caller's tensor, no file
+  }
+  if (!tensor.is_parameter) return encode_parts(tensor);
+  return encode_parameter(tensor.requires_grad, [&] { encode_parts(tensor); });
+}
+
+// Of COO without is_coalesced, which PyTorch before 2.1 takes for one argument too many.
+std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
+  out_.global("torch._utils", "_rebuild_sparse_tensor");
+  out_.global("torch.serialization", "_get_layout");
+  out_.text(name(tensor.layout));
+  out_.tuple(1);
+  out_.reduce();
+  const auto parts = parts_of(tensor);
+  if (parts.size() > 2) out_.op(Op::kMark);
+  for (const auto& [part_name, part] : parts) {
+    encode(*part);
+  }
+  out_.global("torch", "Size");
+  out_.tuple_of(tensor.shape);
+  out_.tuple(1);
+  out_.reduce();
+  if (parts.size() > 2) {
+    out_.tuple_since_mark();
+  } else {
+    out_.tuple(3);
+  }
+  out_.tuple(2);
   return out_.reduce();
 }
 

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cairn/sparse_tensor.h"
+
 #include "format/pickle/pickler.h"
 
 namespace cairn::pickle {
@@ -18,6 +20,7 @@ class TensorEncoder {
 
   // Returns the memo number of the tensor.
   std::uint32_t encode(const TensorView& tensor);
+  std::uint32_t encode(const SparseTensor& tensor);
 
  private:
   struct Known {
@@ -25,7 +28,12 @@ class TensorEncoder {
     DType dtype = DType::kUInt8;
   };
 
+  // A call of _rebuild_parameter around what `encode_inner` writes.
+  template <class EncodeInner>
+  std::uint32_t encode_parameter(bool requires_grad, EncodeInner encode_inner);
   std::uint32_t encode_data(const TensorView& tensor, bool requires_grad);
+  std::uint32_t encode_parts(const SparseTensor& tensor);
+  void encode_quantizer(const Quantizer& quantizer);
   void encode_storage(const TensorView& tensor);
   const Known& known_storage(const TensorView& tensor);
 

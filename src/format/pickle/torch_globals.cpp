@@ -17,33 +17,6 @@ bool is_differentiable(DType dtype) {
          dtype_name.starts_with("complex");
 }
 
-// The leading arguments that all rebuild functions share: storage, offset, size, stride.
-TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
-  const auto* reference = call.graph.find<StorageReference>(call.arg(0));
-  if (reference == nullptr) {
-    call.fail("argument 1 should be a storage, but is " + call.graph.describe(call.arg(0)));
-  }
-  if (!dtype) dtype = reference->dtype;
-  if (!dtype) call.fail("an untyped storage, and no dtype");
-  TensorView tensor;
-  tensor.dtype = *dtype;
-  tensor.storage = call.storages.load(*reference);
-  tensor.storage_offset = call.integer(1);
-  tensor.shape = call.integers(2);
-  tensor.strides = call.integers(3);
-  check_bounds(tensor);
-  tensor.numel();  // refuses a product that overflows
-  return tensor;
-}
-
-void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor) {
-  tensor.requires_grad = call.boolean(i);
-  if (tensor.requires_grad && !is_differentiable(tensor.dtype)) {
-    call.fail("a tensor of dtype " + std::string(name(tensor.dtype)) +
-              " cannot require a gradient");
-  }
-}
-
 // {'conj': True, 'neg': True}: the bytes are those of the tensor before a lazy operation.
 void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
   if (std::holds_alternative<None>(call.arg(i))) return;
@@ -93,19 +66,21 @@ Ref rebuild_tensor_v3(const Call& call) {
 // (tensor, requires_grad, hooks[, attributes])
 Ref rebuild_parameter(const Call& call) {
   call.expect_args(3, 4);
-  const auto* data = call.graph.find<Value>(call.arg(0));
-  if (data == nullptr || !data->is_tensor()) {
-    call.fail("argument 1 should be a tensor, but is " + call.graph.describe(call.arg(0)));
+  const auto* value = call.graph.find<Value>(call.arg(0));
+  if (value != nullptr && value->kind() == Kind::kSparse) {
+    SparseTensor sparse = value->as_sparse();
+    sparse.requires_grad = call.boolean(1);
+    sparse.is_parameter = true;
+    return call.graph.add(Value(std::move(sparse)));
   }
-  TensorView tensor = data->as_tensor();
+  TensorView tensor = dense_argument(call, 0);
   set_requires_grad(call, 1, tensor);
   tensor.is_parameter = true;
   return call.graph.add(Value(std::move(tensor)));
 }
 
-constexpr bool is_rebuild_function(const Global& global) {
-  return global.call == rebuild_tensor_v2 || global.call == rebuild_tensor_v3 ||
-         global.call == rebuild_parameter;
+bool is_rebuild_function(const Global& global) {
+  return global.module == "torch._utils" && global.call != nullptr;
 }
 
 bool is_tensor_class(const Global& global) {
@@ -165,6 +140,41 @@ constexpr std::array kTable = {
 };
 
 }  // namespace
+
+TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
+  const auto* reference = call.graph.find<StorageReference>(call.arg(0));
+  if (reference == nullptr) {
+    call.fail("argument 1 should be a storage, but is " + call.graph.describe(call.arg(0)));
+  }
+  if (!dtype) dtype = reference->dtype;
+  if (!dtype) call.fail("an untyped storage, and no dtype");
+  TensorView tensor;
+  tensor.dtype = *dtype;
+  tensor.storage = call.storages.load(*reference);
+  tensor.storage_offset = call.integer(1);
+  tensor.shape = call.integers(2);
+  tensor.strides = call.integers(3);
+  check_bounds(tensor);
+  tensor.numel();  // refuses a product that overflows
+  return tensor;
+}
+
+void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor) {
+  tensor.requires_grad = call.boolean(i);
+  if (tensor.requires_grad && !is_differentiable(tensor.dtype)) {
+    call.fail("a tensor of dtype " + std::string(name(tensor.dtype)) +
+              " cannot require a gradient");
+  }
+}
+
+const TensorView& dense_argument(const Call& call, std::size_t i) {
+  const auto* value = call.graph.find<Value>(call.arg(i));
+  if (value == nullptr || !value->is_tensor()) {
+    call.fail("argument " + std::to_string(i + 1) + " should be a tensor, but is " +
+              call.graph.describe(call.arg(i)));
+  }
+  return value->as_tensor();
+}
 
 std::span<const Global> torch_globals() { return kTable; }
 

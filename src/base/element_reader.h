@@ -1,0 +1,39 @@
+// Any elements of a tensor by their number in row-major order, however they lie in its storage. To
+// go through all of them, use TensorPieces.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cairn/tensor.h"
+
+namespace cairn {
+
+// Safe to read from several threads.
+class ElementReader {
+ public:
+  // Loads the storage. CorruptError when the tensor reaches outside it. Where several elements
+  // share a byte (quint4x2), bytes are counted in their place.
+  explicit ElementReader(const TensorView& tensor);
+
+  std::uint64_t numel() const { return numel_; }
+  std::size_t item_size() const { return item_size_; }
+
+  // Fills `out`, a whole number of elements, from the element number `first` on.
+  void read(std::uint64_t first, std::span<std::byte> out) const;
+  // One element of an int32 or int64 tensor.
+  std::int64_t integer(std::uint64_t at) const;
+
+ private:
+  void read_strided(std::uint64_t first, std::span<std::byte> out) const;
+
+  SharedBytes storage_;
+  std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> strides_;
+  std::uint64_t offset_ = 0;
+  std::uint64_t numel_ = 0;
+  std::size_t item_size_ = 1;
+  bool is_contiguous_ = false;
+};
+
+}  // namespace cairn

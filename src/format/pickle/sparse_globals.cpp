@@ -1,0 +1,73 @@
+// PyTorch's functions for sparse tensors.
+#include <array>
+
+#include "cairn/error.h"
+
+#include "format/pickle/globals.h"
+
+namespace cairn::pickle {
+namespace {
+
+// _get_layout('torch.sparse_coo'): a layout is told by its name.
+Ref get_layout(const Call& call) {
+  call.expect_args(1, 1);
+  call.text(0);
+  return call.arg(0);
+}
+
+// A torch.Size, or a tuple of ints.
+std::vector<std::int64_t> size_argument(const Call& call, std::size_t i) {
+  const auto* value = call.graph.find<Value>(call.arg(i));
+  if (value != nullptr && value->get_if<Size>() != nullptr) return value->get_if<Size>()->dims;
+  return call.integers(i);
+}
+
+// COO: (indices, values, size[, is_coalesced])
+void set_coo(const Call& parts, SparseTensor& tensor) {
+  parts.expect_args(3, 4);
+  tensor.indices = dense_argument(parts, 0);
+  tensor.values = dense_argument(parts, 1);
+  tensor.shape = size_argument(parts, 2);
+  const bool is_told = parts.args.size() == 4 && !std::holds_alternative<None>(parts.arg(3));
+  if (is_told) tensor.is_coalesced = parts.boolean(3);
+}
+
+// The others: (compressed indices, plain indices, values, size)
+void set_compressed(const Call& parts, SparseTensor& tensor) {
+  parts.expect_args(4, 4);
+  tensor.compressed_indices = dense_argument(parts, 0);
+  tensor.indices = dense_argument(parts, 1);
+  tensor.values = dense_argument(parts, 2);
+  tensor.shape = size_argument(parts, 3);
+}
+
+// (layout, parts)
+Ref rebuild_sparse(const Call& call) {
+  call.expect_args(2, 2);
+  const auto layout = find_layout(call.text(0));
+  if (!layout) {
+    throw UnsupportedError("a sparse tensor of layout " + std::string(call.text(0).substr(0, 40)));
+  }
+  SparseTensor tensor{.layout = *layout};
+  const Call parts{call.graph, call.storages, call.global, call.items(1)};
+  if (*layout == Layout::kSparseCoo) {
+    set_coo(parts, tensor);
+  } else {
+    set_compressed(parts, tensor);
+  }
+  tensor.requires_grad = tensor.values.requires_grad;
+  check_structure(tensor);
+  return call.graph.add(Value(std::move(tensor)));
+}
+
+constexpr std::array kTable = {
+    Global{"torch.serialization", "_get_layout", get_layout},
+    Global{"torch._utils", "_rebuild_sparse_tensor", rebuild_sparse},
+    Global{"torch._utils", "_rebuild_sparse_csr_tensor", rebuild_sparse},  // of PyTorch 1.13
+};
+
+}  // namespace
+
+std::span<const Global> sparse_globals() { return kTable; }
+
+}  // namespace cairn::pickle
