@@ -1,6 +1,7 @@
 #include "base/scratch_file.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +55,14 @@ void ScratchFile::write_at(std::uint64_t offset, ByteView bytes) {
   const int error = write_all_at(fd_.get(), bytes, offset);
   if (error != 0) throw_storage_error(error, "cannot write to a scratch file in " + folder_);
   size_ = std::max(size_, offset + bytes.size());
+}
+
+std::uint64_t ScratchFile::available() const {
+  struct statvfs info = {};
+  if (fstatvfs(fd_.get(), &info) != 0) {
+    throw_storage_error(errno, "cannot ask for the free space of " + folder_);
+  }
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
 }
 
 SharedBytes ScratchFile::map() {

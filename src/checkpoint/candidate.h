@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/source.h"
@@ -29,7 +30,12 @@ struct FormatRow {
   Candidate (*unwrap)(Candidate) = nullptr;
 };
 
-// The rows' functions, one file each.
+// The name of the checkpoint in the tars that cairn and Composer write.
+inline constexpr std::string_view kTarMember = "composer_states.pt";
+
+// The rows' functions, one file each; those of compressions are in compressed_source.h.
+bool is_tar(const Candidate& candidate);
+Candidate unwrap_tar(Candidate candidate);
 bool is_torch_zip(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
 

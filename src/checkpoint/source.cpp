@@ -7,6 +7,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "checkpoint/candidate.h"
+#include "checkpoint/compressed_source.h"
 #include "format/find_format.h"
 
 namespace cairn {
@@ -14,7 +15,15 @@ namespace {
 
 constexpr std::array kFormats = {
     FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
-    // Last: eight bytes of size and a bracket are not much of a mark.
+    FormatRow{"gzip", is_compressed<kGzip>, nullptr, decompress_by<kGzip>},
+    FormatRow{"bzip2", is_compressed<kBzip2>, nullptr, decompress_by<kBzip2>},
+    FormatRow{"xz", is_compressed<kXz>, nullptr, decompress_by<kXz>},
+    FormatRow{"lz4", is_compressed<kLz4>, nullptr, decompress_by<kLz4>},
+    FormatRow{"zstd", is_compressed<kZstd>, nullptr, decompress_by<kZstd>},
+    FormatRow{"lzop", is_compressed<kLzop>, nullptr, decompress_by<kLzop>},
+    FormatRow{"tar", is_tar, nullptr, unwrap_tar},
+    // Last those without a magic number: a few bytes that others are unlikely to begin with.
+    FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},
     FormatRow{"safetensors", is_safetensors, open_safetensors},
 };
 
@@ -39,7 +48,11 @@ Candidate look_at(const std::string& path, const OpenOptions& options) {
                      " is a folder, and none that is a checkpoint by itself; name " +
                      "a file in it");
   }
-  const std::string what = candidate.path + ": this is " + describe_bytes(candidate.bytes.view) +
+  std::string where = candidate.path;
+  for (const std::string& container : candidate.containers) {
+    where += (&container == candidate.containers.data() ? ", inside " : ", ") + container;
+  }
+  const std::string what = where + ": this is " + describe_bytes(candidate.bytes.view) +
                            ", not a checkpoint that cairn reads";
   if (find_format(candidate.bytes.view)) throw UnsupportedError(what);
   throw CorruptError(what, candidate.path, 0);

@@ -1,10 +1,20 @@
+// From the Value to the file:
+//
+//  1. The file is created under a temporary name (base/atomic_file.h).
+//  2. What the extension asks for is put in front of it: a compressor, and in front of that a tar.
+//     A tar says the size of a file before the file, so that the plan is asked for it first.
+//  3. The plan streams the .pt through them; the manifest, which needs the CRCs, comes last.
+//  4. They are finished from the inside out, and the file is committed.
 #include "checkpoint/write_checkpoint.h"
 
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
 #include "base/atomic_file.h"
+#include "checkpoint/candidate.h"
+#include "checkpoint/extension.h"
 #include "checkpoint/manifest.h"
+#include "format/tar/writer.h"
 
 namespace cairn {
 namespace {
@@ -26,30 +36,41 @@ class CountingSink final : public ByteSink {
   std::uint64_t count_ = 0;
 };
 
+// Steps 2 to 4, without the commit.
+void write_wrapped(const TorchFilePlan& plan, const TorchFileWriteOptions& options,
+                   const Extension& extension, ByteSink& out) {
+  const auto compressed = extension.codec != nullptr ? extension.codec->encoder(out) : nullptr;
+  ByteSink& sink = compressed != nullptr ? *compressed : out;
+  if (extension.is_tar) {
+    tar::Writer tar(sink, std::string(kTarMember), plan.size(options));
+    plan.write(tar, options);
+    tar.finish();
+  } else {
+    plan.write(sink, options);
+  }
+  if (compressed != nullptr) compressed->finish();
+}
+
 }  // namespace
 
-void check_extension(const std::string& path) {
-  const std::string name = base_name(path);
-  const std::size_t dot = name.find('.', 1);  // ".hidden" has none
-  if (dot == std::string::npos || name.substr(name.rfind('.')) == ".pt") return;
-  throw UnsupportedError("a checkpoint named " + name + ": the extension \"" + name.substr(dot) +
-                         "\" is not supported by this version; use \".pt\" or none");
-}
+void check_extension(const std::string& path) { find_extension(path); }
 
 std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std::string& path,
                                const WriteCheckpointOptions& options) {
   try {
-    check_extension(path);
+    const Extension& extension = find_extension(path);
     const TorchFilePlan plan(value);
     files.make_folders(parent_path(path));
     AtomicFile file(
         files, path,
         {.overwrite = options.overwrite, .expected_bytes = plan.size_bound() + kManifestBytes});
     CountingSink sink(file);
-    plan.write(sink, {.extra_records = [&](const std::vector<FileRecord>& records) {
-                 return std::vector<std::pair<std::string, std::string>>{
-                     {std::string(kManifestRecord), write_manifest(options.info, records)}};
-               }});
+    const TorchFileWriteOptions with_manifest{
+        .extra_records = [&](const std::vector<FileRecord>& records) {
+          return std::vector<std::pair<std::string, std::string>>{
+              {std::string(kManifestRecord), write_manifest(options.info, records)}};
+        }};
+    write_wrapped(plan, with_manifest, extension, sink);
     file.commit();
     return sink.count();
   } catch (Error& e) {

@@ -20,7 +20,8 @@ struct WriteCheckpointOptions {
 std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std::string& path,
                                const WriteCheckpointOptions& options);
 
-// UnsupportedError naming the extension unless it is ".pt" or none.
+// What writing a file of this name would say of its extension: UsageError that lists all there are,
+// or names the program that is needed and not installed.
 void check_extension(const std::string& path);
 
 }  // namespace cairn

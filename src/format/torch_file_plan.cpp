@@ -29,11 +29,42 @@ void check_is_new(const std::string& name, const std::vector<zip::Entry>& entrie
   if (is_taken) throw UsageError("extra record \"" + name + "\": the name is taken");
 }
 
+// Where the bytes go when only their number is asked for.
+class NoSink final : public ByteSink {
+ public:
+  void write(ByteView /*bytes*/) override {}
+};
+
 }  // namespace
 
 struct TorchFilePlan::Impl {
+  // Every record of the file; `add_storage` adds one from what it is given.
+  void write_records(zip::Writer& zip, const TorchFileWriteOptions& options,
+                     auto&& add_storage) const;
+
   pickle::Encoded encoded;
 };
+
+void TorchFilePlan::Impl::write_records(zip::Writer& zip, const TorchFileWriteOptions& options,
+                                        auto&& add_storage) const {
+  zip.add("data.pkl", encoded.data_pkl);
+  zip.add("byteorder", "little");
+  for (std::size_t i = 0; i < encoded.storages.size(); ++i) {
+    add_storage("data/" + std::to_string(i), *encoded.storages[i]);
+  }
+  zip.add("version", "3\n");
+  if (options.extra_records) {
+    std::vector<FileRecord> records;
+    for (const zip::Entry& entry : zip.entries()) {
+      records.push_back(entry.record);
+    }
+    for (const auto& [name, content] : options.extra_records(records)) {
+      check_is_new(name, zip.entries());
+      zip.add(name, content);
+    }
+  }
+  zip.finish();
+}
 
 TorchFilePlan::TorchFilePlan(const Value& value)
     : impl_(std::make_unique<Impl>(Impl{pickle::encode(value)})) {}
@@ -51,25 +82,20 @@ std::uint64_t TorchFilePlan::size_bound() const {
   return size;
 }
 
+std::uint64_t TorchFilePlan::size(const TorchFileWriteOptions& options) const {
+  NoSink nowhere;
+  zip::Writer zip(nowhere, options.prefix);
+  impl_->write_records(zip, options, [&](const std::string& name, const Storage& storage) {
+    zip.add_size(name, storage.size());
+  });
+  return zip.offset();
+}
+
 void TorchFilePlan::write(ByteSink& sink, const TorchFileWriteOptions& options) const {
   zip::Writer zip(sink, options.prefix);
-  zip.add("data.pkl", impl_->encoded.data_pkl);
-  zip.add("byteorder", "little");
-  for (std::size_t i = 0; i < impl_->encoded.storages.size(); ++i) {
-    zip.add("data/" + std::to_string(i), impl_->encoded.storages[i]->bytes());
-  }
-  zip.add("version", "3\n");
-  if (options.extra_records) {
-    std::vector<FileRecord> records;
-    for (const zip::Entry& entry : zip.entries()) {
-      records.push_back(entry.record);
-    }
-    for (const auto& [name, content] : options.extra_records(records)) {
-      check_is_new(name, zip.entries());
-      zip.add(name, content);
-    }
-  }
-  zip.finish();
+  impl_->write_records(zip, options, [&](const std::string& name, const Storage& storage) {
+    zip.add(name, storage.bytes());
+  });
 }
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -80,18 +81,34 @@ TEST(CheckpointSaverOptionsTest, AreKeptAsGiven) {
   EXPECT_EQ(none.options().latest_filename, std::nullopt);
 }
 
-// T4, T5, T10: this version writes no compression or container; each is refused by name.
+// T4, T10
 TEST(CheckpointSaverOptionsTest, OtherExtensionsAreRefusedByName) {
-  for (const std::string name : {"foo.pt.unknown_compressor", "foo.pt.lz4", "foo.tar", "foo.tgz"}) {
+  for (const std::string name :
+       {"foo.pt.unknown_compressor", "foo.tar.unknownalgorithm", "foo.gz"}) {
     try {
       const CheckpointSaver saver({.filename = name});
       FAIL() << name << " was accepted";
-    } catch (const UnsupportedError& e) {
+    } catch (const UsageError& e) {
       EXPECT_THAT(e.what(), HasSubstr(name));
     }
   }
+  EXPECT_NO_THROW(CheckpointSaver({.filename = "ep{epoch}.tar.gz"}));
+  EXPECT_NO_THROW(CheckpointSaver({.filename = "ep{epoch}.pt.zst"}));
   EXPECT_NO_THROW(CheckpointSaver({.filename = "ep{epoch}"}));
   EXPECT_NO_THROW(CheckpointSaver({.filename = "at-{total_wct:.0f}.pt"}));
+}
+
+// T5
+TEST(CheckpointSaverOptionsTest, AMissingCompressorIsNamedAtConstruction) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", "/nowhere", 1);
+  try {
+    const CheckpointSaver saver({.filename = "foo.pt.lzo"});
+    ADD_FAILURE() << "was accepted";
+  } catch (const UsageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("program lzop"));
+  }
+  setenv("PATH", path.c_str(), 1);
 }
 
 // T6
@@ -277,6 +294,29 @@ TEST_F(CheckpointSaverTest, SeveralSaversHaveTheirOwnFoldersIntervalsAndState) {
   };
   EXPECT_EQ(count("CheckpointSaver"), 2U);
   EXPECT_EQ(count("CheckpointSaver-1"), 2U) << "its turn for batch 10 comes after this save";
+}
+
+// T9, T11
+TEST_F(CheckpointSaverTest, ExtensionsChooseContainerAndCompression) {
+  const std::vector<std::string> extensions = {".pt", ".tar", ".tar.gz", ".pt.lz4"};
+  TrainerOptions made = options("1ep");
+  for (const std::string& extension : extensions) {
+    made.callbacks.push_back(CheckpointSaver({.folder = folder / "ckpt",
+                                              .filename = "ep{epoch}" + extension,
+                                              .latest_filename = "latest" + extension,
+                                              .weights_only = true}));
+  }
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  const Value expected = state_dict(trainer.state().model->module());
+  std::vector<std::uintmax_t> sizes;
+  for (const std::string& extension : extensions) {
+    EXPECT_EQ(load(folder / ("ckpt/latest" + extension)).at("state").at("model"), expected);
+    sizes.push_back(std::filesystem::file_size(folder / ("ckpt/ep1" + extension)));
+  }
+  EXPECT_GT(sizes[1], sizes[0]) << "a tar around the .pt";
+  EXPECT_LT(sizes[2], sizes[1]) << "gzip around the tar";
+  EXPECT_LT(sizes[3], sizes[0]) << "lz4 around the .pt";
 }
 
 // T29, T30

@@ -65,9 +65,13 @@ TEST(SaveTest, MissingFoldersAreCreated) {
 
 TEST(SaveTest, OtherExtensionsAreRefusedByName) {
   const TempFolder folder;
-  for (const std::string extension : {".tar", ".tar.gz", ".pt.gz", ".pt.lz4", ".symlink", ".PT"}) {
-    EXPECT_THAT(message_of<UnsupportedError>([&] { save(1, folder / ("a" + extension)); }),
-                HasSubstr("\"" + extension + "\" is not supported"));
+  for (const std::string extension : {".gz", ".tar.xz", ".pt.zip", ".zst", ".symlink", ".PT"}) {
+    EXPECT_THAT(
+        message_of<UsageError>([&] { save(1, folder / ("a" + extension)); }),
+        ::testing::AllOf(HasSubstr("\"" + extension + "\" is no extension"),
+                         HasSubstr(".pt, .tar, .tar.gz, .tgz, .tar.bz2, .tar.lzma, .pt.gz, " +
+                                   std::string(".pt.bz2, .pt.xz, .pt.lzma, .pt.lz4, ") +
+                                   ".pt.zst, .pt.lzo, or none")));
   }
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
   save(1, folder / "v1.2/a");  // the folder's dot is not the file's

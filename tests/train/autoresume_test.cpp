@@ -114,6 +114,23 @@ TEST_F(Autoresume, FiveTimesInARowEndsWithTheSameCheckpoint) {
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
 
+// T47
+TEST_F(Autoresume, ThroughACompressedTarEndsWithTheSameCheckpoint) {
+  const auto in_tars = [this](const std::string& where) {
+    TrainerOptions made = options(where);
+    made.save_filename = "ep{epoch}-ba{batch}-rank{rank}.tgz";
+    made.save_latest_filename = "latest-rank{rank}.tgz";
+    return made;
+  };
+  run(in_tars("straight"));
+  for (const std::int64_t last : {2, 8}) {
+    run_until(in_tars("ckpt"), last);
+  }
+  run(in_tars("ckpt"));
+  EXPECT_EQ(essence(folder / "ckpt/latest-rank0.tgz"),
+            essence(folder / "straight/latest-rank0.tgz"));
+}
+
 // A torch::data loader draws its order from torch's global generator, and so does dropout.
 TEST_F(Autoresume, TorchDataLoaderWithARandomSamplerIsExactToo) {
   struct Rows : torch::data::datasets::Dataset<Rows> {

@@ -41,8 +41,8 @@ struct CheckpointSaverOptions {
 
 class CheckpointSaver final : public Callback {
  public:
-  // UsageError for a name with an unsupported extension, a folder that is a URI, an interval that
-  // cannot be.
+  // UsageError for a name with an unknown extension, or one that needs a program which is not
+  // installed (".pt.lzo": lzop); a folder that is a URI; an interval that cannot be.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
   ~CheckpointSaver() override;
   CheckpointSaver(CheckpointSaver&&) noexcept;

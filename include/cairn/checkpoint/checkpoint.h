@@ -38,8 +38,10 @@ struct SaveOptions {
 // Writes `value` to `path` and returns when it would survive a power cut. Missing folders are
 // created. On any error nothing of that name changed and no temporary file is left; only when the
 // very last step fails, syncing the folder, does the new file stand there without that promise.
-// Extension ".pt", or none; others are UnsupportedError.
-// Memory: at most 64 MiB besides `value`.
+// The extension says what is written: ".pt" or none, ".tar", ".tar.gz", ".tgz", ".tar.bz2",
+// ".tar.lzma", ".pt.gz", ".pt.bz2", ".pt.xz", ".pt.lzma", ".pt.lz4", ".pt.zst", ".pt.lzo"
+// (docs/formats/containers.md); any other is a UsageError.
+// Memory: at most 64 MiB besides `value`; 256 MiB when it is compressed.
 void save(const Value& value, const std::string& path, const SaveOptions& options = {});
 
 enum class Verify {
@@ -53,7 +55,8 @@ struct LoadOptions {
   FileSystem* files = nullptr;
 };
 
-// Reads a checkpoint. Tensors are views of the mapped file, which stays mapped while one lives.
+// Reads a checkpoint, in whatever container. Tensors are views of the mapped file, which stays
+// mapped while one lives; of a compressed one, of an unnamed file in $TMPDIR or else /var/tmp.
 // NotFoundError; CorruptError naming the damaged tensors and byte ranges; UnsupportedError saying
 // what the file is; UsageError for a folder.
 Value load(const std::string& path, const LoadOptions& options = {});

@@ -21,19 +21,29 @@ Writer::Writer(ByteSink& sink, std::string prefix) : sink_(sink), prefix_(std::m
 }
 
 void Writer::add(std::string_view name, const SharedBytes& bytes) {
-  const std::string full = prefix_ + "/" + std::string(name);
-  if (!is_safe_name(full)) {
-    throw UsageError("\"" + full + "\" cannot be the name of a record in a torch.save file");
-  }
-  Entry entry{.record = {.name = std::string(name), .size = bytes.view.size()},
-              .header_offset = offset_};
-  write(local_header(full, offset_, bytes.view.size()));
-  entry.record.offset = offset_;
+  Entry entry = begin(name, bytes.view.size());
   for_each_piece(bytes, kPieceBytes, [&](ByteView piece) {
     entry.record.crc32 = libdeflate_crc32(entry.record.crc32, piece.data(), piece.size());
     sink_.write(piece);
   });
-  offset_ += bytes.view.size();
+  end(std::move(entry));
+}
+
+void Writer::add_size(std::string_view name, std::uint64_t size) { end(begin(name, size)); }
+
+Entry Writer::begin(std::string_view name, std::uint64_t size) {
+  const std::string full = prefix_ + "/" + std::string(name);
+  if (!is_safe_name(full)) {
+    throw UsageError("\"" + full + "\" cannot be the name of a record in a torch.save file");
+  }
+  Entry entry{.record = {.name = std::string(name), .size = size}, .header_offset = offset_};
+  write(local_header(full, offset_, size));
+  entry.record.offset = offset_;
+  offset_ += size;
+  return entry;
+}
+
+void Writer::end(Entry entry) {
   write(data_descriptor(entry));
   entries_.push_back(std::move(entry));
 }

@@ -22,11 +22,17 @@ class Writer {
     add(name, SharedBytes{as_bytes(text), nullptr});
   }
 
+  // Instead of add(), when only offset() is wanted: what add() would write, without the bytes.
+  void add_size(std::string_view name, std::uint64_t size);
+
   void finish();
 
   const std::vector<Entry>& entries() const { return entries_; }
+  std::uint64_t offset() const { return offset_; }  // of what comes next; the size, at the end
 
  private:
+  Entry begin(std::string_view name, std::uint64_t size);
+  void end(Entry entry);
   void write(std::string_view text);
 
   ByteSink& sink_;

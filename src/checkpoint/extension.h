@@ -1,0 +1,22 @@
+// What the extension of a checkpoint's name says about how it is to be written. Reading goes by
+// content.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "format/compression/codec.h"
+
+namespace cairn {
+
+struct Extension {
+  std::string_view text;         // ".tar.gz"; empty for a name without extension
+  const Codec* codec = nullptr;  // nullptr: not compressed
+  bool is_tar = false;           // the .pt is packed into a tar first
+};
+
+// UsageError that lists all extensions there are, or that names the program which the extension
+// needs and which is not installed.
+const Extension& find_extension(const std::string& path);
+
+}  // namespace cairn

@@ -1,0 +1,55 @@
+// The kinds of compression that a checkpoint can be wrapped in: docs/formats/containers.md.
+//
+// To add one: a file beside gzip.cpp that defines its Codec, its name here and in codecs(), its row
+// in checkpoint/source.cpp, and its extension in checkpoint/extension.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "cairn/bytes.h"
+
+#include "format/compression/filter.h"
+
+namespace cairn {
+
+struct Codec {
+  const char* name;  // "gzip"
+  // By the first bytes; nothing else of the data has been looked at.
+  bool (*matches)(ByteView bytes);
+  // Filters in front of `out`, which must outlive them. The decoder throws CorruptError with the
+  // offset in the compressed data, and UnsupportedError for data that wants more memory than
+  // kDecoderMemory.
+  std::unique_ptr<Filter> (*decoder)(ByteSink& out);
+  std::unique_ptr<Filter> (*encoder)(ByteSink& out);
+  // What both of them run; nullptr when the library does it.
+  const char* program = nullptr;
+};
+
+extern const Codec kGzip;
+extern const Codec kBzip2;
+extern const Codec kXz;
+extern const Codec kLz4;
+extern const Codec kZstd;
+extern const Codec kLzop;
+extern const Codec kLzma;  // the format of before xz, "LZMA alone"
+
+// All of them, in the order in which data is to be compared with them.
+std::span<const Codec* const> codecs();
+
+// The whole of `bytes` decompressed into `out`; the memory of what is done is released. More than
+// `limit` bytes are an UnsupportedError.
+void decode(const Codec& codec, const SharedBytes& bytes, ByteSink& out, std::uint64_t limit);
+
+// A decoder's memory is what the data asks for (a window, a dictionary). Every file that the tools
+// make with their usual options stays below this; `zstd --long=28` and larger does not.
+inline constexpr std::uint64_t kDecoderMemory = std::uint64_t{144} << 20;
+
+// An encoder's memory, with all its threads.
+inline constexpr std::uint64_t kEncoderMemory = std::uint64_t{192} << 20;
+
+// Threads to compress with: one for each core that this process may use.
+unsigned compression_threads();
+
+}  // namespace cairn

@@ -1,0 +1,59 @@
+// lzop, by the program of that name: the library behind it, liblzo2, is under the GPL, which a
+// program that links cairn need not be.
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "cairn/error.h"
+
+#include "base/program.h"
+#include "format/compression/codec.h"
+
+namespace cairn {
+namespace {
+
+class LzopFilter final : public Filter {
+ public:
+  using Fail = void (*)(const std::string& what);
+
+  // `fail` throws.
+  LzopFilter(const char* flag, Fail fail, ByteSink& out)
+      : lzop_({"lzop", flag}, out), fail_(fail) {}
+
+  void write(ByteView bytes) override { lzop_.write(bytes); }
+  void finish() override {
+    // Exit code 2 is a warning: that the data ends with something else.
+    const std::string wrong = lzop_.finish();
+    if (!wrong.empty()) fail_(wrong);
+  }
+
+ private:
+  PipeThrough lzop_;
+  const Fail fail_;
+};
+
+bool matches(ByteView bytes) {
+  return as_text(bytes).starts_with(std::string_view("\x89LZO\0\r\n\x1a\n", 9));
+}
+
+std::unique_ptr<Filter> decoder(ByteSink& out) {
+  try {
+    return std::make_unique<LzopFilter>(
+        "-dc", [](const std::string& what) { throw CorruptError("not decompressed: " + what); },
+        out);
+  } catch (const NotFoundError& e) {
+    throw UnsupportedError("compressed by lzop, and " + std::string(e.what()) + ": install it");
+  }
+}
+
+std::unique_ptr<Filter> encoder(ByteSink& out) {
+  return std::make_unique<LzopFilter>(
+      "-c", [](const std::string& what) { throw StorageError("not compressed: " + what, ECHILD); },
+      out);
+}
+
+}  // namespace
+
+constinit const Codec kLzop = {"lzop", matches, decoder, encoder, "lzop"};
+
+}  // namespace cairn
