@@ -43,6 +43,9 @@ struct Case {
   std::vector<std::string> tool;        // gives the .pt, with the file's path behind it
 };
 
+// What GoogleTest shows.
+void PrintTo(const Case& shown, std::ostream* out) { *out << shown.extension; }
+
 const std::vector<std::string> kUntar = {"tar", "-xO", "composer_states.pt", "-f"};
 
 const std::array kCases = {

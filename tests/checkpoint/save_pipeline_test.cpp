@@ -233,8 +233,8 @@ TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) 
 TEST(AsyncSavePipelineTest, AValueThatCannotBeWrittenIsThrownAtWait) {
   SimFileSystem disk;
   SavePipeline pipeline({.files = &disk});
-  pipeline.submit({.value = 1, .path = "/a.tar"});
-  EXPECT_THROW(pipeline.wait(), UnsupportedError);
+  pipeline.submit({.value = 1, .path = "/a.zip"});
+  EXPECT_THROW(pipeline.wait(), UsageError);
   EXPECT_NO_THROW(pipeline.wait());
 }
 

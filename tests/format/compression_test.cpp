@@ -12,6 +12,13 @@ namespace {
 
 using testing::StringSink;
 
+}  // namespace
+
+// What GoogleTest shows.
+static void PrintTo(const Codec* codec, std::ostream* out) { *out << codec->name; }
+
+namespace {
+
 constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
 
 std::string encoded_by(const Codec& codec, const std::string& text, std::size_t piece = 100'000) {
