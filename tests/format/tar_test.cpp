@@ -10,47 +10,18 @@
 #include "format/tar/writer.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "tests/format/tar_text.h"
 
 namespace cairn::tar {
 namespace {
 
+using cairn::testing::kTarEnd;
+using cairn::testing::pax;
 using cairn::testing::StringSink;
+using cairn::testing::tar_member;
+using cairn::testing::TarMember;
 using cairn::testing::TempFolder;
 using ::testing::HasSubstr;
-
-const std::string kEnd(2 * kBlockBytes, '\0');
-
-std::string octal(std::uint64_t value, std::size_t width) {
-  std::string digits(width, '0');
-  for (std::size_t i = width; i > 0; --i, value >>= 3) {
-    digits[i - 1] = static_cast<char>('0' + (value & 7));
-  }
-  return digits;
-}
-
-struct Member {
-  std::string name = "a.pt";
-  char type = '0';
-  std::string content = "content";
-  std::string size_field = {};  // instead of the content's size
-  std::string prefix = {};
-  bool is_gnu = false;
-};
-
-std::string member(const Member& m) {
-  std::string block(kBlockBytes, '\0');
-  m.name.copy(block.data(), 100);
-  const std::string size = m.size_field.empty() ? octal(m.content.size(), 11) : m.size_field;
-  size.copy(block.data() + kSize.offset, kSize.size);
-  block[kType.offset] = m.type;
-  std::string_view(m.is_gnu ? kGnu : kUstar).copy(block.data() + kMagic.offset, kMagic.size);
-  m.prefix.copy(block.data() + kPrefix.offset, kPrefix.size);
-  octal(checksum(as_bytes(block)), 6).copy(block.data() + kChecksum.offset, 6);
-  block[kChecksum.offset + 7] = ' ';
-  std::string text = block + m.content;
-  text.resize((text.size() + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
-  return text;
-}
 
 // Names and contents.
 std::vector<std::pair<std::string, std::string>> read(const std::string& tar) {
@@ -71,15 +42,6 @@ std::string error_of(const std::string& tar) {
     return e.what();
   }
   return "no such error";
-}
-
-std::string pax(const std::string& key, const std::string& value) {
-  const std::string rest = " " + key + "=" + value + "\n";
-  std::size_t length = rest.size() + 1;
-  while (std::to_string(length).size() + rest.size() != length) {
-    ++length;
-  }
-  return member({.name = "x", .type = 'x', .content = std::to_string(length) + rest});
 }
 
 std::string written(const std::string& content) {
@@ -132,46 +94,51 @@ TEST(TarTest, TheWriterTakesExactlyWhatWasAnnounced) {
 
 TEST(TarTest, NamesOfAllKindsAreRead) {
   const std::string long_name = std::string(150, 'n') + "/" + std::string(150, 'm');
-  EXPECT_EQ(read(member({.name = "b", .prefix = "a"}) + kEnd), (Files{{"a/b", "content"}}));
-  EXPECT_EQ(read(member({.name = "b", .prefix = "a", .is_gnu = true}) + kEnd),
+  EXPECT_EQ(read(tar_member({.name = "b", .prefix = "a"}) + kTarEnd), (Files{{"a/b", "content"}}));
+  EXPECT_EQ(read(tar_member({.name = "b", .prefix = "a", .is_gnu = true}) + kTarEnd),
             (Files{{"b", "content"}}));
-  EXPECT_EQ(read(member({.name = "./x//./y"}) + kEnd), (Files{{"x/y", "content"}}));
-  EXPECT_EQ(read(pax("path", long_name) + member({}) + kEnd), (Files{{long_name, "content"}}));
-  EXPECT_EQ(read(member({.type = 'L', .content = long_name + '\0'}) + member({}) + kEnd),
+  EXPECT_EQ(read(tar_member({.name = "./x//./y"}) + kTarEnd), (Files{{"x/y", "content"}}));
+  EXPECT_EQ(read(pax("path", long_name) + tar_member({}) + kTarEnd),
+            (Files{{long_name, "content"}}));
+  EXPECT_EQ(read(tar_member({.type = 'L', .content = long_name + '\0'}) + tar_member({}) + kTarEnd),
             (Files{{long_name, "content"}}));
   // An extra header is for one member only.
-  EXPECT_EQ(read(pax("path", "first") + member({}) + member({.name = "second"}) + kEnd),
+  EXPECT_EQ(read(pax("path", "first") + tar_member({}) + tar_member({.name = "second"}) + kTarEnd),
             (Files{{"first", "content"}, {"second", "content"}}));
-  EXPECT_EQ(read(member({.type = 'g', .content = "19 comment=not used\n"}) + member({}) + kEnd),
+  EXPECT_EQ(read(tar_member({.type = 'g', .content = "19 comment=not used\n"}) + tar_member({}) +
+                 kTarEnd),
             (Files{{"a.pt", "content"}}));
 }
 
 TEST(TarTest, SizesOfAllKindsAreRead) {
   const Files expected{{"a.pt", "content"}};
-  EXPECT_EQ(read(member({.size_field = "          7 "}) + kEnd), expected);
-  EXPECT_EQ(read(member({.size_field = std::string("\x80\0\0\0\0\0\0\0\0\0\0\x07", 12)}) + kEnd),
-            expected);
-  EXPECT_EQ(read(pax("size", "7") + member({.size_field = "00000000000"}) + kEnd), expected);
+  EXPECT_EQ(read(tar_member({.size_field = "          7 "}) + kTarEnd), expected);
+  EXPECT_EQ(
+      read(tar_member({.size_field = std::string("\x80\0\0\0\0\0\0\0\0\0\0\x07", 12)}) + kTarEnd),
+      expected);
+  EXPECT_EQ(read(pax("size", "7") + tar_member({.size_field = "00000000000"}) + kTarEnd), expected);
   for (const std::string bad : {"9", "-7", "7x", "77777777777", ""}) {
     const std::string field = bad.empty() ? std::string(12, ' ') : bad;
-    EXPECT_THAT(error_of<CorruptError>(member({.size_field = field}) + kEnd), HasSubstr("tar"));
+    EXPECT_THAT(error_of<CorruptError>(tar_member({.size_field = field}) + kTarEnd),
+                HasSubstr("tar"));
   }
-  EXPECT_THROW(read(member({.size_field = std::string(12, '\xff')}) + kEnd), CorruptError);
-  EXPECT_THROW(read(pax("size", "18446744073709551615") + member({}) + kEnd), CorruptError);
-  EXPECT_THROW(read(pax("size", "99999999999999999999") + member({}) + kEnd), CorruptError);
+  EXPECT_THROW(read(tar_member({.size_field = std::string(12, '\xff')}) + kTarEnd), CorruptError);
+  EXPECT_THROW(read(pax("size", "18446744073709551615") + tar_member({}) + kTarEnd), CorruptError);
+  EXPECT_THROW(read(pax("size", "99999999999999999999") + tar_member({}) + kTarEnd), CorruptError);
 }
 
 TEST(TarTest, FoldersArePassedOver) {
   for (const std::string name : {"/", "./", "", ".", "folder/", "a/b"}) {
-    EXPECT_EQ(read(member({.name = name, .type = '5', .content = ""}) + member({}) + kEnd),
-              (Files{{"a.pt", "content"}}))
+    EXPECT_EQ(
+        read(tar_member({.name = name, .type = '5', .content = ""}) + tar_member({}) + kTarEnd),
+        (Files{{"a.pt", "content"}}))
         << name;
   }
 }
 
 TEST(TarTest, WhatCouldReachOutsideIsRefusedByName) {
-  const auto refusal = [](const Member& m) {
-    return error_of<UnsupportedError>(member(m) + member({.name = "good.pt"}) + kEnd);
+  const auto refusal = [](const TarMember& m) {
+    return error_of<UnsupportedError>(tar_member(m) + tar_member({.name = "good.pt"}) + kTarEnd);
   };
   EXPECT_THAT(refusal({.name = "/etc/passwd"}), HasSubstr("\"/etc/passwd\" of the tar has an abs"));
   EXPECT_THAT(refusal({.name = "../a.pt"}), HasSubstr("\"../a.pt\""));
@@ -186,31 +153,32 @@ TEST(TarTest, WhatCouldReachOutsideIsRefusedByName) {
   }
   EXPECT_THAT(refusal({.name = "good.pt"}), HasSubstr("is there twice"));
   EXPECT_THAT(refusal({.name = "./good.pt"}), HasSubstr("is there twice"));
-  EXPECT_THAT(error_of<UnsupportedError>(pax("path", "../up") + member({}) + kEnd),
+  EXPECT_THAT(error_of<UnsupportedError>(pax("path", "../up") + tar_member({}) + kTarEnd),
               HasSubstr("leaves"));
-  EXPECT_THAT(error_of<UnsupportedError>(pax("GNU.sparse.map", "0,1") + member({}) + kEnd),
+  EXPECT_THAT(error_of<UnsupportedError>(pax("GNU.sparse.map", "0,1") + tar_member({}) + kTarEnd),
               HasSubstr("sparse"));
 }
 
 TEST(TarTest, DamagedExtraHeadersAreCorrupt) {
   for (const std::string text :
        {"x", "7 a=b", "99 a=b\n", "6 a=b\n\n", "5 ab\n", "0 a=b\n", "6\n"}) {
-    const std::string tar = member({.type = 'x', .content = text}) + member({}) + kEnd;
+    const std::string tar = tar_member({.type = 'x', .content = text}) + tar_member({}) + kTarEnd;
     EXPECT_THAT(error_of<CorruptError>(tar), HasSubstr("pax header")) << text;
   }
-  const std::string huge = member({.type = 'L', .content = std::string((1 << 20) + 1, 'n')});
-  EXPECT_THAT(error_of<CorruptError>(huge + member({}) + kEnd), HasSubstr("1 MiB"));
+  const std::string huge = tar_member({.type = 'L', .content = std::string((1 << 20) + 1, 'n')});
+  EXPECT_THAT(error_of<CorruptError>(huge + tar_member({}) + kTarEnd), HasSubstr("1 MiB"));
 }
 
 TEST(TarTest, TruncationAtEveryByteIsCorrupt) {
-  const std::string tar = pax("path", "long") + member({}) + member({.name = "b"}) + kEnd;
+  const std::string tar =
+      pax("path", "long") + tar_member({}) + tar_member({.name = "b"}) + kTarEnd;
   for (std::size_t size = 0; size < tar.size(); ++size) {
     EXPECT_THROW(read(tar.substr(0, size)), CorruptError) << size;
   }
 }
 
 TEST(TarTest, AFlipOfEveryHeaderByteIsAnError) {
-  const std::string tar = member({}) + kEnd;
+  const std::string tar = tar_member({}) + kTarEnd;
   const std::size_t behind_checksum = kChecksum.offset + kChecksum.size - 1;  // nobody reads it
   for (std::size_t at = 0; at < kBlockBytes; ++at) {
     if (at == behind_checksum) continue;
@@ -222,10 +190,10 @@ TEST(TarTest, AFlipOfEveryHeaderByteIsAnError) {
 }
 
 TEST(TarTest, PaddingIsZerosInWholeBlocks) {
-  const std::string tar = member({}) + kEnd;
+  const std::string tar = tar_member({}) + kTarEnd;
   EXPECT_EQ(read(tar + std::string(18 * kBlockBytes, '\0')).size(), 1U);
   EXPECT_THROW(read(tar + std::string(100, '\0')), CorruptError);
-  EXPECT_THROW(read(tar + member({.name = "b"}) + kEnd), CorruptError);
+  EXPECT_THROW(read(tar + tar_member({.name = "b"}) + kTarEnd), CorruptError);
   EXPECT_THROW(read(tar + std::string(kBlockBytes, 'x')), CorruptError);
 }
 

@@ -120,7 +120,8 @@ TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
-                         ::testing::Values(Format{"pickle", hostile_pickles},
+                         ::testing::Values(Format{"container", hostile_containers},
+                                           Format{"pickle", hostile_pickles},
                                            Format{"safetensors", hostile_safetensors},
                                            Format{"zip", hostile_zips}),
                          [](const auto& test) { return test.param.name; });

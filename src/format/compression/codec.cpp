@@ -20,7 +20,8 @@ class LimitedSink final : public ByteSink {
   void write(ByteView bytes) override {
     if (bytes.size() > left_) {
       throw UnsupportedError("expands to more than " + std::to_string(limit_) +
-                             " bytes, which is more than can be put aside here");
+                             " bytes; if it is to be trusted, give it room in TMPDIR, or " +
+                             "decompress it with its own tool");
     }
     left_ -= bytes.size();
     to_.write(bytes);
