@@ -2,19 +2,19 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/source.h"
 #include "cli/command.h"
-#include "cli/describe_value.h"
+#include "cli/write_description.h"
 
 namespace cairn::cli {
 
 Run define_dump(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
   app.add_option("PATH", *path, "a checkpoint of any format")->required();
+  app.footer("docs/formats/dump.md describes the form.");
   return [path](Console& console) {
-    console.out << describe_value(open_source(*path)->read()).dump(1) << "\n";
+    write_description(open_source(*path)->read(), console.out);
+    console.out << "\n";
     return kDone;
   };
 }

@@ -175,6 +175,10 @@ int run(Options options, Console& console) {
   const TreeNode root = build_tree(inspected.value, std::max<std::size_t>(options.tree.depth, 2));
   std::vector<TensorRow> rows;
   if (!options.tensors.empty()) rows = find_tensors(inspected.value, options.tensors);
+  if (!options.tensors.empty() && rows.empty()) {
+    throw NotFoundError("no tensor of " + options.path + " matches " +
+                        fmt::format("{}", fmt::join(options.tensors, " ")));
+  }
   if (options.stats) add_stats(rows, console);
   if (console.json) {
     json object = describe(inspected, root);
@@ -188,10 +192,6 @@ int run(Options options, Console& console) {
     print_components(root, console);
     if (options.tree.depth > 0) console.out << "\n";
     print_tree(root, options.tree, console);
-  }
-  if (!options.tensors.empty() && rows.empty()) {
-    throw NotFoundError("no tensor of " + options.path + " matches " +
-                        fmt::format("{}", fmt::join(options.tensors, " ")));
   }
   return kDone;
 }

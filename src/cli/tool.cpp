@@ -1,8 +1,11 @@
 #include "cli/tool.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ios>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -52,9 +55,7 @@ int report(const std::exception& error, const GlobalOptions& options, std::ostre
   return code;
 }
 
-}  // namespace
-
-int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
   GlobalOptions options;
   add_global_options(app, options);
@@ -77,9 +78,9 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
                     .exact_bytes = options.exact_bytes};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
-    const int code = chosen->second(console);
-    out.flush();
-    return code;
+    return chosen->second(console);
+  } catch (const std::ios_base::failure&) {
+    throw;  // nothing more can be answered
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
@@ -87,6 +88,25 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
     return kFailed;
   } catch (const std::exception& error) {
     return report(error, options, out, err);
+  }
+}
+
+}  // namespace
+
+int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  const std::ios_base::iostate before = out.exceptions();
+  try {
+    out.exceptions(std::ios_base::badbit);  // so that no work is done for an answer nobody gets
+    const int code = run_command(arguments, out, err);
+    out.flush();
+    out.exceptions(before);
+    return code;
+  } catch (const std::ios_base::failure&) {
+    const int error = errno;
+    out.exceptions(std::ios_base::goodbit);
+    if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: it has seen enough
+    err << "cairn: cannot write the answer: " << std::generic_category().message(error) << "\n";
+    return error == ENOSPC ? kNoSpace : kFailed;
   }
 }
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <sstream>
+#include <streambuf>
 
 #include <nlohmann/json.hpp>
 
+#include "testing/child_process.h"
 #include "testing/temp_folder.h"
 
 namespace cairn::cli {
@@ -68,6 +71,48 @@ TEST(ToolTest, WithJsonAnErrorIsAnObjectToo) {
   const auto object = nlohmann::json::parse(answer.out);
   EXPECT_EQ(object["exit_code"], 3);
   EXPECT_THAT(object["error"].get<std::string>(), HasSubstr("no-such-file.pt"));
+}
+
+// A stream that has taken `limit` bytes takes no more, as a pipe that nobody reads.
+class ClosedPipe final : public std::streambuf {
+ public:
+  explicit ClosedPipe(std::size_t limit) : left_(limit) {}
+
+ protected:
+  int overflow(int byte) override {
+    if (left_-- > 0) return byte;
+    left_ = 0;
+    errno = EPIPE;
+    return traits_type::eof();
+  }
+
+ private:
+  std::size_t left_;
+};
+
+TEST(ToolTest, AReaderThatHasSeenEnoughEndsTheWorkQuietly) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"dump", kData + "/torch-2.6/many.pt"},
+        {"inspect", kData + "/torch-2.6/many.pt"},
+        {"--help"}}) {
+    ClosedPipe pipe(20);
+    std::ostream out(&pipe);
+    std::ostringstream err;
+    EXPECT_EQ(run_tool(arguments, out, err), 2);
+    EXPECT_EQ(err.str(), "");
+  }
+}
+
+TEST(ToolTest, AsAProcessItSurvivesAClosedPipeAndAFullDevice) {
+  const auto ends = [](const std::string& command) {
+    testing::ChildProcess shell({"/bin/bash", "-c", command});
+    EXPECT_EQ(shell.wait().exit_code, 0) << command << "\n" << shell.output();
+    return shell.output();
+  };
+  const std::string dump = std::string(CAIRN_TOOL) + " dump " + kData + "/torch-2.6/rng_state.pt";
+  EXPECT_EQ(ends("set -o pipefail; " + dump + " | true; [ ${PIPESTATUS[0]} -lt 3 ]"), "");
+  EXPECT_THAT(ends(dump + " > /dev/full; [ $? = 8 ]"), HasSubstr("cannot write the answer"));
+  EXPECT_THAT(ends(std::string(CAIRN_TOOL) + " --version"), StartsWith("cairn "));
 }
 
 }  // namespace

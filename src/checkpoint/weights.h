@@ -1,0 +1,12 @@
+// Where the weights are in a checkpoint.
+#pragma once
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+// The model's part of `root`: "state/model" (Composer), "model", "state_dict" or "module" (other
+// trainers); `root` itself when it has none of them. Lives as long as `root`.
+const Value& weights_of(const Value& root);
+
+}  // namespace cairn

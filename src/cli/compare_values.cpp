@@ -1,0 +1,171 @@
+#include "cli/compare_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "base/parallel.h"
+#include "base/value_path.h"
+
+namespace cairn::cli {
+namespace {
+
+using Leaf = std::pair<std::string, const Value*>;
+
+// What is no container with something in it, in tree order.
+class LeafFinder {
+ public:
+  std::vector<Leaf> find(const Value& root) {
+    visit("", root);
+    return std::move(leaves_);
+  }
+
+ private:
+  // Value trees are at most a thousand levels deep, whatever file they come from.
+  void visit(const std::string& path, const Value& value) {
+    const std::string prefix = path.empty() ? "" : path + "/";
+    if (value.is_dict() && !value.as_dict().empty()) {
+      for (const auto& [key, child] : value.as_dict()) {
+        visit(prefix + key_text(key), child);
+      }
+    } else if ((value.is_list() || value.is_tuple()) && !value.as_items().empty()) {
+      std::size_t i = 0;
+      for (const Value& item : value.as_items()) {
+        visit(prefix + std::to_string(i++), item);
+      }
+    } else {
+      add(path, value);
+    }
+  }
+
+  // The keys 1 and "1" have one path: the second one gets another.
+  void add(const std::string& path, const Value& value) {
+    const std::size_t before = seen_[path]++;
+    leaves_.emplace_back(before == 0 ? path : path + "#" + std::to_string(before + 1), &value);
+  }
+
+  std::vector<Leaf> leaves_;
+  std::map<std::string, std::size_t> seen_;
+};
+
+// Python's default repr of an object tells where it was in memory.
+std::string without_addresses(std::string text) {
+  constexpr std::string_view kBefore = " at 0x";
+  for (std::size_t at = text.find(kBefore); at != std::string::npos; at = text.find(kBefore, at)) {
+    at += kBefore.size();
+    const std::size_t end = text.find_first_not_of("0123456789abcdef", at);
+    text.erase(at, end == std::string::npos ? end : end - at);
+  }
+  return text;
+}
+
+bool is_empty_container(const Value& value) {
+  if (value.is_dict()) return value.as_dict().empty();
+  return (value.is_list() || value.is_tuple()) && value.as_items().empty();
+}
+
+bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
+  if (is_empty_container(a) && is_empty_container(b)) return a.is_dict() == b.is_dict();
+  if (a.kind() != b.kind()) return false;
+  if (a.is_str() && !options.wall_clock) {
+    return without_addresses(a.as_str()) == without_addresses(b.as_str());
+  }
+  if (a.kind() == Kind::kFloat) {
+    const double x = a.as_float();
+    const double y = b.as_float();
+    return x == y || (std::isnan(x) && std::isnan(y)) ||
+           (options.atol && std::abs(x - y) <= *options.atol);
+  }
+  return a == b;
+}
+
+class Comparer {
+ public:
+  explicit Comparer(const CompareOptions& options) : options_(options) {}
+
+  Differences compare(const Value& a, const Value& b) {
+    const std::vector<Leaf> leaves_of_a = chosen_leaves(a);
+    const std::vector<Leaf> leaves_of_b = chosen_leaves(b);
+    const std::map<std::string, const Value*> in_a(leaves_of_a.begin(), leaves_of_a.end());
+    const std::map<std::string, const Value*> in_b(leaves_of_b.begin(), leaves_of_b.end());
+    for (const auto& [path, value] : leaves_of_a) {
+      const auto other = in_b.find(path);
+      if (other == in_b.end()) {
+        differences_.only_in_a.push_back(path);
+      } else {
+        add_pair(path, *value, *other->second);
+      }
+    }
+    for (const auto& [path, value] : leaves_of_b) {
+      if (!in_a.contains(path)) differences_.only_in_b.push_back(path);
+    }
+    compare_tensor_pairs();
+    return std::move(differences_);
+  }
+
+ private:
+  std::vector<Leaf> chosen_leaves(const Value& root) {
+    std::vector<Leaf> leaves = LeafFinder().find(root);
+    std::uint64_t ignored = 0;
+    std::erase_if(leaves, [&](const Leaf& leaf) {
+      if (options_.tensors_only && !leaf.second->is_tensor()) return true;
+      if (options_.wall_clock || !is_of_the_run(leaf.first)) return false;
+      ++ignored;
+      return true;
+    });
+    differences_.ignored = std::max(differences_.ignored, ignored);
+    return leaves;
+  }
+
+  void add_pair(const std::string& path, const Value& a, const Value& b) {
+    if (a.is_tensor() && b.is_tensor()) {
+      pairs_.push_back({path, &a.as_tensor(), &b.as_tensor(), std::nullopt});
+    } else if (are_same(a, b, options_)) {
+      ++differences_.same_values;
+    } else {
+      differences_.values.push_back({path, &a, &b});
+    }
+  }
+
+  // Keeps in `pairs_` what differs.
+  void compare_tensor_pairs() {
+    std::vector<char> is_same(pairs_.size(), 0);
+    for_each_parallel(pairs_.size(), [&](std::size_t i) {
+      DifferentTensor& pair = pairs_[i];
+      if (pair.a->shape == pair.b->shape) {
+        pair.distance = compare_tensors(*pair.a, *pair.b, options_.atol);
+      }
+      const bool has_same_dtype = pair.a->dtype == pair.b->dtype || options_.atol.has_value();
+      is_same[i] = has_same_dtype && pair.distance && pair.distance->differing == 0 ? 1 : 0;
+      if (options_.on_progress && pair.a->storage != nullptr) {
+        options_.on_progress(static_cast<std::uint64_t>(pair.a->numel()) *
+                             item_size(pair.a->dtype));
+      }
+    });
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      if (is_same[i] != 0) {
+        ++differences_.same_tensors;
+      } else {
+        differences_.tensors.push_back(std::move(pairs_[i]));
+      }
+    }
+  }
+
+  const CompareOptions& options_;
+  Differences differences_;
+  std::vector<DifferentTensor> pairs_;
+};
+
+}  // namespace
+
+Differences compare_values(const Value& a, const Value& b, const CompareOptions& options) {
+  return Comparer(options).compare(a, b);
+}
+
+bool is_of_the_run(const std::string& path) {
+  return path.ends_with("_wct") ||
+         path.find("/all_saved_checkpoints_to_timestamp") != std::string::npos;
+}
+
+}  // namespace cairn::cli

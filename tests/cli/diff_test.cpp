@@ -1,0 +1,129 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "run_tool.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kData = CAIRN_TEST_DATA;
+const std::string kRun = kData + "/composer-0.33/adamw_cosine/";
+
+// One float32 tensor of these numbers.
+TensorView tensor(const std::vector<float>& numbers) {
+  auto owner = std::make_shared<std::vector<float>>(numbers);
+  return make_tensor(DType::kFloat32, {static_cast<std::int64_t>(numbers.size())},
+                     {std::as_bytes(std::span(*owner)), owner});
+}
+
+class DiffTest : public ::testing::Test {
+ protected:
+  std::string saved(const std::string& name, const Value& value) const {
+    save(value, folder_ / name);
+    return folder_ / name;
+  }
+  static json differences(std::vector<std::string> arguments, int code) {
+    arguments.insert(arguments.begin(), {"diff", "--json"});
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, code) << answer.out << answer.err;
+    return json::parse(answer.out);
+  }
+  testing::TempFolder folder_;
+};
+
+TEST_F(DiffTest, AFileIsIdenticalToItself) {
+  for (const char* file : {"torch-1.13/views.pt", "torch-2.6/dtypes.pt", "torch-2.14/schedulers.pt",
+                           "torch-2.6/python_values.pt", "torch-2.6/rng_state.pt"}) {
+    const Answer answer = run({"diff", "--wall-clock", kData + "/" + file, kData + "/" + file});
+    EXPECT_EQ(answer.code, 0) << answer.out;
+    EXPECT_THAT(answer.out, HasSubstr("identical: "));
+  }
+}
+
+TEST_F(DiffTest, TwoSavesOfARunDifferInTheirTensorsAndCounters) {
+  const json object =
+      differences({kRun + "ep0-ba3-rank0.pt", kRun + "ep0-ba5-rank0.pt"}, kNegativeAnswer);
+  EXPECT_EQ(object["identical"], false);
+  EXPECT_EQ(object["tensors"].size(), 27);
+  EXPECT_EQ(object["same_tensors"], 1);  // the generator's state
+  const json& first = object["tensors"].at(0);
+  EXPECT_EQ(first["path"], "state/model/module.0.weight");
+  EXPECT_EQ(first["differing"], 128);
+  EXPECT_EQ(first["elements"], 128);
+  EXPECT_GT(first["max_abs"], first["mean_abs"]);
+  EXPECT_THAT(object["values"].dump(), HasSubstr("state/timestamp/Timestamp/batch"));
+  EXPECT_THAT(object["values"].dump(), Not(HasSubstr("_wct")));
+  EXPECT_GT(object["ignored"], 0);
+}
+
+TEST_F(DiffTest, WhatDiffersInEveryRunCountsOnlyWhenAsked) {
+  const auto state = [](int microseconds, const std::string& address, const std::string& folder) {
+    const Dict timestamp = {{"batch", 3}, {"total_wct", TimeDelta{0, 0, microseconds}}};
+    const Dict saver = {{"all_saved_checkpoints_to_timestamp", List{folder + "/ep1.pt"}}};
+    return Dict{
+        {"state", Dict{{"timestamp", Dict{{"Timestamp", timestamp}}},
+                       {"algorithms", List{"<GradientClipping object at 0x" + address + ">"}},
+                       {"callbacks", Dict{{"CheckpointSaver", saver}}}}}};
+  };
+  const std::string a = saved("a.pt", state(17, "7f96", "straight"));
+  const std::string b = saved("b.pt", state(18, "7f97a", "resumed"));
+  EXPECT_EQ(differences({a, b}, 0)["ignored"], 2);
+  EXPECT_EQ(differences({"--wall-clock", a, b}, 1)["values"].size(), 3);
+}
+
+TEST_F(DiffTest, NamesWhatIsThereOnOneSideAndWhatHasAnotherKind) {
+  const std::string a =
+      saved("a.pt", Dict{{"w", tensor({1, 2})}, {"x", 1}, {"only_a", "text"}, {"e", List{}}});
+  const std::string b =
+      saved("b.pt", Dict{{"w", tensor({1, 2, 3})}, {"x", 1.0}, {"only_b", None{}}, {"e", Dict{}}});
+  const json object = differences({a, b}, kNegativeAnswer);
+  EXPECT_EQ(object["only_in_a"], json({"only_a"}));
+  EXPECT_EQ(object["only_in_b"], json({"only_b"}));
+  EXPECT_EQ(object["tensors"].at(0)["b"]["shape"], json({3}));
+  EXPECT_EQ(object["tensors"].at(0)["differing"], nullptr);
+  EXPECT_EQ(object["values"].size(), 2);  // 1 is not 1.0 here, and no list is a dict
+  const Answer text = run({"diff", a, b});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("only in A  only_a"), HasSubstr("[2] / [3]"),
+                              HasSubstr("different: 1 tensors, 2 values")));
+}
+
+TEST_F(DiffTest, WeightsAreFoundInOtherFilesWhateverIsAroundThem) {
+  const Dict model = {{"layer", Dict{{"weight", tensor({1, 2})}}}, {"bias", tensor({3})}};
+  const std::string a = saved("a.pt", Dict{{"state", Dict{{"model", model}, {"seed", 17}}}});
+  const std::string b =
+      saved("b.pt", Dict{{"bias", tensor({3})}, {"layer.weight", tensor({1, 2})}});
+  EXPECT_EQ(differences({a, b}, kNegativeAnswer)["only_in_b"].size(), 2);
+  EXPECT_EQ(differences({"--weights-only", a, b}, kDone)["same_tensors"], 2);
+}
+
+TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
+  std::string bfloat("\x80\x3f\x00\x40", 4);  // 1, 2
+  const std::string a = saved("a.pt", Dict{{"w", tensor({1, 2.01F})}, {"lr", 0.1}});
+  const std::string b =
+      saved("b.pt", Dict{{"w", make_tensor(DType::kBFloat16, {2}, {as_bytes(bfloat), nullptr})},
+                         {"lr", 0.1000001}});
+  EXPECT_EQ(run({"diff", a, b}).code, kNegativeAnswer);
+  EXPECT_EQ(run({"diff", "--atol", "0.1", a, b}).code, kDone);
+  EXPECT_EQ(differences({"--atol", "0.001", a, b}, kNegativeAnswer)["tensors"].at(0)["differing"],
+            1);
+  EXPECT_EQ(run({"diff", "--atol", "-1", a, b}).code, kFailed);
+}
+
+TEST_F(DiffTest, SafetensorsAgainstTorch) {
+  const Answer answer = run({"diff", "--weights-only", kData + "/torch-2.6/dtypes.safetensors",
+                             kData + "/torch-2.6/dtypes.safetensors"});
+  EXPECT_EQ(answer.code, 0) << answer.out << answer.err;
+}
+
+}  // namespace
+}  // namespace cairn::cli
