@@ -39,13 +39,6 @@ bool equal_elements(const TensorView& a, const TensorView& b) {
          equal_bytes(a.contiguous_bytes().view, b.contiguous_bytes().view);
 }
 
-bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
-  if (a == nullptr || b == nullptr) return a == b;
-  if (a->axis != b->axis) return false;
-  if (!a->axis) return a->scale == b->scale && a->zero_point == b->zero_point;
-  return equal_elements(a->scales, b->scales) && equal_elements(a->zero_points, b->zero_points);
-}
-
 bool equal_tensors(const TensorView& a, const TensorView& b) {
   return equal_quantizers(a.quantizer.get(), b.quantizer.get()) && equal_elements(a, b);
 }
@@ -124,6 +117,13 @@ std::size_t hash_unordered(const List& items) {
 }
 
 }  // namespace
+
+bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  if (a->axis != b->axis) return false;
+  if (!a->axis) return a->scale == b->scale && a->zero_point == b->zero_point;
+  return equal_elements(a->scales, b->scales) && equal_elements(a->zero_points, b->zero_points);
+}
 
 bool equal_values(const Value& a, const Value& b) {
   if (is_number(a.kind()) && is_number(b.kind())) return equal_numbers(a, b);

@@ -7,4 +7,7 @@ namespace cairn {
 
 bool equal_values(const Value& a, const Value& b);
 
+// Whether the integers of two tensors stand for the same numbers; either may be null.
+bool equal_quantizers(const Quantizer* a, const Quantizer* b);
+
 }  // namespace cairn

@@ -6,12 +6,17 @@
 #include <string_view>
 
 #include "base/parallel.h"
+#include "base/value_compare.h"
 #include "base/value_path.h"
 
 namespace cairn::cli {
 namespace {
 
-using Leaf = std::pair<std::string, const Value*>;
+struct Leaf {
+  std::string path;
+  const Value* value;
+  const TensorView* tensor = nullptr;  // the value's own, or a part of a sparse one
+};
 
 // What is no container with something in it, in tree order.
 class LeafFinder {
@@ -42,7 +47,15 @@ class LeafFinder {
   // The keys 1 and "1" have one path: the second one gets another.
   void add(const std::string& path, const Value& value) {
     const std::size_t before = seen_[path]++;
-    leaves_.emplace_back(before == 0 ? path : path + "#" + std::to_string(before + 1), &value);
+    const std::string own = before == 0 ? path : path + "#" + std::to_string(before + 1);
+    if (value.kind() != Kind::kSparse) {
+      leaves_.push_back({own, &value, value.is_tensor() ? &value.as_tensor() : nullptr});
+      return;
+    }
+    leaves_.push_back({own, &value});
+    for (const auto& [name, part] : parts_of(value.as_sparse())) {
+      leaves_.push_back({own + "/" + std::string(name), &value, part});
+    }
   }
 
   std::vector<Leaf> leaves_;
@@ -65,12 +78,18 @@ bool is_empty_container(const Value& value) {
   return (value.is_list() || value.is_tuple()) && value.as_items().empty();
 }
 
+// Their parts are leaves of their own.
+bool have_same_form(const SparseTensor& a, const SparseTensor& b) {
+  return a.layout == b.layout && a.shape == b.shape;
+}
+
 bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   if (is_empty_container(a) && is_empty_container(b)) return a.is_dict() == b.is_dict();
   if (a.kind() != b.kind()) return false;
   if (a.is_str() && !options.wall_clock) {
     return without_addresses(a.as_str()) == without_addresses(b.as_str());
   }
+  if (a.kind() == Kind::kSparse) return have_same_form(a.as_sparse(), b.as_sparse());
   if (a.kind() == Kind::kFloat) {
     const double x = a.as_float();
     const double y = b.as_float();
@@ -87,30 +106,38 @@ class Comparer {
   Differences compare(const Value& a, const Value& b) {
     const std::vector<Leaf> leaves_of_a = chosen_leaves(a);
     const std::vector<Leaf> leaves_of_b = chosen_leaves(b);
-    const std::map<std::string, const Value*> in_a(leaves_of_a.begin(), leaves_of_a.end());
-    const std::map<std::string, const Value*> in_b(leaves_of_b.begin(), leaves_of_b.end());
-    for (const auto& [path, value] : leaves_of_a) {
-      const auto other = in_b.find(path);
+    const auto in_a = by_path(leaves_of_a);
+    const auto in_b = by_path(leaves_of_b);
+    for (const Leaf& leaf : leaves_of_a) {
+      const auto other = in_b.find(leaf.path);
       if (other == in_b.end()) {
-        differences_.only_in_a.push_back(path);
+        differences_.only_in_a.push_back(leaf.path);
       } else {
-        add_pair(path, *value, *other->second);
+        add_pair(leaf, *other->second);
       }
     }
-    for (const auto& [path, value] : leaves_of_b) {
-      if (!in_a.contains(path)) differences_.only_in_b.push_back(path);
+    for (const Leaf& leaf : leaves_of_b) {
+      if (!in_a.contains(leaf.path)) differences_.only_in_b.push_back(leaf.path);
     }
     compare_tensor_pairs();
     return std::move(differences_);
   }
 
  private:
+  static std::map<std::string_view, const Leaf*> by_path(const std::vector<Leaf>& leaves) {
+    std::map<std::string_view, const Leaf*> found;
+    for (const Leaf& leaf : leaves) {
+      found.emplace(leaf.path, &leaf);
+    }
+    return found;
+  }
+
   std::vector<Leaf> chosen_leaves(const Value& root) {
     std::vector<Leaf> leaves = LeafFinder().find(root);
     std::uint64_t ignored = 0;
     std::erase_if(leaves, [&](const Leaf& leaf) {
-      if (options_.tensors_only && !leaf.second->is_tensor()) return true;
-      if (options_.wall_clock || !is_of_the_run(leaf.first)) return false;
+      if (options_.tensors_only && leaf.tensor == nullptr) return true;
+      if (options_.wall_clock || !is_of_the_run(leaf.path)) return false;
       ++ignored;
       return true;
     });
@@ -118,13 +145,13 @@ class Comparer {
     return leaves;
   }
 
-  void add_pair(const std::string& path, const Value& a, const Value& b) {
-    if (a.is_tensor() && b.is_tensor()) {
-      pairs_.push_back({path, &a.as_tensor(), &b.as_tensor(), std::nullopt});
-    } else if (are_same(a, b, options_)) {
+  void add_pair(const Leaf& a, const Leaf& b) {
+    if (a.tensor != nullptr && b.tensor != nullptr) {
+      pairs_.push_back({.path = a.path, .a = a.tensor, .b = b.tensor});
+    } else if (are_same(*a.value, *b.value, options_)) {
       ++differences_.same_values;
     } else {
-      differences_.values.push_back({path, &a, &b});
+      differences_.values.push_back({a.path, a.value, b.value});
     }
   }
 
@@ -136,12 +163,13 @@ class Comparer {
       if (pair.a->shape == pair.b->shape) {
         pair.distance = compare_tensors(*pair.a, *pair.b, options_.atol);
       }
+      pair.has_other_scale = !equal_quantizers(pair.a->quantizer.get(), pair.b->quantizer.get());
       const bool has_same_dtype = pair.a->dtype == pair.b->dtype || options_.atol.has_value();
-      is_same[i] = has_same_dtype && pair.distance && pair.distance->differing == 0 ? 1 : 0;
-      if (options_.on_progress && pair.a->storage != nullptr) {
-        options_.on_progress(static_cast<std::uint64_t>(pair.a->numel()) *
-                             item_size(pair.a->dtype));
-      }
+      is_same[i] =
+          has_same_dtype && !pair.has_other_scale && pair.distance && pair.distance->differing == 0
+              ? 1
+              : 0;
+      if (options_.on_progress) options_.on_progress(byte_size(*pair.a));
     });
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       if (is_same[i] != 0) {

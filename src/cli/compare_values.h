@@ -24,9 +24,11 @@ struct CompareOptions {
 
 struct DifferentTensor {
   std::string path;
-  const TensorView* a;
-  const TensorView* b;
-  std::optional<TensorDistance> distance;  // nothing when shapes or kinds of dtypes differ
+  const TensorView* a = nullptr;
+  const TensorView* b = nullptr;
+  // Of quantized tensors, between the integers. Nothing when shapes or kinds of dtypes differ.
+  std::optional<TensorDistance> distance = std::nullopt;
+  bool has_other_scale = false;  // quantized, and the integers stand for other numbers
 };
 
 struct DifferentValue {
@@ -50,8 +52,9 @@ struct Differences {
   }
 };
 
-// Leaves are matched by path. Lists and tuples, dicts and OrderedDicts are not told apart, as not
-// every format does. A dtype that differs is a difference, unless there is a tolerance.
+// Leaves are matched by path, of sparse tensors the parts: "w/indices", "w/values". Lists and
+// tuples, dicts and OrderedDicts are not told apart, as not every format does. A dtype that differs
+// is a difference, unless there is a tolerance.
 Differences compare_values(const Value& a, const Value& b, const CompareOptions& options);
 
 // Whether a part is another one in each run, whatever was trained: durations (*_wct), and the list

@@ -48,7 +48,7 @@ Value read(const std::string& path, bool weights_only) {
 std::uint64_t bytes_of_tensors(const Value& value) {
   std::uint64_t bytes = 0;
   for (const auto& [path, tensor] : tensors_of(value)) {
-    bytes += static_cast<std::uint64_t>(tensor->numel()) * item_size(tensor->dtype);
+    bytes += byte_size(*tensor);
   }
   return bytes;
 }
@@ -62,7 +62,9 @@ void print_tensors(const Differences& differences, Console& console) {
   Table table({"TENSOR", "DTYPE", "SHAPE", ">DIFFERING", ">OF", ">MAX |Δ|", ">MEAN |Δ|"});
   for (const DifferentTensor& tensor : differences.tensors) {
     std::vector<Cell> row = {
-        tensor.path, both(std::string(name(tensor.a->dtype)), std::string(name(tensor.b->dtype))),
+        tensor.path,
+        both(std::string(name(tensor.a->dtype)), std::string(name(tensor.b->dtype))) +
+            (tensor.has_other_scale ? ", other scale" : ""),
         both(shape_text(tensor.a->shape), shape_text(tensor.b->shape))};
     if (tensor.distance) {
       row.emplace_back(std::to_string(tensor.distance->differing));
@@ -121,9 +123,10 @@ json finite_or_null(double number) { return std::isfinite(number) ? json(number)
 json describe(const Differences& differences) {
   json tensors = json::array();
   for (const DifferentTensor& tensor : differences.tensors) {
-    json row = {{"path", tensor.path}, {"a", describe(*tensor.a)}, {"b", describe(*tensor.b)},
-                {"elements", nullptr}, {"differing", nullptr},     {"max_abs", nullptr},
-                {"mean_abs", nullptr}};
+    json row = {{"path", tensor.path},      {"a", describe(*tensor.a)},
+                {"b", describe(*tensor.b)}, {"elements", nullptr},
+                {"differing", nullptr},     {"max_abs", nullptr},
+                {"mean_abs", nullptr},      {"other_scale", tensor.has_other_scale}};
     if (tensor.distance) {
       row["elements"] = tensor.distance->elements;
       row["differing"] = tensor.distance->differing;

@@ -48,9 +48,7 @@ json describe(const TensorStats& stats) {
 
 }  // namespace
 
-std::uint64_t TensorRow::bytes() const {
-  return static_cast<std::uint64_t>(tensor->numel()) * item_size(tensor->dtype);
-}
+std::uint64_t TensorRow::bytes() const { return byte_size(*tensor); }
 
 std::vector<TensorRow> find_tensors(const Value& value, const std::vector<std::string>& patterns) {
   std::vector<TensorRow> rows;

@@ -48,9 +48,8 @@ class TreeBuilder {
       if (!seen_.emplace(tensor->storage.get(), tensor->storage_offset, tensor->shape).second) {
         continue;
       }
-      const auto elements = static_cast<std::uint64_t>(tensor->numel());
-      contents.parameters += elements;
-      contents.bytes += elements * item_size(tensor->dtype);
+      contents.parameters += static_cast<std::uint64_t>(tensor->numel());
+      contents.bytes += byte_size(*tensor);
     }
     return contents;
   }

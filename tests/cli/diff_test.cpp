@@ -19,6 +19,8 @@ using ::testing::Not;
 const std::string kData = CAIRN_TEST_DATA;
 const std::string kRun = kData + "/composer-0.33/adamw_cosine/";
 
+const std::string kZero(8, '\0');
+
 // One float32 tensor of these numbers.
 TensorView tensor(const std::vector<float>& numbers) {
   auto owner = std::make_shared<std::vector<float>>(numbers);
@@ -42,8 +44,10 @@ class DiffTest : public ::testing::Test {
 };
 
 TEST_F(DiffTest, AFileIsIdenticalToItself) {
-  for (const char* file : {"torch-1.13/views.pt", "torch-2.6/dtypes.pt", "torch-2.14/schedulers.pt",
-                           "torch-2.6/python_values.pt", "torch-2.6/rng_state.pt"}) {
+  for (const char* file :
+       {"torch-1.13/views.pt", "torch-2.6/dtypes.pt", "torch-2.14/schedulers.pt",
+        "torch-2.6/python_values.pt", "torch-2.6/rng_state.pt", "torch-2.6/sparse_layouts.pt",
+        "torch-2.14/quantized_kinds.pt", "torch-2.14/dtypes.safetensors"}) {
     const Answer answer = run({"diff", "--wall-clock", kData + "/" + file, kData + "/" + file});
     EXPECT_EQ(answer.code, 0) << answer.out;
     EXPECT_THAT(answer.out, HasSubstr("identical: "));
@@ -119,10 +123,31 @@ TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
   EXPECT_EQ(run({"diff", "--atol", "-1", a, b}).code, kFailed);
 }
 
-TEST_F(DiffTest, SafetensorsAgainstTorch) {
-  const Answer answer = run({"diff", "--weights-only", kData + "/torch-2.6/dtypes.safetensors",
-                             kData + "/torch-2.6/dtypes.safetensors"});
-  EXPECT_EQ(answer.code, 0) << answer.out << answer.err;
+TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {
+  const TensorView indices = make_tensor(DType::kInt64, {1, 1}, {as_bytes(kZero), nullptr});
+  const auto sparse = [&](float number, std::int64_t size) {
+    return Dict{
+        {"w", SparseTensor{.shape = {size}, .indices = indices, .values = tensor({number})}}};
+  };
+  const std::string a = saved("a.pt", sparse(1, 5));
+  const json other_value = differences({a, saved("b.pt", sparse(2, 5))}, kNegativeAnswer);
+  EXPECT_EQ(other_value["tensors"].at(0)["path"], "w/values");
+  EXPECT_EQ(other_value["tensors"].at(0)["max_abs"], 1);
+  EXPECT_EQ(other_value["same_tensors"], 1);
+  const json other_shape = differences({a, saved("c.pt", sparse(1, 6))}, kNegativeAnswer);
+  EXPECT_EQ(other_shape["values"].at(0)["path"], "w");
+}
+
+TEST_F(DiffTest, QuantizedTensorsDifferWhenTheirIntegersStandForOtherNumbers) {
+  const auto quantized = [&](double scale) {
+    TensorView view = make_tensor(DType::kQInt8, {8}, {as_bytes(kZero), nullptr});
+    view.quantizer = std::make_shared<const Quantizer>(Quantizer{.scale = scale});
+    return Dict{{"w", view}};
+  };
+  const json object =
+      differences({saved("a.pt", quantized(0.5)), saved("b.pt", quantized(0.25))}, kNegativeAnswer);
+  EXPECT_EQ(object["tensors"].at(0)["other_scale"], true);
+  EXPECT_EQ(object["tensors"].at(0)["differing"], 0);
 }
 
 }  // namespace
