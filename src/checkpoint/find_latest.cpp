@@ -138,8 +138,13 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
-  for (const Sighting& candidate : candidates) {
-    if (auto found = search.check(candidate)) return found;
+  for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
+    auto found = search.check(*candidate);
+    if (!found) continue;
+    std::for_each(candidate + 1, candidates.end(), [&](const Sighting& older) {
+      if (options.on_older) options.on_older(older.path, older.timestamp);
+    });
+    return found;
   }
   return std::nullopt;
 }

@@ -27,19 +27,6 @@ bool has_extension(std::string_view name, std::span<const std::string_view> exte
                      [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
-// Whether people would take a file of this name for a checkpoint. Only asked about files that
-// cannot be opened as one: all others are recognised by content.
-bool has_checkpoint_name(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kFiles = {".pt",          ".pth", ".ckpt",
-                                                      ".safetensors", ".tar", ".tgz"};
-  constexpr std::array<std::string_view, 7> kCompressed = {".gz",  ".bz2", ".xz", ".lzma",
-                                                           ".lz4", ".lzo", ".zst"};
-  if (has_extension(name, kCompressed)) name = name.substr(0, name.rfind('.'));
-  // Trainer.save_checkpoint()'s default has no extension.
-  return has_extension(name, kFiles) || (name.find('.') == std::string_view::npos &&
-                                         glob_match("ep*-ba*-rank*", std::string(name)));
-}
-
 void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
   listed.source = source.info();
   listed.bytes = listed.source.bytes;
@@ -107,6 +94,7 @@ class Listing {
     } catch (const NotFoundError&) {
       return;  // gone since it was listed
     } catch (const Error& e) {
+      // All that can be opened are recognised by content; only of others does the name count.
       const bool is_opened = !listed.source.format.empty();
       if (!is_opened && (listed.is_folder || !has_checkpoint_name(name))) {
         ++listing_.passed_over;
@@ -147,6 +135,17 @@ class Listing {
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options) {
   FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
   return Listing(files, folder, options).list();
+}
+
+bool has_checkpoint_name(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kFiles = {".pt",          ".pth", ".ckpt",
+                                                      ".safetensors", ".tar", ".tgz"};
+  constexpr std::array<std::string_view, 7> kCompressed = {".gz",  ".bz2", ".xz", ".lzma",
+                                                           ".lz4", ".lzo", ".zst"};
+  if (has_extension(name, kCompressed)) name = name.substr(0, name.rfind('.'));
+  // Trainer.save_checkpoint()'s default has no extension.
+  return has_extension(name, kFiles) || (name.find('.') == std::string_view::npos &&
+                                         glob_match("ep*-ba*-rank*", std::string(name)));
 }
 
 std::string pin_name(const std::string& name) { return name + std::string(kPin); }

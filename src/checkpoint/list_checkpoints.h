@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -48,6 +49,9 @@ struct ListOptions {
 // checkpoints. What has a checkpoint's name and cannot be opened is listed as damaged or refused.
 // Those without a position come first. NotFoundError, UsageError when it is no folder.
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options = {});
+
+// Whether people would take a file of this name for a checkpoint.
+bool has_checkpoint_name(std::string_view name);
 
 // The name of the file that pins the checkpoint of that name against pruning.
 std::string pin_name(const std::string& name);

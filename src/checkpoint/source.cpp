@@ -60,6 +60,14 @@ Candidate look_at(const std::string& path, const OpenOptions& options) {
 
 }  // namespace
 
+KnownFormats known_formats() {
+  KnownFormats known;
+  for (const FormatRow& row : kFormats) {
+    (row.open != nullptr ? known.formats : known.containers).emplace_back(row.name);
+  }
+  return known;
+}
+
 std::unique_ptr<CheckpointSource> open_source(const std::string& path, const OpenOptions& options) {
   Candidate candidate = look_at(path, options);
   while (candidate.containers.size() <= kMostContainers) {

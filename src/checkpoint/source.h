@@ -56,6 +56,13 @@ struct OpenOptions {
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;
 };
 
+// Names of kFormats' rows: what this build reads.
+struct KnownFormats {
+  std::vector<std::string> formats = {};
+  std::vector<std::string> containers = {};
+};
+KnownFormats known_formats();
+
 // NotFoundError; UnsupportedError saying what the file is; CorruptError when it cannot even be
 // opened.
 std::unique_ptr<CheckpointSource> open_source(const std::string& path,

@@ -26,12 +26,15 @@ struct Command {
 std::span<const Command> commands();
 
 // In files of their names.
+Run define_completion(CLI::App& app);
 Run define_diff(CLI::App& app);
 Run define_dump(CLI::App& app);
 Run define_extract(CLI::App& app);
 Run define_inspect(CLI::App& app);
 Run define_ls(CLI::App& app);
+Run define_man(CLI::App& app);
 Run define_prune(CLI::App& app);
+Run define_resume(CLI::App& app);
 Run define_verify(CLI::App& app);
 
 }  // namespace cairn::cli

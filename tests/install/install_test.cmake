@@ -18,6 +18,15 @@ foreach(file IN LISTS files)
   endif()
 endforeach()
 
+# The tool comes with its man pages and completions.
+foreach(file man/man1/cairn.1 man/man1/cairn-ls.1 bash-completion/completions/cairn
+             zsh/site-functions/_cairn fish/vendor_completions.d/cairn.fish)
+  file(SIZE ${WORK}/prefix/share/${file} size)  # an error when there is none
+  if(size EQUAL 0)
+    message(FATAL_ERROR "share/${file} is empty")
+  endif()
+endforeach()
+
 run(${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${WORK}/build -G ${GENERATOR}
     -DCMAKE_PREFIX_PATH=${WORK}/prefix -DWITH=${WITH} ${ARGUMENTS})
 run(${CMAKE_COMMAND} --build ${WORK}/build)

@@ -94,6 +94,8 @@ struct FindOptions {
   bool full_state_only = true;                           // pass over weights-only checkpoints
   // Called for each candidate that is passed over: its path and why, one line.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
+  // Called for each candidate behind the one that was found; nobody has verified it.
+  std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
   FileSystem* files = nullptr;
 };
 

@@ -1,0 +1,146 @@
+// cairn resume --explain: which checkpoint autoresume would go on from, and why not the others.
+// find_latest() decides, as it does for the Trainer.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/exit_code.h"
+
+#include "base/file.h"
+#include "checkpoint/list_checkpoints.h"
+#include "checkpoint/source.h"
+#include "cli/command.h"
+#include "cli/table.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string folder;
+  bool explain = false;
+  FindOptions find;
+};
+
+struct Explanation {
+  std::string folder;  // with the run's name filled in
+  std::optional<FoundCheckpoint> found;
+  std::vector<std::pair<std::string, std::string>> others;  // path, why not
+};
+
+std::string place(const Timestamp& timestamp) {
+  return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
+}
+
+// Files that look like checkpoints, and that the search did not look at.
+void add_unsought(FileSystem& files, const Options& options, Explanation& explanation) {
+  const std::string format =
+      partial_format(options.find.filename, dist_variables(options.find.run_name));
+  for (const std::string& name : files.list(explanation.folder)) {
+    const std::string path = normal_path(join_path(explanation.folder, name));
+    const auto info = files.stat(path, /*follow=*/false);
+    if (!info || info->type != FileInfo::Type::kRegular || !has_checkpoint_name(name)) continue;
+    const bool is_known = (explanation.found && explanation.found->path == path) ||
+                          std::any_of(explanation.others.begin(), explanation.others.end(),
+                                      [&](const auto& other) { return other.first == path; });
+    if (!is_known) {
+      explanation.others.emplace_back(path, "not looked at: its name was not made from " + format);
+    }
+  }
+}
+
+Explanation explain(FileSystem& files, const Options& options) {
+  Explanation explanation;
+  explanation.folder = strict_format(options.folder, dist_variables(options.find.run_name));
+  FindOptions find = options.find;
+  find.files = &files;
+  find.on_skip = [&](const std::string& path, const std::string& why) {
+    explanation.others.emplace_back(path, why);
+  };
+  find.on_older = [&](const std::string& path, const Timestamp& timestamp) {
+    explanation.others.emplace_back(path, "behind it, at " + place(timestamp));
+  };
+  explanation.found = find_latest(options.folder, find);
+  if (files.stat(explanation.folder)) add_unsought(files, options, explanation);
+  return explanation;
+}
+
+void print(const Explanation& explanation, Console& console) {
+  if (explanation.found) {
+    console.out << explanation.found->path << "\n"
+                << place(explanation.found->timestamp) << "; "
+                << explanation.found->report.summary() << "\n";
+  }
+  if (!explanation.others.empty()) {
+    Table table({"NOT CHOSEN", "WHY"});
+    for (const auto& [path, why] : explanation.others) {
+      table.add({path, without_path(why, path)});
+    }
+    table.print(console);
+  }
+  if (!explanation.found) {
+    console.err << "cairn: no checkpoint in " << explanation.folder
+                << " that a run could go on from: it would start afresh\n";
+  }
+}
+
+void print_json(const Explanation& explanation, Console& console) {
+  json others = json::array();
+  for (const auto& [path, why] : explanation.others) {
+    others.push_back({{"path", path}, {"why", why}});
+  }
+  json answer = {{"folder", explanation.folder},
+                 {"path", nullptr},
+                 {"epoch", nullptr},
+                 {"batch", nullptr},
+                 {"sample", nullptr},
+                 {"others", others}};
+  if (const auto& found = explanation.found) {
+    answer["path"] = found->path;
+    answer["epoch"] = found->timestamp.epoch;
+    answer["batch"] = found->timestamp.batch;
+    answer["sample"] = found->timestamp.sample;
+  }
+  console.print_json(answer);
+}
+
+int run(const Options& options, Console& console) {
+  const Explanation explanation = explain(posix_file_system(), options);
+  if (console.json) {
+    print_json(explanation, console);
+  } else {
+    print(explanation, console);
+  }
+  return explanation.found ? kDone : kNotFound;
+}
+
+}  // namespace
+
+Run define_resume(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("FOLDER", options->folder, "the run's save_folder; may hold {run_name}")
+      ->required();
+  app.add_flag("--explain", options->explain, "say what would be chosen; nothing else is offered")
+      ->required();
+  app.add_option("--save-filename", options->find.filename,
+                 "the Trainer's save_filename, if not ep{epoch}-ba{batch}-rank{rank}.pt")
+      ->type_name("FORMAT");
+  app.add_option("--save-latest-filename", options->find.latest_filename,
+                 "the Trainer's save_latest_filename, if not latest-rank{rank}.pt")
+      ->type_name("FORMAT");
+  app.add_option("--run-name", options->find.run_name, "the Trainer's run_name")->type_name("NAME");
+  app.footer(
+      "The first line of the answer is the path that a Trainer with autoresume would load: the one "
+      "that is furthest in training among those that verify in full. Exit code 3 when there is "
+      "none.");
+  return [options](Console& console) { return run(*options, console); };
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,25 @@
+# Writes the man pages and completions that the tool prints, for installation.
+#   cmake -DTOOL=<cairn> -DFOLDER=<folder> -P write_manual.cmake
+function(answer variable)
+  execute_process(COMMAND ${TOOL} --json ${ARGN} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${FOLDER})
+answer(pages man)
+string(JSON count LENGTH "${pages}" pages)
+math(EXPR last "${count} - 1")
+foreach(index RANGE ${last})
+  string(JSON name MEMBER "${pages}" pages ${index})
+  string(JSON text GET "${pages}" pages ${name})
+  file(WRITE "${FOLDER}/man/${name}" "${text}")
+endforeach()
+
+foreach(shell_and_file bash=bash/cairn zsh=zsh/_cairn fish=fish/cairn.fish)
+  string(REGEX MATCH "^([^=]*)=(.*)$" unused ${shell_and_file})
+  set(file ${CMAKE_MATCH_2})
+  answer(script completion ${CMAKE_MATCH_1})
+  string(JSON text GET "${script}" script)
+  file(WRITE "${FOLDER}/${file}" "${text}")
+endforeach()
+file(TOUCH "${FOLDER}/written")

@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "run_folder.h"
+#include "run_tool.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  Answer explain(std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"resume", "--explain", folder_.path()});
+    return run(more);
+  }
+  // Why each other file was not chosen, by its name.
+  std::map<std::string, std::string> reasons(const json& answer) const {
+    std::map<std::string, std::string> all;
+    for (const json& other : answer["others"]) {
+      const std::string path = other["path"];
+      all.emplace(path.substr(path.rfind('/') + 1), other["why"]);
+    }
+    return all;
+  }
+
+  RunFolder folder_;
+};
+
+TEST_F(ResumeTest, TheFirstLineIsWhatAutoresumeWouldLoad) {
+  folder_.save(10);
+  folder_.save(20);
+  const Answer answer = explain();
+  EXPECT_EQ(answer.code, kDone);
+  EXPECT_THAT(answer.out, StartsWith(folder_ / RunFolder::name(20) + "\nepoch 2, batch 20; ok: "));
+  EXPECT_THAT(answer.out, HasSubstr("behind it, at epoch 1, batch 10"));
+  EXPECT_EQ(answer.err, "");
+}
+
+TEST_F(ResumeTest, EachOtherFileHasItsReason) {
+  for (const std::int64_t batch : {10, 20, 30, 40}) {
+    folder_.save(batch);
+  }
+  folder_.damage(RunFolder::name(40), /*visibly=*/false);
+  folder_.write(RunFolder::name(50), "");
+  cairn::save(Dict{{"a", 1}}, folder_ / "ep6-ba60-rank0.pt");
+  std::filesystem::rename(folder_ / RunFolder::name(20), folder_ / "mine.pt");
+  folder_.write("notes.txt", "no checkpoint by its name");
+  const Answer answer = explain({"--json"});
+  EXPECT_EQ(answer.code, kDone);
+  const json object = json::parse(answer.out);
+  EXPECT_EQ(object["path"], folder_ / RunFolder::name(30));
+  EXPECT_EQ(object["epoch"], 3);
+  EXPECT_EQ(object["batch"], 30);
+  EXPECT_EQ(object["sample"], 960);
+  const auto why = reasons(object);
+  EXPECT_EQ(why.size(), 5U);
+  EXPECT_THAT(why.at(RunFolder::name(10)), HasSubstr("behind it"));
+  EXPECT_THAT(why.at("mine.pt"), HasSubstr("not made from ep{epoch}-ba{batch}-rank0.pt"));
+  EXPECT_THAT(why.at(RunFolder::name(40)), HasSubstr("CRC-32"));
+  EXPECT_THAT(why.at(RunFolder::name(50)), HasSubstr("empty file"));
+  EXPECT_THAT(why.at("ep6-ba60-rank0.pt"), HasSubstr("whole state"));
+}
+
+TEST_F(ResumeTest, TheToolAndTheTrainersSearchAgree) {
+  for (const std::int64_t batch : {10, 20, 30}) {
+    folder_.save(batch);
+  }
+  folder_.damage(RunFolder::name(30), /*visibly=*/false);
+  const auto found = find_latest(folder_.path());
+  ASSERT_TRUE(found);
+  EXPECT_EQ(json::parse(explain({"--json"}).out)["path"], found->path);
+}
+
+TEST_F(ResumeTest, FormatsAndRunNameAreTheTrainers) {
+  folder_.save(10);
+  std::filesystem::rename(folder_ / RunFolder::name(10), folder_ / "digits-10.pt");
+  EXPECT_EQ(explain().code, kNotFound);
+  const Answer named =
+      explain({"--save-filename", "{run_name}-{batch}.pt", "--run-name", "digits"});
+  EXPECT_EQ(named.code, kDone);
+  EXPECT_THAT(named.out, StartsWith(folder_ / "digits-10.pt"));
+  folder_.link("newest", "digits-10.pt");
+  EXPECT_THAT(explain({"--save-latest-filename", "newest"}).out,
+              StartsWith(folder_ / "digits-10.pt"));
+}
+
+TEST_F(ResumeTest, NothingToGoOnFromIsCodeThree) {
+  const Answer empty = explain();
+  EXPECT_EQ(empty.code, kNotFound);
+  EXPECT_EQ(empty.out, "");
+  EXPECT_THAT(empty.err, HasSubstr("start afresh"));
+  const Answer as_json = explain({"--json"});
+  EXPECT_EQ(as_json.code, kNotFound);
+  EXPECT_EQ(json::parse(as_json.out)["path"], nullptr);
+  EXPECT_EQ(run({"resume", "--explain", folder_ / "missing"}).code, kNotFound);
+  EXPECT_EQ(run({"resume", folder_.path()}).code, kFailed);  // the tool does not train
+}
+
+}  // namespace
+}  // namespace cairn::cli
