@@ -36,6 +36,10 @@ inline constexpr std::string_view kTarMember = "composer_states.pt";
 // The rows' functions, one file each; those of compressions are in compressed_source.h.
 bool is_tar(const Candidate& candidate);
 Candidate unwrap_tar(Candidate candidate);
+bool is_dcp(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate);
+bool is_deepspeed(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate);
 bool is_torch_zip(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
 

@@ -14,6 +14,8 @@ namespace cairn {
 namespace {
 
 constexpr std::array kFormats = {
+    FormatRow{"dcp", is_dcp, open_dcp},
+    FormatRow{"deepspeed", is_deepspeed, open_deepspeed},
     FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
     FormatRow{"gzip", is_compressed<kGzip>, nullptr, decompress_by<kGzip>},
     FormatRow{"bzip2", is_compressed<kBzip2>, nullptr, decompress_by<kBzip2>},

@@ -193,7 +193,22 @@ const FileRecord* TorchFile::find_record(std::string_view name) const { return i
 
 ByteView TorchFile::bytes_of(const FileRecord& record) const { return impl_->bytes_of(record); }
 
-Value TorchFile::read() const {
+namespace {
+
+// Rows for the classes by which plain data is wrapped; views of the names.
+std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes) {
+  std::vector<pickle::Global> rows;
+  for (const std::string_view name : data_classes) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) throw UsageError("a class without a module");
+    rows.push_back({name.substr(0, dot), name.substr(dot + 1), pickle::make_object});
+  }
+  return rows;
+}
+
+}  // namespace
+
+Value TorchFile::read(const std::vector<std::string>& data_classes) const {
   const FileRecord& record = *impl_->find("data.pkl");
   if (!impl_->matches_crc(record)) {
     impl_->corrupt("record data.pkl does not match its CRC", record.offset);
@@ -201,7 +216,7 @@ Value TorchFile::read() const {
   RecordStorages storages([this](std::string_view name) { return impl_->find(name); },
                           impl_->bytes);
   try {
-    return pickle::unpickle(impl_->bytes_of(record), storages);
+    return pickle::unpickle(impl_->bytes_of(record), storages, rows_of(data_classes));
   } catch (const CorruptError& e) {
     const bool has_offset = e.offset() != CorruptError::kNoOffset;
     impl_->corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));

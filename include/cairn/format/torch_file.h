@@ -76,7 +76,11 @@ class TorchFile {
   ByteView bytes_of(const FileRecord& record) const;
 
   // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
-  Value read() const;
+  //
+  // A class that is not data is refused by its name. Those of `data_classes` ("module.name") are
+  // taken for data: an instance becomes the dict of its fields, or, without fields, what its class
+  // was called with (an enum's value).
+  Value read(const std::vector<std::string>& data_classes = {}) const;
 
   // False when the writer left out every CRC (they are all zero): nothing can be checked then.
   bool has_checksums() const;

@@ -17,9 +17,10 @@ std::string_view today(std::string_view module) {
   return module;
 }
 
-const Global* find_global(std::string_view module, std::string_view name) {
-  for (const auto table : {python_globals(), torch_globals(), sparse_globals(), quantized_globals(),
-                           numpy_globals()}) {
+const Global* find_global(std::string_view module, std::string_view name,
+                          std::span<const Global> more) {
+  for (const auto table : {more, python_globals(), torch_globals(), sparse_globals(),
+                           quantized_globals(), numpy_globals()}) {
     const auto row = std::find_if(table.begin(), table.end(), [&](const Global& global) {
       return global.module == module && global.name == name;
     });
@@ -39,7 +40,12 @@ std::string_view advice_for(std::string_view module, std::string_view name) {
 
 }  // namespace
 
-Ref resolve_global(Graph& graph, std::string_view module, std::string_view name) {
+Ref make_object(const Call& call) {
+  return call.graph.add(Object{&call.global, {call.args.begin(), call.args.end()}});
+}
+
+Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
+                   std::span<const Global> more) {
   if (module == "torch" || module == "torch.cuda") {
     if (const auto dtype = find_storage_class(name)) return graph.add(StorageClass{dtype});
   }
@@ -49,7 +55,7 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name)
   if (module == "torch.storage" && (name == "UntypedStorage" || name == "_UntypedStorage")) {
     return graph.add(StorageClass{std::nullopt});
   }
-  if (const Global* global = find_global(today(module), name)) return graph.add(global);
+  if (const Global* global = find_global(today(module), name, more)) return graph.add(global);
   throw UnsupportedError("the file needs " + std::string(module.substr(0, 200)) + "." +
                          std::string(name.substr(0, 200)) +
                          ", and cairn runs no code from a file; " +

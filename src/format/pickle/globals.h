@@ -51,8 +51,13 @@ struct Call {
   [[noreturn]] void fail(const std::string& what) const;
 };
 
-// What "GLOBAL module name" pushes. UnsupportedError for a name that is not in the table.
-Ref resolve_global(Graph& graph, std::string_view module, std::string_view name);
+// What "GLOBAL module name" pushes. `more` are rows for one kind of file, looked at first.
+// UnsupportedError for a name that is in no table.
+Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
+                   std::span<const Global> more = {});
+
+// The `call` of a class whose instances are data: makes an Object.
+Ref make_object(const Call& call);
 
 // The rows of the table, one file each.
 std::span<const Global> python_globals();

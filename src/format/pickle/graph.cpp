@@ -39,6 +39,8 @@ void Graph::charge(const Node& node) {
   std::uint64_t bytes = 0;
   if (const auto* container = std::get_if<Container>(&node)) {
     bytes = container->items.size() * sizeof(Ref);
+  } else if (const auto* object = std::get_if<Object>(&node)) {
+    bytes = object->args.size() * sizeof(Ref);
   } else if (const auto* value = std::get_if<Value>(&node)) {
     bytes = described_bytes(*value);
   }
@@ -72,6 +74,10 @@ std::string Graph::describe(const Ref& ref) const {
   }
   if (const auto* global = find<const Global*>(ref)) {
     return std::string((*global)->module) + "." + std::string((*global)->name);
+  }
+  if (const auto* object = find<Object>(ref)) {
+    return "an object of " + std::string(object->type->module) + "." +
+           std::string(object->type->name);
   }
   if (const auto* value = find<Value>(ref)) {
     if (value->get_if<BigInt>() != nullptr) return "an int beyond 64 bits";

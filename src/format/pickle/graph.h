@@ -53,10 +53,18 @@ struct NumpyDType {
   bool is_big_endian = false;
 };
 
+// An instance of a class that stands for data only: no code of it is known or run. What it means is
+// up to whoever gave its class's row.
+struct Object {
+  const Global* type = nullptr;
+  std::vector<Ref> args = {};  // of its making
+  Ref state = None{};          // what BUILD gave it
+};
+
 struct NumpyArrayShell {};  // _reconstruct()'s, before BUILD gives it its content
 
 using Node = std::variant<Text, Container, const Global*, StorageClass, StorageReference,
-                          NumpyDType, NumpyArrayShell, Value>;
+                          NumpyDType, NumpyArrayShell, Object, Value>;
 
 // Bytes that a copy of `value` copies, beyond the Value itself.
 std::uint64_t owned_bytes(const Value& value);

@@ -46,7 +46,19 @@ class Converter {
 
   State& state(NodeId id) { return states_[static_cast<std::size_t>(id)]; }
 
-  void enter(const Ref& ref) {
+  // What an object is as data: its fields, or what its class was called with.
+  Ref plain(Ref ref) const {
+    while (const auto* object = graph_.find<Object>(ref)) {
+      const auto* state = graph_.find<Container>(object->state);
+      if (state != nullptr && state->is_dict()) return object->state;
+      if (object->args.size() != 1 || !std::holds_alternative<None>(object->state)) break;
+      ref = object->args[0];
+    }
+    return ref;
+  }
+
+  void enter(const Ref& item) {
+    const Ref ref = plain(item);
     if (graph_.find<Container>(ref) == nullptr) return;
     const auto id = std::get<NodeId>(ref);
     if (state(id).progress == Progress::kDone) return;
@@ -105,7 +117,8 @@ class Converter {
     return set;
   }
 
-  Value value_of(const Ref& ref, std::uint64_t& weight) {
+  Value value_of(const Ref& item, std::uint64_t& weight) {
+    const Ref ref = plain(item);
     spend(1, weight);
     if (const auto* id = std::get_if<NodeId>(&ref)) return node_value(*id, ref, weight);
     if (const auto* v = std::get_if<bool>(&ref)) return *v;

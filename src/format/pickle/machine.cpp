@@ -14,8 +14,13 @@ namespace {
 
 }  // namespace
 
-Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages)
-    : graph_(graph), storages_(storages), pickle_size_(pickle.size()), in_(pickle, "the pickle") {}
+Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
+                 std::span<const Global> more)
+    : graph_(graph),
+      storages_(storages),
+      more_(more),
+      pickle_size_(pickle.size()),
+      in_(pickle, "the pickle") {}
 
 Ref Machine::run() {
   std::size_t at = 0;

@@ -16,7 +16,9 @@ namespace cairn::pickle {
 
 class Machine {
  public:
-  Machine(ByteView pickle, Graph& graph, StorageLoader& storages);
+  // `more` are rows for this kind of file (resolve_global); they must outlive the graph.
+  Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
+          std::span<const Global> more = {});
 
   // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
   // opcode, UnsupportedError for an opcode or a global that cairn does not know.
@@ -53,6 +55,7 @@ class Machine {
 
   Graph& graph_;
   StorageLoader& storages_;
+  std::span<const Global> more_;
   std::uint64_t pickle_size_;
   ByteReader in_;
   std::vector<Ref> stack_;

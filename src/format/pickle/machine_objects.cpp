@@ -115,7 +115,7 @@ void Machine::push_global_from_stack() {
   const auto* name_text = graph_.find<Text>(name);
   if (module_text == nullptr || name_text == nullptr)
     fail("names a class by something else than text");
-  push(resolve_global(graph_, module_text->text, name_text->text));
+  push(resolve_global(graph_, module_text->text, name_text->text, more_));
 }
 
 void Machine::reduce() {
@@ -153,6 +153,10 @@ void Machine::build() {
                    build_numpy_array({graph_, storages_, kArrayState, items->items}));
     return;
   }
+  if (auto* data = graph_.find<Object>(object)) {
+    data->state = state;
+    return;
+  }
   // Attributes of a dict, such as the _metadata of a module's state_dict: nothing depends on them.
   const auto* target = graph_.find<Container>(object);
   if (target != nullptr && target->is_dict()) return;
@@ -185,7 +189,7 @@ bool Machine::run_object(Op op) {
   switch (op) {
     case Op::kGlobal: {
       const std::string_view module = in_.line();
-      push(resolve_global(graph_, module, in_.line()));
+      push(resolve_global(graph_, module, in_.line(), more_));
       return true;
     }
     case Op::kStackGlobal:

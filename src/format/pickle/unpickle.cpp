@@ -13,10 +13,10 @@ constexpr std::uint64_t kBytesPerByte = 64;
 
 }  // namespace
 
-Value unpickle(ByteView pickle, StorageLoader& storages) {
+Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global> more) {
   const std::uint64_t budget = kFreeBytes + kBytesPerByte * pickle.size();
   Graph graph(budget);
-  const Ref root = Machine(pickle, graph, storages).run();
+  const Ref root = Machine(pickle, graph, storages, more).run();
   return to_value(graph, root, budget);
 }
 

@@ -1,0 +1,150 @@
+// torch.distributed.checkpoint's folders as a CheckpointSource.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+
+#include "cairn/error.h"
+
+#include "checkpoint/candidate.h"
+#include "checkpoint/verify_dcp.h"
+#include "format/sharded/sharded_folder.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kMetadata = ".metadata";
+constexpr std::string_view kData = ".distcp";
+
+// N of "__N.metadata": what each rank writes for itself without collectives.
+std::optional<std::uint32_t> rank_of(std::string_view name) {
+  if (!name.starts_with("__") || !name.ends_with(kMetadata)) return std::nullopt;
+  const std::string_view digits = name.substr(2, name.size() - 2 - kMetadata.size());
+  std::uint32_t rank = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, rank);
+  if (digits.empty() || error != std::errc() || stop != end) return std::nullopt;
+  return rank;
+}
+
+bool is_dcp_name(const std::string& name) {
+  return name == kMetadata || name == ".metadata.tmp" || rank_of(name) ||
+         (name.starts_with("__") && name.ends_with(kData));
+}
+
+sharded::Metadata parse_file(FileSystem& files, const std::string& folder,
+                             const std::string& name) {
+  try {
+    return sharded::parse_metadata(files.map(join_path(folder, name)));
+  } catch (const CorruptError& e) {
+    throw CorruptError(name + ": " + e.what(), name, e.offset());
+  } catch (UnsupportedError& e) {
+    e.add_context(name);
+    throw;
+  }
+}
+
+sharded::Metadata read_metadata(FileSystem& files, const std::string& folder) {
+  const std::vector<std::string> names = files.list(folder);
+  if (std::find(names.begin(), names.end(), kMetadata) != names.end()) {
+    return parse_file(files, folder, std::string(kMetadata));
+  }
+  std::vector<std::pair<std::uint32_t, std::string>> ranks;
+  for (const std::string& name : names) {
+    if (const auto rank = rank_of(name)) ranks.emplace_back(*rank, name);
+  }
+  if (ranks.empty()) {
+    throw CorruptError("the checkpoint is not whole: .metadata, which is written last, is missing",
+                       std::string(kMetadata), 0);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  std::vector<sharded::Metadata> metadata;
+  for (const auto& [rank, name] : ranks) {
+    if (rank != metadata.size()) {
+      throw CorruptError(
+          fmt::format("the checkpoint is not whole: __{}.metadata is missing", metadata.size()),
+          fmt::format("__{}.metadata", metadata.size()), 0);
+    }
+    metadata.push_back(parse_file(files, folder, name));
+  }
+  return sharded::merge_metadata(std::move(metadata));
+}
+
+// Runs `work`; its errors name the folder.
+template <class Work>
+auto in_folder(const std::string& path, Work work) {
+  try {
+    return work();
+  } catch (const CorruptError& e) {
+    throw CorruptError(path + ": " + e.what(), join_path(path, e.file()), e.offset());
+  } catch (UnsupportedError& e) {
+    e.add_context(path);
+    throw;
+  }
+}
+
+class DcpSource final : public CheckpointSource {
+ public:
+  explicit DcpSource(Candidate candidate)
+      : path_(std::move(candidate.path)), on_progress_(std::move(candidate.on_progress)) {
+    FileSystem* files = candidate.files;
+    folder_ = in_folder(path_, [&] {
+      return sharded::ShardedFolder::open(
+          read_metadata(*files, path_),
+          [&](const std::string& name) { return files->map(join_path(path_, name)); },
+          candidate.scratch_folder);
+    });
+  }
+
+  SourceInfo info() const override {
+    const sharded::Metadata& metadata = folder_->metadata();
+    SourceInfo info{.format = "dcp",
+                    .description = "a torch.distributed.checkpoint folder",
+                    .writer = "PyTorch",
+                    .bytes = bytes(),
+                    .notes = {{"items", std::to_string(metadata.items.size())},
+                              {"data files", std::to_string(folder_->data_files())}}};
+    if (!metadata.version.empty()) info.notes.emplace_back("version", metadata.version);
+    return info;
+  }
+
+  Value read() const override {
+    return in_folder(path_, [&] { return folder_->read(); });
+  }
+
+  VerifyReport verify(Verify how) const override {
+    VerifyReport report;
+    report.bytes = bytes();
+    in_folder(path_, [&] { verify_dcp(*folder_, how, on_progress_, report); });
+    return report;
+  }
+
+ private:
+  std::uint64_t bytes() const {
+    std::uint64_t bytes = folder_->bytes();
+    for (const SharedBytes& file : folder_->metadata().files) {
+      bytes += file.view.size();
+    }
+    return bytes;
+  }
+
+  std::string path_;
+  std::function<void(std::uint64_t)> on_progress_;
+  std::shared_ptr<const sharded::ShardedFolder> folder_;
+};
+
+}  // namespace
+
+bool is_dcp(const Candidate& candidate) {
+  if (!candidate.is_folder) return false;
+  const auto names = candidate.files->list(candidate.path);
+  return std::any_of(names.begin(), names.end(), is_dcp_name);
+}
+
+std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate) {
+  return std::make_unique<DcpSource>(std::move(candidate));
+}
+
+}  // namespace cairn

@@ -1,0 +1,88 @@
+#include "checkpoint/verify_dcp.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "cairn/error.h"
+
+#include "checkpoint/check_records.h"
+
+namespace cairn {
+namespace {
+
+using sharded::Chunk;
+using sharded::Item;
+using sharded::ShardedFolder;
+
+// The records of a data file, and which item each is part of.
+struct DataRecords {
+  std::vector<FileRecord> records;
+  std::vector<const Item*> items;
+};
+using RecordsByFile = std::map<std::string_view, DataRecords>;
+
+Damage damage_of(const Item& item, std::string_view file) {
+  return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
+}
+
+// Adds the records of a stored piece, with offsets in its data file.
+void add_records(const ShardedFolder& folder, const Item& item, const Chunk& chunk,
+                 RecordsByFile& files, VerifyReport& report) {
+  const TorchFile file = folder.open_chunk_file(item, chunk);
+  if (item.dtype) {
+    folder.open_chunk(item, chunk);
+  }
+  if (!file.has_checksums()) {
+    report.has_checksums = false;
+    return;
+  }
+  DataRecords& known = files[chunk.location.file];
+  for (FileRecord record : file.records()) {
+    record.offset += chunk.location.offset;
+    known.records.push_back(std::move(record));
+    known.items.push_back(&item);
+  }
+}
+
+void add_damaged_records(std::string_view file, const DataRecords& known,
+                         const std::vector<std::uint32_t>& crcs, VerifyReport& report) {
+  for (std::size_t i = 0; i < crcs.size(); ++i) {
+    const FileRecord& record = known.records[i];
+    if (crcs[i] == record.crc32) continue;
+    Damage damage = damage_of(*known.items[i], file);
+    damage.what =
+        fmt::format("its CRC-32 is {:08x}, but {:08x} was written", crcs[i], record.crc32);
+    damage.begin = record.offset;
+    damage.end = record.offset + record.size;
+    report.damage.push_back(std::move(damage));
+  }
+}
+
+}  // namespace
+
+void verify_dcp(const ShardedFolder& folder, Verify how,
+                const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report) {
+  RecordsByFile files;
+  for (const Item& item : folder.metadata().items) {
+    for (const Chunk& chunk : item.chunks) {
+      ++report.records;
+      try {
+        add_records(folder, item, chunk, files, report);
+      } catch (const CorruptError& e) {
+        Damage damage = damage_of(item, chunk.location.file);
+        damage.what = e.what();
+        damage.begin = e.offset();
+        damage.end = chunk.location.offset + chunk.location.size;
+        report.damage.push_back(std::move(damage));
+      }
+    }
+  }
+  if (how != Verify::kFull) return;
+  for (const auto& [file, known] : files) {
+    add_damaged_records(file, known, record_crcs(folder.file(file), known.records, on_progress),
+                        report);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,18 @@
+// Checking a torch.distributed.checkpoint folder.
+#pragma once
+
+#include <functional>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "format/sharded/sharded_folder.h"
+
+namespace cairn {
+
+// Every item must be a torch.save file of what the metadata says; with Verify::kFull, every record
+// of it must also match its CRC-32. Damage names the item, its file and the range in it. Sets what
+// the report says of content; `on_progress` may be null.
+void verify_dcp(const sharded::ShardedFolder& folder, Verify how,
+                const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report);
+
+}  // namespace cairn

@@ -1,0 +1,53 @@
+// Copies elements between boxes of a tensor.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "cairn/tensor.h"
+
+#include "format/sharded/layout.h"
+
+namespace cairn::sharded {
+
+// A chunk whose file has been opened.
+struct OpenChunk {
+  Box box;            // where it lies in the whole tensor
+  TensorView tensor;  // its elements: of the box's sizes, but with any strides
+  SharedBytes bytes;  // of the tensor's storage
+};
+
+// Copies what `chunk` has of the box `wanted` to its place in `out`, which holds the elements of
+// `wanted` in row-major order. Gives the pages that were read back to the kernel.
+void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out);
+
+// Calls use(box) for boxes that follow one another in row-major order, together make up a tensor of
+// `size`, and have at most `most_elements` elements each (or one).
+void for_each_window(const Dims& size, std::int64_t most_elements, auto&& use) {
+  // Windows are some rows of dimension `d`, whole in all later ones.
+  std::size_t d = size.size();
+  std::int64_t inner = 1;
+  while (d > 0 && inner * size[d - 1] <= most_elements) {
+    inner *= size[--d];
+  }
+  Box window{.offsets = Dims(size.size(), 0), .sizes = size};
+  if (d == 0) return use(window);
+  --d;
+  for (std::size_t outer = 0; outer < d; ++outer) {
+    window.sizes[outer] = 1;
+  }
+  const std::int64_t rows = std::max<std::int64_t>(1, most_elements / inner);
+  while (true) {
+    window.sizes[d] = std::min(rows, size[d] - window.offsets[d]);
+    use(window);
+    window.offsets[d] += window.sizes[d];
+    for (std::size_t k = d; window.offsets[k] == size[k]; --k) {
+      if (k == 0) return;
+      window.offsets[k] = 0;
+      ++window.offsets[k - 1];
+    }
+  }
+}
+
+}  // namespace cairn::sharded

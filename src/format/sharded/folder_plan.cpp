@@ -1,0 +1,224 @@
+#include "format/sharded/folder_plan.h"
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+
+#include "format/pickle/pickler.h"
+#include "format/sharded/layout.h"
+
+namespace cairn::sharded {
+namespace {
+
+using pickle::Op;
+using pickle::Pickler;
+
+class CountingSink final : public ByteSink {
+ public:
+  explicit CountingSink(ByteSink& sink) : sink_(sink) {}
+  void write(ByteView bytes) override {
+    sink_.write(bytes);
+    size_ += bytes.size();
+  }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  ByteSink& sink_;
+  std::uint64_t size_ = 0;
+};
+
+// A chunk is a plain tensor with just its own elements.
+Value as_chunk(const TensorView& tensor) {
+  TensorView chunk = tensor;
+  chunk.requires_grad = false;
+  chunk.is_parameter = false;
+  const std::uint64_t bytes = box_bytes({.sizes = tensor.shape}, tensor.dtype);
+  const bool is_whole = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
+                        tensor.storage->size() == bytes;
+  if (is_whole) return chunk;
+  chunk.storage_offset = 0;
+  chunk.strides = contiguous_strides(tensor.shape);
+  chunk.storage =
+      std::make_shared<const Storage>(bytes, [tensor] { return tensor.contiguous_bytes(); });
+  return chunk;
+}
+
+constexpr const char* kModule = "torch.distributed.checkpoint.metadata";
+
+// Writes the objects of `.metadata`. Each dataclass is an object made of nothing and a dict of its
+// fields.
+class MetadataPickler {
+ public:
+  void begin_object(const char* module, const char* type) {
+    out.global(module, type);
+    out.empty_tuple();
+    out.op(Op::kNewObj);
+    out.put();
+  }
+  void begin_fields(const char* module, const char* type) {
+    begin_object(module, type);
+    begin_dict();
+  }
+  void begin_dict() {
+    out.op(Op::kEmptyDict);
+    out.put();
+    out.op(Op::kMark);
+  }
+  void end_dict() { out.op(Op::kSetItems); }
+  void end_fields() {
+    end_dict();
+    out.op(Op::kBuild);
+  }
+  void size(const Dims& dims) {
+    out.global("torch", "Size");
+    out.tuple_of(dims);
+    out.tuple(1);
+    out.reduce();
+  }
+
+  // (dtype, layout, requires_grad, memory format, pin_memory)
+  void properties(const TensorView& tensor) {
+    begin_object(kModule, "TensorProperties");
+    out.op(Op::kMark);
+    out.global("torch", name(tensor.dtype));
+    out.global("torch.serialization", "_get_layout");
+    out.text("torch.strided");
+    out.tuple(1);
+    out.reduce();
+    out.boolean(tensor.requires_grad);
+    out.global(kModule, "_MEM_FORMAT_ENCODING");
+    out.integer(0);  // contiguous
+    out.tuple(1);
+    out.reduce();
+    out.boolean(false);
+    out.tuple_since_mark();
+    out.op(Op::kBuild);
+  }
+
+  void storage_metadata(const Value& value) {
+    if (!value.is_tensor()) return begin_object(kModule, "BytesStorageMetadata");
+    const TensorView& tensor = value.as_tensor();
+    begin_fields(kModule, "TensorStorageMetadata");
+    out.text("properties");
+    properties(tensor);
+    out.text("size");
+    size(tensor.shape);
+    out.text("chunks");
+    out.op(Op::kEmptyList);
+    out.put();
+    begin_fields(kModule, "ChunkStorageMetadata");
+    out.text("offsets");
+    size(Dims(tensor.shape.size(), 0));
+    out.text("sizes");
+    size(tensor.shape);
+    end_fields();
+    out.op(Op::kAppend);
+    end_fields();
+  }
+
+  void path(const FlatItem& item) {
+    out.op(Op::kMark);
+    for (const auto& part : item.path) {
+      if (const auto* key = std::get_if<std::string>(&part)) {
+        out.text(*key);
+      } else {
+        out.integer(std::get<std::int64_t>(part));
+      }
+    }
+    out.tuple_since_mark();
+  }
+
+  void index(const FlatItem& item) {
+    begin_fields(kModule, "MetadataIndex");
+    out.text("fqn");
+    out.text(item.fqn);
+    out.text("index");
+    if (item.value->is_tensor()) {
+      out.integer(0);
+      out.text("offset");
+      size(Dims(item.value->as_tensor().shape.size(), 0));
+    } else {
+      out.none();
+    }
+    end_fields();
+  }
+
+  void storage_info(std::uint64_t offset, std::uint64_t length) {
+    begin_fields("torch.distributed.checkpoint.filesystem", "_StorageInfo");
+    out.text("relative_path");
+    out.text(kDataFile);
+    out.text("offset");
+    out.integer(static_cast<std::int64_t>(offset));
+    out.text("length");
+    out.integer(static_cast<std::int64_t>(length));
+    end_fields();
+  }
+
+  Pickler out;
+};
+
+}  // namespace
+
+FolderPlan::FolderPlan(const Value& root) {
+  for (FlatItem& item : flatten(root)) {
+    const Value& value = *item.value;
+    items_.push_back({.item = std::move(item),
+                      .value = value.is_tensor() ? as_chunk(value.as_tensor()) : value});
+  }
+}
+
+std::uint64_t FolderPlan::data_size_bound() const {
+  std::uint64_t bound = 0;
+  for (const Stored& stored : items_) {
+    bound += TorchFilePlan(stored.value).size_bound();
+  }
+  return bound;
+}
+
+void FolderPlan::write_data(ByteSink& sink) {
+  CountingSink counting(sink);
+  for (const bool tensors : {false, true}) {
+    for (Stored& stored : items_) {
+      if (stored.value.is_tensor() != tensors) continue;
+      stored.offset = counting.size();
+      try {
+        TorchFilePlan(stored.value).write(counting);
+      } catch (Error& e) {
+        e.add_context(stored.item.fqn);
+        throw;
+      }
+      stored.size = counting.size() - stored.offset;
+    }
+  }
+  data_size_ = counting.size();
+}
+
+std::string FolderPlan::metadata() const {
+  MetadataPickler pickler;
+  Pickler& out = pickler.out;
+  pickler.begin_fields(kModule, "Metadata");
+  out.text("state_dict_metadata");
+  pickler.begin_dict();
+  for (const Stored& stored : items_) {
+    out.text(stored.item.fqn);
+    pickler.storage_metadata(*stored.item.value);
+  }
+  pickler.end_dict();
+  out.text("planner_data");
+  pickler.begin_dict();
+  for (const Stored& stored : items_) {
+    out.text(stored.item.fqn);
+    pickler.path(stored.item);
+  }
+  pickler.end_dict();
+  out.text("storage_data");
+  pickler.begin_dict();
+  for (const Stored& stored : items_) {
+    pickler.index(stored.item);
+    pickler.storage_info(stored.offset, stored.size);
+  }
+  pickler.end_dict();
+  pickler.end_fields();
+  return std::move(out).finish();
+}
+
+}  // namespace cairn::sharded

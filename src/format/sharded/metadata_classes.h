@@ -1,0 +1,12 @@
+// The classes that a `.metadata` file may name beyond those of any pickle.
+#pragma once
+
+#include <span>
+
+#include "format/pickle/globals.h"
+
+namespace cairn::sharded {
+
+std::span<const pickle::Global> metadata_classes();
+
+}  // namespace cairn::sharded

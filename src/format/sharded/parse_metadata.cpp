@@ -1,0 +1,322 @@
+// From the objects of a `.metadata` pickle to Metadata.
+//
+//   Metadata
+//     state_dict_metadata  {fqn: TensorStorageMetadata(properties, size, chunks) or
+//                                BytesStorageMetadata}
+//     planner_data         {fqn: path} or None
+//     storage_data         {MetadataIndex(fqn, offset): _StorageInfo(file, offset, length)}
+//     storage_meta, version and what others add: not needed
+//
+// The shape is fixed, so that nothing here recurses. Texts stay views of the file: however often a
+// pickle refers to a long one, it takes no memory again.
+#include <string>
+#include <unordered_map>
+
+#include "cairn/error.h"
+
+#include "base/checked.h"
+#include "format/pickle/machine.h"
+#include "format/sharded/layout.h"
+#include "format/sharded/metadata.h"
+#include "format/sharded/metadata_classes.h"
+
+namespace cairn::sharded {
+namespace {
+
+using pickle::Container;
+using pickle::Graph;
+using pickle::Object;
+using pickle::Ref;
+
+constexpr std::size_t kMaxDims = 64;    // PyTorch's own limit
+constexpr std::size_t kMaxPath = 1000;  // levels: Python's own limit when it writes a tree
+constexpr std::size_t kMaxName = std::size_t{1} << 16;
+
+[[noreturn]] void fail(const std::string& what) { throw CorruptError("the metadata " + what); }
+
+std::string quoted(std::string_view name) {
+  constexpr std::size_t kShown = 200;
+  return "\"" + std::string(name.substr(0, kShown)) + "\"";
+}
+
+// Nothing of a metadata file is a tensor.
+class NoStorages final : public pickle::StorageLoader {
+ public:
+  std::shared_ptr<const Storage> load(const pickle::StorageReference&) override {
+    fail("holds a tensor itself");
+  }
+  void account_copy(std::uint64_t) override {}
+};
+
+// What storage_data is asked for. Equality ignores the index hint, as Python's does.
+struct Key {
+  std::string_view fqn;
+  std::optional<Dims> offset;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::size_t hash = std::hash<std::string_view>()(key.fqn);
+    if (!key.offset) return hash;
+    for (const std::int64_t offset : *key.offset) {
+      hash = (hash ^ static_cast<std::size_t>(offset)) * 0x9E3779B97F4A7C15U;
+    }
+    return hash + 1;
+  }
+};
+using Locations = std::unordered_map<Key, Location, KeyHash>;
+
+// The objects behind the references, as what they should be.
+class Fields {
+ public:
+  explicit Fields(const Graph& graph) : graph_(graph) {}
+
+  const Object& object(const Ref& ref, std::string_view type) const {
+    const auto* object = graph_.find<Object>(ref);
+    if (object == nullptr || object->type->name != type) wrong(ref, std::string(type));
+    return *object;
+  }
+  const Container& dict(const Ref& ref, const char* what) const {
+    const auto* dict = graph_.find<Container>(ref);
+    if (dict == nullptr || !dict->is_dict()) wrong(ref, what);
+    return *dict;
+  }
+  const std::vector<Ref>& list(const Ref& ref, const char* what) const {
+    const auto* list = graph_.find<Container>(ref);
+    if (list == nullptr || list->is_dict() || list->is_set()) wrong(ref, what);
+    return list->items;
+  }
+  std::string_view text(const Ref& ref, const char* what) const {
+    const auto* text = graph_.find<pickle::Text>(ref);
+    if (text == nullptr) wrong(ref, what);
+    if (text->text.size() > kMaxName) fail("has a name of more than 64 KiB");
+    return text->text;
+  }
+  std::uint64_t count(const Ref& ref, const char* what) const {
+    const auto* number = std::get_if<std::int64_t>(&ref);
+    if (number == nullptr || *number < 0) wrong(ref, what);
+    return static_cast<std::uint64_t>(*number);
+  }
+  // A torch.Size.
+  Dims dims(const Ref& ref, const char* what) const {
+    const auto* value = graph_.find<Value>(ref);
+    const Size* size = value == nullptr ? nullptr : value->get_if<Size>();
+    if (size == nullptr) wrong(ref, what);
+    if (size->dims.size() > kMaxDims) fail("gives a tensor more than 64 dimensions");
+    for (const std::int64_t dim : size->dims) {
+      if (dim < 0) fail("has a negative number as " + std::string(what));
+    }
+    return size->dims;
+  }
+
+  // The field of a dataclass; None when it is not there, as a default is never written.
+  Ref find(const Object& object, std::string_view field) const {
+    const auto* state = graph_.find<Container>(object.state);
+    if (state == nullptr || !state->is_dict()) return None{};
+    for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
+      const auto* key = graph_.find<pickle::Text>(state->items[i]);
+      if (key != nullptr && key->text == field) return state->items[i + 1];
+    }
+    return None{};
+  }
+
+  bool is_object(const Ref& ref, std::string_view type) const {
+    const auto* object = graph_.find<Object>(ref);
+    return object != nullptr && object->type->name == type;
+  }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  [[noreturn]] void wrong(const Ref& ref, const std::string& expected) const {
+    fail("has " + graph_.describe(ref) + " in place of " + expected);
+  }
+
+  const Graph& graph_;
+};
+
+class Parser {
+ public:
+  explicit Parser(const Graph& graph) : fields_(graph) {}
+
+  void parse(const Ref& root, Metadata& metadata) {
+    const Object& object = fields_.object(root, "Metadata");
+    const Ref version = fields_.find(object, "version");
+    if (!std::holds_alternative<None>(version)) metadata.version = fields_.text(version, "version");
+    read_locations(fields_.find(object, "storage_data"));
+    read_items(fields_.find(object, "state_dict_metadata"), metadata);
+    read_paths(fields_.find(object, "planner_data"), metadata);
+  }
+
+ private:
+  void read_locations(const Ref& ref) {
+    const auto& items = fields_.dict(ref, "the dict storage_data").items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const Object& index = fields_.object(items[i], "MetadataIndex");
+      Key key{.fqn = fields_.text(fields_.find(index, "fqn"), "the name of an item"),
+              .offset = std::nullopt};
+      const Ref offset = fields_.find(index, "offset");
+      if (!std::holds_alternative<None>(offset)) key.offset = fields_.dims(offset, "an offset");
+      const std::string_view fqn = key.fqn;
+      if (!locations_.emplace(std::move(key), location(items[i + 1])).second) {
+        fail("stores a part of " + quoted(fqn) + " twice");
+      }
+    }
+  }
+
+  Location location(const Ref& ref) const {
+    const Object& info = fields_.object(ref, "_StorageInfo");
+    Location location{
+        .file = fields_.text(fields_.find(info, "relative_path"), "the name of a file"),
+        .offset = fields_.count(fields_.find(info, "offset"), "an offset in a file"),
+        .size = fields_.count(fields_.find(info, "length"), "a length in a file")};
+    if (!is_plain_name(location.file)) {
+      fail("names the file " + quoted(location.file) + ", which is no plain name in the folder");
+    }
+    checked_add(location.offset, location.size);
+    const Ref transforms = fields_.find(info, "transform_descriptors");
+    if (std::holds_alternative<None>(transforms)) return location;
+    for (const Ref& transform : fields_.list(transforms, "a list of transforms")) {
+      location.transforms.push_back(fields_.text(transform, "the name of a transform"));
+    }
+    return location;
+  }
+
+  void read_items(const Ref& ref, Metadata& metadata) {
+    const auto& items = fields_.dict(ref, "the dict state_dict_metadata").items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const std::string_view fqn = fields_.text(items[i], "the name of an item");
+      if (!by_name_.emplace(fqn, metadata.items.size()).second) {
+        fail("lists " + quoted(fqn) + " twice");
+      }
+      try {
+        metadata.items.push_back(item(fqn, items[i + 1]));
+      } catch (Error& e) {
+        e.add_context(quoted(fqn));
+        throw;
+      }
+    }
+  }
+
+  Item item(std::string_view fqn, const Ref& ref) const {
+    if (!fields_.is_object(ref, "BytesStorageMetadata")) return tensor(fqn, ref);
+    const auto found = locations_.find({fqn, std::nullopt});
+    if (found == locations_.end()) fail("does not say where it is stored");
+    return {.fqn = fqn, .chunks = {{.location = found->second}}};
+  }
+
+  Item tensor(std::string_view fqn, const Ref& ref) const {
+    const Object& tensor = fields_.object(ref, "TensorStorageMetadata");
+    Item item{.fqn = fqn,
+              .dtype = dtype(fields_.find(tensor, "properties")),
+              .size = fields_.dims(fields_.find(tensor, "size"), "the size of a tensor")};
+    tensor_bytes(item);  // refuses what overflows
+    for (const Ref& chunk : fields_.list(fields_.find(tensor, "chunks"), "the list of chunks")) {
+      add_chunk(fields_.object(chunk, "ChunkStorageMetadata"), item);
+    }
+    return item;
+  }
+
+  // (dtype, layout, requires_grad, memory format, pin_memory)
+  DType dtype(const Ref& properties) const {
+    const Object& object = fields_.object(properties, "TensorProperties");
+    const auto& state = fields_.list(object.state, "the state of TensorProperties");
+    const auto* value = state.empty() ? nullptr : fields_.graph().find<Value>(state[0]);
+    const DType* dtype = value == nullptr ? nullptr : value->get_if<DType>();
+    if (dtype == nullptr) fail("does not say of which dtype the tensor is");
+    return *dtype;
+  }
+
+  void add_chunk(const Object& object, Item& item) const {
+    Chunk chunk{.box = {fields_.dims(fields_.find(object, "offsets"), "the offsets of a chunk"),
+                        fields_.dims(fields_.find(object, "sizes"), "the sizes of a chunk")}};
+    check_inside(chunk.box, item.size);
+    const auto found = locations_.find({item.fqn, chunk.box.offsets});
+    const std::uint64_t bytes = box_bytes(chunk.box, *item.dtype);
+    if (found == locations_.end()) {
+      if (bytes == 0) return;
+      fail("does not say where the chunk at " + describe(chunk.box.offsets) + " is stored");
+    }
+    chunk.location = found->second;
+    if (chunk.location.transforms.empty() && chunk.location.size < bytes) {
+      fail("gives " + std::to_string(chunk.location.size) + " bytes to a chunk of " +
+           std::to_string(bytes));
+    }
+    item.chunks.push_back(std::move(chunk));
+  }
+
+  void read_paths(const Ref& ref, Metadata& metadata) const {
+    if (std::holds_alternative<None>(ref)) return;
+    const auto& items = fields_.dict(ref, "the dict planner_data").items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const auto found = by_name_.find(fields_.text(items[i], "the name of an item"));
+      if (found == by_name_.end()) continue;
+      metadata.items[found->second].path = path(items[i + 1]);
+    }
+  }
+
+  std::vector<PathPart> path(const Ref& ref) const {
+    const auto& parts = fields_.list(ref, "the path of an item");
+    if (parts.empty() || parts.size() > kMaxPath) {
+      fail("has a path of " + std::to_string(parts.size()) + " levels");
+    }
+    std::vector<PathPart> path;
+    path.reserve(parts.size());
+    for (const Ref& part : parts) {
+      if (std::holds_alternative<std::int64_t>(part)) {
+        path.emplace_back(static_cast<std::int64_t>(fields_.count(part, "an index in a path")));
+      } else {
+        path.emplace_back(fields_.text(part, "a part of a path"));
+      }
+    }
+    return path;
+  }
+
+  static bool is_plain_name(std::string_view name) {
+    return !name.empty() && name != "." && name != ".." &&
+           name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
+  }
+
+  Fields fields_;
+  Locations locations_;
+  std::unordered_map<std::string_view, std::size_t> by_name_;  // into Metadata::items
+};
+
+}  // namespace
+
+Metadata parse_metadata(SharedBytes pickle) {
+  // Of what calls copy, beyond the nodes themselves: torch.Size and little else.
+  const std::uint64_t budget = (std::uint64_t{1} << 20) + 64 * pickle.view.size();
+  Graph graph(budget);
+  NoStorages no_storages;
+  const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes()).run();
+  Metadata metadata;
+  Parser(graph).parse(root, metadata);
+  metadata.files.push_back(std::move(pickle));
+  return metadata;
+}
+
+Metadata merge_metadata(std::vector<Metadata> ranks) {
+  Metadata merged;
+  std::unordered_map<std::string_view, std::size_t> by_name;
+  for (Metadata& rank : ranks) {
+    if (merged.version.empty()) merged.version = rank.version;
+    merged.files.insert(merged.files.end(), rank.files.begin(), rank.files.end());
+    for (Item& item : rank.items) {
+      const auto [known, is_new] = by_name.emplace(item.fqn, merged.items.size());
+      if (is_new) {
+        merged.items.push_back(std::move(item));
+        continue;
+      }
+      Item& first = merged.items[known->second];
+      if (first.dtype != item.dtype || first.size != item.size) {
+        fail("of two ranks describes " + quoted(item.fqn) + " differently");
+      }
+      if (!first.dtype) continue;
+      first.chunks.insert(first.chunks.end(), std::make_move_iterator(item.chunks.begin()),
+                          std::make_move_iterator(item.chunks.end()));
+    }
+  }
+  return merged;
+}
+
+}  // namespace cairn::sharded

@@ -1,0 +1,229 @@
+#include "format/sharded/sharded_folder.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "cairn/error.h"
+
+#include "base/checked.h"
+#include "base/scratch_file.h"
+#include "format/sharded/layout.h"
+#include "format/sharded/nesting.h"
+
+namespace cairn::sharded {
+namespace {
+
+// A tensor in several chunks is put together in memory up to here.
+constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
+// Beyond, it goes to the scratch file in pieces of this.
+constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
+
+std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
+
+// Runs `read` on a part of a data file; errors then count their offsets from the file's start.
+template <class Read>
+auto in_file(const Item& item, const Location& location, Read read) {
+  try {
+    return read();
+  } catch (const CorruptError& e) {
+    const std::uint64_t inside = e.offset() != CorruptError::kNoOffset ? e.offset() : 0;
+    throw CorruptError(std::string(location.file) + ", item " + quoted(item.fqn) + ": " + e.what(),
+                       std::string(location.file), location.offset + inside);
+  } catch (Error& e) {
+    e.add_context(std::string(location.file) + ", item " + quoted(item.fqn));
+    throw;
+  }
+}
+
+OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value) {
+  if (!value.is_tensor()) {
+    throw CorruptError("a tensor expected, found " + std::string(value.type_name()));
+  }
+  const TensorView& tensor = value.as_tensor();
+  if (tensor.dtype != *item.dtype || tensor.shape != chunk.box.sizes) {
+    throw CorruptError("expected " + std::string(name(*item.dtype)) + " " +
+                       describe(chunk.box.sizes) + ", found " + std::string(name(tensor.dtype)) +
+                       " " + describe(tensor.shape));
+  }
+  OpenChunk open{chunk.box, tensor, tensor.storage ? tensor.storage->bytes() : SharedBytes{}};
+  if (open.bytes.view.size() < box_bytes(chunk.box, *item.dtype)) {
+    throw CorruptError("a tensor of " + describe(tensor.shape) + " in " +
+                       std::to_string(open.bytes.view.size()) + " bytes");
+  }
+  return open;
+}
+
+}  // namespace
+
+std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
+                                                         const OpenFile& open_file,
+                                                         std::string scratch_folder) {
+  std::shared_ptr<ShardedFolder> folder(
+      new ShardedFolder(std::move(metadata), std::move(scratch_folder)));
+  for (Item& item : folder->metadata_.items) {
+    try {
+      check_layout(item);
+    } catch (Error& e) {
+      e.add_context(quoted(item.fqn));
+      throw;
+    }
+  }
+  folder->open_files(open_file);
+  folder->check_locations();
+  return folder;
+}
+
+ShardedFolder::ShardedFolder(Metadata metadata, std::string scratch_folder)
+    : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
+
+void ShardedFolder::open_files(const OpenFile& open_file) {
+  for (const Item& item : metadata_.items) {
+    for (const Chunk& chunk : item.chunks) {
+      const Location& location = chunk.location;
+      const auto [known, is_new] = files_.try_emplace(std::string(location.file));
+      const std::string& file = known->first;
+      if (is_new) {
+        try {
+          known->second = open_file(file);
+        } catch (const NotFoundError&) {
+          throw CorruptError("the checkpoint is not whole: " + file + ", which holds " +
+                                 quoted(item.fqn) + ", is missing",
+                             file, 0);
+        }
+      }
+      const std::uint64_t end = location.offset + location.size;
+      const std::uint64_t size = known->second.view.size();
+      if (end <= size) continue;
+      throw CorruptError(file + " ends too early: " + quoted(item.fqn) + " should be in bytes " +
+                             std::to_string(location.offset) + " to " + std::to_string(end) +
+                             ", but the file has " + std::to_string(size),
+                         file, size);
+    }
+  }
+}
+
+// No two chunks may share bytes.
+void ShardedFolder::check_locations() const {
+  std::vector<const Location*> all;
+  for (const Item& item : metadata_.items) {
+    for (const Chunk& chunk : item.chunks) {
+      all.push_back(&chunk.location);
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Location* a, const Location* b) {
+    return std::tie(a->file, a->offset, a->size) < std::tie(b->file, b->offset, b->size);
+  });
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const Location& before = *all[i - 1];
+    const Location& after = *all[i];
+    if (before.file != after.file || before.offset + before.size <= after.offset) continue;
+    throw CorruptError("the metadata stores two things in " + std::string(after.file) +
+                           " at byte " + std::to_string(after.offset),
+                       std::string(after.file), after.offset);
+  }
+}
+
+std::uint64_t ShardedFolder::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [file, content] : files_) {
+    bytes += content.view.size();
+  }
+  return bytes;
+}
+
+TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) const {
+  const Location& location = chunk.location;
+  return in_file(item, location, [&] {
+    if (!location.transforms.empty()) {
+      throw UnsupportedError("it is encoded with " + quoted(location.transforms.front()) +
+                             ", which cairn does not read; save it without extensions");
+    }
+    return TorchFile(file(location.file).part(location.offset, location.size),
+                     "its torch.save file");
+  });
+}
+
+OpenChunk ShardedFolder::open_chunk(const Item& item, const Chunk& chunk) const {
+  const TorchFile file = open_chunk_file(item, chunk);
+  return in_file(item, chunk.location, [&] { return checked_chunk(item, chunk, file.read()); });
+}
+
+Value ShardedFolder::read() const {
+  std::uint64_t budget = std::uint64_t{64} << 20;
+  for (const SharedBytes& file : metadata_.files) {
+    budget += 64 * file.view.size();
+  }
+  Nesting tree(budget);
+  for (const Item& item : metadata_.items) {
+    tree.set(item, value_of(item));
+  }
+  return tree.take();
+}
+
+Value ShardedFolder::value_of(const Item& item) const {
+  if (item.dtype) return tensor_of(item);
+  const Chunk& chunk = item.chunks.front();
+  const TorchFile file = open_chunk_file(item, chunk);
+  return in_file(item, chunk.location, [&] { return file.read(); });
+}
+
+TensorView ShardedFolder::tensor_of(const Item& item) const {
+  const std::uint64_t bytes = tensor_bytes(item);
+  if (bytes == 0) return make_tensor(*item.dtype, item.size, {});
+  if (item.chunks.size() == 1) {
+    const OpenChunk chunk = open_chunk(item, item.chunks.front());
+    if (chunk.tensor.is_contiguous()) {
+      return make_tensor(*item.dtype, item.size, chunk.tensor.contiguous_bytes());
+    }
+  }
+  return {.dtype = *item.dtype,
+          .shape = item.size,
+          .strides = contiguous_strides(item.size),
+          .storage = std::make_shared<const Storage>(
+              bytes, [folder = shared_from_this(), &item] { return folder->assemble(item); })};
+}
+
+SharedBytes ShardedFolder::assemble(const Item& item) const {
+  std::vector<OpenChunk> chunks;
+  chunks.reserve(item.chunks.size());
+  for (const Chunk& chunk : item.chunks) {
+    chunks.push_back(open_chunk(item, chunk));
+  }
+  const std::uint64_t bytes = tensor_bytes(item);
+  const std::uint64_t element = item_size(*item.dtype);
+  const std::uint64_t window_bytes = bytes <= kSmallBytes ? bytes : kWindowBytes;
+  const auto buffer = std::make_shared<std::vector<std::byte>>(window_bytes);
+  const auto fill = [&](const Box& window) {
+    const std::span<std::byte> out(buffer->data(), box_bytes(window, *item.dtype));
+    for (const OpenChunk& chunk : chunks) {
+      copy_overlap(chunk, window, out);
+    }
+    return out;
+  };
+  if (bytes <= kSmallBytes) {
+    fill({.offsets = Dims(item.size.size(), 0), .sizes = item.size});
+    return {ByteView(*buffer), buffer};
+  }
+  ScratchFile scratch(scratch_folder_);
+  for_each_window(item.size, static_cast<std::int64_t>(window_bytes / element),
+                  [&](const Box& window) { scratch.write(fill(window)); });
+  return scratch.map();
+}
+
+void ShardedFolder::read_box(const Item& item, const Box& box, std::span<std::byte> out) const {
+  try {
+    check_inside(box, item.size);
+  } catch (const CorruptError& e) {
+    throw UsageError(quoted(item.fqn) + ": " + e.what());  // the caller's box, no file's
+  }
+  if (out.size() != box_bytes(box, *item.dtype)) {
+    throw UsageError(quoted(item.fqn) + ": a box of " +
+                     std::to_string(box_bytes(box, *item.dtype)) + " bytes, room for " +
+                     std::to_string(out.size()));
+  }
+  for (const Chunk& chunk : item.chunks) {
+    if (intersect(chunk.box, box)) copy_overlap(open_chunk(item, chunk), box, out);
+  }
+}
+
+}  // namespace cairn::sharded
