@@ -121,6 +121,7 @@ TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
                          ::testing::Values(Format{"container", hostile_containers},
+                                           Format{"dcp", hostile_dcp},
                                            Format{"pickle", hostile_pickles},
                                            Format{"safetensors", hostile_safetensors},
                                            Format{"zip", hostile_zips}),

@@ -1,0 +1,307 @@
+// torch.distributed.checkpoint folders of PyTorch: read, sliced, verified, damaged.
+// (Their content: tests/cli/dump_test.cpp.)
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+
+#include "checkpoint/source.h"
+#include "checkpoint/write_dcp.h"
+#include "format/sharded/sharded_folder.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using testing::read_file;
+using testing::shared;
+using testing::TempFolder;
+using testing::write_file;
+
+const std::string kData = CAIRN_TEST_DATA;
+const std::string kLayouts = kData + "/torch-2.14/dcp-layouts";
+
+// A copy of a golden folder to damage.
+class Copy {
+ public:
+  explicit Copy(const std::string& golden) {
+    std::filesystem::copy(golden, path(), std::filesystem::copy_options::recursive);
+  }
+  std::string path() const { return folder_ / "dcp"; }
+  std::string file(const std::string& name) const { return path() + "/" + name; }
+  void flip(const std::string& name, std::size_t at) const {
+    std::string bytes = read_file(file(name));
+    bytes.at(at) ^= 1;
+    write_file(file(name), bytes);
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+std::string message_of(const std::string& path) {
+  try {
+    load(path);
+  } catch (const CorruptError& e) {
+    return e.what();
+  }
+  return "was read";
+}
+
+TEST(DcpTest, ShardsOfTwoRanksAreTheGatheredState) {
+  for (const std::string version : {"2.6", "2.14"}) {
+    const Value sharded = load(kData + "/sharded-" + version + "/ep1-ba3");
+    const Value full = load(kData + "/sharded-" + version + "/full.pt");
+    EXPECT_EQ(sharded.at("state").at("model"), full.at("model")) << version;
+    EXPECT_EQ(sharded.at("state").at("optimizers"), full.at("optimizers")) << version;
+  }
+}
+
+TEST(DcpTest, MetadataOfEveryRankIsPutTogether) {
+  EXPECT_EQ(load(kData + "/torch-2.14/dcp-per-rank"), load(kLayouts));
+}
+
+TEST(DcpTest, TensorsInOnePieceAreViewsOfTheFileAndOthersAreLazy) {
+  const Value value = open_source(kLayouts)->read();
+  EXPECT_FALSE(value.at("replicated").as_tensor().storage->is_lazy());
+  EXPECT_TRUE(value.at("row").as_tensor().storage->is_lazy());
+  // The description of it is the transposed one's: PyTorch reads it into a new tensor.
+  EXPECT_TRUE(value.at("plain").as_tensor().is_contiguous());
+}
+
+TEST(DcpTest, LazyTensorsOutliveTheirSource) {
+  Value value;
+  { value = open_source(kLayouts)->read(); }
+  const SharedBytes bytes = value.at("row").as_tensor().contiguous_bytes();
+  float number = 0;
+  std::memcpy(&number, bytes.view.data() + 47 * sizeof(float), sizeof number);
+  EXPECT_EQ(number, 47);
+}
+
+TEST(DcpTest, IsVerifiedByTheChecksumsOfItsItems) {
+  for (const char* name : {"/torch-2.6/dcp", "/torch-2.14/dcp-layouts", "/sharded-2.6/ep1-ba3"}) {
+    const VerifyReport report = verify(kData + name);
+    EXPECT_TRUE(report.ok()) << report.summary();
+    EXPECT_GT(report.records, 20U);
+    EXPECT_TRUE(report.has_checksums);
+  }
+}
+
+TEST(DcpTest, DamageNamesTheTensorAndTheFile) {
+  const Copy copy(kLayouts);
+  const std::string bytes = read_file(copy.file("__1_0.distcp"));
+  // 12.0 to 15.0: in the second quarter of "row", which has 6 columns.
+  const float numbers[] = {12, 13, 14, 15};
+  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(numbers), 16));
+  ASSERT_NE(at, std::string::npos);
+  copy.flip("__1_0.distcp", at + 2);
+  const VerifyReport report = verify(copy.path());
+  ASSERT_EQ(report.damage.size(), 1U);
+  const Damage& damage = report.damage.front();
+  EXPECT_EQ(damage.record, "__1_0.distcp");
+  EXPECT_EQ(damage.tensors, std::vector<std::string>{"row"});
+  EXPECT_EQ(damage.begin, at);
+  EXPECT_EQ(damage.end, at + 48);
+  EXPECT_NE(message_of(copy.path()).find("record __1_0.distcp (tensor row), bytes"),
+            std::string::npos)
+      << message_of(copy.path());
+  EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());  // reads no tensor's bytes
+}
+
+TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
+  struct Case {
+    const char* gone;
+    const char* message;
+  };
+  for (const Case& c : {Case{".metadata", ".metadata, which is written last, is missing"},
+                        Case{"__2_0.distcp", "__2_0.distcp, which holds \""}}) {
+    const Copy copy(kLayouts);
+    std::filesystem::remove(copy.file(c.gone));
+    const std::string message = message_of(copy.path());
+    EXPECT_TRUE(message.starts_with(copy.path() + ": the checkpoint is not whole: ")) << message;
+    EXPECT_NE(message.find(c.message), std::string::npos) << message;
+  }
+  const Copy interrupted(kLayouts);
+  std::filesystem::rename(interrupted.file(".metadata"), interrupted.file(".metadata.tmp"));
+  EXPECT_NE(message_of(interrupted.path()).find("not whole"), std::string::npos);
+
+  const Copy ranks(kData + "/torch-2.14/dcp-per-rank");
+  std::filesystem::remove(ranks.file("__1.metadata"));
+  EXPECT_NE(message_of(ranks.path()).find("__1.metadata is missing"), std::string::npos);
+
+  const Copy cut(kLayouts);
+  std::filesystem::resize_file(cut.file("__0_0.distcp"), 5000);
+  EXPECT_NE(message_of(cut.path()).find("__0_0.distcp ends too early"), std::string::npos);
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {
+  const TempFolder temp;
+  const Value value = load(kData + "/torch-2.6/dcp");
+  const std::uint64_t bytes = write_dcp(posix_file_system(), value, temp / "new");
+  const VerifyReport report = verify(temp / "new");
+  EXPECT_TRUE(report.ok()) << report.summary();
+  EXPECT_EQ(report.bytes, bytes);
+  EXPECT_EQ(load(temp / "new"), value);
+  EXPECT_EQ(posix_file_system().list(temp / "new"),
+            (std::vector<std::string>{".metadata", "__0_0.distcp"}));
+}
+
+TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {
+  const Copy copy(kLayouts);
+  const std::string before = read_file(copy.file(".metadata"));
+  EXPECT_THROW(write_dcp(posix_file_system(), Dict{{"a", 1}}, copy.path()), AlreadyExistsError);
+  EXPECT_EQ(read_file(copy.file(".metadata")), before);
+}
+
+TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
+  // 48 MiB in two chunks of columns: two tensors of the writer, taken for one.
+  constexpr std::int64_t kRows = 1 << 12;
+  constexpr std::int64_t kColumns = 3 << 10;
+  const TempFolder temp;
+  std::vector<std::byte> half(static_cast<std::size_t>(kRows * kColumns / 2) * 4);
+  for (std::size_t i = 0; i < half.size(); i += 4) {
+    const auto number = static_cast<std::uint32_t>(i / 4);
+    std::memcpy(&half[i], &number, 4);
+  }
+  const TensorView part =
+      make_tensor(DType::kInt32, {kRows, kColumns / 2}, SharedBytes{ByteView(half), nullptr});
+  write_dcp(posix_file_system(), Dict{{"left", part}, {"right", part}}, temp / "parts");
+  const auto map = [&](const std::string& name) {
+    return posix_file_system().map(join_path(temp / "parts", name));
+  };
+  sharded::Metadata metadata = sharded::parse_metadata(map(".metadata"));
+  sharded::Item& left = metadata.items.at(0);
+  left.size = {kRows, kColumns};
+  left.chunks.push_back(metadata.items.at(1).chunks.at(0));
+  left.chunks[1].box.offsets = {0, kColumns / 2};
+  metadata.items.pop_back();
+  const auto folder = sharded::ShardedFolder::open(std::move(metadata), map, temp.path());
+  const Value value = folder->read();
+  const SharedBytes bytes = value.at("left").as_tensor().contiguous_bytes();
+  ASSERT_EQ(bytes.view.size(), half.size() * 2);
+  EXPECT_NE(bytes.release, nullptr);  // a mapped file, not memory
+  constexpr std::size_t kRowBytes = static_cast<std::size_t>(kColumns) * 2;  // of half a row
+  for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
+    for (const std::size_t side : {0U, 1U}) {
+      const std::byte* found = bytes.view.data() + row * 2 * kRowBytes + side * kRowBytes;
+      ASSERT_EQ(std::memcmp(found, half.data() + row * kRowBytes, kRowBytes), 0) << row;
+    }
+  }
+}
+
+// --- Slices --------------------------------------------------------------------------------------
+
+SharedBytes map_layouts(const std::string& name) {
+  static std::map<std::string, SharedBytes> mapped;
+  const auto [known, is_new] = mapped.try_emplace(name);
+  if (is_new) known->second = posix_file_system().map(join_path(kLayouts, name));
+  return known->second;
+}
+
+std::shared_ptr<const sharded::ShardedFolder> open_layouts() {
+  return sharded::ShardedFolder::open(sharded::parse_metadata(map_layouts(".metadata")),
+                                      map_layouts);
+}
+
+const sharded::Item& item_of(const sharded::ShardedFolder& folder, std::string_view fqn) {
+  for (const sharded::Item& item : folder.metadata().items) {
+    if (item.fqn == fqn) return item;
+  }
+  throw NotFoundError(std::string(fqn));
+}
+
+TEST(DcpTest, AnyBoxOfAnyTensorIsReadOutOfAnyLayout) {
+  const auto folder = open_layouts();
+  const Value whole = folder->read();
+  std::mt19937 random(1);
+  for (const char* name : {"row", "column", "uneven", "grid", "grid_3d", "twice", "half"}) {
+    const sharded::Item& item = item_of(*folder, name);
+    const TensorView& tensor = whole.at(name).as_tensor();
+    const SharedBytes all = tensor.contiguous_bytes();
+    const std::size_t element = item_size(tensor.dtype);
+    for (int round = 0; round < 50; ++round) {
+      sharded::Box box;
+      std::int64_t numel = 1;
+      for (const std::int64_t size : item.size) {
+        const auto begin = std::uniform_int_distribution<std::int64_t>(0, size - 1)(random);
+        const auto count = std::uniform_int_distribution<std::int64_t>(1, size - begin)(random);
+        box.offsets.push_back(begin);
+        box.sizes.push_back(count);
+        numel *= count;
+      }
+      std::vector<std::byte> out(static_cast<std::size_t>(numel) * element);
+      folder->read_box(item, box, out);
+      TensorView expected = tensor;  // a strided view is another way to the same elements
+      expected.shape = box.sizes;
+      for (std::size_t d = 0; d < box.offsets.size(); ++d) {
+        expected.storage_offset += box.offsets[d] * expected.strides[d];
+      }
+      const SharedBytes wanted = expected.contiguous_bytes();
+      ASSERT_TRUE(std::equal(out.begin(), out.end(), wanted.view.begin(), wanted.view.end()))
+          << name << " " << ::testing::PrintToString(box.offsets);
+    }
+  }
+}
+
+TEST(DcpTest, ABoxOutsideOfTheTensorIsAUsageError) {
+  const auto folder = open_layouts();
+  std::vector<std::byte> out(4);
+  EXPECT_THROW(folder->read_box(item_of(*folder, "row"), {{8, 0}, {1, 1}}, out), UsageError);
+  EXPECT_THROW(folder->read_box(item_of(*folder, "row"), {{0, 0}, {1, 2}}, out), UsageError);
+}
+
+TEST(DcpTest, WindowsFollowOneAnotherAndFillTheTensor) {
+  for (const std::int64_t most : {1, 2, 5, 7, 12, 59, 60, 1000}) {
+    std::int64_t next = 0;
+    sharded::for_each_window({3, 4, 5}, most, [&](const sharded::Box& window) {
+      std::int64_t numel = 1;
+      for (const std::int64_t size : window.sizes) {
+        numel *= size;
+      }
+      EXPECT_EQ(window.offsets[0] * 20 + window.offsets[1] * 5 + window.offsets[2], next);
+      EXPECT_LE(numel, most);
+      next += numel;
+    });
+    EXPECT_EQ(next, 60) << most;
+  }
+}
+
+// --- Damaged metadata ----------------------------------------------------------------------------
+
+TEST(DcpTest, EveryTruncationOfTheMetadataIsCorrupt) {
+  const std::string whole = read_file(kLayouts + "/.metadata");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_THROW(sharded::parse_metadata(shared(whole.substr(0, size))), CorruptError) << size;
+  }
+}
+
+// A pickle has no checksum: a flipped byte may give other names. It never gives anything else than
+// a folder or a typed error.
+TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
+  constexpr std::size_t kStep = 37;  // the whole takes a minute
+  const std::string whole = read_file(kLayouts + "/.metadata");
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < whole.size(); i += kStep) {
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
+    try {
+      sharded::ShardedFolder::open(sharded::parse_metadata(shared(bytes)), map_layouts);
+    } catch (const CorruptError&) {
+      ++refused;
+    } catch (const UnsupportedError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, whole.size() / kStep / 2);
+}
+
+}  // namespace
+}  // namespace cairn

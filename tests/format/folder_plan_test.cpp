@@ -1,0 +1,95 @@
+// Writing torch.distributed.checkpoint folders: what is written is what was flattened, and comes
+// back through the reader. (That PyTorch loads it: tests/data/README.md, cairn/dcp.)
+#include "format/sharded/folder_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cairn/error.h"
+
+#include "format/sharded/sharded_folder.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::sharded {
+namespace {
+
+using testing::shared;
+using testing::StringSink;
+using Files = std::map<std::string, std::string>;
+
+Files written(const Value& root) {
+  FolderPlan plan(root);
+  StringSink data;
+  plan.write_data(data);
+  EXPECT_LE(data.text.size(), plan.data_size_bound());
+  return {{kDataFile, data.text}, {kMetadataFile, plan.metadata()}};
+}
+
+Value read_back(const Files& files) {
+  const auto open = [&](const std::string& name) { return shared(files.at(name)); };
+  return ShardedFolder::open(parse_metadata(open(kMetadataFile)), open)->read();
+}
+
+TensorView floats(std::vector<std::int64_t> shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) {
+    count *= size;
+  }
+  std::string bytes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto number = static_cast<float>(i);
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+  return make_tensor(DType::kFloat32, std::move(shape), shared(bytes));
+}
+
+// The example of docs/formats/dcp.md.
+Value small_tree() { return Dict{{"w", floats({2, 3})}, {"step", 7}}; }
+
+TEST(FolderPlanTest, WhatIsWrittenIsReadBack) {
+  TensorView transposed = floats({2, 3});
+  transposed.shape = {3, 2};
+  transposed.strides = {1, 3};
+  TensorView row = floats({4, 5});
+  row.shape = {5};
+  row.strides = {1};
+  row.storage_offset = 10;
+  row.requires_grad = true;
+  TensorView scalar = floats({});
+  const Value tree = Dict{
+      {"model", Dict{{"0.weight", transposed}, {"row", row}, {"none", floats({0, 4})}}},
+      {"list", List{1, Dict{{"x", scalar}}, List{"two", floats({1})}}},
+      {"plain list", List{1, 2, List{}}},
+      {"tuple", Tuple{{1.5, None{}, "three"}}},
+      {"text", "zeichen"},
+  };
+  EXPECT_EQ(read_back(written(tree)), tree);
+}
+
+TEST(FolderPlanTest, KeysBecomeTextsAndEmptyDictsVanish) {
+  const Value tree = Dict{{"state", Dict{{0, Dict{{"m", floats({2})}}}, {true, 1}, {None{}, 2}}},
+                          {"empty", Dict{}},
+                          {"ordered", Dict::ordered({{"a", 1}})}};
+  EXPECT_EQ(read_back(written(tree)),
+            Value(Dict{{"state", Dict{{"0", Dict{{"m", floats({2})}}}, {"True", 1}, {"None", 2}}},
+                       {"ordered", Dict{{"a", 1}}}}));
+}
+
+TEST(FolderPlanTest, WhatCannotBeFlattenedIsRefused) {
+  EXPECT_THROW(FolderPlan(List{1}), UnsupportedError);
+  EXPECT_THROW(FolderPlan(Dict{{1.5, 1}}), UnsupportedError);
+  EXPECT_THROW(FolderPlan(Dict{{"a", Dict{{"b.c", 1}}}, {"a.b", Dict{{"c", 2}}}}),
+               UnsupportedError);
+}
+
+TEST(FolderPlanTest, IsWrittenTheSameOnEveryMachine) {
+  const std::string golden = std::string(CAIRN_TEST_DATA) + "/cairn/dcp/";
+  for (const auto& [name, bytes] : written(small_tree())) {
+    EXPECT_EQ(bytes, testing::read_file(golden + name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace cairn::sharded
