@@ -8,6 +8,7 @@ std::span<const Command> commands() {
   static constexpr std::array kCommands = {
       Command{"completion", "print a script that completes the command line", define_completion},
       Command{"diff", "compare two checkpoints, of whatever formats", define_diff},
+      Command{"doctor", "say what this machine and this build can do", define_doctor},
       Command{"dump", "print the whole object as JSON", define_dump},
       Command{"extract", "take parts out of a checkpoint", define_extract},
       Command{"inspect", "show what a checkpoint is and what it holds", define_inspect},

@@ -8,6 +8,8 @@
 
 #include "cairn/exit_code.h"
 
+#include "base/utf8.h"
+
 namespace cairn::cli {
 namespace {
 
@@ -25,7 +27,7 @@ constexpr std::array<std::pair<ExitCode, const char*>, 8> kExitCodes = {{
 // Text that roff shows as it is. A line of it may begin with anything.
 std::string escaped(const std::string& text) {
   std::string result;
-  for (const char c : text) {
+  for (const char32_t c : code_points(text)) {
     switch (c) {
       case '\\':
         result += "\\e";
@@ -46,7 +48,11 @@ std::string escaped(const std::string& text) {
         result += "\\(aq";
         break;
       default:
-        result += c;
+        if (c < 128) {
+          result += static_cast<char>(c);
+        } else {
+          result += fmt::format("\\[u{:04X}]", static_cast<std::uint32_t>(c));
+        }
     }
   }
   return result.starts_with('.') ? "\\&" + result : result;

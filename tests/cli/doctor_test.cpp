@@ -1,0 +1,88 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "run_tool.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+json probe(const json& answer, const std::string& name) {
+  for (const json& one : answer["folder"]["probes"]) {
+    if (one["name"] == name) return one;
+  }
+  return {};
+}
+
+TEST(DoctorTest, NamesWhatThisBuildReads) {
+  const Answer answer = run({"doctor", "--json"});
+  EXPECT_EQ(answer.code, kDone) << answer.out;
+  const json found = json::parse(answer.out);
+  EXPECT_THAT(found["formats"], Contains("torch_zip"));
+  EXPECT_EQ(found["folder"], nullptr);
+  EXPECT_EQ(found["ok"], true);
+  EXPECT_EQ(found["clock_ok"], true);
+  EXPECT_EQ(found["scratch_problem"], nullptr);
+}
+
+TEST(DoctorTest, TriesTheFolderAndLeavesNothingInIt) {
+  const testing::TempFolder folder;
+  const Answer answer = run({"doctor", "--json", folder.path()});
+  EXPECT_EQ(answer.code, kDone) << answer.out;
+  const json found = json::parse(answer.out);
+  for (const char* name : {"create", "sync", "sync_folder", "map", "rename", "symlink"}) {
+    EXPECT_EQ(probe(found, name)["works"], true) << name;
+    EXPECT_EQ(probe(found, name)["needed"], true) << name;
+  }
+  for (const char* name : {"rename_noreplace", "lock", "unnamed_file", "direct_io", "case"}) {
+    EXPECT_EQ(probe(found, name)["needed"], false) << name;
+  }
+  EXPECT_GT(found["folder"]["free_bytes"], 0);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(DoctorTest, AnUnwritableFolderIsANegativeAnswer) {
+  if (geteuid() == 0 && !std::filesystem::exists("/proc/self")) GTEST_SKIP() << "needs /proc";
+  const json found = json::parse(run({"doctor", "--json", "/proc"}).out);  // not even for root
+  EXPECT_EQ(found["ok"], false);
+  EXPECT_EQ(probe(found, "create")["works"], false);
+  const Answer answer = run({"doctor", "/proc"});
+  EXPECT_EQ(answer.code, kNegativeAnswer);
+  EXPECT_THAT(answer.out, HasSubstr("MISSING"));
+}
+
+TEST(DoctorTest, LimitsOfTheProcessAreSeen) {
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 1 << 20;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const json found = json::parse(run({"doctor", "--json"}).out);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(found["file_size_limit"], 1 << 20);
+}
+
+TEST(DoctorTest, AMissingFolderIsNotFound) {
+  EXPECT_EQ(run({"doctor", "/no/such/folder"}).code, kNotFound);
+}
+
+TEST(DoctorTest, TheTableSaysWhatEachThingIsFor) {
+  const testing::TempFolder folder;
+  const Answer answer = run({"doctor", folder.path()});
+  EXPECT_THAT(answer.out, HasSubstr("a file survives a power cut"));
+  EXPECT_THAT(answer.out, HasSubstr(folder.path() + ": "));
+  EXPECT_EQ(answer.err, "");
+}
+
+}  // namespace
+}  // namespace cairn::cli
