@@ -12,6 +12,7 @@
 
 #include "checkpoint/source.h"
 #include "checkpoint/write_dcp.h"
+#include "format/compression/codec.h"
 #include "format/sharded/sharded_folder.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -195,6 +196,26 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
       ASSERT_EQ(std::memcmp(found, half.data() + row * kRowBytes, kRowBytes), 0) << row;
     }
   }
+}
+
+TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
+  const TempFolder temp;
+  write_dcp(posix_file_system(), Dict{{"a", 7}}, temp / "plain");
+  const std::string item = read_file(temp / "plain/__0_0.distcp");
+  testing::StringSink encoded;
+  const auto encoder = kZstd.encoder(encoded);
+  encoder->write(as_bytes(item));
+  encoder->finish();
+  sharded::Metadata metadata =
+      sharded::parse_metadata(posix_file_system().map(temp / "plain/.metadata"));
+  sharded::Location& location = metadata.items.at(0).chunks.at(0).location;
+  location.size = encoded.text.size();
+  location.transforms = {"stream.zstd/1"};
+  const auto open = [&](const std::string&) { return shared(encoded.text); };
+  EXPECT_EQ(sharded::ShardedFolder::open(metadata, open, temp.path())->read(),
+            Value(Dict{{"a", 7}}));
+  location.transforms = {"stream.other/1"};
+  EXPECT_THROW(sharded::ShardedFolder::open(metadata, open)->read(), UnsupportedError);
 }
 
 // --- Slices --------------------------------------------------------------------------------------

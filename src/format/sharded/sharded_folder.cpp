@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/scratch_file.h"
+#include "format/compression/codec.h"
 #include "format/sharded/layout.h"
 #include "format/sharded/nesting.h"
 
@@ -33,6 +34,13 @@ auto in_file(const Item& item, const Location& location, Read read) {
     e.add_context(std::string(location.file) + ", item " + quoted(item.fqn));
     throw;
   }
+}
+
+// Of a decoded torch.save file: what it is for is known of a tensor, not of an object.
+std::uint64_t decoded_limit(const Item& item, const Chunk& chunk) {
+  constexpr std::uint64_t kAround = std::uint64_t{1} << 20;  // headers, and the pickle
+  constexpr std::uint64_t kObject = std::uint64_t{1} << 30;
+  return kAround + (item.dtype ? box_bytes(chunk.box, *item.dtype) : kObject);
 }
 
 OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value) {
@@ -134,12 +142,17 @@ std::uint64_t ShardedFolder::bytes() const {
 TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) const {
   const Location& location = chunk.location;
   return in_file(item, location, [&] {
-    if (!location.transforms.empty()) {
-      throw UnsupportedError("it is encoded with " + quoted(location.transforms.front()) +
-                             ", which cairn does not read; save it without extensions");
+    SharedBytes bytes = file(location.file).part(location.offset, location.size);
+    for (const std::string_view transform : location.transforms) {
+      if (!transform.starts_with("stream.zstd/")) {
+        throw UnsupportedError("it is encoded with " + quoted(transform) +
+                               ", which cairn does not read; save it without extensions");
+      }
+      ScratchFile decoded(scratch_folder_);
+      decode(kZstd, bytes, decoded, decoded_limit(item, chunk));
+      bytes = decoded.map();
     }
-    return TorchFile(file(location.file).part(location.offset, location.size),
-                     "its torch.save file");
+    return TorchFile(std::move(bytes), "its torch.save file");
   });
 }
 
@@ -170,7 +183,7 @@ Value ShardedFolder::value_of(const Item& item) const {
 TensorView ShardedFolder::tensor_of(const Item& item) const {
   const std::uint64_t bytes = tensor_bytes(item);
   if (bytes == 0) return make_tensor(*item.dtype, item.size, {});
-  if (item.chunks.size() == 1) {
+  if (item.chunks.size() == 1 && item.chunks.front().location.transforms.empty()) {
     const OpenChunk chunk = open_chunk(item, item.chunks.front());
     if (chunk.tensor.is_contiguous()) {
       return make_tensor(*item.dtype, item.size, chunk.tensor.contiguous_bytes());
