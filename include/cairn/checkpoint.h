@@ -3,10 +3,12 @@
 
 #include "cairn/bytes.h"
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
+#include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"

@@ -14,17 +14,6 @@ constexpr std::size_t kRandomDigits = 16;
 // File systems allow names of 255 bytes; what does not fit beside prefix and random part is cut.
 constexpr std::size_t kLongestNamePart = 200;
 
-std::string temporary_path(const std::string& target) {
-  // Not a seeded generator: two processes, or one process twice, must never pick one name.
-  std::random_device device;
-  std::string name = std::string(kTemporaryPrefix) + base_name(target).substr(0, kLongestNamePart);
-  name += '-';
-  for (std::size_t i = 0; i < kRandomDigits; ++i) {
-    name += "0123456789abcdef"[device() % 16];
-  }
-  return join_path(parent_path(target), name);
-}
-
 void remove_quietly(FileSystem& files, const std::string& path) {
   try {
     files.remove(path);
@@ -46,10 +35,21 @@ void check_target(FileSystem& files, const std::string& path, bool overwrite) {
 
 }  // namespace
 
+std::string temporary_name(const std::string& target) {
+  // Not a seeded generator: two processes, or one process twice, must never pick one name.
+  std::random_device device;
+  std::string name = std::string(kTemporaryPrefix) + base_name(target).substr(0, kLongestNamePart);
+  name += '-';
+  for (std::size_t i = 0; i < kRandomDigits; ++i) {
+    name += "0123456789abcdef"[device() % 16];
+  }
+  return join_path(parent_path(target), name);
+}
+
 AtomicFile::AtomicFile(FileSystem& files, std::string path, const Options& options)
     : files_(files), path_(std::move(path)), options_(options) {
   check_target(files_, path_, options_.overwrite);  // before the work; commit() makes sure
-  temporary_ = temporary_path(path_);
+  temporary_ = temporary_name(path_);
   file_ = files_.create(temporary_, {.expected_bytes = options_.expected_bytes, .lock = true});
 }
 
@@ -70,7 +70,7 @@ void AtomicFile::commit() {
 }
 
 void replace_link(FileSystem& files, const std::string& target, const std::string& link) {
-  const std::string temporary = temporary_path(link);
+  const std::string temporary = temporary_name(link);
   // A link cannot be locked: a cleaner in another process may take it between the two calls.
   for (int attempts_left = 3;; --attempts_left) {
     files.make_link(target, temporary);

@@ -55,6 +55,9 @@ void replace_link(FileSystem& files, const std::string& target, const std::strin
 // folder has none; one that cannot be removed is left.
 std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
 
+// A new name beside `target`, for what is to become it.
+std::string temporary_name(const std::string& target);
+
 // True for a name that AtomicFile or replace_link gave to a temporary file.
 bool is_temporary_name(const std::string& name);
 

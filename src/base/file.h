@@ -58,7 +58,8 @@ class FileSystem {
   virtual SharedBytes map(const std::string& path) = 0;
 
   // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
-  // `overwrite`, throws AlreadyExistsError and changes nothing.
+  // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,
+  // too, but replaces nothing.
   virtual void rename(const std::string& from, const std::string& to, bool overwrite = true) = 0;
   // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
   virtual void make_link(const std::string& target, const std::string& path) = 0;

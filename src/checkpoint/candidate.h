@@ -46,4 +46,10 @@ std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
 bool is_safetensors(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
 
+bool is_sharded_file(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate);
+
+bool is_model_folder(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate);
+
 }  // namespace cairn

@@ -24,6 +24,8 @@ constexpr std::array kFormats = {
     FormatRow{"zstd", is_compressed<kZstd>, nullptr, decompress_by<kZstd>},
     FormatRow{"lzop", is_compressed<kLzop>, nullptr, decompress_by<kLzop>},
     FormatRow{"tar", is_tar, nullptr, unwrap_tar},
+    FormatRow{"sharded", is_sharded_file, open_sharded_file},
+    FormatRow{"sharded", is_model_folder, open_model_folder},
     // Last those without a magic number: a few bytes that others are unlikely to begin with.
     FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},
     FormatRow{"safetensors", is_safetensors, open_safetensors},

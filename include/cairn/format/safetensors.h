@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ class SafetensorsFile {
   // Reads only the header. CorruptError, with offset, for what the format does not allow;
   // UnsupportedError for a dtype or a shape that no PyTorch tensor has. `file` names it in
   // messages.
-  SafetensorsFile(SharedBytes bytes, std::string file);
+  SafetensorsFile(SharedBytes bytes, const std::string& file);
 
   // In the order of their bytes.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
@@ -47,6 +48,30 @@ class SafetensorsFile {
   SharedBytes bytes_;
   std::vector<SafetensorsEntry> entries_;
   Metadata metadata_;
+};
+
+using NamedTensor = std::pair<std::string, TensorView>;
+
+// The plan of a file: which bytes stand where, before any is written. Shares the tensors' storages.
+// Immutable.
+class SafetensorsPlan {
+ public:
+  // Tensors are written in the order of the reference: by dtype, the largest elements first, then
+  // by name. Tensors that share a storage are written each in full. UnsupportedError naming the
+  // tensor for a dtype that the format cannot hold; UsageError for two tensors of one name, and for
+  // names and texts that are not UTF-8.
+  explicit SafetensorsPlan(std::vector<NamedTensor> tensors,
+                           SafetensorsFile::Metadata metadata = {});
+
+  std::uint64_t size() const { return size_; }  // of the file
+  // Streams the file. Memory: at most one lazy storage, or 128 MiB for a tensor that is not
+  // contiguous.
+  void write(ByteSink& sink) const;
+
+ private:
+  std::vector<NamedTensor> tensors_;
+  std::string header_;  // with its size
+  std::uint64_t size_ = 0;
 };
 
 }  // namespace cairn

@@ -184,6 +184,17 @@ void JsonReader::skip_number() {
   skip_digits();
 }
 
+void JsonReader::skip_scalar() {
+  if (!accept_word("true") && !accept_word("false") && !accept_null()) skip_number();
+}
+
+std::string JsonReader::scalar_text() {
+  peek();
+  const std::size_t first = position_;
+  skip_scalar();
+  return std::string(text_.substr(first, position_ - first));
+}
+
 void JsonReader::expect_key() {
   string();
   expect(':');
@@ -204,8 +215,8 @@ void JsonReader::skip() {
       }
     } else if (first == '"') {
       string();
-    } else if (!accept_word("true") && !accept_word("false") && !accept_null()) {
-      skip_number();
+    } else {
+      skip_scalar();
     }
     while (!open.empty()) {  // a value has ended: the next one, or the end of what holds it
       if (accept(',')) {

@@ -47,7 +47,9 @@ class JsonReader {
   std::uint64_t unsigned_number();  // no sign, fraction or exponent; below 2^64
   bool accept_null();
   void skip();  // any value, nested at most 128 deep
-  void end();   // nothing but white space may follow
+  // A number, true, false or null, as it is written.
+  std::string scalar_text();
+  void end();  // nothing but white space may follow
 
   // The first character of what comes next; NUL at the end.
   char peek();
@@ -60,6 +62,7 @@ class JsonReader {
   void expect(char c);
   bool accept_word(std::string_view word);
   void expect_key();
+  void skip_scalar();
   void skip_number();
   std::size_t skip_digits();
   void append_escape(std::string& to);

@@ -7,7 +7,8 @@
 
 namespace cairn {
 
-SafetensorsFile::SafetensorsFile(SharedBytes bytes, std::string file) : bytes_(std::move(bytes)) {
+SafetensorsFile::SafetensorsFile(SharedBytes bytes, const std::string& file)
+    : bytes_(std::move(bytes)) {
   try {
     auto header = safetensors::read_header(bytes_.view);
     entries_ = std::move(header.entries);

@@ -1,0 +1,72 @@
+// Turning one kind of checkpoint into another, without PyTorch.
+//
+//   convert("ep3.pt", "model.safetensors", {.weights_only = true, .dtype = DType::kBFloat16});
+//
+// Everything streams: memory does not grow with the checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/tensor.h"
+
+namespace cairn {
+
+struct ConvertOptions {
+  // "torch" (torch.save, in the container that the extension names), "safetensors". When empty, the
+  // extension of `out` decides: ".safetensors", or else torch.save.
+  std::string to = {};
+
+  // Only the model's state dict: `state/model` of a Composer checkpoint. A file that is a flat
+  // state dict already stays as it is.
+  bool weights_only = false;
+  // Patterns over paths ("state/model/*"; `*` crosses "/"), with all that is in what they match.
+  // They are applied to what weights_only leaves.
+  std::vector<std::string> include = {};
+  std::vector<std::string> exclude = {};
+  // Names of tensors that begin with `first` begin with `second` instead; the first that fits
+  // counts. In safetensors a name is all keys joined by ".", in torch.save the last key.
+  std::vector<std::pair<std::string, std::string>> rename = {};
+  // Floating-point tensors become float16, bfloat16 or float32: rounded to the nearest, ties to
+  // even. 8-bit floats, integers and complex numbers stay.
+  std::optional<DType> dtype = std::nullopt;
+
+  // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
+  // and their index.
+  std::uint64_t shard_bytes = 0;
+  bool overwrite = false;           // an existing file, or folder that is a checkpoint
+  Verify verify = Verify::kFull;    // of the input, before it is used
+  FileSystem* files = nullptr;      // the machine's own when null
+  std::string scratch_folder = {};  // for what must be expanded; $TMPDIR or /var/tmp when empty
+
+  // Called now and then: `stage` is "checking" or "writing", `total` the bytes of that stage.
+  // From any thread.
+  std::function<void(const char* stage, std::uint64_t more, std::uint64_t total)> on_progress =
+      nullptr;
+};
+
+struct ConvertResult {
+  std::string format;              // as ConvertOptions::to
+  std::vector<std::string> files;  // that were written
+  std::uint64_t bytes = 0;         // in them
+  std::size_t tensors = 0;
+  // Paths of what the format cannot hold because it is no tensor.
+  std::vector<std::string> left_out;
+  // Names that stand for the same tensor as another one, and that one's: safetensors keeps them in
+  // its metadata.
+  std::vector<std::pair<std::string, std::string>> tied;
+};
+
+// Reads `in` (a file or folder of any format), and writes `out`, whole and durable or not at all.
+// NotFoundError, CorruptError, UnsupportedError (naming what the format cannot hold),
+// AlreadyExistsError, UsageError (a pattern that matches nothing, two tensors with one name),
+// StorageError.
+ConvertResult convert(const std::string& in, const std::string& out,
+                      const ConvertOptions& options = {});
+
+}  // namespace cairn

@@ -1,0 +1,207 @@
+// Converting:
+//
+//  1. The target is chosen, and nothing may stand in its way.
+//  2. The input is opened and checked.
+//  3. Its tree is read, without any tensor, and changed: selected, converted, renamed. Storages
+//     stay where they are or become lazy.
+//  4. The target's writer asks for one storage after the other.
+//
+// kTargets has one row per format that can be written.
+#include "cairn/checkpoint/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "base/atomic_file.h"
+#include "checkpoint/convert_dtype.h"
+#include "checkpoint/map_tensors.h"
+#include "checkpoint/named_tensors.h"
+#include "checkpoint/select.h"
+#include "checkpoint/source.h"
+#include "checkpoint/write_checkpoint.h"
+#include "checkpoint/write_safetensors.h"
+
+namespace cairn {
+namespace {
+
+struct Job {
+  FileSystem& files;
+  Value value;  // as it is to be written, before renaming
+  std::string out;
+  CheckpointInfo info;
+  std::vector<Rename> rename;
+  SafetensorsFile::Metadata metadata;  // of a safetensors file that is written anew
+  const ConvertOptions& options;
+};
+
+struct Target {
+  const char* name;
+  // Whether `out` is to be of this format when it is not named.
+  bool (*fits)(const std::string& out, const ConvertOptions& options);
+  void (*write)(const Job& job, ConvertResult& result);
+};
+
+bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
+  return out.ends_with(".safetensors") || options.shard_bytes > 0;
+}
+
+bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
+
+void write_safetensors_target(const Job& job, ConvertResult& result) {
+  NamedTensors named = name_tensors(job.value, job.rename);
+  result.left_out = named.left_out;
+  result.tied = named.tied;
+  result.tensors = named.tensors.size();
+  const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
+                                           .metadata = job.metadata};
+  WrittenFiles written = job.options.shard_bytes == 0
+                             ? write_safetensors(job.files, named, job.out, options)
+                             : write_sharded_safetensors(job.files, std::move(named), job.out,
+                                                         job.options.shard_bytes, options);
+  result.files = std::move(written.files);
+  result.bytes = written.bytes;
+}
+
+void write_torch_target(const Job& job, ConvertResult& result) {
+  if (job.options.shard_bytes > 0) {
+    throw UsageError("only safetensors are written in shards");
+  }
+  const Value value = rename_tensors(job.value, job.rename);
+  result.tensors = tensors_of(value).size();
+  result.bytes = write_checkpoint(job.files, value, job.out,
+                                  {.overwrite = job.options.overwrite, .info = job.info});
+  result.files = {job.out};
+}
+
+constexpr std::array kTargets = {
+    Target{"safetensors", fits_safetensors, write_safetensors_target},
+    Target{"torch", fits_anything, write_torch_target},  // last: it takes every name
+};
+
+const Target& target_of(const std::string& out, const ConvertOptions& options) {
+  const auto* found = std::find_if(kTargets.begin(), kTargets.end(), [&](const Target& target) {
+    return options.to.empty() ? target.fits(out, options) : options.to == target.name;
+  });
+  if (found != kTargets.end()) return *found;
+  std::string names;
+  for (const Target& target : kTargets) {
+    names += (names.empty() ? "" : ", ") + std::string(target.name);
+  }
+  throw UsageError("no format \"" + options.to + "\" to convert to; there are " + names);
+}
+
+// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
+void check_way(FileSystem& files, const std::string& out, const ConvertOptions& options) {
+  const auto there = files.stat(out);
+  if (!there) return;
+  if (!options.overwrite) {
+    throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
+  }
+  if (there->type == FileInfo::Type::kFolder) open_source(out, {.files = &files});
+}
+
+std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
+                                               const ConvertOptions& options) {
+  // The size of a folder is not known beforehand: 0.
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  const auto there = files.stat(in);
+  const bool is_file = there && there->type == FileInfo::Type::kRegular;
+  const std::uint64_t total = is_file ? there->size : 0;
+  OpenOptions opening{.files = options.files, .scratch_folder = options.scratch_folder};
+  if (options.on_progress) {
+    opening.on_progress = [total, report = options.on_progress](std::uint64_t more) {
+      report("checking", more, total);
+    };
+  }
+  auto source = open_source(in, opening);
+  const VerifyReport report = source->verify(options.verify);
+  if (!report.ok()) {
+    throw CorruptError(in + " is " + report.summary() + "; try an older checkpoint", in,
+                       report.damage.front().begin);
+  }
+  return source;
+}
+
+// The model's state dict.
+Value weights_of(const Value& root, const std::string& in) {
+  if (const Value* model = find_path(root, "state/model")) return *model;
+  const bool is_flat = root.is_dict() && !root.as_dict().empty() &&
+                       std::all_of(root.as_dict().begin(), root.as_dict().end(),
+                                   [](const auto& entry) { return entry.second.is_tensor(); });
+  if (is_flat) return root;
+  throw UsageError(in + " has no state/model, so its weights must be named: include the part " +
+                   "that holds them");
+}
+
+// The tree with storages that tell when they are read.
+Value with_progress(const Value& root, const ConvertOptions& options) {
+  if (!options.on_progress) return root;
+  std::uint64_t total = 0;
+  std::set<const Storage*> seen;
+  for (const auto& [path, tensor] : tensors_of(root)) {
+    if (tensor->storage != nullptr && seen.insert(tensor->storage.get()).second) {
+      total += tensor->storage->size();
+    }
+  }
+  return map_storages(root, [&](const TypedStorage& from) {
+    auto is_new = std::make_shared<std::atomic<bool>>(true);
+    auto load = [from, is_new, total, report = options.on_progress] {
+      if (is_new->exchange(false)) report("writing", from.storage->size(), total);
+      return from.storage->bytes();
+    };
+    return TypedStorage{from.dtype, std::make_shared<const Storage>(from.storage->size(), load,
+                                                                    from.storage->location())};
+  });
+}
+
+Value changed(Value value, const std::string& in, const ConvertOptions& options) {
+  if (options.weights_only) value = weights_of(value, in);
+  value = select(value, {.include = options.include, .exclude = options.exclude});
+  if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
+  return with_progress(value, options);
+}
+
+}  // namespace
+
+ConvertResult convert(const std::string& in, const std::string& out,
+                      const ConvertOptions& options) {
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  const Target& target = target_of(out, options);
+  check_way(files, out, options);
+  const auto source = open_checked(in, options);
+  const SourceInfo info = source->info();
+  Value value = source->read();
+  if (info.format == "safetensors" || info.format == "sharded") {
+    value = with_tied(value, info.notes);
+  }
+  Job job{.files = files,
+          .value = changed(std::move(value), in, options),
+          .out = out,
+          .info = {},
+          .rename = {},
+          .metadata = {},
+          .options = options};
+  const bool is_whole = !options.weights_only && options.include.empty() && options.exclude.empty();
+  if (is_whole && info.checkpoint) job.info = *info.checkpoint;
+  if (is_whole && options.rename.empty() && info.format == "safetensors") {
+    job.metadata = info.notes;
+  }
+  for (const auto& [from, to] : options.rename) {
+    job.rename.push_back({from, to});
+  }
+  ConvertResult result;
+  result.format = target.name;
+  try {
+    target.write(job, result);
+  } catch (Error& e) {
+    e.add_context("converting " + in);
+    throw;
+  }
+  return result;
+}
+
+}  // namespace cairn

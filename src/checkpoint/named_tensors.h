@@ -1,0 +1,43 @@
+// A tree as a flat list of named tensors, for formats that hold nothing else.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/format/safetensors.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// Names that begin with `from` begin with `to` instead. Of several rules the first that fits
+// counts.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+std::string renamed(const std::string& name, const std::vector<Rename>& rules);
+
+// The tree with tensors' own keys, the last of their paths, renamed. UsageError when two entries of
+// a dict end up with one key.
+Value rename_tensors(const Value& root, const std::vector<Rename>& rules);
+
+struct NamedTensors {
+  std::vector<NamedTensor> tensors;  // in tree order
+  // What is no tensor and so is not among them, by path: "state/timestamp/epoch".
+  std::vector<std::string> left_out;
+  // Names of tensors that are the same as another one, and the name of that one, which is the
+  // first of them by the alphabet.
+  std::vector<std::pair<std::string, std::string>> tied;
+};
+
+// The keys on the way to a tensor joined by "." are its name: those of a flat state dict stay as
+// they are. Each tensor once: of those that share all their elements one is kept. UsageError when
+// two others end up with one name.
+NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules = {});
+
+// A dict with what `tied` (or the metadata of a file) says is one tensor under several names.
+Value with_tied(const Value& tensors, const std::vector<std::pair<std::string, std::string>>& tied);
+
+}  // namespace cairn

@@ -1,0 +1,23 @@
+// Parts of a tree, chosen by patterns over paths.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+struct Selection {
+  // Patterns as glob_match() takes them, for whole paths; what matches is meant with all that is in
+  // it. A part is kept when it matches an `include` pattern, or there is none, and matches no
+  // `exclude` pattern. Containers of what is kept are kept.
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+// Items of lists that go make the later ones move up. UsageError naming a pattern that matches
+// nothing.
+Value select(const Value& root, const Selection& selection);
+
+}  // namespace cairn

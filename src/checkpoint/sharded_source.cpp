@@ -1,0 +1,178 @@
+// A model in several files with an index, as Hugging Face's libraries write it, as a
+// CheckpointSource: model.safetensors.index.json, pytorch_model.bin.index.json.
+//
+//  1. The index is opened, or the folder that holds it. A folder with a model.safetensors or
+//     pytorch_model.bin and no index is that one file.
+//  2. Every file that it names is opened; each must lie beside it and may be no index itself.
+//  3. Every tensor that it names must be in its file; what else the files hold is passed over.
+#include <algorithm>
+#include <map>
+
+#include "cairn/error.h"
+
+#include "checkpoint/candidate.h"
+#include "format/safetensors/shard_index.h"
+
+namespace cairn {
+namespace {
+
+using safetensors::ShardIndex;
+
+// "model.safetensors.index.json", and with a variant "model.safetensors.index.fp16.json".
+bool is_index_name(const std::string& name) {
+  return name.ends_with(".json") && (name.find(".safetensors.index.") != std::string::npos ||
+                                     name.find(".bin.index.") != std::string::npos);
+}
+
+// The file of a folder that stands for all of it; empty when there is none.
+std::string main_file(FileSystem& files, const std::string& folder) {
+  const std::vector<std::string> names = files.list(folder);
+  const auto has = [&](const std::string& name) {
+    return std::binary_search(names.begin(), names.end(), name);
+  };
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors",
+                           "pytorch_model.bin.index.json", "pytorch_model.bin"}) {
+    if (has(name)) return name;
+  }
+  const auto found = std::find_if(names.begin(), names.end(), is_index_name);
+  if (found == names.end()) return {};
+  if (std::count_if(found, names.end(), is_index_name) > 1) {
+    throw UsageError(folder + " holds several indexes; name one of them, as " +
+                     join_path(folder, *found));
+  }
+  return *found;
+}
+
+// One rank's parts, which no index describes.
+bool is_distributed_shard(const std::string& name) {
+  return name.starts_with("shard-") && name.find("-model-") != std::string::npos &&
+         name.ends_with(".safetensors");
+}
+
+class ShardedSource final : public CheckpointSource {
+ public:
+  explicit ShardedSource(const Candidate& candidate)
+      : path_(candidate.path), bytes_(candidate.stored_bytes) {
+    try {
+      index_ = safetensors::parse_index(candidate.bytes.view);
+    } catch (const CorruptError& e) {
+      throw CorruptError(path_ + ": " + e.what(), path_, e.offset());
+    }
+    for (const std::string& name : index_.files()) {
+      auto shard = open_shard(candidate, name);
+      bytes_ += shard->info().bytes;
+      shards_.emplace(name, std::move(shard));
+    }
+  }
+
+  SourceInfo info() const override {
+    SourceInfo info{.format = "sharded",
+                    .description = "a model in " + std::to_string(shards_.size()) +
+                                   (shards_.size() == 1 ? " file" : " files") + " with an index",
+                    .bytes = bytes_,
+                    .notes = index_.metadata};
+    for (const auto& [name, shard] : shards_) {
+      const SourceInfo of_shard = shard->info();
+      info.notes.emplace_back("shard " + name, of_shard.description);
+      for (const auto& note : of_shard.notes) {  // what all have in common stands once
+        if (std::find(info.notes.begin(), info.notes.end(), note) == info.notes.end()) {
+          info.notes.push_back(note);
+        }
+      }
+    }
+    return info;
+  }
+
+  Value read() const override {
+    std::map<std::string, Value> contents;
+    for (const auto& [name, shard] : shards_) {
+      contents.emplace(name, shard->read());
+    }
+    Dict all;
+    for (const auto& [tensor, name] : index_.files_of) {
+      const Value& content = contents.at(name);
+      const Value* found = content.is_dict() ? content.find(tensor) : nullptr;
+      if (found == nullptr) {
+        throw CorruptError(path_ + ": " + name + " has no \"" + tensor + "\"", path_);
+      }
+      all.set(tensor, *found);
+    }
+    return all;
+  }
+
+  VerifyReport verify(Verify how) const override {
+    VerifyReport report;
+    report.bytes = bytes_;
+    for (const auto& [name, shard] : shards_) {
+      VerifyReport of_shard = shard->verify(how);
+      report.records += of_shard.records;
+      report.has_checksums = report.has_checksums && of_shard.has_checksums;
+      for (Damage& damage : of_shard.damage) {
+        damage.record = damage.record.empty() ? name : name + ": " + damage.record;
+        report.damage.push_back(std::move(damage));
+      }
+    }
+    if (report.ok()) read();  // whether everything is where the index says
+    return report;
+  }
+
+ private:
+  std::unique_ptr<CheckpointSource> open_shard(const Candidate& candidate,
+                                               const std::string& name) const {
+    const std::string shard = join_path(parent_path(path_), name);
+    const auto there = candidate.files->stat(shard);
+    if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
+    // A folder, or an index: one that named itself would be opened for ever.
+    if (there->type != FileInfo::Type::kRegular ||
+        safetensors::may_be_index(candidate.files->map(shard).view)) {
+      throw CorruptError(path_ + ": the shard " + name + " holds no tensors itself", path_);
+    }
+    return open_source(shard, {.files = candidate.files,
+                               .scratch_folder = candidate.scratch_folder,
+                               .on_progress = candidate.on_progress});
+  }
+
+  std::string path_;
+  std::uint64_t bytes_;
+  ShardIndex index_;
+  std::map<std::string, std::unique_ptr<CheckpointSource>> shards_;
+};
+
+}  // namespace
+
+bool is_sharded_file(const Candidate& candidate) {
+  // Not in a container: what a compressed index names could be itself.
+  return !candidate.is_folder && candidate.containers.empty() &&
+         safetensors::may_be_index(candidate.bytes.view);
+}
+
+std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate) {
+  return std::make_unique<ShardedSource>(candidate);
+}
+
+bool is_model_folder(const Candidate& candidate) {
+  if (!candidate.is_folder) return false;
+  const std::vector<std::string> names = candidate.files->list(candidate.path);
+  return !main_file(*candidate.files, candidate.path).empty() ||
+         std::any_of(names.begin(), names.end(), is_distributed_shard);
+}
+
+std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
+  const std::string name = main_file(*candidate.files, candidate.path);
+  if (name.empty()) {
+    throw UnsupportedError(candidate.path +
+                           ": these are shards of a torch.distributed.checkpoint folder in "
+                           "safetensors form, without an index; save it again with "
+                           "enable_consolidation of PyTorch's HuggingFaceStorageWriter");
+  }
+  const std::string path = join_path(candidate.path, name);
+  const auto there = candidate.files->stat(path);
+  if (!there || there->type != FileInfo::Type::kRegular) {  // a link to its own folder, say
+    throw CorruptError(path + " is no file", path);
+  }
+  return open_source(path, {.files = candidate.files,
+                            .scratch_folder = candidate.scratch_folder,
+                            .on_progress = candidate.on_progress});
+}
+
+}  // namespace cairn

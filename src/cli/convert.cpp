@@ -1,0 +1,151 @@
+// cairn convert: one kind of checkpoint into another.
+#include "cairn/checkpoint/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "cli/command.h"
+#include "cli/progress_bar.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string in;
+  std::string out;
+  std::string dtype;
+  std::vector<std::string> renames;
+  bool quick = false;
+  ConvertOptions convert;
+};
+
+// A bar for each stage.
+class Bars {
+ public:
+  explicit Bars(const Console& console) : console_(console) {}
+
+  void add(const std::string& stage, std::uint64_t more, std::uint64_t total) {
+    const std::lock_guard lock(mutex_);
+    if (stage != stage_) {
+      bar_.reset();
+      bar_.emplace(console_, ProgressBarOptions{.what = stage + " ", .total = total});
+      stage_ = stage;
+    }
+    bar_->add(more);
+  }
+
+ private:
+  const Console& console_;
+  std::mutex mutex_;
+  std::string stage_;
+  std::optional<ProgressBar> bar_;
+};
+
+void parse(Options& options) {
+  for (const std::string& rename : options.renames) {
+    const std::size_t sign = rename.find('=');
+    if (sign == std::string::npos || sign == 0) {
+      throw UsageError("--rename " + rename + ": FROM=TO is needed, as in --rename module.=");
+    }
+    options.convert.rename.emplace_back(rename.substr(0, sign), rename.substr(sign + 1));
+  }
+  if (options.dtype == "bf16") options.convert.dtype = DType::kBFloat16;
+  if (options.dtype == "fp16") options.convert.dtype = DType::kFloat16;
+  if (options.dtype == "fp32") options.convert.dtype = DType::kFloat32;
+  options.convert.verify = options.quick ? Verify::kQuick : Verify::kFull;
+}
+
+void print_json(const ConvertResult& result, const std::string& out, Console& console) {
+  json tied = json::object();
+  for (const auto& [name, keeper] : result.tied) {
+    tied[name] = keeper;
+  }
+  console.print_json({{"out", out},
+                      {"format", result.format},
+                      {"files", result.files},
+                      {"bytes", result.bytes},
+                      {"tensors", result.tensors},
+                      {"left_out", result.left_out},
+                      {"tied", std::move(tied)}});
+}
+
+// "a, b, c and 7 more"
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNames = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  return text;
+}
+
+void print(const ConvertResult& result, const std::string& out, Console& console) {
+  console.out << fmt::format("{}: {}, {} tensors, {}", out, result.format, result.tensors,
+                             console.bytes(result.bytes));
+  if (result.files.size() > 1) console.out << fmt::format(" in {} files", result.files.size());
+  console.out << "\n";
+  if (!result.left_out.empty()) {
+    console.out << fmt::format("left out, as it is no tensor: {}\n", list_of(result.left_out));
+  }
+  for (const auto& [name, keeper] : result.tied) {
+    console.out << fmt::format("tied: {} is {}\n", name, keeper);
+  }
+}
+
+int run(Options options, Console& console) {
+  parse(options);
+  ConvertResult result;
+  {
+    Bars bars(console);
+    options.convert.on_progress = [&](const char* stage, std::uint64_t more, std::uint64_t total) {
+      bars.add(stage, more, total);
+    };
+    result = convert(options.in, options.out, options.convert);
+  }
+  if (console.json) {
+    print_json(result, options.out, console);
+  } else {
+    print(result, options.out, console);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Run define_convert(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  ConvertOptions& convert = options->convert;
+  app.add_option("IN", options->in, "a checkpoint of any format")->required();
+  app.add_option("OUT", options->out, "what to write; its extension names the format")->required();
+  app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors");
+  app.add_flag("--weights-only", convert.weights_only,
+               "the model's state dict only (state/model of a Composer checkpoint)");
+  app.add_option("--include", convert.include, "only paths that match, as 'state/model/*'")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", convert.exclude, "without paths that match")->allow_extra_args(false);
+  app.add_option("--rename", options->renames,
+                 "FROM=TO: names of tensors that begin with FROM begin with TO")
+      ->allow_extra_args(false);
+  app.add_option("--dtype", options->dtype, "floating-point tensors as bf16, fp16 or fp32")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+  app.add_option("--shard-size", convert.shard_bytes,
+                 "OUT is a folder of safetensors of at most this size each, as 5GB")
+      ->transform(CLI::AsSizeValue(true));
+  app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
+  app.add_flag("--quick", options->quick, "do not check every byte of IN first");
+  return [options](Console& console) { return run(*options, console); };
+}
+
+}  // namespace cairn::cli

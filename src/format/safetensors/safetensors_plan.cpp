@@ -1,0 +1,137 @@
+// Writing, as the reference does:
+//
+//  1. Tensors are sorted by dtype, the largest elements first, then by name: since the data starts
+//     at a multiple of 8, all of them are aligned.
+//  2. The header: the metadata, then the tensors in the order of their bytes, each with dtype,
+//  shape
+//     and data_offsets; no spaces but those behind it that make its size a multiple of 8.
+//  3. The tensors, one directly behind the other.
+#include <algorithm>
+#include <unordered_set>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+#include "cairn/format/safetensors.h"
+
+#include "base/checked.h"
+#include "base/little_endian.h"
+#include "base/tensor_pieces.h"
+#include "base/tensor_stream.h"
+#include "format/safetensors/dtypes.h"
+#include "format/safetensors/header.h"
+
+namespace cairn {
+namespace {
+
+using safetensors::DTypeRow;
+
+// With its quotes.
+std::string json_text(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::type_error&) {  // the only reason
+    throw UsageError("the text \"" + text + "\" is not UTF-8, which a safetensors file needs");
+  }
+}
+
+const DTypeRow& row_of(const NamedTensor& tensor) {
+  const DTypeRow* row = safetensors::find_row(tensor.second.dtype);
+  if (row != nullptr) return *row;
+  throw UnsupportedError("tensor " + tensor.first + " has the dtype " +
+                         std::string(name(tensor.second.dtype)) +
+                         ", which a safetensors file cannot hold: leave it out, convert it, or "
+                         "write a torch.save file");
+}
+
+void check_names(const std::vector<NamedTensor>& tensors) {
+  std::unordered_set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (name == safetensors::kMetadataName) {
+      throw UsageError("a safetensors file cannot hold a tensor named " + name);
+    }
+    if (!names.insert(name).second) throw UsageError("two tensors are named " + name);
+  }
+}
+
+// "[2,3]" as the file counts: a pair of 4-bit numbers is two.
+std::string shape_text(const NamedTensor& tensor, const DTypeRow& row) {
+  std::vector<std::int64_t> shape = tensor.second.shape;
+  if (row.bits == 4) {
+    if (shape.empty()) {
+      throw UnsupportedError("tensor " + tensor.first + " is a scalar pair of 4-bit numbers, " +
+                             "which a safetensors file cannot hold");
+    }
+    shape.back() = checked_multiply<std::int64_t>(shape.back(), 2);
+  }
+  return nlohmann::json(shape).dump();
+}
+
+std::string header_text(const std::vector<NamedTensor>& tensors,
+                        const SafetensorsFile::Metadata& metadata) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text += json_text(std::string(safetensors::kMetadataName)) + ":{";
+    for (const auto& [key, value] : metadata) {
+      if (text.back() != '{') text += ',';
+      text += json_text(key) + ":" + json_text(value);
+    }
+    text += '}';
+  }
+  std::uint64_t offset = 0;
+  for (const NamedTensor& tensor : tensors) {
+    const DTypeRow& row = row_of(tensor);
+    const std::uint64_t end = checked_add(offset, byte_size(tensor.second));
+    if (text.size() > 1) text += ',';
+    text += json_text(tensor.first) + R"(:{"dtype":")" + std::string(row.name) + R"(","shape":)" +
+            shape_text(tensor, row) + R"(,"data_offsets":[)" + std::to_string(offset) + "," +
+            std::to_string(end) + "]}";
+    offset = end;
+  }
+  text += '}';
+  text.append((8 - text.size() % 8) % 8, ' ');
+  if (text.size() > safetensors::kMostHeaderBytes) {
+    throw UnsupportedError("the names and shapes of " + std::to_string(tensors.size()) +
+                           " tensors do not fit into the header of one safetensors file: write "
+                           "several shards");
+  }
+  return text;
+}
+
+}  // namespace
+
+SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
+                                 SafetensorsFile::Metadata metadata)
+    : tensors_(std::move(tensors)) {
+  check_names(tensors_);
+  std::sort(tensors_.begin(), tensors_.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    const int order_a = safetensors::write_order(row_of(a));
+    const int order_b = safetensors::write_order(row_of(b));
+    return order_a != order_b ? order_a < order_b : a.first < b.first;
+  });
+  const std::string text = header_text(tensors_, metadata);
+  append_little_endian<std::uint64_t>(header_, text.size());
+  header_ += text;
+  size_ = header_.size();
+  for (const NamedTensor& tensor : tensors_) {
+    check_extent(tensor.second);
+    size_ = checked_add(size_, byte_size(tensor.second));
+  }
+}
+
+void SafetensorsPlan::write(ByteSink& sink) const {
+  sink.write(as_bytes(header_));
+  const Storage* loaded = nullptr;
+  SharedBytes bytes;
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor.numel() == 0) continue;
+    if (tensor.storage.get() != loaded) {
+      bytes = {};  // before the next one is loaded
+      bytes = tensor.storage->bytes();
+      loaded = tensor.storage.get();
+    }
+    write_elements(tensor, bytes, sink);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,102 @@
+#include "format/safetensors/shard_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "format/safetensors/json_reader.h"
+
+namespace cairn::safetensors {
+namespace {
+
+void check_file_name(const JsonReader& json, const std::string& name) {
+  const bool leads_elsewhere = name.empty() || name == "." || name == ".." ||
+                               name.find_first_of("/\\") != std::string::npos ||
+                               name.find('\0') != std::string::npos;
+  if (leads_elsewhere) json.fail("\"" + name + "\" is no file beside the index");
+}
+
+void read_weight_map(JsonReader& json, ShardIndex& index) {
+  std::unordered_set<std::string> names;
+  json.object([&](std::string tensor) {
+    if (!names.insert(tensor).second) json.fail("the tensor \"" + tensor + "\" stands twice");
+    std::string file = json.string();
+    check_file_name(json, file);
+    index.files_of.emplace_back(std::move(tensor), std::move(file));
+  });
+}
+
+void read_metadata(JsonReader& json, ShardIndex& index) {
+  if (json.peek() != '{') return json.skip();  // null
+  json.object([&](std::string key) {
+    const char first = json.peek();
+    if (first == '"') {
+      index.metadata.emplace_back(std::move(key), json.string());
+    } else if (first == '{' || first == '[') {
+      json.skip();
+    } else {
+      index.metadata.emplace_back(std::move(key), json.scalar_text());
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> ShardIndex::files() const {
+  std::vector<std::string> files;
+  for (const auto& [tensor, file] : files_of) {
+    files.push_back(file);
+  }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
+bool may_be_index(ByteView file) {
+  constexpr std::size_t kNear = std::size_t{1} << 20;  // only "metadata" comes before the map
+  const std::string_view text = as_text(file).substr(0, kNear);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && text[first] == '{' &&
+         text.find("\"weight_map\"") != std::string_view::npos;
+}
+
+ShardIndex parse_index(ByteView file) {
+  ShardIndex index;
+  bool has_map = false;
+  JsonReader json(as_text(file), "the index");
+  json.object([&](const std::string& key) {
+    if (key == "weight_map") {
+      if (has_map) json.fail("\"weight_map\" stands twice");
+      has_map = true;
+      read_weight_map(json, index);
+    } else if (key == "metadata") {
+      read_metadata(json, index);
+    } else {
+      json.skip();
+    }
+  });
+  json.end();
+  if (!has_map) json.fail("no \"weight_map\"");
+  return index;
+}
+
+std::string write_index(const ShardIndex& index, std::uint64_t total_size) {
+  nlohmann::json weight_map = nlohmann::json::object();
+  for (const auto& [tensor, file] : index.files_of) {
+    weight_map[tensor] = file;
+  }
+  const nlohmann::json json = {{"metadata", {{"total_size", total_size}}},
+                               {"weight_map", std::move(weight_map)}};
+  return json.dump(2, ' ', true) + "\n";
+}
+
+std::string shard_name(std::size_t number, std::size_t count) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", number, count);
+}
+
+}  // namespace cairn::safetensors

@@ -1,0 +1,271 @@
+// Turning checkpoints into others: nothing is lost but what the format cannot hold, and that is
+// said.
+#include "cairn/checkpoint/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "cairn/error.h"
+#include "cairn/format/safetensors.h"
+
+#include "checkpoint/source.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using testing::TempFolder;
+
+const std::string kData = CAIRN_TEST_DATA;
+const std::string kComposer = kData + "/composer-0.33/ema/ep2-ba15-rank0.pt";
+
+Value read(const std::string& path) { return open_source(path)->read(); }
+
+TensorView floats(const std::vector<float>& numbers) {
+  return make_tensor(DType::kFloat32, {static_cast<std::int64_t>(numbers.size())},
+                     testing::shared(std::string(as_text(std::as_bytes(std::span(numbers))))));
+}
+
+std::vector<std::string> keys_of(const Value& dict) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : dict.as_dict()) {
+    keys.push_back(key.as_str());
+  }
+  return keys;
+}
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(ConvertTest, EveryTensorOfACheckpointComesThroughSafetensorsAndBack) {
+  const TempFolder temp;
+  const ConvertResult there = convert(kComposer, temp / "all.safetensors");
+  const ConvertResult back = convert(temp / "all.safetensors", temp / "back.pt");
+  const Value original = read(kComposer);
+  const Value returned = read(temp / "back.pt");
+  const auto tensors = tensors_of(original);
+  EXPECT_EQ(there.format, "safetensors");
+  EXPECT_EQ(back.format, "torch");
+  EXPECT_EQ(back.tensors, tensors.size());
+  for (const auto& [path, tensor] : tensors) {
+    std::string name = path;
+    std::replace(name.begin(), name.end(), '/', '.');
+    EXPECT_EQ(returned.at(name), Value(*tensor)) << name;
+  }
+  EXPECT_THAT(there.left_out, Contains("state/optimizers/AdamW/param_groups/0/lr"));
+  EXPECT_THAT(back.left_out, IsEmpty());
+}
+
+TEST(ConvertTest, TorchToTorchKeepsTheWholeObjectAndWhatTheFileSaysOfItself) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1, 2})}, {"epoch", 3}}, temp / "in.pt",
+       {.info = {.kind = "full", .run_name = "r"}});
+  convert(temp / "in.pt", temp / "out.pt");
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
+TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
+  const TempFolder temp;
+  const ConvertResult result =
+      convert(kComposer, temp / "w.safetensors",
+              {.weights_only = true, .rename = {{"module.", ""}, {"0.", "never"}}});
+  const Value weights = read(temp / "w.safetensors");
+  const Value model = read(kComposer).at("state").at("model");
+  EXPECT_EQ(result.tensors, model.as_dict().size());
+  for (const auto& [key, value] : model.as_dict()) {
+    EXPECT_EQ(weights.at(key.as_str().substr(std::string("module.").size())), value);
+  }
+  // Those are weights already.
+  convert(temp / "w.safetensors", temp / "again.pt", {.weights_only = true});
+  EXPECT_EQ(read(temp / "again.pt"), weights);
+  save(Dict{{"other", Dict{}}}, temp / "other.pt");
+  EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
+}
+
+TEST(ConvertTest, FloatingTensorsChangeTheirPrecisionAndNothingElseDoes) {
+  const TempFolder temp;
+  const auto one = floats({1, -0.0F, 1e-30F, 3e38F, INFINITY, 1.00390625F, 1.01171875F});
+  const auto integers = make_tensor(DType::kInt64, {1}, testing::shared("12345678"));
+  save(Dict{{"f", one}, {"i", integers}, {"n", 0.1}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kBFloat16});
+  const Value out = read(temp / "out.pt");
+  const TensorView& converted = out.at("f").as_tensor();
+  EXPECT_EQ(converted.dtype, DType::kBFloat16);
+  std::array<std::uint16_t, 7> bits{};
+  std::memcpy(bits.data(), converted.contiguous_bytes().view.data(), sizeof(bits));
+  EXPECT_THAT(bits, ElementsAre(0x3F80, 0x8000, 0x0DA2, 0x7F62, 0x7F80, 0x3F80, 0x3F82));
+  EXPECT_EQ(out.at("i"), Value(integers));
+  EXPECT_EQ(out.at("n").as_float(), 0.1);
+  convert(temp / "out.pt", temp / "wide.safetensors", {.dtype = DType::kFloat32});
+  EXPECT_EQ(read(temp / "wide.safetensors").at("f"),
+            Value(floats({1, -0.0F, std::bit_cast<float>(0x0DA20000U),
+                          std::bit_cast<float>(0x7F620000U), INFINITY, 1, 1.015625F})));
+}
+
+// Views of one storage stay views of one storage; a large tensor goes through a scratch file.
+TEST(ConvertTest, PrecisionIsChangedStorageByStorage) {
+  const TempFolder temp;
+  constexpr std::int64_t kMany = (std::int64_t{32} << 20) / 2 + 3;  // more than is kept in memory
+  TensorView large = floats(std::vector<float>(static_cast<std::size_t>(kMany), 0.5F));
+  TensorView part = large;
+  part.shape = {2, 3};
+  part.strides = {1, 2};
+  part.storage_offset = kMany - 6;
+  save(Dict{{"large", large}, {"part", part}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kFloat16});
+  const Value out = read(temp / "out.pt");
+  EXPECT_EQ(out.at("large").as_tensor().storage, out.at("part").as_tensor().storage);
+  EXPECT_EQ(out.at("part").as_tensor().strides, part.strides);
+  EXPECT_EQ(as_text(out.at("part").as_tensor().contiguous_bytes().view),
+            std::string_view("\0\x38\0\x38\0\x38\0\x38\0\x38\0\x38", 12));
+}
+
+TEST(ConvertTest, PartsAreChosenByPatterns) {
+  const TempFolder temp;
+  save(Dict{{"a", Dict{{"w", floats({1})}, {"b", floats({2})}, {"n", 1}}},
+            {"c", List{floats({3}), Dict{{"w", floats({4})}}}}},
+       temp / "in.pt");
+  convert(temp / "in.pt", temp / "1.pt", {.include = {"a", "c/1/*"}, .exclude = {"*/b"}});
+  EXPECT_EQ(read(temp / "1.pt"), Value(Dict{{"a", Dict{{"w", floats({1})}, {"n", 1}}},
+                                            {"c", List{Dict{{"w", floats({4})}}}}}));
+  const ConvertResult flat = convert(temp / "in.pt", temp / "2.safetensors", {.include = {"*w"}});
+  EXPECT_THAT(keys_of(read(temp / "2.safetensors")), ElementsAre("a.w", "c.1.w"));
+  EXPECT_THAT(flat.left_out, IsEmpty());
+  const auto misspelt = [&] { convert(temp / "in.pt", temp / "3.pt", {.exclude = {"*", "b/*"}}); };
+  EXPECT_THROW(misspelt(), UsageError);
+  EXPECT_THAT(message_of(misspelt), HasSubstr("'b/*'"));
+}
+
+TEST(ConvertTest, NamesThatCollideAreRefused) {
+  const TempFolder temp;
+  save(Dict{{"a", Dict{{"b", floats({1})}}},
+            {"a.b", floats({2})},
+            {"x.w", floats({3})},
+            {"y.w", floats({4})}},
+       temp / "in.pt");
+  const auto joined = [&] { convert(temp / "in.pt", temp / "out.safetensors"); };
+  EXPECT_THROW(joined(), UsageError);
+  EXPECT_THAT(message_of(joined), HasSubstr("a.b"));
+  EXPECT_THROW(convert(temp / "in.pt", temp / "out.pt", {.rename = {{"x.", "y."}}}), UsageError);
+  EXPECT_FALSE(posix_file_system().stat(temp / "out.safetensors").has_value());
+}
+
+TEST(ConvertTest, TiedTensorsAreWrittenOnceAndTiedAgain) {
+  const TempFolder temp;
+  const TensorView shared_one = floats({1, 2});
+  TensorView part = shared_one;  // of the same storage, but another tensor
+  part.shape = {1};
+  save(Dict{{"z", shared_one}, {"b", shared_one}, {"part", part}}, temp / "in.pt");
+  const ConvertResult result = convert(temp / "in.pt", temp / "out.safetensors");
+  EXPECT_THAT(result.tied, ElementsAre(Pair("z", "b")));
+  const auto bytes = posix_file_system().map(temp / "out.safetensors");
+  const SafetensorsFile file(bytes, "out");
+  EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt"), Pair("z", "b")));
+  EXPECT_THAT(keys_of(file.read()), ElementsAre("b", "part"));
+  convert(temp / "out.safetensors", temp / "back.pt");
+  const Value back = read(temp / "back.pt");
+  EXPECT_EQ(back.at("z").as_tensor().storage, back.at("b").as_tensor().storage);
+  EXPECT_EQ(back.at("part"), Value(part));
+}
+
+TEST(ConvertTest, ShardsHoldWhatTheyMayAndOpenAsOneCheckpoint) {
+  const TempFolder temp;
+  save(Dict{{"b", floats({1, 2})},
+            {"a", floats({3})},
+            {"large", floats({1, 2, 3, 4, 5})},
+            {"tied", floats({6})}},
+       temp / "in.pt");
+  const ConvertResult result = convert(temp / "in.pt", temp / "out", {.shard_bytes = 12});
+  ASSERT_EQ(result.files.size(), 4U);
+  EXPECT_EQ(result.files[0], temp / "out/model-00001-of-00003.safetensors");
+  EXPECT_EQ(testing::read_file(temp / "out/model.safetensors.index.json"), R"({
+  "metadata": {
+    "total_size": 36
+  },
+  "weight_map": {
+    "a": "model-00001-of-00003.safetensors",
+    "b": "model-00001-of-00003.safetensors",
+    "large": "model-00002-of-00003.safetensors",
+    "tied": "model-00003-of-00003.safetensors"
+  }
+}
+)");
+  for (const char* name : {"out", "out/model.safetensors.index.json"}) {
+    EXPECT_EQ(read(temp / name), read(temp / "in.pt"));
+    EXPECT_TRUE(open_source(temp / name)->verify(Verify::kFull).ok());
+  }
+}
+
+TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1})}}, temp / "in.pt");
+  testing::write_file(temp / "out.safetensors", "old");
+  EXPECT_THROW(convert(temp / "in.pt", temp / "out.safetensors"), AlreadyExistsError);
+  EXPECT_EQ(testing::read_file(temp / "out.safetensors"), "old");
+  convert(temp / "in.pt", temp / "out.safetensors", {.overwrite = true});
+  EXPECT_EQ(read(temp / "out.safetensors"), read(temp / "in.pt"));
+
+  convert(temp / "in.pt", temp / "shards", {.shard_bytes = 4});
+  EXPECT_THROW(convert(temp / "in.pt", temp / "shards", {.shard_bytes = 4}), AlreadyExistsError);
+  convert(temp / "in.pt", temp / "shards", {.shard_bytes = 4, .overwrite = true});
+  EXPECT_EQ(read(temp / "shards"), read(temp / "in.pt"));
+  // A folder that is no checkpoint is nobody's to replace.
+  posix_file_system().make_folders(temp / "mine");
+  testing::write_file(temp / "mine/letter", "dear");
+  EXPECT_THROW(convert(temp / "in.pt", temp / "mine", {.shard_bytes = 4, .overwrite = true}),
+               UsageError);
+  EXPECT_EQ(testing::read_file(temp / "mine/letter"), "dear");
+}
+
+TEST(ConvertTest, ADamagedInputIsRefusedBeforeAnythingIsWritten) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1, 2, 3})}}, temp / "in.pt");
+  std::string bytes = testing::read_file(temp / "in.pt");
+  const std::vector<float> numbers = {1, 2, 3};
+  const std::size_t at = bytes.find(std::string(as_text(std::as_bytes(std::span(numbers)))));
+  bytes[at] ^= 1;
+  testing::write_file(temp / "in.pt", bytes);
+  EXPECT_THROW(convert(temp / "in.pt", temp / "out.safetensors"), CorruptError);
+  EXPECT_THAT(posix_file_system().list(temp.path()), ElementsAre("in.pt"));
+}
+
+TEST(ConvertTest, AnUnknownTargetNamesThoseThatThereAre) {
+  const auto unknown = [] { convert(kComposer, "out.pt", {.to = "onnx"}); };
+  EXPECT_THROW(unknown(), UsageError);
+  EXPECT_THAT(message_of(unknown), HasSubstr("safetensors, torch"));
+}
+
+TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1, 2, 3})}, {"v", floats({4})}}, temp / "in.pt");
+  std::uint64_t written = 0;
+  std::uint64_t of = 0;
+  convert(temp / "in.pt", temp / "out.safetensors",
+          {.on_progress = [&](std::string_view stage, std::uint64_t more, std::uint64_t total) {
+            if (stage != "writing") return;
+            written += more;
+            of = total;
+          }});
+  EXPECT_EQ(written, 16U);
+  EXPECT_EQ(of, 16U);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,151 @@
+// A model in several files with an index: what it names is there, and nothing else is opened.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+#include "checkpoint/source.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+#include "tests/format/safetensors_text.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::safetensors_entry;
+using testing::safetensors_file;
+using testing::TempFolder;
+
+const std::string kA =
+    safetensors_file("{" + safetensors_entry("a", "U8", "[1]", "[0,1]") + "}", "x");
+
+std::string index_of(const std::string& weight_map) {
+  return R"({"metadata": {"total_size": 1, "dtype": "U8", "x": [null]}, "weight_map": {)" +
+         weight_map + "}}";
+}
+
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+class ShardedSourceTest : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& bytes) const {
+    testing::write_file(temp_ / name, bytes);
+  }
+  void write_index(const std::string& weight_map) const {
+    write("model.safetensors.index.json", index_of(weight_map));
+  }
+  Value read(const std::string& name = "model.safetensors.index.json") const {
+    return open_source(temp_ / name)->read();
+  }
+  std::string problem() const {
+    return message_of([&] { read(); });
+  }
+
+  TempFolder temp_;
+};
+
+TEST_F(ShardedSourceTest, TensorsComeFromTheFilesThatTheIndexNames) {
+  write("one.safetensors", kA);
+  testing::write_file(
+      temp_ / "two.bin",
+      testing::encoded(Dict{{"b", make_tensor(DType::kUInt8, {1}, testing::shared("y"))}}));
+  write_index(R"("b": "two.bin", "a": "one.safetensors")");
+  for (const std::string& path : {temp_.path(), temp_ / "model.safetensors.index.json"}) {
+    const auto source = open_source(path);
+    EXPECT_EQ(as_text(source->read().at("a").as_tensor().contiguous_bytes().view), "x");
+    EXPECT_EQ(as_text(source->read().at("b").as_tensor().contiguous_bytes().view), "y");
+    EXPECT_EQ(source->info().format, "sharded");
+    EXPECT_TRUE(source->verify(Verify::kFull).ok());
+    EXPECT_FALSE(source->verify(Verify::kFull).has_checksums);
+  }
+}
+
+TEST_F(ShardedSourceTest, AVariantsIndexAndASingleFileStandForTheirFolderToo) {
+  write("model.fp16-00001-of-00001.safetensors", kA);
+  write("model.safetensors.index.fp16.json",
+        index_of(R"("a": "model.fp16-00001-of-00001.safetensors")"));
+  EXPECT_EQ(read("").as_dict().size(), 1U);
+  write("model.safetensors.index.fp32.json",
+        index_of(R"("a": "model.fp16-00001-of-00001.safetensors")"));
+  EXPECT_THROW(read(""), UsageError);
+  write("model.safetensors", kA);
+  EXPECT_EQ(read("").as_dict().size(), 1U);
+}
+
+TEST_F(ShardedSourceTest, AMissingShardIsNamed) {
+  write_index(R"("a": "model-00001-of-00002.safetensors")");
+  EXPECT_THROW(read(), NotFoundError);
+  EXPECT_THAT(problem(), HasSubstr("model-00001-of-00002.safetensors"));
+}
+
+TEST_F(ShardedSourceTest, ATensorThatItsShardLacksIsNamed) {
+  write("one.safetensors", kA);
+  write_index(R"("a": "one.safetensors", "missing": "one.safetensors")");
+  EXPECT_THROW(read(), CorruptError);
+  EXPECT_THAT(problem(), HasSubstr("\"missing\""));
+  EXPECT_FALSE(verify(temp_ / "model.safetensors.index.json").ok());
+}
+
+TEST_F(ShardedSourceTest, FilesElsewhereAreNotOpened) {
+  write("one.safetensors", kA);
+  for (const char* name : {"../one.safetensors", "/etc/passwd", "..", ".", "", "a/one.safetensors",
+                           "a\\\\one.safetensors", "one\\u0000.safetensors"}) {
+    write_index("\"a\": \"" + std::string(name) + "\"");
+    EXPECT_THROW(read(), CorruptError) << name;
+  }
+}
+
+TEST_F(ShardedSourceTest, AnIndexIsNoShard) {
+  write_index(R"("a": "model.safetensors.index.json")");
+  EXPECT_THROW(read(), CorruptError);
+  posix_file_system().make_folders(temp_ / "folder");
+  write_index(R"("a": "folder")");
+  EXPECT_THROW(read(), CorruptError);
+  posix_file_system().make_folders(temp_ / "loop");
+  posix_file_system().make_link(".", temp_ / "loop/model.safetensors");
+  EXPECT_THROW(read("loop"), CorruptError);
+}
+
+TEST_F(ShardedSourceTest, ADamagedShardIsNamed) {
+  write("one.safetensors", kA.substr(0, kA.size() - 1));
+  write_index(R"("a": "one.safetensors")");
+  EXPECT_THROW(read(), CorruptError);
+  EXPECT_THAT(problem(), HasSubstr("one.safetensors"));
+}
+
+TEST_F(ShardedSourceTest, WhatIsNoIndexIsCorrupt) {
+  write("one.safetensors", kA);
+  for (const char* text :
+       {R"({"weight_map": {"a": 1}})", R"({"weight_map": ["one.safetensors"]})",
+        R"({"weight_map": {"a": "one.safetensors"}} x)",
+        R"({"weight_map": {"a": "one.safetensors")", R"({"weight_map": {}, "weight_map": {}})",
+        R"({"weight_map": {"a": "one.safetensors", "a": "one.safetensors"}})",
+        R"({"x": "weight_map"})", "{\"x\": \"\\\"weight_map\\\"\"}", "{\"weight_map\": {}}\xff"}) {
+    write("model.safetensors.index.json", text);
+    EXPECT_THROW(read(), CorruptError) << text;
+  }
+}
+
+TEST_F(ShardedSourceTest, ShardsOfADistributedCheckpointAreRefusedByName) {
+  const std::string shard = safetensors_file(
+      R"({"__metadata__":{"format":"pt","DCP_VERSION":"1.0","DCP_SHARDING_INFO":"{}"},)" +
+          safetensors_entry("a", "U8", "[1]", "[0,1]") + "}",
+      "x");
+  write("shard-00001-model-00001-of-00001.safetensors", shard);
+  for (const char* name : {"", "shard-00001-model-00001-of-00001.safetensors"}) {
+    EXPECT_THROW(read(name), UnsupportedError);
+    EXPECT_THAT(message_of([&] { read(name); }), HasSubstr("torch.distributed.checkpoint"));
+  }
+}
+
+}  // namespace
+}  // namespace cairn
