@@ -107,7 +107,8 @@ Value select(const Value& root, const Selection& selection) {
   Selector selector(selection);
   auto kept = selector.kept_root(root);
   selector.check_all_matched();
-  return kept ? std::move(*kept) : Value();
+  if (!kept) throw UsageError("the patterns leave nothing");
+  return std::move(*kept);
 }
 
 }  // namespace cairn

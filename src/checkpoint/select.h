@@ -17,7 +17,7 @@ struct Selection {
 };
 
 // Items of lists that go make the later ones move up. UsageError naming a pattern that matches
-// nothing.
+// nothing, or when nothing is kept.
 Value select(const Value& root, const Selection& selection);
 
 }  // namespace cairn

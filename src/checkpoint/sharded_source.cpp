@@ -69,8 +69,10 @@ class ShardedSource final : public CheckpointSource {
     SourceInfo info{.format = "sharded",
                     .description = "a model in " + std::to_string(shards_.size()) +
                                    (shards_.size() == 1 ? " file" : " files") + " with an index",
-                    .bytes = bytes_,
-                    .notes = index_.metadata};
+                    .bytes = bytes_};
+    for (const auto& [key, value] : index_.metadata) {
+      info.notes.emplace_back("index " + key, value);
+    }
     for (const auto& [name, shard] : shards_) {
       const SourceInfo of_shard = shard->info();
       info.notes.emplace_back("shard " + name, of_shard.description);

@@ -91,7 +91,7 @@ std::string what_was_checked(const VerifyReport& report, bool full) {
     return records +
            (report.has_manifest ? ", structure, sizes and manifest" : ", structure and sizes");
   }
-  if (!report.has_checksums) return records + "; not checked: its writer left out the checksums";
+  if (!report.has_checksums) return records + "; contents not checked: there are no checksums";
   return records +
          (report.has_manifest ? ", every byte accounted for" : ", all match their checksums");
 }
