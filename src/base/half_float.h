@@ -1,8 +1,8 @@
 // The 16-bit floats: IEEE's half precision (float16) and the upper half of a float (bfloat16).
 //
-// To a float is exact. From a float rounds to the nearest, ties to even, as PyTorch does; what is too
-// large becomes infinite, NaNs keep their sign and become quiet. Inline, so that loops over many are
-// vectorised.
+// To a float is exact. From a float rounds to the nearest, ties to even, as PyTorch does; what is
+// too large becomes infinite, NaNs keep their sign and become quiet. Inline, so that loops over
+// many are vectorised.
 #pragma once
 
 #include <bit>
