@@ -22,6 +22,7 @@
 #include "checkpoint/named_tensors.h"
 #include "checkpoint/select.h"
 #include "checkpoint/source.h"
+#include "checkpoint/weights.h"
 #include "checkpoint/write_checkpoint.h"
 #include "checkpoint/write_safetensors.h"
 
@@ -126,13 +127,12 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-// The model's state dict.
-Value weights_of(const Value& root, const std::string& in) {
-  if (const Value* model = find_path(root, "state/model")) return *model;
-  const bool is_flat = root.is_dict() && !root.as_dict().empty() &&
-                       std::all_of(root.as_dict().begin(), root.as_dict().end(),
+Value model_of(const Value& root, const std::string& in) {
+  const Value& model = weights_of(root);
+  const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
+                       std::all_of(model.as_dict().begin(), model.as_dict().end(),
                                    [](const auto& entry) { return entry.second.is_tensor(); });
-  if (is_flat) return root;
+  if (is_flat || &model != &root) return model;
   throw UsageError(in + " has no state/model, so its weights must be named: include the part " +
                    "that holds them");
 }
@@ -159,7 +159,7 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
 }
 
 Value changed(Value value, const std::string& in, const ConvertOptions& options) {
-  if (options.weights_only) value = weights_of(value, in);
+  if (options.weights_only) value = model_of(value, in);
   value = select(value, {.include = options.include, .exclude = options.exclude});
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
   return with_progress(value, options);

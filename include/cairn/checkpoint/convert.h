@@ -22,8 +22,8 @@ struct ConvertOptions {
   // extension of `out` decides: ".safetensors", or else torch.save.
   std::string to = {};
 
-  // Only the model's state dict: `state/model` of a Composer checkpoint. A file that is a flat
-  // state dict already stays as it is.
+  // Only the model's state dict: `state/model` of a Composer checkpoint, or `model`, `state_dict`
+  // or `module` of others. A file that is a flat state dict already stays as it is.
   bool weights_only = false;
   // Patterns over paths ("state/model/*"; `*` crosses "/"), with all that is in what they match.
   // They are applied to what weights_only leaves.
