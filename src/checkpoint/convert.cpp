@@ -24,6 +24,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/weights.h"
 #include "checkpoint/write_checkpoint.h"
+#include "checkpoint/write_dcp.h"
 #include "checkpoint/write_safetensors.h"
 
 namespace cairn {
@@ -50,6 +51,8 @@ bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
   return out.ends_with(".safetensors") || options.shard_bytes > 0;
 }
 
+bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_with('/'); }
+
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
 void write_safetensors_target(const Job& job, ConvertResult& result) {
@@ -67,10 +70,21 @@ void write_safetensors_target(const Job& job, ConvertResult& result) {
   result.bytes = written.bytes;
 }
 
+void check_no_shards(const Job& job) {
+  if (job.options.shard_bytes > 0) throw UsageError("only safetensors are written in shards");
+}
+
+// A folder of that name is never replaced: write_dcp() publishes by its last file, not by its name.
+void write_dcp_target(const Job& job, ConvertResult& result) {
+  check_no_shards(job);
+  const Value value = rename_tensors(job.value, job.rename);
+  result.tensors = tensors_of(value).size();
+  result.bytes = write_dcp(job.files, value, normal_path(job.out));
+  result.files = {job.out};
+}
+
 void write_torch_target(const Job& job, ConvertResult& result) {
-  if (job.options.shard_bytes > 0) {
-    throw UsageError("only safetensors are written in shards");
-  }
+  check_no_shards(job);
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
   result.bytes = write_checkpoint(job.files, value, job.out,
@@ -80,6 +94,7 @@ void write_torch_target(const Job& job, ConvertResult& result) {
 
 constexpr std::array kTargets = {
     Target{"safetensors", fits_safetensors, write_safetensors_target},
+    Target{"dcp", fits_dcp, write_dcp_target},
     Target{"torch", fits_anything, write_torch_target},  // last: it takes every name
 };
 

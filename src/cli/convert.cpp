@@ -129,7 +129,7 @@ Run define_convert(CLI::App& app) {
   ConvertOptions& convert = options->convert;
   app.add_option("IN", options->in, "a checkpoint of any format")->required();
   app.add_option("OUT", options->out, "what to write; its extension names the format")->required();
-  app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors");
+  app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors, dcp");
   app.add_flag("--weights-only", convert.weights_only,
                "the model's state dict only (state/model of a Composer checkpoint)");
   app.add_option("--include", convert.include, "only paths that match, as 'state/model/*'")

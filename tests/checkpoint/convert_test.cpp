@@ -195,6 +195,14 @@ TEST(ConvertTest, ShardsHoldWhatTheyMayAndOpenAsOneCheckpoint) {
   }
 }
 
+TEST(ConvertTest, ADistributedFolderHoldsTheWholeObject) {
+  const TempFolder temp;
+  convert(kComposer, temp / "out/");
+  EXPECT_EQ(read(temp / "out").at("state").at("model"), read(kComposer).at("state").at("model"));
+  EXPECT_THROW(convert(kComposer, temp / "out", {.to = "dcp", .overwrite = true}),
+               AlreadyExistsError);
+}
+
 TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
   const TempFolder temp;
   save(Dict{{"w", floats({1})}}, temp / "in.pt");
@@ -231,7 +239,7 @@ TEST(ConvertTest, ADamagedInputIsRefusedBeforeAnythingIsWritten) {
 TEST(ConvertTest, AnUnknownTargetNamesThoseThatThereAre) {
   const auto unknown = [] { convert(kComposer, "out.pt", {.to = "onnx"}); };
   EXPECT_THROW(unknown(), UsageError);
-  EXPECT_THAT(message_of(unknown), HasSubstr("safetensors, torch"));
+  EXPECT_THAT(message_of(unknown), HasSubstr("safetensors, dcp, torch"));
 }
 
 TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {

@@ -18,8 +18,9 @@
 namespace cairn {
 
 struct ConvertOptions {
-  // "torch" (torch.save, in the container that the extension names), "safetensors". When empty, the
-  // extension of `out` decides: ".safetensors", or else torch.save.
+  // "torch" (torch.save, in the container that the extension names), "safetensors", "dcp" (a new
+  // folder of torch.distributed.checkpoint). When empty, the end of `out` decides: ".safetensors",
+  // "/" for dcp, or else torch.save.
   std::string to = {};
 
   // Only the model's state dict: `state/model` of a Composer checkpoint, or `model`, `state_dict`
