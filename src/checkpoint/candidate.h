@@ -43,6 +43,12 @@ std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate);
 bool is_torch_zip(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
 
+bool is_torch_legacy(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_torch_legacy(Candidate candidate);
+
+bool is_pickle(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate);
+
 bool is_safetensors(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
 

@@ -17,6 +17,7 @@ constexpr std::array kFormats = {
     FormatRow{"dcp", is_dcp, open_dcp},
     FormatRow{"deepspeed", is_deepspeed, open_deepspeed},
     FormatRow{"torch_zip", is_torch_zip, open_torch_zip},
+    FormatRow{"torch_legacy", is_torch_legacy, open_torch_legacy},
     FormatRow{"gzip", is_compressed<kGzip>, nullptr, decompress_by<kGzip>},
     FormatRow{"bzip2", is_compressed<kBzip2>, nullptr, decompress_by<kBzip2>},
     FormatRow{"xz", is_compressed<kXz>, nullptr, decompress_by<kXz>},
@@ -29,6 +30,8 @@ constexpr std::array kFormats = {
     // Last those without a magic number: a few bytes that others are unlikely to begin with.
     FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},
     FormatRow{"safetensors", is_safetensors, open_safetensors},
+    // The length of a safetensors header may look like the first opcode of a pickle.
+    FormatRow{"pickle", is_pickle, open_pickle},
 };
 
 // A tar in a gzip in a zstd is odd; ten of them are an attack.

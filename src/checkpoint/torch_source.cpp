@@ -39,6 +39,11 @@ class TorchSource final : public CheckpointSource {
                     .writer = "PyTorch",
                     .bytes = stored_bytes_,
                     .notes = notes_of(checkpoint_)};
+    if (checkpoint_.file.is_torchscript()) {
+      info.format = "torchscript";
+      info.description = "a TorchScript archive (torch.jit.save or C++ torch::save)";
+      info.notes.emplace_back("code", "left alone; only its attributes are read");
+    }
     if (checkpoint_.manifest) {
       info.writer = checkpoint_.manifest->writer;
       info.checkpoint = checkpoint_.manifest->info;

@@ -8,13 +8,15 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
 #include "format/find_format.h"
+#include "format/pickle/keyed_storages.h"
 #include "format/pickle/unpickle.h"
 #include "format/zip/directory.h"
 
 namespace cairn {
 namespace {
+
+constexpr const char* kScriptConstants = "constants";
 
 std::uint32_t crc_of(ByteView bytes) { return libdeflate_crc32(0, bytes.data(), bytes.size()); }
 
@@ -27,7 +29,9 @@ struct TorchFile::Impl {
   std::vector<FileRecord> records = {};
   std::unordered_map<std::string_view, const FileRecord*> by_name = {};
   bool has_checksums = false;
+  bool is_big_endian = false;
 
+  bool is_script() const { return find("constants.pkl") != nullptr; }
   const FileRecord* find(std::string_view name) const {
     const auto found = by_name.find(name);
     return found == by_name.end() ? nullptr : found->second;
@@ -45,64 +49,50 @@ struct TorchFile::Impl {
   void check_kind() const;
   void read_records();
   void check_kind_of_zip() const;
-  void check_small_records() const;
+  void check_small_records();
+  Value read_pickle(const FileRecord& record, const char* folder,
+                    std::span<const pickle::Global> more) const;
   std::string_view checked_text(const FileRecord& record) const;
 };
 
 namespace {
 
-// Cuts the storages out of the file, each once.
-class RecordStorages final : public pickle::StorageLoader {
+// Cuts the storages out of the file; of a big-endian one, with the bytes of each element turned
+// round whenever they are asked for.
+class RecordStorages final : public pickle::KeyedStorages {
  public:
-  explicit RecordStorages(const std::function<const FileRecord*(std::string_view)>& find,
-                          const SharedBytes& bytes)
-      : find_(find), bytes_(bytes) {}
-
-  std::shared_ptr<const Storage> load(const pickle::StorageReference& reference) override {
-    auto [entry, is_new] = loaded_.try_emplace(reference.key);
-    Loaded& loaded = entry->second;
-    if (is_new) loaded = {cut_out(reference), reference.dtype, reference.numel};
-    if (loaded.dtype != reference.dtype || loaded.numel != reference.numel) {
-      throw CorruptError("storage " + std::string(reference.key) +
-                         " is given two dtypes or two lengths");
-    }
-    return loaded.storage;
-  }
-
-  void account_copy(std::uint64_t bytes) override {
-    copied_ = checked_add(copied_, bytes);
-    if (copied_ / 4 > bytes_.view.size()) {
-      throw CorruptError("the file asks for copies of its storages again and again");
-    }
-  }
+  struct Source {
+    std::function<const FileRecord*(const std::string&)> find;
+    const SharedBytes& bytes;
+    const char* folder;  // of the records: "data/"
+    bool is_big_endian = false;
+  };
+  explicit RecordStorages(Source source)
+      : KeyedStorages(source.bytes.view.size()), source_(std::move(source)) {}
 
  private:
-  struct Loaded {
-    std::shared_ptr<const Storage> storage;
-    std::optional<DType> dtype;
-    std::uint64_t numel = 0;
-  };
-
-  std::shared_ptr<const Storage> cut_out(const pickle::StorageReference& reference) const {
-    const std::string name = "data/" + std::string(reference.key);
-    if (reference.location == "meta")
-      throw UnsupportedError(name + " is of a meta tensor: no data");
-    const FileRecord* record = find_(name);
+  std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
+    const std::string name = source_.folder + std::string(reference.key);
+    const FileRecord* record = source_.find(name);
     if (record == nullptr) throw CorruptError("record " + name + " is missing");
-    const std::uint64_t item = reference.dtype ? item_size(*reference.dtype) : 1;
-    const std::uint64_t expected = checked_multiply(reference.numel, item);
+    const std::uint64_t expected = byte_size(reference);
     if (record->size != expected) {
       throw CorruptError("record " + name + " has " + std::to_string(record->size) +
                          " bytes, its tensors need " + std::to_string(expected));
     }
-    return std::make_shared<const Storage>(bytes_.part(record->offset, record->size),
-                                           std::string(reference.location));
+    const SharedBytes bytes = source_.bytes.part(record->offset, record->size);
+    std::string location(reference.location);
+    if (!source_.is_big_endian) return std::make_shared<const Storage>(bytes, std::move(location));
+    if (!reference.dtype) {
+      throw UnsupportedError("record " + name + " was written on a big-endian machine, and " +
+                             "nothing says how long its elements are");
+    }
+    return std::make_shared<const Storage>(
+        expected, [bytes, dtype = *reference.dtype] { return pickle::swapped(bytes, dtype); },
+        std::move(location));
   }
 
-  std::function<const FileRecord*(std::string_view)> find_;
-  const SharedBytes& bytes_;
-  std::unordered_map<std::string_view, Loaded> loaded_;
-  std::uint64_t copied_ = 0;
+  Source source_;
 };
 
 }  // namespace
@@ -125,6 +115,7 @@ void TorchFile::Impl::read_records() {
   }
   records.reserve(directory.entries.size());
   for (const zip::Entry& entry : directory.entries) {
+    if (entry.is_compressed) continue;
     records.push_back(entry.record);
     has_checksums = has_checksums || entry.record.crc32 != 0;
   }
@@ -134,16 +125,11 @@ void TorchFile::Impl::read_records() {
 }
 
 void TorchFile::Impl::check_kind_of_zip() const {
-  if (find("constants.pkl") != nullptr) {
-    throw UnsupportedError(
-        file +
-        ": this is a TorchScript archive (torch.jit.save or C++ torch::save), "
-        "not a state dict; load it with torch.jit.load and save its state_dict()");
-  }
   if (find("data.pkl") == nullptr) {
     throw UnsupportedError(file + ": this is a zip file without a data.pkl, not a torch.save file");
   }
-  if (!directory.compressed.empty()) {
+  // TorchScript's code may be: it is of no use here.
+  if (!directory.compressed.empty() && !is_script()) {
     throw UnsupportedError(file + ": record " + directory.compressed +
                            " is compressed; torch.save stores records as they are");
   }
@@ -155,7 +141,7 @@ std::string_view TorchFile::Impl::checked_text(const FileRecord& record) const {
   return as_text(bytes_of(record));
 }
 
-void TorchFile::Impl::check_small_records() const {
+void TorchFile::Impl::check_small_records() {
   const FileRecord* version = find(".data/version");
   if (version == nullptr) version = find("version");
   if (version == nullptr) corrupt("record version is missing", 0);
@@ -169,11 +155,9 @@ void TorchFile::Impl::check_small_records() const {
   const FileRecord* byteorder = find("byteorder");
   if (byteorder == nullptr) return;
   const std::string_view order = checked_text(*byteorder);
-  if (order == "big") {
-    throw UnsupportedError(file +
-                           ": written on a big-endian machine; load and save it with PyTorch");
-  }
-  if (order != "little") corrupt("byteorder is neither little nor big", byteorder->offset);
+  is_big_endian = order == "big";
+  if (!is_big_endian && order != "little")
+    corrupt("byteorder is neither little nor big", byteorder->offset);
 }
 
 TorchFile::TorchFile(SharedBytes bytes, std::string file)
@@ -208,23 +192,40 @@ std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes
 
 }  // namespace
 
-Value TorchFile::read(const std::vector<std::string>& data_classes) const {
-  const FileRecord& record = *impl_->find("data.pkl");
-  if (!impl_->matches_crc(record)) {
-    impl_->corrupt("record data.pkl does not match its CRC", record.offset);
-  }
-  RecordStorages storages([this](std::string_view name) { return impl_->find(name); },
-                          impl_->bytes);
+// Runs the pickle in `record`, whose storages are the records in `folder`.
+Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
+                                   std::span<const pickle::Global> more) const {
+  checked_text(record);
+  RecordStorages storages({.find = [this](const std::string& name) { return find(name); },
+                           .bytes = bytes,
+                           .folder = folder,
+                           .is_big_endian = is_big_endian});
   try {
-    return pickle::unpickle(impl_->bytes_of(record), storages, rows_of(data_classes));
+    return pickle::unpickle(bytes_of(record), storages, more);
   } catch (const CorruptError& e) {
     const bool has_offset = e.offset() != CorruptError::kNoOffset;
-    impl_->corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));
+    corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));
   } catch (Error& e) {
-    e.add_context(impl_->file);
+    e.add_context(file);
     throw;
   }
 }
+
+Value TorchFile::read(const std::vector<std::string>& data_classes) const {
+  const FileRecord& data = *impl_->find("data.pkl");
+  if (!impl_->is_script()) return impl_->read_pickle(data, "data/", rows_of(data_classes));
+  Value value = impl_->read_pickle(data, "data/", pickle::script_globals());
+  const Value constants =
+      impl_->read_pickle(*impl_->find("constants.pkl"), "constants/", pickle::script_globals());
+  const bool has_place = value.is_dict() && value.find(kScriptConstants) == nullptr;
+  const bool has_constants = constants.is_tuple() && !constants.as_items().empty();
+  if (has_place && has_constants) value.mutable_dict().set(kScriptConstants, constants);
+  return value;
+}
+
+bool TorchFile::is_torchscript() const { return impl_->is_script(); }
+
+const std::string& TorchFile::compressed_record() const { return impl_->directory.compressed; }
 
 bool TorchFile::has_checksums() const { return impl_->has_checksums; }
 

@@ -29,7 +29,6 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"custom_class.pt", "__main__.Custom"},
     {"whole_module.pt", "torch.nn.modules.linear.Linear"},
-    {"torchscript.pt", "TorchScript"},
     {"legacy.pt", "legacy"},
 };
 
@@ -79,6 +78,7 @@ TEST_P(GoldenTest, IsTheSameAfterWritingAndReadingAgain) {
 }
 
 TEST_P(GoldenTest, HasPyTorchsLayoutAndMatchingChecksums) {
+  if (GetParam().starts_with("big-endian/")) GTEST_SKIP() << "its zip is by Python's zipfile";
   const TorchFile file = open(GetParam());
   std::uint64_t offset = 0;
   EXPECT_TRUE(file.has_canonical_layout(&offset)) << "differs at " << offset;
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedGoldenTest, ::testing::ValuesIn(golden_file
 
 TEST(GoldenFilesTest, AreThere) {
   EXPECT_GE(golden_files(false).size(), 3U * 20 + 4 * 4);
-  EXPECT_EQ(golden_files(true).size(), 12U);
+  EXPECT_EQ(golden_files(true).size(), 9U);
 }
 
 // Golden files whose every part a Value carries: those with the _metadata of a module's state_dict,

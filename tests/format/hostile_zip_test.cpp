@@ -100,14 +100,13 @@ std::vector<Case> kind_cases() {
       {"OnlyTheFirstBytes", "PK\3\4", Answer::kCorrupt},
       {"EmptyZip", RawZip(std::vector<RawRecord>{}).bytes(), Answer::kCorrupt},
       {"OtherZip", RawZip({named("a/b.txt")}).bytes(), Answer::kUnsupported},
-      {"TorchScript", zip_with({named("archive/constants.pkl")}), Answer::kUnsupported},
+      {"TorchScript", zip_with({named("archive/constants.pkl")}), Answer::kCorrupt},
       {"NoVersion", RawZip({pickle_record()}).bytes(), Answer::kCorrupt},
       {"Version0", RawZip({pickle_record(), version("0\n")}).bytes(), Answer::kCorrupt},
       {"Version11", RawZip({pickle_record(), version("11\n")}).bytes(), Answer::kCorrupt},
       {"VersionText", RawZip({pickle_record(), version("three")}).bytes(), Answer::kCorrupt},
       {"VersionEmpty", RawZip({pickle_record(), version("")}).bytes(), Answer::kCorrupt},
-      {"BigEndian", zip_with({{.name = "archive/byteorder", .content = "big"}}),
-       Answer::kUnsupported},
+      {"BigEndian", zip_with({{.name = "archive/byteorder", .content = "big"}}), Answer::kRead},
       {"ByteOrderXx", zip_with({{.name = "archive/byteorder", .content = "xx"}}), Answer::kCorrupt},
   };
 }

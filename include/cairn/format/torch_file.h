@@ -59,8 +59,9 @@ class TorchFilePlan {
   std::unique_ptr<Impl> impl_;
 };
 
-// An opened file: the directory of its records, checked for consistency, and its object, decoded on
-// demand. Tensors of the object are views of `bytes`. Safe for concurrent reading.
+// An opened file, of torch.save or a TorchScript archive: the directory of its records, checked for
+// consistency, and its object, decoded on demand. Tensors of the object are views of `bytes`. Safe
+// for concurrent reading.
 class TorchFile {
  public:
   // Reads only the directory. CorruptError, with offset, when it is not a whole zip of this kind;
@@ -70,17 +71,24 @@ class TorchFile {
   TorchFile(TorchFile&&) noexcept;
   TorchFile& operator=(TorchFile&&) noexcept;
 
-  const std::vector<FileRecord>& records() const;  // in file order
+  const std::vector<FileRecord>& records() const;  // in file order, without compressed ones
   // nullptr when there is none.
   const FileRecord* find_record(std::string_view name) const;
   ByteView bytes_of(const FileRecord& record) const;
 
   // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
+  // Of a TorchScript archive the attributes of the module as a dict, modules in it as dicts, and
+  // the constants of its code, if there are any, as "constants"; its code is never looked at.
   //
   // A class that is not data is refused by its name. Those of `data_classes` ("module.name") are
   // taken for data: an instance becomes the dict of its fields, or, without fields, what its class
   // was called with (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
+
+  // Written by torch.jit.save or C++'s torch::save: docs/formats/torchscript.md.
+  bool is_torchscript() const;
+  // The first record that is compressed, as long code of TorchScript is; empty when there is none.
+  const std::string& compressed_record() const;
 
   // False when the writer left out every CRC (they are all zero): nothing can be checked then.
   bool has_checksums() const;

@@ -17,12 +17,18 @@ std::string_view today(std::string_view module) {
   return module;
 }
 
+bool is_row(const Global& global, std::string_view module, std::string_view name) {
+  if (global.name != "*") return global.module == module && global.name == name;
+  return module.starts_with(global.module) &&
+         (module.size() == global.module.size() || module[global.module.size()] == '.');
+}
+
 const Global* find_global(std::string_view module, std::string_view name,
                           std::span<const Global> more) {
   for (const auto table : {more, python_globals(), torch_globals(), sparse_globals(),
                            quantized_globals(), numpy_globals()}) {
     const auto row = std::find_if(table.begin(), table.end(), [&](const Global& global) {
-      return global.module == module && global.name == name;
+      return is_row(global, module, name);
     });
     if (row != table.end()) return &*row;
   }

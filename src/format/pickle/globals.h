@@ -27,7 +27,7 @@ struct Call;
 
 struct Global {
   std::string_view module;
-  std::string_view name;
+  std::string_view name;     // "*": every name in the module and in those below it
   Ref (*call)(const Call&);  // nullptr: only ever an argument
 };
 
@@ -65,6 +65,8 @@ std::span<const Global> torch_globals();
 std::span<const Global> sparse_globals();
 std::span<const Global> quantized_globals();
 std::span<const Global> numpy_globals();
+// What only TorchScript archives may name.
+std::span<const Global> script_globals();
 
 // The leading arguments that all of PyTorch's rebuild functions share: storage, offset, size,
 // stride. `dtype` when the storage does not say it.

@@ -33,17 +33,18 @@ std::uint64_t described_bytes(const Value& value) {
   return bytes;
 }
 
+std::uint64_t bytes_of(const Node& node) {
+  if (const auto* container = std::get_if<Container>(&node)) {
+    return container->items.size() * sizeof(Ref);
+  }
+  if (const auto* object = std::get_if<Object>(&node)) return object->args.size() * sizeof(Ref);
+  if (const auto* value = std::get_if<Value>(&node)) return described_bytes(*value);
+  return 0;
+}
+
 }  // namespace
 
-void Graph::charge(const Node& node) {
-  std::uint64_t bytes = 0;
-  if (const auto* container = std::get_if<Container>(&node)) {
-    bytes = container->items.size() * sizeof(Ref);
-  } else if (const auto* object = std::get_if<Object>(&node)) {
-    bytes = object->args.size() * sizeof(Ref);
-  } else if (const auto* value = std::get_if<Value>(&node)) {
-    bytes = described_bytes(*value);
-  }
+void Graph::charge(std::uint64_t bytes) {
   if (bytes > budget_) {
     throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
   }
@@ -51,15 +52,20 @@ void Graph::charge(const Node& node) {
 }
 
 void Graph::replace(NodeId id, Node new_node) {
-  charge(new_node);
+  charge(bytes_of(new_node));
   node(id) = std::move(new_node);
 }
 
 Ref Graph::add(Node node) {
-  charge(node);
+  charge(bytes_of(node));
   if (nodes_.size() > 0xFFFFFFFE) throw CorruptError("the pickle holds too many objects");
   nodes_.push_back(std::move(node));
   return static_cast<NodeId>(nodes_.size() - 1);
+}
+
+std::string_view Graph::keep(std::string text) {
+  charge(text.size());
+  return texts_.emplace_back(std::move(text));
 }
 
 std::string Graph::describe(const Ref& ref) const {
@@ -68,8 +74,8 @@ std::string Graph::describe(const Ref& ref) const {
   if (const auto* i = std::get_if<std::int64_t>(&ref)) return "the number " + std::to_string(*i);
   if (std::holds_alternative<double>(ref)) return "a float";
   if (const auto* container = find<Container>(ref)) {
-    constexpr std::array kNames = {"a list",      "a tuple", "a set",
-                                   "a frozenset", "a dict",  "an OrderedDict"};
+    constexpr std::array kNames = {"a list", "a tuple",        "a set",          "a frozenset",
+                                   "a dict", "an OrderedDict", "a script object"};
     return kNames[static_cast<std::size_t>(container->kind)];
   }
   if (const auto* global = find<const Global*>(ref)) {

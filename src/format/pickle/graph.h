@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,11 +28,21 @@ struct Text {
 };
 
 struct Container {
-  enum class Kind : std::uint8_t { kList, kTuple, kSet, kFrozenSet, kDict, kOrderedDict };
+  enum class Kind : std::uint8_t {
+    kList,
+    kTuple,
+    kSet,
+    kFrozenSet,
+    kDict,
+    kOrderedDict,
+    kScriptObject,  // of TorchScript: the dict of its attributes, which BUILD gives it
+  };
   Kind kind = Kind::kList;
   std::vector<Ref> items = {};  // of a dict: key, value, key, value, ...
 
-  bool is_dict() const { return kind == Kind::kDict || kind == Kind::kOrderedDict; }
+  bool is_dict() const {
+    return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kScriptObject;
+  }
   bool is_set() const { return kind == Kind::kSet || kind == Kind::kFrozenSet; }
 };
 
@@ -45,6 +56,9 @@ struct StorageReference {
   std::string_view location;
   std::optional<DType> dtype;
   std::uint64_t numel = 0;  // elements of dtype; bytes when that is nullopt
+  // Of the format before PyTorch 1.6: only these elements are meant, the tensor counts from there.
+  std::uint64_t view_offset = 0;
+  std::optional<std::uint64_t> view_numel = std::nullopt;
 };
 
 struct NumpyDType {
@@ -78,6 +92,9 @@ class Graph {
   // CorruptError when the budget is used up, or NodeId cannot count the nodes.
   Ref add(Node node);
 
+  // Keeps a text that does not stand in the pickle as it is. CorruptError as of add().
+  std::string_view keep(std::string text);
+
   // Makes the node behind `id` another one.
   void replace(NodeId id, Node node);
 
@@ -103,7 +120,8 @@ class Graph {
 
  private:
   std::vector<Node> nodes_;
-  void charge(const Node& node);
+  std::deque<std::string> texts_;
+  void charge(std::uint64_t bytes);
 
   std::uint64_t budget_;
 };

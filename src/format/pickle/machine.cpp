@@ -16,11 +16,7 @@ namespace {
 
 Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
                  std::span<const Global> more)
-    : graph_(graph),
-      storages_(storages),
-      more_(more),
-      pickle_size_(pickle.size()),
-      in_(pickle, "the pickle") {}
+    : graph_(graph), storages_(storages), more_(more), in_(pickle, "the pickle") {}
 
 Ref Machine::run() {
   std::size_t at = 0;
@@ -29,8 +25,8 @@ Ref Machine::run() {
       at = in_.position();
       const auto op = static_cast<Op>(in_.u8());
       if (op == Op::kStop) break;
-      const bool known = run_number(op) || run_text(op) || run_memo(op) || run_container(op) ||
-                         run_filling(op) || run_stack(op) || run_object(op);
+      const bool known = run_number(op) || run_text(op) || run_line(op) || run_memo(op) ||
+                         run_container(op) || run_filling(op) || run_stack(op) || run_object(op);
       if (!known) refuse(op);
     }
     if (stack_.size() != 1 || !marks_.empty()) fail("leaves more than one object");
@@ -43,14 +39,6 @@ Ref Machine::run() {
 
 void Machine::refuse(Op op) const {
   switch (op) {
-    case Op::kInt:
-    case Op::kLong:
-    case Op::kFloat:
-    case Op::kString:
-    case Op::kUnicode:
-    case Op::kGet:
-    case Op::kPut:
-      throw UnsupportedError("the pickle is of protocol 0, as text; save it with protocol 2");
     case Op::kPersId:
     case Op::kInst:
     case Op::kObj:
@@ -116,10 +104,10 @@ bool Machine::run_stack(Op op) {
   }
 }
 
-// A memo index may be any number up to the size of the pickle, which has an opcode for each: the
-// memo then never takes more memory than the bytes that justify it.
+// A memo index is at most the number of bytes read so far, which held an opcode for each before it:
+// the memo never takes more memory than the bytes that justify it.
 void Machine::remember(std::uint64_t index) {
-  if (index >= pickle_size_) fail("numbers an object " + std::to_string(index));
+  if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
   if (index >= memo_.size()) memo_.resize(index + 1);
   const Ref top = pop();
   push(top);

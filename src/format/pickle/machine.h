@@ -1,4 +1,4 @@
-// The pickle virtual machine: runs the opcodes of protocols 2 to 5 and builds a graph.
+// The pickle virtual machine: runs the opcodes of protocols 0 to 5 and builds a graph.
 //
 // Iterative; what it allocates is proportional to the bytes it has read. Nothing of the file is
 // run: functions and classes are rows of a closed table (globals.h).
@@ -28,6 +28,7 @@ class Machine {
   // Each runs `op` when it is one of its group, and says whether it was.
   bool run_number(Op op);
   bool run_text(Op op);
+  bool run_line(Op op);
   bool run_stack(Op op);
   bool run_memo(Op op);
   bool run_container(Op op);
@@ -51,12 +52,14 @@ class Machine {
   void push_global_from_stack();
   void reduce();
   void build();
+  void build_script_object(const Ref& object, const Ref& state);
   void push_storage();
+  void push_integer_line(std::string_view line);
+  void push_float_line(std::string_view line);
 
   Graph& graph_;
   StorageLoader& storages_;
   std::span<const Global> more_;
-  std::uint64_t pickle_size_;
   ByteReader in_;
   std::vector<Ref> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack

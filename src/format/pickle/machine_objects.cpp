@@ -157,6 +157,10 @@ void Machine::build() {
     data->state = state;
     return;
   }
+  const auto* container = graph_.find<Container>(object);
+  if (container != nullptr && container->kind == Container::Kind::kScriptObject) {
+    return build_script_object(object, state);
+  }
   // Attributes of a dict, such as the _metadata of a module's state_dict: nothing depends on them.
   const auto* target = graph_.find<Container>(object);
   if (target != nullptr && target->is_dict()) return;
@@ -164,7 +168,21 @@ void Machine::build() {
                          ", and cairn runs no code from a file");
 }
 
-// ('storage', class, key, location, numel)
+// The attributes of an object of TorchScript. A class with a __getstate__ of its own gives
+// something else, which is kept under a name that no attribute has.
+void Machine::build_script_object(const Ref& object, const Ref& state) {
+  Container filled{.kind = Container::Kind::kScriptObject};
+  const auto* attributes = graph_.find<Container>(state);
+  if (attributes != nullptr && attributes->is_dict()) {
+    filled.items = attributes->items;
+  } else {
+    filled.items = {graph_.add(Text{"__getstate__()"}), state};
+  }
+  graph_.replace(std::get<NodeId>(object), std::move(filled));
+}
+
+// ('storage', class, key, location, numel), before PyTorch 1.6 with one more: None, or the part
+// that is meant, (key of the part, first element, number of elements).
 void Machine::push_storage() {
   const Ref id = pop();
   static constexpr Global kId = {"the pickle's", "persistent id", nullptr};
@@ -173,16 +191,28 @@ void Machine::push_storage() {
     fail("has a persistent id that is no tuple");
   }
   const Call call{graph_, storages_, kId, items->items};
-  call.expect_args(5, 5);
+  call.expect_args(5, 6);
   const auto* type = graph_.find<StorageClass>(call.arg(1));
   const std::int64_t numel = call.integer(4);
   if (call.text(0) != "storage" || type == nullptr || numel < 0) {
     call.fail("expected ('storage', class, key, location, number of elements)");
   }
-  push(graph_.add(StorageReference{.key = call.text(2),
-                                   .location = call.text(3),
-                                   .dtype = type->dtype,
-                                   .numel = static_cast<std::uint64_t>(numel)}));
+  StorageReference reference{.key = call.text(2),
+                             .location = call.text(3),
+                             .dtype = type->dtype,
+                             .numel = static_cast<std::uint64_t>(numel)};
+  if (call.args.size() == 6 && !std::holds_alternative<None>(call.arg(5))) {
+    const Call view{graph_, storages_, kId, call.items(5)};
+    view.expect_args(3, 3);
+    const std::int64_t offset = view.integer(1);
+    const std::int64_t size = view.integer(2);
+    if (offset < 0 || size < 0 || offset > numel || size > numel - offset) {
+      call.fail("a part that lies outside its storage");
+    }
+    reference.view_offset = static_cast<std::uint64_t>(offset);
+    reference.view_numel = static_cast<std::uint64_t>(size);
+  }
+  push(graph_.add(std::move(reference)));
 }
 
 bool Machine::run_object(Op op) {

@@ -41,8 +41,41 @@ void set_compressed(const Call& parts, SparseTensor& tensor) {
   tensor.shape = size_argument(parts, 3);
 }
 
+// libtorch's numbers of the layouts.
+Layout numbered_layout(const Call& call, std::int64_t number) {
+  switch (number) {
+    case 1:
+      return Layout::kSparseCoo;
+    case 2:
+      return Layout::kSparseCsr;
+    case 4:
+      return Layout::kSparseCsc;
+    case 5:
+      return Layout::kSparseBsr;
+    case 6:
+      return Layout::kSparseBsc;
+    default:
+      call.fail("layout " + std::to_string(number) + " is no sparse one");
+  }
+}
+
+// As C++ writes it: (number of the layout, size, requires_grad, parts..., hooks)
+Ref rebuild_sparse_of_script(const Call& call) {
+  SparseTensor tensor{.layout = numbered_layout(call, call.integer(0))};
+  const bool is_coo = tensor.layout == Layout::kSparseCoo;
+  call.expect_args(is_coo ? 6 : 7, is_coo ? 6 : 7);
+  tensor.shape = size_argument(call, 1);
+  tensor.requires_grad = call.boolean(2);
+  if (!is_coo) tensor.compressed_indices = dense_argument(call, 3);
+  tensor.indices = dense_argument(call, is_coo ? 3 : 4);
+  tensor.values = dense_argument(call, is_coo ? 4 : 5);
+  check_structure(tensor);
+  return call.graph.add(Value(std::move(tensor)));
+}
+
 // (layout, parts)
 Ref rebuild_sparse(const Call& call) {
+  if (std::holds_alternative<std::int64_t>(call.arg(0))) return rebuild_sparse_of_script(call);
   call.expect_args(2, 2);
   const auto layout = find_layout(call.text(0));
   if (!layout) {

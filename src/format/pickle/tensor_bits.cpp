@@ -24,17 +24,19 @@ void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg) {
     throw UnsupportedError("a lazily conjugated or negated tensor of dtype " +
                            std::string(name(tensor.dtype)));
   }
-  const SharedBytes loaded = tensor.storage->bytes();
-  const ByteView old = loaded.view;
-  auto bytes = std::make_shared<std::vector<std::byte>>(old.begin(), old.end());
-  const std::size_t item = item_size(tensor.dtype);
-  const std::size_t part = is_complex(tensor.dtype) ? item / 2 : item;
-  for (std::size_t at = 0; at < bytes->size(); at += part) {
-    const bool is_imaginary = at % item != 0;
-    if (is_neg != (is_conj && is_imaginary)) flip_sign(bytes->data() + at, part);
-  }
-  tensor.storage = std::make_shared<const Storage>(SharedBytes{ByteView(*bytes), bytes},
-                                                   tensor.storage->location());
+  const auto resolve = [old = tensor.storage, dtype = tensor.dtype, is_conj, is_neg] {
+    const SharedBytes loaded = old->bytes();
+    auto bytes = std::make_shared<std::vector<std::byte>>(loaded.view.begin(), loaded.view.end());
+    const std::size_t item = item_size(dtype);
+    const std::size_t part = is_complex(dtype) ? item / 2 : item;
+    for (std::size_t at = 0; at + part <= bytes->size(); at += part) {
+      const bool is_imaginary = at % item != 0;
+      if (is_neg != (is_conj && is_imaginary)) flip_sign(bytes->data() + at, part);
+    }
+    return SharedBytes{ByteView(*bytes), bytes};
+  };
+  tensor.storage =
+      std::make_shared<const Storage>(tensor.storage->size(), resolve, tensor.storage->location());
 }
 
 }  // namespace cairn::pickle

@@ -5,7 +5,8 @@
 
 namespace cairn::pickle {
 
-// Gives `tensor` a storage of its own, a copy in which the pending operations are carried out.
+// Gives `tensor` a storage of its own, in which the pending operations are carried out whenever its
+// bytes are asked for.
 // UnsupportedError for a dtype that cannot have them.
 void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg);
 

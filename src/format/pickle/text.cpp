@@ -1,6 +1,7 @@
 #include "format/pickle/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace cairn::pickle {
@@ -73,6 +74,46 @@ std::optional<std::string> utf8_to_latin1(std::string_view text) {
     } else {
       return std::nullopt;
     }
+  }
+  return out;
+}
+
+namespace {
+
+void append_utf8(std::string& out, std::uint32_t character) {
+  if (character < 0x80) {
+    out.push_back(static_cast<char>(character));
+    return;
+  }
+  const int more = character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;  // bytes after the first
+  constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
+  out.push_back(static_cast<char>(kLead[more] | character >> (6 * more)));
+  for (int i = more - 1; i >= 0; --i) {
+    out.push_back(static_cast<char>(0x80U | (character >> (6 * i) & 0x3FU)));
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> raw_unicode_escape_to_utf8(std::string_view bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size();) {
+    const char kind = i + 1 < bytes.size() ? bytes[i + 1] : '\0';
+    if (bytes[i] != '\\' || (kind != 'u' && kind != 'U')) {
+      append_utf8(out, static_cast<unsigned char>(bytes[i]));
+      ++i;
+      continue;
+    }
+    const std::string_view digits = bytes.substr(i + 2, kind == 'u' ? 4 : 8);
+    std::uint32_t character = 0;
+    const char* end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, character, 16);
+    const bool is_whole = digits.size() == (kind == 'u' ? 4U : 8U);
+    if (!is_whole || error != std::errc() || stop != end || character > 0x10FFFF) {
+      return std::nullopt;
+    }
+    append_utf8(out, character);
+    i += 2 + digits.size();
   }
   return out;
 }

@@ -154,6 +154,13 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
   tensor.storage_offset = call.integer(1);
   tensor.shape = call.integers(2);
   tensor.strides = call.integers(3);
+  if (reference->view_numel) {
+    TensorView in_view = tensor;
+    in_view.storage = std::make_shared<const Storage>(
+        *reference->view_numel * item_size(tensor.dtype), Storage::Load());
+    check_bounds(in_view);
+    tensor.storage_offset += static_cast<std::int64_t>(reference->view_offset);
+  }
   check_bounds(tensor);
   tensor.numel();  // refuses a product that overflows
   return tensor;

@@ -198,6 +198,7 @@ Directory read_directory(ByteView bytes) {
   check_overlaps(raws);
   directory.entries.reserve(raws.size());
   for (RawEntry& raw : raws) {
+    raw.entry.is_compressed = raw.method != 0;
     if (raw.method != 0 && directory.compressed.empty()) directory.compressed = raw.name;
     directory.entries.push_back(std::move(raw.entry));
   }

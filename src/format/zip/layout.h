@@ -37,6 +37,7 @@ constexpr std::uint64_t kAlignment = 64;  // of every record's first byte
 struct Entry {
   FileRecord record;
   std::uint64_t header_offset = 0;
+  bool is_compressed = false;  // its bytes are not the record's content
 };
 
 // Everything before the record's first byte. `name` includes the prefix.

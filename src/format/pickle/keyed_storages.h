@@ -1,0 +1,43 @@
+// The storages of one file, each made once, as its tensors ask for them by key.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "format/pickle/globals.h"
+
+namespace cairn::pickle {
+
+class KeyedStorages : public StorageLoader {
+ public:
+  // `file_size` bounds the copies.
+  explicit KeyedStorages(std::uint64_t file_size) : file_size_(file_size) {}
+
+  std::shared_ptr<const Storage> load(const StorageReference& reference) final;
+  void account_copy(std::uint64_t bytes) final;
+
+ protected:
+  struct Loaded {
+    std::shared_ptr<const Storage> storage;
+    std::optional<DType> dtype;  // as in StorageReference
+    std::uint64_t numel = 0;
+  };
+
+  // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
+  virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
+
+  const std::unordered_map<std::string, Loaded>& loaded() const { return loaded_; }
+
+ private:
+  std::uint64_t file_size_;
+  std::uint64_t copied_ = 0;
+  std::unordered_map<std::string, Loaded> loaded_;
+};
+
+// What the elements of `reference` take. CorruptError when that overflows.
+std::uint64_t byte_size(const StorageReference& reference);
+
+// The elements' bytes in the other order, a copy. Each half of a complex number by itself.
+SharedBytes swapped(const SharedBytes& bytes, DType dtype);
+
+}  // namespace cairn::pickle

@@ -1,0 +1,147 @@
+#include "format/pickle/pickle_size.h"
+
+#include <string>
+
+#include "cairn/error.h"
+
+#include "base/byte_reader.h"
+#include "format/pickle/opcodes.h"
+
+namespace cairn::pickle {
+namespace {
+
+// Each skips the operand of `op` when it is one of its group, and says whether it was.
+
+bool skip_fixed(Op op, ByteReader& in) {
+  switch (op) {
+    case Op::kBinInt1:
+    case Op::kBinGet:
+    case Op::kBinPut:
+    case Op::kProto:
+    case Op::kExt1:
+      in.take(1);
+      return true;
+    case Op::kBinInt2:
+    case Op::kExt2:
+      in.take(2);
+      return true;
+    case Op::kBinInt:
+    case Op::kLongBinGet:
+    case Op::kLongBinPut:
+    case Op::kExt4:
+      in.take(4);
+      return true;
+    case Op::kBinFloat:
+    case Op::kFrame:
+      in.take(8);
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool skip_counted(Op op, ByteReader& in) {
+  switch (op) {
+    case Op::kLong1:
+    case Op::kShortBinString:
+    case Op::kShortBinUnicode:
+    case Op::kShortBinBytes:
+      in.take(in.u8());
+      return true;
+    case Op::kLong4:
+    case Op::kBinString:
+    case Op::kBinUnicode:
+    case Op::kBinBytes:
+      in.take(in.u32());
+      return true;
+    case Op::kBinUnicode8:
+    case Op::kBinBytes8:
+    case Op::kByteArray8:
+      in.take(in.u64());
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool skip_lines(Op op, ByteReader& in) {
+  switch (op) {
+    case Op::kGlobal:
+    case Op::kInst:
+      in.line();
+      in.line();
+      return true;
+    case Op::kInt:
+    case Op::kLong:
+    case Op::kFloat:
+    case Op::kString:
+    case Op::kUnicode:
+    case Op::kGet:
+    case Op::kPut:
+    case Op::kPersId:
+      in.line();
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool has_no_operand(Op op) {
+  switch (op) {
+    case Op::kMark:
+    case Op::kEmptyTuple:
+    case Op::kPop:
+    case Op::kPopMark:
+    case Op::kDup:
+    case Op::kNone:
+    case Op::kBinPersId:
+    case Op::kReduce:
+    case Op::kEmptyList:
+    case Op::kAppend:
+    case Op::kBuild:
+    case Op::kDict:
+    case Op::kAppends:
+    case Op::kList:
+    case Op::kObj:
+    case Op::kSetItem:
+    case Op::kTuple:
+    case Op::kSetItems:
+    case Op::kEmptyDict:
+    case Op::kNewObj:
+    case Op::kTuple1:
+    case Op::kTuple2:
+    case Op::kTuple3:
+    case Op::kNewTrue:
+    case Op::kNewFalse:
+    case Op::kEmptySet:
+    case Op::kAddItems:
+    case Op::kFrozenSet:
+    case Op::kNewObjEx:
+    case Op::kStackGlobal:
+    case Op::kMemoize:
+    case Op::kNextBuffer:
+    case Op::kReadonlyBuffer:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::size_t pickle_size(ByteView bytes) {
+  ByteReader in(bytes, "the pickle");
+  while (true) {
+    const std::size_t at = in.position();
+    const auto op = static_cast<Op>(in.u8());
+    if (op == Op::kStop) return in.position();
+    if (!skip_fixed(op, in) && !skip_counted(op, in) && !skip_lines(op, in) &&
+        !has_no_operand(op)) {
+      throw CorruptError(
+          "the pickle holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode",
+          {}, at);
+    }
+  }
+}
+
+}  // namespace cairn::pickle
