@@ -94,7 +94,16 @@ void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
 class HostileTest : public ::testing::TestWithParam<Format> {};
 
+// What became of a process that tries to create a file in the sandbox.
+ChildProcess::Ended try_to_break_out() {
+  ChildProcess reader({CAIRN_HOSTILE_READER, "--break-out"});
+  return reader.wait();
+}
+
+constexpr int kNoSandbox = 77;  // hostile_reader's exit code
+
 TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
+  if (try_to_break_out().exit_code == kNoSandbox) GTEST_SKIP() << "no seccomp filters here";
   const TempFolder temp;
   const std::vector<HostileCase> cases = GetParam().generate();
   std::set<std::string> names;
@@ -128,8 +137,9 @@ INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
                          [](const auto& test) { return test.param.name; });
 
 TEST(SandboxTest, KillsAProcessThatCreatesAFile) {
-  ChildProcess reader({CAIRN_HOSTILE_READER, "--break-out"});
-  EXPECT_EQ(reader.wait().signal, SIGSYS);
+  const ChildProcess::Ended ended = try_to_break_out();
+  if (ended.exit_code == kNoSandbox) GTEST_SKIP() << "no seccomp filters here";
+  EXPECT_EQ(ended.signal, SIGSYS);
 }
 
 }  // namespace
