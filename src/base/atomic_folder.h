@@ -3,9 +3,8 @@
 //  1. Create the folder `.cairn-tmp-<name>-<random>` beside the target.
 //  2. Write the files into it, each synced when it is closed.
 //  3. fsync the folder.
-//  4. When a folder stands in the way and may be replaced: rename it to a temporary name. Until
-//  step
-//     5 there is nothing of that name.
+//  4. When a folder stands in the way and may be replaced: rename it to a temporary name. There is
+//     nothing of that name before step 5.
 //  5. rename the new folder to the target's name.
 //  6. fsync the parent: until then a power cut may undo 4 and 5 together.
 //  7. Remove the old folder.

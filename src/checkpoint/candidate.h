@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "checkpoint/source.h"
@@ -30,9 +29,6 @@ struct FormatRow {
   Candidate (*unwrap)(Candidate) = nullptr;
 };
 
-// The name of the checkpoint in the tars that cairn and Composer write.
-inline constexpr std::string_view kTarMember = "composer_states.pt";
-
 // The rows' functions, one file each; those of compressions are in compressed_source.h.
 bool is_tar(const Candidate& candidate);
 Candidate unwrap_tar(Candidate candidate);
@@ -42,19 +38,14 @@ bool is_deepspeed(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate);
 bool is_torch_zip(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate);
-
 bool is_torch_legacy(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_torch_legacy(Candidate candidate);
-
 bool is_pickle(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate);
-
 bool is_safetensors(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
-
 bool is_sharded_file(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate);
-
 bool is_model_folder(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate);
 

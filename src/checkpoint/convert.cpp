@@ -74,12 +74,11 @@ void check_no_shards(const Job& job) {
   if (job.options.shard_bytes > 0) throw UsageError("only safetensors are written in shards");
 }
 
-// A folder of that name is never replaced: write_dcp() publishes by its last file, not by its name.
 void write_dcp_target(const Job& job, ConvertResult& result) {
   check_no_shards(job);
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
-  result.bytes = write_dcp(job.files, value, normal_path(job.out));
+  result.bytes = write_dcp(job.files, value, job.out, job.options.overwrite);
   result.files = {job.out};
 }
 

@@ -47,6 +47,12 @@ bool has_extension(std::string_view name, std::string_view extension) {
 
 }  // namespace
 
+bool is_written_extension(std::string_view name) {
+  return std::any_of(kExtensions.begin(), kExtensions.end(), [&](const Extension& extension) {
+    return !extension.text.empty() && has_extension(name, extension.text);
+  });
+}
+
 const Extension& find_extension(const std::string& path) {
   const std::string name = base_name(path);
   const auto* found =

@@ -19,4 +19,10 @@ struct Extension {
 // needs and which is not installed.
 const Extension& find_extension(const std::string& path);
 
+// Whether a name ends in one of the extensions that are written; not one without any.
+bool is_written_extension(std::string_view name);
+
+// The name of the checkpoint in the tars that cairn and Composer write.
+inline constexpr std::string_view kTarMember = "composer_states.pt";
+
 }  // namespace cairn

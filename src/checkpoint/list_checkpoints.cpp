@@ -5,13 +5,13 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string_view>
 
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
+#include "checkpoint/extension.h"
 #include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/training_info.h"
 
@@ -21,11 +21,6 @@ namespace {
 constexpr std::string_view kPin = ".pin";
 constexpr std::string_view kComposerLink = ".symlink";  // a text file that names its target
 constexpr std::uint64_t kLongestLink = 4096;
-
-bool has_extension(std::string_view name, std::span<const std::string_view> extensions) {
-  return std::any_of(extensions.begin(), extensions.end(),
-                     [&](std::string_view extension) { return name.ends_with(extension); });
-}
 
 void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
   listed.source = source.info();
@@ -138,14 +133,14 @@ FolderListing list_checkpoints(const std::string& folder, const ListOptions& opt
 }
 
 bool has_checkpoint_name(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kFiles = {".pt",          ".pth", ".ckpt",
-                                                      ".safetensors", ".tar", ".tgz"};
-  constexpr std::array<std::string_view, 7> kCompressed = {".gz",  ".bz2", ".xz", ".lzma",
-                                                           ".lz4", ".lzo", ".zst"};
-  if (has_extension(name, kCompressed)) name = name.substr(0, name.rfind('.'));
+  constexpr std::array<std::string_view, 3> kOthers = {".pth", ".ckpt", ".safetensors"};
   // Trainer.save_checkpoint()'s default has no extension.
-  return has_extension(name, kFiles) || (name.find('.') == std::string_view::npos &&
-                                         glob_match("ep*-ba*-rank*", std::string(name)));
+  if (name.find('.') == std::string_view::npos) {
+    return glob_match("ep*-ba*-rank*", std::string(name));
+  }
+  return is_written_extension(name) ||
+         std::any_of(kOthers.begin(), kOthers.end(),
+                     [&](std::string_view extension) { return name.ends_with(extension); });
 }
 
 std::string pin_name(const std::string& name) { return name + std::string(kPin); }

@@ -4,6 +4,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/candidate.h"
+#include "checkpoint/extension.h"
 #include "format/tar/reader.h"
 
 namespace cairn {

@@ -1,33 +1,20 @@
 #include "checkpoint/write_dcp.h"
 
-#include "cairn/error.h"
-
-#include "base/atomic_file.h"
+#include "base/atomic_folder.h"
 #include "format/sharded/folder_plan.h"
 
 namespace cairn {
 
-std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder) {
+std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
+                        bool overwrite) {
   sharded::FolderPlan plan(value);
-  if (files.stat(folder, false)) {
-    throw AlreadyExistsError(folder + " exists; a folder of torch.distributed.checkpoint is only " +
-                             "written under a new name");
-  }
-  files.make_folders(folder);
-  const std::string data_path = join_path(folder, sharded::kDataFile);
-  AtomicFile data(files, data_path, {.expected_bytes = plan.data_size_bound()});
-  plan.write_data(data);
-  data.commit();
+  AtomicFolder building(files, folder, overwrite);
+  building.add(sharded::kDataFile, plan.data_size_bound(),
+               [&](ByteSink& sink) { plan.write_data(sink); });
   const std::string metadata = plan.metadata();
-  try {
-    AtomicFile file(files, join_path(folder, sharded::kMetadataFile),
-                    {.expected_bytes = metadata.size()});
-    file.write(as_bytes(metadata));
-    file.commit();
-  } catch (...) {
-    files.remove(data_path);
-    throw;
-  }
+  building.add(sharded::kMetadataFile, metadata.size(),
+               [&](ByteSink& sink) { sink.write(as_bytes(metadata)); });
+  building.commit();
   return plan.data_size() + metadata.size();
 }
 

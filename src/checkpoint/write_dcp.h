@@ -1,9 +1,5 @@
-// Writing a torch.distributed.checkpoint folder of one rank.
-//
-//  1. The folder is made; nothing of that name may be there before.
-//  2. `__0_0.distcp` is written and made durable.
-//  3. `.metadata` is renamed into place and made durable: until then a reader finds a checkpoint
-//     that is not whole, and says so.
+// Writing a torch.distributed.checkpoint folder of one rank: `__0_0.distcp`, then `.metadata`,
+// published together (base/atomic_folder.h).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +11,10 @@
 
 namespace cairn {
 
-// Returns the bytes written. AlreadyExistsError; UnsupportedError for what such a folder cannot
-// hold. On an error no file is left, at most the empty folder.
-std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder);
+// Returns the bytes written. UnsupportedError for what such a folder cannot hold;
+// AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
+// folder. On an error nothing changed.
+std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
+                        bool overwrite = false);
 
 }  // namespace cairn

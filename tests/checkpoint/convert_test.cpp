@@ -13,8 +13,10 @@
 #include "cairn/format/safetensors.h"
 
 #include "checkpoint/source.h"
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn {
 namespace {
@@ -23,11 +25,12 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::kData;
+using testing::message_of;
 using ::testing::Pair;
 using testing::TempFolder;
 
-const std::string kData = CAIRN_TEST_DATA;
-const std::string kComposer = kData + "/composer-0.33/ema/ep2-ba15-rank0.pt";
+const std::string kEma = kData + "/composer-0.33/ema/ep2-ba15-rank0.pt";
 
 Value read(const std::string& path) { return open_source(path)->read(); }
 
@@ -44,21 +47,11 @@ std::vector<std::string> keys_of(const Value& dict) {
   return keys;
 }
 
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(ConvertTest, EveryTensorOfACheckpointComesThroughSafetensorsAndBack) {
   const TempFolder temp;
-  const ConvertResult there = convert(kComposer, temp / "all.safetensors");
+  const ConvertResult there = convert(kEma, temp / "all.safetensors");
   const ConvertResult back = convert(temp / "all.safetensors", temp / "back.pt");
-  const Value original = read(kComposer);
+  const Value original = read(kEma);
   const Value returned = read(temp / "back.pt");
   const auto tensors = tensors_of(original);
   EXPECT_EQ(there.format, "safetensors");
@@ -84,10 +77,10 @@ TEST(ConvertTest, TorchToTorchKeepsTheWholeObjectAndWhatTheFileSaysOfItself) {
 TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   const TempFolder temp;
   const ConvertResult result =
-      convert(kComposer, temp / "w.safetensors",
+      convert(kEma, temp / "w.safetensors",
               {.weights_only = true, .rename = {{"module.", ""}, {"0.", "never"}}});
   const Value weights = read(temp / "w.safetensors");
-  const Value model = read(kComposer).at("state").at("model");
+  const Value model = read(kEma).at("state").at("model");
   EXPECT_EQ(result.tensors, model.as_dict().size());
   for (const auto& [key, value] : model.as_dict()) {
     EXPECT_EQ(weights.at(key.as_str().substr(std::string("module.").size())), value);
@@ -197,10 +190,11 @@ TEST(ConvertTest, ShardsHoldWhatTheyMayAndOpenAsOneCheckpoint) {
 
 TEST(ConvertTest, ADistributedFolderHoldsTheWholeObject) {
   const TempFolder temp;
-  convert(kComposer, temp / "out/");
-  EXPECT_EQ(read(temp / "out").at("state").at("model"), read(kComposer).at("state").at("model"));
-  EXPECT_THROW(convert(kComposer, temp / "out", {.to = "dcp", .overwrite = true}),
-               AlreadyExistsError);
+  convert(kEma, temp / "out/");
+  EXPECT_EQ(read(temp / "out").at("state").at("model"), read(kEma).at("state").at("model"));
+  EXPECT_THROW(convert(kEma, temp / "out", {.to = "dcp"}), AlreadyExistsError);
+  convert(kData + "/torch-2.14/dtypes.pt", temp / "out", {.to = "dcp", .overwrite = true});
+  EXPECT_EQ(read(temp / "out"), read(kData + "/torch-2.14/dtypes.pt"));
 }
 
 TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
@@ -237,7 +231,7 @@ TEST(ConvertTest, ADamagedInputIsRefusedBeforeAnythingIsWritten) {
 }
 
 TEST(ConvertTest, AnUnknownTargetNamesThoseThatThereAre) {
-  const auto unknown = [] { convert(kComposer, "out.pt", {.to = "onnx"}); };
+  const auto unknown = [] { convert(kEma, "out.pt", {.to = "onnx"}); };
   EXPECT_THROW(unknown(), UsageError);
   EXPECT_THAT(message_of(unknown), HasSubstr("safetensors, dcp, torch"));
 }

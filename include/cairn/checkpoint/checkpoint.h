@@ -55,10 +55,10 @@ struct LoadOptions {
   FileSystem* files = nullptr;
 };
 
-// Reads a checkpoint, in whatever container. Tensors are views of the mapped file, which stays
-// mapped while one lives; of a compressed one, of an unnamed file in $TMPDIR or else /var/tmp.
-// NotFoundError; CorruptError naming the damaged tensors and byte ranges; UnsupportedError saying
-// what the file is; UsageError for a folder.
+// Reads a checkpoint of any format, in whatever container. Tensors are views of the mapped file,
+// which stays mapped while one lives; of a compressed one, of an unnamed file in $TMPDIR or else
+// /var/tmp. NotFoundError; CorruptError naming the damaged tensors and byte ranges;
+// UnsupportedError saying what the file is; UsageError for a folder that is no checkpoint.
 Value load(const std::string& path, const LoadOptions& options = {});
 
 // One thing that is wrong with a file.
