@@ -7,22 +7,28 @@ function(cairn_warnings target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)
   endif()
+  # In a unity build GCC takes a class of a .cpp, which holds a nameless one, for a header's.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_UNITY_BUILD)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 
-# cairn_test(format/zip_test LABELS unit): one program per test file, core only.
-function(cairn_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LABELS;LIBS;SOURCES" )
-  string(REPLACE "/" "_" target ${name})
-  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/${name}.cpp ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE cairn::core ${ARG_LIBS} cairn_testing GTest::gmock
-                                          GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE
-                             CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  cairn_warnings(${target})
+# cairn_tests(PROGRAM LABELS unit FILES a_test b_test [LIBS ...] [SOURCES ...]): one program of the
+# test files FILES.cpp of the current folder, core only. Each TEST() is a test of ctest.
+function(cairn_tests program)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FILES;LABELS;LIBS;SOURCES")
+  list(TRANSFORM ARG_FILES APPEND .cpp)
+  add_executable(${program} ${ARG_FILES} ${ARG_SOURCES})
+  target_link_libraries(${program} PRIVATE cairn::core ${ARG_LIBS} cairn_testing GTest::gmock
+                                           GTest::gtest_main)
+  target_compile_definitions(${program} PRIVATE CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  # Tests are compiled quickly; what they test is optimised as the preset says.
+  target_compile_options(${program} PRIVATE -O0)
+  cairn_warnings(${program})
   include(GoogleTest)
   # One seed for RapidCheck, so that a test passes or fails on every run alike.
-  gtest_discover_tests(${target} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
+  gtest_discover_tests(${program} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
                        ENVIRONMENT RC_PARAMS=seed=1
                        DISCOVERY_TIMEOUT 60)
 endfunction()
@@ -33,24 +39,23 @@ function(cairn_reuse_torch_header target)
   # The library's flags, or its precompiled header could not be reused.
   set_property(TARGET ${target} PROPERTY POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)
-  target_link_libraries(${target} PRIVATE fmt::fmt-header-only)
+  target_link_libraries(${target} PRIVATE fmt::fmt)
 endfunction()
 
-# cairn_train_test(train/time_test ...): like cairn_test, for files that need libtorch. All share
+# cairn_train_tests(PROGRAM FILES ...): like cairn_tests, for files that need libtorch. All share
 # one precompiled header: torch's headers cost 20 s a file without it.
-function(cairn_train_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LABELS;LIBS;SOURCES")
-  string(REPLACE "/" "_" target ${name})
-  add_executable(${target} ${PROJECT_SOURCE_DIR}/tests/${name}.cpp ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE cairn::train ${ARG_LIBS} cairn_testing GTest::gmock
-                                          GTest::gtest_main)
-  target_compile_definitions(${target} PRIVATE
-                             CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  cairn_reuse_torch_header(${target})
-  cairn_warnings(${target})
+function(cairn_train_tests program)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FILES;LABELS;LIBS")
+  list(TRANSFORM ARG_FILES APPEND .cpp)
+  add_executable(${program} ${ARG_FILES})
+  target_link_libraries(${program} PRIVATE cairn::train ${ARG_LIBS} cairn_testing GTest::gmock
+                                           GTest::gtest_main)
+  target_compile_definitions(${program} PRIVATE CAIRN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  cairn_reuse_torch_header(${program})
+  cairn_warnings(${program})
   include(GoogleTest)
-  gtest_discover_tests(${target} PROPERTIES LABELS "train;${ARG_LABELS}" TIMEOUT 300
+  gtest_discover_tests(${program} PROPERTIES LABELS "train;${ARG_LABELS}" TIMEOUT 300
                        DISCOVERY_TIMEOUT 120)
 endfunction()
 

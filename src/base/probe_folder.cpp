@@ -156,7 +156,7 @@ int probe_clock(const Workshop& shop, std::string& detail) {
   return is_close ? 0 : ETIME;
 }
 
-struct Row {
+struct ProbeRow {
   const char* name;
   const char* meaning;
   bool is_needed;
@@ -164,19 +164,20 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{"create", "make and write a file", true, probe_create},
-    Row{"sync", "a file survives a power cut", true, probe_sync},
-    Row{"sync_folder", "a name survives a power cut", true, probe_sync_folder},
-    Row{"map", "checkpoints are read without copying them", true, probe_map},
-    Row{"rename", "replace a file in one step", true, probe_rename},
-    Row{"rename_noreplace", "never overwrite by accident; else by a hard link", false,
-        probe_rename_noreplace},
-    Row{"symlink", "the link `latest`", true, probe_symlink},
-    Row{"lock", "tell a living writer's file from a dead one's", false, probe_lock},
-    Row{"unnamed_file", "scratch files; else named and removed at once", false, probe_unnamed},
-    Row{"direct_io", "save past the page cache; else through it", false, probe_direct},
-    Row{"case", "names differ by case", false, probe_case},
-    Row{"file_times", "the file server's clock agrees with this machine's", false, probe_clock},
+    ProbeRow{"create", "make and write a file", true, probe_create},
+    ProbeRow{"sync", "a file survives a power cut", true, probe_sync},
+    ProbeRow{"sync_folder", "a name survives a power cut", true, probe_sync_folder},
+    ProbeRow{"map", "checkpoints are read without copying them", true, probe_map},
+    ProbeRow{"rename", "replace a file in one step", true, probe_rename},
+    ProbeRow{"rename_noreplace", "never overwrite by accident; else by a hard link", false,
+             probe_rename_noreplace},
+    ProbeRow{"symlink", "the link `latest`", true, probe_symlink},
+    ProbeRow{"lock", "tell a living writer's file from a dead one's", false, probe_lock},
+    ProbeRow{"unnamed_file", "scratch files; else named and removed at once", false, probe_unnamed},
+    ProbeRow{"direct_io", "save past the page cache; else through it", false, probe_direct},
+    ProbeRow{"case", "names differ by case", false, probe_case},
+    ProbeRow{"file_times", "the file server's clock agrees with this machine's", false,
+             probe_clock},
 };
 
 std::string message_of(int error) {
@@ -194,7 +195,7 @@ std::vector<FolderProbe> probe_folder(const std::string& folder) {
              .detail = message_of(shop.error())}};
   }
   std::vector<FolderProbe> probes;
-  for (const Row& row : kRows) {
+  for (const ProbeRow& row : kRows) {
     FolderProbe probe{.name = row.name, .meaning = row.meaning, .is_needed = row.is_needed};
     const int error = row.probe(shop, probe.detail);
     probe.works = error == 0;

@@ -31,7 +31,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): not in eve
 namespace cairn {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
+constexpr std::size_t kPipeBufferBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostMessageBytes = 2000;
 
 struct Ends {
@@ -115,7 +115,7 @@ std::optional<std::string> find_program(const std::string& name) {
 }
 
 PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out)
-    : out_(out), name_(argv.at(0)), buffer_(kBufferBytes) {
+    : out_(out), name_(argv.at(0)), buffer_(kPipeBufferBytes) {
   const auto path = find_program(name_);
   if (!path) throw NotFoundError("the program " + name_ + " is not in the PATH");
   start(*path, argv);

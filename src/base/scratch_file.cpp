@@ -14,7 +14,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+constexpr std::size_t kScratchBufferBytes = std::size_t{256} << 10;
 
 std::string default_folder() {
   const char* folder = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
@@ -37,12 +37,12 @@ ScratchFile::ScratchFile(const std::string& folder)
     : folder_(folder.empty() ? default_folder() : folder) {
   fd_ = FileDescriptor(open_unnamed(folder_));
   if (!fd_.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + folder_);
-  buffer_.reserve(kBufferBytes);
+  buffer_.reserve(kScratchBufferBytes);
 }
 
 void ScratchFile::write(ByteView bytes) {
-  if (buffer_.size() + bytes.size() > kBufferBytes) flush();
-  if (bytes.size() >= kBufferBytes) {
+  if (buffer_.size() + bytes.size() > kScratchBufferBytes) flush();
+  if (bytes.size() >= kScratchBufferBytes) {
     write_at(size_, bytes);
     return;
   }

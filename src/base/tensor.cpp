@@ -12,45 +12,45 @@
 namespace cairn {
 namespace {
 
-struct Row {
+struct DTypeRow {
   DType dtype;
   std::string_view name;
   std::size_t item_size;
 };
 
 constexpr std::array kTable = {
-    Row{DType::kUInt8, "uint8", 1},
-    Row{DType::kInt8, "int8", 1},
-    Row{DType::kInt16, "int16", 2},
-    Row{DType::kInt32, "int32", 4},
-    Row{DType::kInt64, "int64", 8},
-    Row{DType::kUInt16, "uint16", 2},
-    Row{DType::kUInt32, "uint32", 4},
-    Row{DType::kUInt64, "uint64", 8},
-    Row{DType::kFloat16, "float16", 2},
-    Row{DType::kFloat32, "float32", 4},
-    Row{DType::kFloat64, "float64", 8},
-    Row{DType::kBFloat16, "bfloat16", 2},
-    Row{DType::kComplex32, "complex32", 4},
-    Row{DType::kComplex64, "complex64", 8},
-    Row{DType::kComplex128, "complex128", 16},
-    Row{DType::kBool, "bool", 1},
-    Row{DType::kFloat8E4M3FN, "float8_e4m3fn", 1},
-    Row{DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", 1},
-    Row{DType::kFloat8E5M2, "float8_e5m2", 1},
-    Row{DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", 1},
-    Row{DType::kFloat8E8M0FNU, "float8_e8m0fnu", 1},
-    Row{DType::kFloat4E2M1FNx2, "float4_e2m1fn_x2", 1},
-    Row{DType::kQInt8, "qint8", 1},
-    Row{DType::kQUInt8, "quint8", 1},
-    Row{DType::kQInt32, "qint32", 4},
-    Row{DType::kQUInt4x2, "quint4x2", 1},
-    Row{DType::kQUInt2x4, "quint2x4", 1},
-    Row{DType::kBits8, "bits8", 1},
-    Row{DType::kBits16, "bits16", 2},
-    Row{DType::kBits1x8, "bits1x8", 1},
-    Row{DType::kBits2x4, "bits2x4", 1},
-    Row{DType::kBits4x2, "bits4x2", 1},
+    DTypeRow{DType::kUInt8, "uint8", 1},
+    DTypeRow{DType::kInt8, "int8", 1},
+    DTypeRow{DType::kInt16, "int16", 2},
+    DTypeRow{DType::kInt32, "int32", 4},
+    DTypeRow{DType::kInt64, "int64", 8},
+    DTypeRow{DType::kUInt16, "uint16", 2},
+    DTypeRow{DType::kUInt32, "uint32", 4},
+    DTypeRow{DType::kUInt64, "uint64", 8},
+    DTypeRow{DType::kFloat16, "float16", 2},
+    DTypeRow{DType::kFloat32, "float32", 4},
+    DTypeRow{DType::kFloat64, "float64", 8},
+    DTypeRow{DType::kBFloat16, "bfloat16", 2},
+    DTypeRow{DType::kComplex32, "complex32", 4},
+    DTypeRow{DType::kComplex64, "complex64", 8},
+    DTypeRow{DType::kComplex128, "complex128", 16},
+    DTypeRow{DType::kBool, "bool", 1},
+    DTypeRow{DType::kFloat8E4M3FN, "float8_e4m3fn", 1},
+    DTypeRow{DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", 1},
+    DTypeRow{DType::kFloat8E5M2, "float8_e5m2", 1},
+    DTypeRow{DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", 1},
+    DTypeRow{DType::kFloat8E8M0FNU, "float8_e8m0fnu", 1},
+    DTypeRow{DType::kFloat4E2M1FNx2, "float4_e2m1fn_x2", 1},
+    DTypeRow{DType::kQInt8, "qint8", 1},
+    DTypeRow{DType::kQUInt8, "quint8", 1},
+    DTypeRow{DType::kQInt32, "qint32", 4},
+    DTypeRow{DType::kQUInt4x2, "quint4x2", 1},
+    DTypeRow{DType::kQUInt2x4, "quint2x4", 1},
+    DTypeRow{DType::kBits8, "bits8", 1},
+    DTypeRow{DType::kBits16, "bits16", 2},
+    DTypeRow{DType::kBits1x8, "bits1x8", 1},
+    DTypeRow{DType::kBits2x4, "bits2x4", 1},
+    DTypeRow{DType::kBits4x2, "bits4x2", 1},
 };
 
 constexpr bool in_enum_order() {
@@ -61,7 +61,7 @@ constexpr bool in_enum_order() {
 }
 static_assert(in_enum_order());
 
-const Row& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
+const DTypeRow& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
 
@@ -75,7 +75,7 @@ std::size_t elements_per_byte(DType dtype) {
 std::string_view name(DType dtype) { return row(dtype).name; }
 
 std::optional<DType> find_dtype(std::string_view name) {
-  for (const Row& r : kTable) {
+  for (const DTypeRow& r : kTable) {
     if (r.name == name) return r.dtype;
   }
   return std::nullopt;

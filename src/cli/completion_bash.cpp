@@ -25,7 +25,7 @@ std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
 }
 
 // What is done for a word that this option or positional takes.
-std::string action(const OptionInfo& option) {
+std::string bash_action(const OptionInfo& option) {
   if (!option.choices.empty()) return fmt::format("_cairn_words '{}'", joined(option.choices, " "));
   switch (option.completes) {
     case Completes::kFiles:
@@ -46,7 +46,7 @@ std::string value_cases(const std::string& command, const std::vector<OptionInfo
     for (const std::string& name : option.names) {
       patterns.push_back(command + ":" + name);
     }
-    text += fmt::format("    {}) {}; return ;;\n", joined(patterns, " | "), action(option));
+    text += fmt::format("    {}) {}; return ;;\n", joined(patterns, " | "), bash_action(option));
   }
   return text;
 }
@@ -70,7 +70,8 @@ std::string positional_cases(const CommandInfo& tool) {
   for (const CommandInfo& command : tool.commands) {
     commands.push_back(command.name);
     if (!command.positionals.empty()) {
-      text += fmt::format("    {}) {} ;;\n", command.name, action(command.positionals.front()));
+      text +=
+          fmt::format("    {}) {} ;;\n", command.name, bash_action(command.positionals.front()));
     }
   }
   return fmt::format("    '') _cairn_words '{}' ;;\n", joined(commands, " ")) + text;

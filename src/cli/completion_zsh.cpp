@@ -20,7 +20,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-std::string action(const OptionInfo& option) {
+std::string zsh_action(const OptionInfo& option) {
   std::string choices;
   for (const std::string& choice : option.choices) {
     choices += (choices.empty() ? "" : " ") + choice;
@@ -48,7 +48,7 @@ std::string option_specs(const std::vector<OptionInfo>& options, const std::stri
       text += fmt::format("{}'{}{}[{}]", indent, option.is_repeated ? "*" : "(" + all + ")", name,
                           escaped(option.description));
       if (!option.value.empty()) {
-        text += fmt::format(":{}:{}", escaped(option.value), action(option));
+        text += fmt::format(":{}:{}", escaped(option.value), zsh_action(option));
       }
       text += "' \\\n";
     }
@@ -62,7 +62,7 @@ std::string positional_specs(const CommandInfo& command, const std::string& inde
   for (const OptionInfo& positional : command.positionals) {
     const std::string place = positional.is_repeated ? "*" : std::to_string(number++);
     text += fmt::format("{}'{}:{}:{}' \\\n", indent, place, escaped(positional.names.front()),
-                        action(positional));
+                        zsh_action(positional));
   }
   return text;
 }

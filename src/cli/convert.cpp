@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ConvertArgs {
   std::string in;
   std::string out;
   std::string dtype;
@@ -52,7 +52,7 @@ class Bars {
   std::optional<ProgressBar> bar_;
 };
 
-void parse(Options& options) {
+void parse(ConvertArgs& options) {
   for (const std::string& rename : options.renames) {
     const std::size_t sign = rename.find('=');
     if (sign == std::string::npos || sign == 0) {
@@ -104,7 +104,7 @@ void print(const ConvertResult& result, const std::string& out, Console& console
   }
 }
 
-int run(Options options, Console& console) {
+int run_convert(ConvertArgs options, Console& console) {
   parse(options);
   ConvertResult result;
   {
@@ -125,7 +125,7 @@ int run(Options options, Console& console) {
 }  // namespace
 
 Run define_convert(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConvertArgs>();
   ConvertOptions& convert = options->convert;
   app.add_option("IN", options->in, "a checkpoint of any format")->required();
   app.add_option("OUT", options->out, "what to write; its extension names the format")->required();
@@ -145,7 +145,7 @@ Run define_convert(CLI::App& app) {
       ->transform(CLI::AsSizeValue(true));
   app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
   app.add_flag("--quick", options->quick, "do not check every byte of IN first");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_convert(*options, console); };
 }
 
 }  // namespace cairn::cli

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct DiffArgs {
   std::string a;
   std::string b;
   bool weights_only = false;
@@ -150,7 +150,7 @@ json describe(const Differences& differences) {
           {"ignored", differences.ignored}};
 }
 
-int run(Options options, Console& console) {
+int run_diff(DiffArgs options, Console& console) {
   const Value a = read(options.a, options.weights_only);
   const Value b = read(options.b, options.weights_only);
   options.compare.tensors_only = options.weights_only;
@@ -171,7 +171,7 @@ int run(Options options, Console& console) {
 }  // namespace
 
 Run define_diff(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DiffArgs>();
   app.add_option("A", options->a, "a checkpoint of any format")->required();
   app.add_option("B", options->b, "another one, of any format")->required();
   app.add_flag("--weights-only", options->weights_only,
@@ -182,7 +182,7 @@ Run define_diff(CLI::App& app) {
   app.add_flag("--wall-clock", options->compare.wall_clock,
                "compare durations and the names of saved files, too");
   app.footer("Exit code 1 when there are differences.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_diff(*options, console); };
 }
 
 }  // namespace cairn::cli

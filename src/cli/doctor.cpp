@@ -151,7 +151,7 @@ void print_json(const Diagnosis& found, Console& console) {
                       {"ok", found.has_all()}});
 }
 
-int run(const std::string& folder, Console& console) {
+int run_doctor(const std::string& folder, Console& console) {
   const Diagnosis found = diagnose(folder);
   if (console.json) {
     print_json(found, console);
@@ -169,7 +169,7 @@ Run define_doctor(CLI::App& app) {
   const auto folder = std::make_shared<std::string>();
   app.add_option("FOLDER", *folder, "test its file system, too, with small files that are removed");
   app.footer("Exit code 1 when something is missing that cairn cannot do without.");
-  return [folder](Console& console) { return run(*folder, console); };
+  return [folder](Console& console) { return run_doctor(*folder, console); };
 }
 
 }  // namespace cairn::cli

@@ -20,7 +20,7 @@
 namespace cairn::cli {
 namespace {
 
-struct Options {
+struct ExtractArgs {
   std::string path;
   std::vector<std::string> keys;
   std::string out;
@@ -58,7 +58,7 @@ class PartFinder {
 };
 
 // The part that a single key names; else a dict with the parts by their paths.
-Value find_parts(const Value& root, const Options& options) {
+Value find_parts(const Value& root, const ExtractArgs& options) {
   if (options.keys.size() == 1) {
     if (const Value* part = find_path(root, options.keys.front())) return *part;
   }
@@ -79,7 +79,7 @@ Value only_part(const Value& value) {
   return value.is_dict() && value.as_dict().size() == 1 ? value.as_dict().begin()->second : value;
 }
 
-void write(const Value& value, const Options& options) {
+void write(const Value& value, const ExtractArgs& options) {
   if (!options.out.ends_with(".npy")) {
     save(value, options.out, {.overwrite = options.force});
     return;
@@ -89,7 +89,7 @@ void write(const Value& value, const Options& options) {
   file.commit();
 }
 
-int run(const Options& options, Console& console) {
+int run_extract(const ExtractArgs& options, Console& console) {
   const Value value = find_parts(open_source(options.path)->read(), options);
   if (options.out.empty()) {
     console.print_json(plain_json(value));
@@ -110,7 +110,7 @@ int run(const Options& options, Console& console) {
 }  // namespace
 
 Run define_extract(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExtractArgs>();
   app.add_option("PATH", options->path, "a checkpoint of any format")->required();
   app.add_option("KEY", options->keys, "a path in it, or a pattern: state/model, 'state/*/lr'")
       ->required();
@@ -120,7 +120,7 @@ Run define_extract(CLI::App& app) {
   app.footer(
       "One path gives the part that is there; several, or a pattern, a dict of parts by their "
       "paths. To choose parts and keep the tree, use cairn convert --include.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_extract(*options, console); };
 }
 
 }  // namespace cairn::cli

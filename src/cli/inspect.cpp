@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct InspectArgs {
   std::string path;
   std::vector<std::string> tensors = {};  // patterns
   bool stats = false;
@@ -168,7 +168,7 @@ json describe(const Inspected& inspected, const TreeNode& root) {
       {"tensors", nullptr}};
 }
 
-int run(Options options, Console& console) {
+int run_inspect(InspectArgs options, Console& console) {
   if (options.stats && options.tensors.empty()) options.tensors = {"*"};
   if (options.all) options.tree.most_children = std::numeric_limits<std::size_t>::max() - 1;
   const Inspected inspected = inspect(options.path);
@@ -199,7 +199,7 @@ int run(Options options, Console& console) {
 }  // namespace
 
 Run define_inspect(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<InspectArgs>();
   app.add_option("PATH", options->path, "a checkpoint of any format")->required();
   app.add_option("--depth", options->tree.depth, "levels of the tree (0: none)")
       ->capture_default_str();
@@ -215,7 +215,7 @@ Run define_inspect(CLI::App& app) {
   app.footer(
       "Without --stats only headers are read, whatever the size. A tensor that occurs twice counts "
       "once in parameters and bytes.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_inspect(*options, console); };
 }
 
 }  // namespace cairn::cli

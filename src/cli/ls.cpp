@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct LsArgs {
   std::string folder;
   bool verify = false;
 };
@@ -36,13 +36,13 @@ std::string tags(const ListedCheckpoint& listed) {
   return text;
 }
 
-Cell checked(const ListedCheckpoint& listed, const Options& options) {
+Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   if (listed.condition == Condition::kDamaged) return {"DAMAGED", &Console::red};
   if (listed.condition == Condition::kRefused) return {"not read", &Console::red};
   return options.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
-void print(const FolderListing& listing, const Options& options, Console& console) {
+void print(const FolderListing& listing, const LsArgs& options, Console& console) {
   Table table({"TIME", ">EPOCH", ">BATCH", ">SIZE", "KIND", "CHECKED", "NAME", "TAGS"});
   for (const ListedCheckpoint& listed : listing.checkpoints) {
     table.add({local_time_text(listed.modified), counter(listed, &Timestamp::epoch),
@@ -92,7 +92,7 @@ json describe(const ListedCheckpoint& listed) {
   return row;
 }
 
-void print_json(const FolderListing& listing, const Options& options, Console& console) {
+void print_json(const FolderListing& listing, const LsArgs& options, Console& console) {
   json rows = json::array();
   for (const ListedCheckpoint& listed : listing.checkpoints) {
     rows.push_back(describe(listed));
@@ -103,14 +103,14 @@ void print_json(const FolderListing& listing, const Options& options, Console& c
                       {"passed_over", listing.passed_over}});
 }
 
-FolderListing list_with_progress(const Options& options, const Console& console) {
+FolderListing list_with_progress(const LsArgs& options, const Console& console) {
   ProgressBar bar(console, {.what = "check " + options.folder});
   return list_checkpoints(options.folder,
                           {.verify = options.verify ? Verify::kFull : Verify::kQuick,
                            .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); }});
 }
 
-int run(const Options& options, Console& console) {
+int run_ls(const LsArgs& options, Console& console) {
   const FolderListing listing = list_with_progress(options, console);
   if (console.json) {
     print_json(listing, options, console);
@@ -126,7 +126,7 @@ int run(const Options& options, Console& console) {
 }  // namespace
 
 Run define_ls(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LsArgs>();
   app.add_option("FOLDER", options->folder, "a folder of checkpoints")->required();
   app.add_flag("--verify", options->verify,
                "check every byte; exit code 1 when a checkpoint is not good");
@@ -134,7 +134,7 @@ Run define_ls(CLI::App& app) {
       "Lists what lies directly in the folder, furthest in training last. Checkpoints are "
       "recognised by content, whatever their names; a folder that is a checkpoint is one row. "
       "Without --verify only structure and sizes are checked.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_ls(*options, console); };
 }
 
 }  // namespace cairn::cli

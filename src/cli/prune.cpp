@@ -33,7 +33,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct PruneArgs {
   std::string folder;
   RetentionRules rules;  // the numbers; the texts below become the others
   std::vector<std::string> every;
@@ -110,7 +110,7 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
   }
 }
 
-std::vector<Candidate> find_candidates(FileSystem& files, const Options& options,
+std::vector<Candidate> find_candidates(FileSystem& files, const PruneArgs& options,
                                        const Console& console) {
   ProgressBar bar(console, {.what = "check " + options.folder});
   const auto on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); };
@@ -126,7 +126,7 @@ std::vector<Candidate> find_candidates(FileSystem& files, const Options& options
   return candidates;
 }
 
-RetentionRules rules_of(const Options& options, const std::vector<Candidate>& candidates) {
+RetentionRules rules_of(const PruneArgs& options, const std::vector<Candidate>& candidates) {
   RetentionRules rules = options.rules;
   for (const std::string& interval : options.every) {
     rules.every.emplace_back(interval);
@@ -174,7 +174,7 @@ void remove_all(FileSystem& files, Outcome& outcome) {
   }
 }
 
-Outcome prune(FileSystem& files, const Options& options, const Console& console) {
+Outcome prune(FileSystem& files, const PruneArgs& options, const Console& console) {
   Outcome outcome;
   if (options.yes) finish_removals(files, options.folder);
   outcome.candidates = find_candidates(files, options, console);
@@ -194,7 +194,7 @@ Outcome prune(FileSystem& files, const Options& options, const Console& console)
 }
 
 // What is gone, or would go.
-bool goes(const Candidate& candidate, const Options& options) {
+bool goes(const Candidate& candidate, const PruneArgs& options) {
   return options.yes ? candidate.is_removed : !candidate.decision.keep;
 }
 
@@ -204,7 +204,7 @@ struct Sums {
   std::uint64_t bytes = 0;
 };
 
-Sums sums_of(const Outcome& outcome, const Options& options) {
+Sums sums_of(const Outcome& outcome, const PruneArgs& options) {
   Sums sums;
   for (const Candidate& candidate : outcome.candidates) {
     const bool is_gone = goes(candidate, options);
@@ -222,7 +222,7 @@ std::string joined(const std::vector<std::string>& reasons) {
   return text;
 }
 
-void print(const Outcome& outcome, const Options& options, Console& console) {
+void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
   Table table({"", "NAME", ">SIZE", "WHY"});
   for (const Candidate& candidate : outcome.candidates) {
     const bool is_gone = goes(candidate, options);
@@ -245,7 +245,7 @@ void print(const Outcome& outcome, const Options& options, Console& console) {
   if (!outcome.error.empty()) console.err << "cairn: " << outcome.error << "\n";
 }
 
-void print_json(const Outcome& outcome, const Options& options, Console& console) {
+void print_json(const Outcome& outcome, const PruneArgs& options, Console& console) {
   json rows = json::array();
   for (const Candidate& candidate : outcome.candidates) {
     rows.push_back({{"name", candidate.listed.name},
@@ -272,7 +272,7 @@ void print_json(const Outcome& outcome, const Options& options, Console& console
                       {"exit_code", static_cast<int>(outcome.code)}});
 }
 
-int run(const Options& options, Console& console) {
+int run_prune(const PruneArgs& options, Console& console) {
   const RetentionRules& rules = options.rules;
   if (rules.last == 0 && rules.daily == 0 && rules.weekly == 0 && options.every.empty() &&
       options.best.empty() && options.within.empty()) {
@@ -296,7 +296,7 @@ void add_count(CLI::App& app, const char* name, std::uint64_t& count, const char
 }  // namespace
 
 Run define_prune(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PruneArgs>();
   app.add_option("FOLDER", options->folder, "a folder of checkpoints")->required();
   add_count(app, "--keep-last", options->rules.last, "keep the furthest N");
   add_count(app, "--keep-daily", options->rules.daily,
@@ -325,7 +325,7 @@ Run define_prune(CLI::App& app) {
       "the folder points at, what another process is writing, what does not verify, and NAME when "
       "a file NAME.pin stands beside it. Nothing older is removed while the newest one does not "
       "verify. Runs and kinds (full, weights) in one folder are judged apart.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_prune(*options, console); };
 }
 
 }  // namespace cairn::cli

@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ResumeArgs {
   std::string folder;
   bool explain = false;
   FindOptions find;
@@ -40,7 +40,7 @@ std::string place(const Timestamp& timestamp) {
 }
 
 // Files that look like checkpoints, and that the search did not look at.
-void add_unsought(FileSystem& files, const Options& options, Explanation& explanation) {
+void add_unsought(FileSystem& files, const ResumeArgs& options, Explanation& explanation) {
   const std::string format =
       partial_format(options.find.filename, dist_variables(options.find.run_name));
   for (const std::string& name : files.list(explanation.folder)) {
@@ -56,7 +56,7 @@ void add_unsought(FileSystem& files, const Options& options, Explanation& explan
   }
 }
 
-Explanation explain(FileSystem& files, const Options& options) {
+Explanation explain(FileSystem& files, const ResumeArgs& options) {
   Explanation explanation;
   explanation.folder = strict_format(options.folder, dist_variables(options.find.run_name));
   FindOptions find = options.find;
@@ -111,7 +111,7 @@ void print_json(const Explanation& explanation, Console& console) {
   console.print_json(answer);
 }
 
-int run(const Options& options, Console& console) {
+int run_resume(const ResumeArgs& options, Console& console) {
   const Explanation explanation = explain(posix_file_system(), options);
   if (console.json) {
     print_json(explanation, console);
@@ -124,7 +124,7 @@ int run(const Options& options, Console& console) {
 }  // namespace
 
 Run define_resume(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ResumeArgs>();
   app.add_option("FOLDER", options->folder, "the run's save_folder; may hold {run_name}")
       ->required();
   app.add_flag("--explain", options->explain, "say what would be chosen; nothing else is offered")
@@ -140,7 +140,7 @@ Run define_resume(CLI::App& app) {
       "The first line of the answer is the path that a Trainer with autoresume would load: the one "
       "that is furthest in training among those that verify in full. Exit code 3 when there is "
       "none.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_resume(*options, console); };
 }
 
 }  // namespace cairn::cli

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct VerifyArgs {
   std::vector<std::string> paths;
   bool full = false;
 };
@@ -57,7 +57,7 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
   return found;
 }
 
-std::vector<Checked> check_all(const Options& options, const Console& console) {
+std::vector<Checked> check_all(const VerifyArgs& options, const Console& console) {
   std::vector<Checked> all;
   std::uint64_t total = 0;
   for (const std::string& path : options.paths) {
@@ -96,7 +96,7 @@ std::string what_was_checked(const VerifyReport& report, bool full) {
          (report.has_manifest ? ", every byte accounted for" : ", all match their checksums");
 }
 
-void print(const std::vector<Checked>& all, const Options& options, Console& console) {
+void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& console) {
   Table table({"PATH", ">SIZE", "STATE", "DETAIL"});
   for (const Checked& checked : all) {
     const VerifyReport& report = checked.report;
@@ -145,7 +145,7 @@ json describe(const Checked& checked) {
           {"damage", std::move(damage)}};
 }
 
-void print_json(const std::vector<Checked>& all, const Options& options, Console& console) {
+void print_json(const std::vector<Checked>& all, const VerifyArgs& options, Console& console) {
   json files = json::array();
   for (const Checked& checked : all) {
     files.push_back(describe(checked));
@@ -153,7 +153,7 @@ void print_json(const std::vector<Checked>& all, const Options& options, Console
   console.print_json({{"checked", options.full ? "full" : "quick"}, {"files", std::move(files)}});
 }
 
-int run(const Options& options, Console& console) {
+int run_verify(const VerifyArgs& options, Console& console) {
   const std::vector<Checked> all = check_all(options, console);
   const auto damaged =
       std::count_if(all.begin(), all.end(), [](const Checked& c) { return !c.report.ok(); });
@@ -173,13 +173,13 @@ int run(const Options& options, Console& console) {
 }  // namespace
 
 Run define_verify(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<VerifyArgs>();
   app.add_option("PATH", options->paths, "checkpoints, or folders of checkpoints")->required();
   app.add_flag("--full", options->full, "check every byte, on all cores");
   app.footer(
       "Without --full, structure, sizes and manifest are checked: no tensor is read. Exit code 1 "
       "when a checkpoint is damaged.");
-  return [options](Console& console) { return run(*options, console); };
+  return [options](Console& console) { return run_verify(*options, console); };
 }
 
 }  // namespace cairn::cli

@@ -209,7 +209,7 @@ TEST(FileDescriptorTest, InterruptedAndShortWritesAreContinued) {
   std::string buffer(10'000, '\0');
   for (;;) {
     if (!done) pthread_kill(write_thread.native_handle(), SIGUSR1);
-    const ssize_t n = read(reader.get(), buffer.data(), buffer.size());
+    const ssize_t n = ::read(reader.get(), buffer.data(), buffer.size());
     if (n == 0) break;
     if (n > 0) read_back.append(buffer, 0, static_cast<std::size_t>(n));
   }

@@ -18,6 +18,7 @@
 #include "checkpoint/write_checkpoint.h"
 #include "format/tar/writer.h"
 #include "testing/faulty_file_system.h"
+#include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/string_sink.h"
@@ -31,47 +32,38 @@ using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
 using testing::sample_checkpoint;
 using testing::sample_info;
 using testing::SimFileSystem;
 using testing::StringSink;
 using testing::TempFolder;
 
-struct Case {
+struct Container {
   std::string extension;
   std::vector<std::string> containers;  // outermost first
   std::vector<std::string> tool;        // gives the .pt, with the file's path behind it
 };
 
 // What GoogleTest shows.
-void PrintTo(const Case& shown, std::ostream* out) { *out << shown.extension; }
+void PrintTo(const Container& shown, std::ostream* out) { *out << shown.extension; }
 
 const std::vector<std::string> kUntar = {"tar", "-xO", "composer_states.pt", "-f"};
 
 const std::array kCases = {
-    Case{".tar", {"tar"}, kUntar},
-    Case{".tar.gz", {"gzip", "tar"}, kUntar},
-    Case{".tgz", {"gzip", "tar"}, kUntar},
-    Case{".tar.bz2", {"bzip2", "tar"}, kUntar},
-    Case{".tar.lzma", {"xz", "tar"}, {"tar", "-xOJ", "composer_states.pt", "-f"}},
-    Case{".pt.gz", {"gzip"}, {"gzip", "-dc"}},
-    Case{".pt.bz2", {"bzip2"}, {"bzip2", "-dc"}},
-    Case{".pt.xz", {"xz"}, {"xz", "-dc"}},
-    Case{".pt.lzma", {"lzma"}, {"lzma", "-dc"}},
-    Case{".pt.lz4", {"lz4"}, {"lz4", "-dc"}},
-    Case{".pt.zst", {"zstd"}, {"zstd", "-dc"}},
-    Case{".pt.lzo", {"lzop"}, {"lzop", "-dc"}},
+    Container{".tar", {"tar"}, kUntar},
+    Container{".tar.gz", {"gzip", "tar"}, kUntar},
+    Container{".tgz", {"gzip", "tar"}, kUntar},
+    Container{".tar.bz2", {"bzip2", "tar"}, kUntar},
+    Container{".tar.lzma", {"xz", "tar"}, {"tar", "-xOJ", "composer_states.pt", "-f"}},
+    Container{".pt.gz", {"gzip"}, {"gzip", "-dc"}},
+    Container{".pt.bz2", {"bzip2"}, {"bzip2", "-dc"}},
+    Container{".pt.xz", {"xz"}, {"xz", "-dc"}},
+    Container{".pt.lzma", {"lzma"}, {"lzma", "-dc"}},
+    Container{".pt.lz4", {"lz4"}, {"lz4", "-dc"}},
+    Container{".pt.zst", {"zstd"}, {"zstd", "-dc"}},
+    Container{".pt.lzo", {"lzop"}, {"lzop", "-dc"}},
 };
-
-template <class E, class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no such error";
-}
 
 // The output of a program that has to end well.
 std::string output_of(const std::vector<std::string>& argv) {
@@ -81,7 +73,7 @@ std::string output_of(const std::vector<std::string>& argv) {
   return out.text;
 }
 
-class ContainerTest : public ::testing::TestWithParam<Case> {
+class ContainerTest : public ::testing::TestWithParam<Container> {
  protected:
   void SetUp() override {
     if (is_lzop && !find_program("lzop")) GTEST_SKIP() << "lzop is not installed";
@@ -246,7 +238,7 @@ TEST_P(ContainerTest, VerifySaysThatItIsDamaged) {
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+std::string case_name(const ::testing::TestParamInfo<Container>& info) {
   std::string name = info.param.extension.substr(1);
   std::replace(name.begin(), name.end(), '.', '_');
   return name;

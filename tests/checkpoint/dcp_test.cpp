@@ -14,46 +14,24 @@
 #include "checkpoint/write_dcp.h"
 #include "format/compression/codec.h"
 #include "format/sharded/sharded_folder.h"
+#include "testing/copied_folder.h"
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn {
 namespace {
 
+using testing::CopiedFolder;
+using testing::kData;
+using testing::message_of;
 using testing::read_file;
 using testing::shared;
 using testing::TempFolder;
 using testing::write_file;
 
-const std::string kData = CAIRN_TEST_DATA;
 const std::string kLayouts = kData + "/torch-2.14/dcp-layouts";
-
-// A copy of a golden folder to damage.
-class Copy {
- public:
-  explicit Copy(const std::string& golden) {
-    std::filesystem::copy(golden, path(), std::filesystem::copy_options::recursive);
-  }
-  std::string path() const { return folder_ / "dcp"; }
-  std::string file(const std::string& name) const { return path() + "/" + name; }
-  void flip(const std::string& name, std::size_t at) const {
-    std::string bytes = read_file(file(name));
-    bytes.at(at) ^= 1;
-    write_file(file(name), bytes);
-  }
-
- private:
-  TempFolder folder_;
-};
-
-std::string message_of(const std::string& path) {
-  try {
-    load(path);
-  } catch (const CorruptError& e) {
-    return e.what();
-  }
-  return "was read";
-}
 
 TEST(DcpTest, ShardsOfTwoRanksAreTheGatheredState) {
   for (const std::string version : {"2.6", "2.14"}) {
@@ -95,7 +73,7 @@ TEST(DcpTest, IsVerifiedByTheChecksumsOfItsItems) {
 }
 
 TEST(DcpTest, DamageNamesTheTensorAndTheFile) {
-  const Copy copy(kLayouts);
+  const CopiedFolder copy(kLayouts);
   const std::string bytes = read_file(copy.file("__1_0.distcp"));
   // 12.0 to 15.0: in the second quarter of "row", which has 6 columns.
   const float numbers[] = {12, 13, 14, 15};
@@ -109,9 +87,9 @@ TEST(DcpTest, DamageNamesTheTensorAndTheFile) {
   EXPECT_EQ(damage.tensors, std::vector<std::string>{"row"});
   EXPECT_EQ(damage.begin, at);
   EXPECT_EQ(damage.end, at + 48);
-  EXPECT_NE(message_of(copy.path()).find("record __1_0.distcp (tensor row), bytes"),
+  EXPECT_NE(message_of([&] { load(copy.path()); }).find("record __1_0.distcp (tensor row), bytes"),
             std::string::npos)
-      << message_of(copy.path());
+      << message_of([&] { load(copy.path()); });
   EXPECT_TRUE(verify(copy.path(), Verify::kQuick).ok());  // reads no tensor's bytes
 }
 
@@ -122,23 +100,25 @@ TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
   };
   for (const Case& c : {Case{".metadata", ".metadata, which is written last, is missing"},
                         Case{"__2_0.distcp", "__2_0.distcp, which holds \""}}) {
-    const Copy copy(kLayouts);
+    const CopiedFolder copy(kLayouts);
     std::filesystem::remove(copy.file(c.gone));
-    const std::string message = message_of(copy.path());
+    const std::string message = message_of([&] { load(copy.path()); });
     EXPECT_TRUE(message.starts_with(copy.path() + ": the checkpoint is not whole: ")) << message;
     EXPECT_NE(message.find(c.message), std::string::npos) << message;
   }
-  const Copy interrupted(kLayouts);
+  const CopiedFolder interrupted(kLayouts);
   std::filesystem::rename(interrupted.file(".metadata"), interrupted.file(".metadata.tmp"));
-  EXPECT_NE(message_of(interrupted.path()).find("not whole"), std::string::npos);
+  EXPECT_NE(message_of([&] { load(interrupted.path()); }).find("not whole"), std::string::npos);
 
-  const Copy ranks(kData + "/torch-2.14/dcp-per-rank");
+  const CopiedFolder ranks(kData + "/torch-2.14/dcp-per-rank");
   std::filesystem::remove(ranks.file("__1.metadata"));
-  EXPECT_NE(message_of(ranks.path()).find("__1.metadata is missing"), std::string::npos);
+  EXPECT_NE(message_of([&] { load(ranks.path()); }).find("__1.metadata is missing"),
+            std::string::npos);
 
-  const Copy cut(kLayouts);
+  const CopiedFolder cut(kLayouts);
   std::filesystem::resize_file(cut.file("__0_0.distcp"), 5000);
-  EXPECT_NE(message_of(cut.path()).find("__0_0.distcp ends too early"), std::string::npos);
+  EXPECT_NE(message_of([&] { load(cut.path()); }).find("__0_0.distcp ends too early"),
+            std::string::npos);
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -156,7 +136,7 @@ TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {
 }
 
 TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {
-  const Copy copy(kLayouts);
+  const CopiedFolder copy(kLayouts);
   const std::string before = read_file(copy.file(".metadata"));
   EXPECT_THROW(write_dcp(posix_file_system(), Dict{{"a", 1}}, copy.path()), AlreadyExistsError);
   EXPECT_EQ(read_file(copy.file(".metadata")), before);

@@ -9,12 +9,16 @@
 
 #include "checkpoint/source.h"
 #include "format/deepspeed/consolidate.h"
+#include "testing/copied_folder.h"
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
 
+using testing::CopiedFolder;
+using testing::message_of;
 using testing::read_file;
 using testing::shared;
 using testing::TempFolder;
@@ -22,25 +26,8 @@ using testing::write_file;
 
 const std::string kGolden = std::string(CAIRN_TEST_DATA) + "/deepspeed/";
 
-class Copy {
- public:
-  explicit Copy(const std::string& golden) {
-    std::filesystem::copy(kGolden + golden, path(), std::filesystem::copy_options::recursive);
-  }
-  std::string path() const { return folder_ / "zero"; }
-  std::string tag() const { return path() + "/global_step3"; }
-
- private:
-  TempFolder folder_;
-};
-
 std::string refusal(const std::string& path) {
-  try {
-    open_source(path);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "was opened";
+  return message_of([&] { open_source(path); });
 }
 
 TEST(DeepSpeedTest, IsOpenedByTheFolderOfTheTagAndByTheOneAboveIt) {
@@ -58,8 +45,8 @@ TEST(DeepSpeedTest, SharedParametersAreOneTensor) {
 }
 
 TEST(DeepSpeedTest, TheNameInLatestLeadsNowhereElse) {
-  const Copy copy("stage1");
-  std::filesystem::rename(copy.tag(), copy.path() + "-outside");
+  const CopiedFolder copy(kGolden + "stage1");
+  std::filesystem::rename(copy.file("global_step3"), copy.path() + "-outside");
   for (const std::string tag : {"../zero-outside", "/", "..", "", "gone"}) {
     write_file(copy.path() + "/latest", tag);
     EXPECT_THROW(open_source(copy.path()), Error) << tag;
@@ -67,43 +54,43 @@ TEST(DeepSpeedTest, TheNameInLatestLeadsNowhereElse) {
 }
 
 TEST(DeepSpeedTest, AMissingRankIsNamed) {
-  const Copy copy("stage3");
-  std::filesystem::remove(copy.tag() + "/zero_pp_rank_1_mp_rank_00_optim_states.pt");
+  const CopiedFolder copy(kGolden + "stage3");
+  std::filesystem::remove(copy.path() + "/global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt");
   EXPECT_NE(refusal(copy.path()).find("the optimizer states of rank 1 are missing"),
             std::string::npos)
       << refusal(copy.path());
-  const Copy last("stage2");
-  std::filesystem::remove(last.tag() + "/zero_pp_rank_2_mp_rank_00_optim_states.pt");
+  const CopiedFolder last(kGolden + "stage2");
+  std::filesystem::remove(last.path() + "/global_step3/zero_pp_rank_2_mp_rank_00_optim_states.pt");
   EXPECT_NE(refusal(last.path()).find("was one of 3, but there are files of 2"), std::string::npos)
       << refusal(last.path());
 }
 
 TEST(DeepSpeedTest, DamageNamesTheFileOfTheRank) {
-  const Copy copy("stage2");
+  const CopiedFolder copy(kGolden + "stage2");
   EXPECT_TRUE(verify(copy.path()).ok());
   const std::string name = "zero_pp_rank_1_mp_rank_00_optim_states.pt";
-  std::string bytes = read_file(copy.tag() + "/" + name);
+  std::string bytes = read_file(copy.path() + "/global_step3/" + name);
   bytes[bytes.find("cur_iter")] = 'C';  // in data.pkl
-  write_file(copy.tag() + "/" + name, bytes);
+  write_file(copy.path() + "/global_step3/" + name, bytes);
   const VerifyReport report = verify(copy.path());
   ASSERT_FALSE(report.ok());
   EXPECT_NE(report.summary().find(name), std::string::npos) << report.summary();
 }
 
 TEST(DeepSpeedTest, WhatOnlyItsProgramCanPutTogetherIsRefusedByName) {
-  const Copy copy("stage1");
-  write_file(copy.tag() + "/mp_rank_01_model_states.pt", "");
+  const CopiedFolder copy(kGolden + "stage1");
+  write_file(copy.path() + "/global_step3/mp_rank_01_model_states.pt", "");
   EXPECT_THROW(open_source(copy.path()), UnsupportedError);
   EXPECT_NE(refusal(copy.path())
                 .find("mp_rank_01_model_states.pt: this checkpoint is of a model "
                       "cut by layers, experts or tensors"),
             std::string::npos);
-  const Copy universal("stage1");
+  const CopiedFolder universal(kGolden + "stage1");
   write_file(universal.path() + "/latest_universal", "global_step3");
   EXPECT_NE(refusal(universal.path()).find("a universal checkpoint"), std::string::npos);
-  const Copy no_zero("stage1");
+  const CopiedFolder no_zero(kGolden + "stage1");
   for (const char* rank : {"0", "1"}) {
-    std::filesystem::remove(no_zero.tag() + "/zero_pp_rank_" + rank +
+    std::filesystem::remove(no_zero.path() + "/global_step3/zero_pp_rank_" + rank +
                             "_mp_rank_00_optim_states.pt");
   }
   EXPECT_NE(refusal(no_zero.path()).find("saved without ZeRO"), std::string::npos);

@@ -18,14 +18,14 @@ std::string format(const FormatValue& value, const std::string& spec) {
   return format_value(value, parse_format_spec(spec));
 }
 
-struct Row {
+struct FormatSpecRow {
   FormatValue value;
   const char* spec;
   const char* text;
 };
 
 TEST(FormatSpecTest, WritesWhatPythonWrites) {  // the texts are those of Python 3.11
-  const Row rows[] = {
+  const FormatSpecRow rows[] = {
       {std::int64_t{3}, "05d", "00003"},
       {std::int64_t{3}, "", "3"},
       {std::int64_t{1234567}, ",", "1,234,567"},
@@ -79,7 +79,7 @@ TEST(FormatSpecTest, RefusesWhatIsNoSpecificationAndWhatDoesNotFitTheValue) {
                            "999999999999999999999", "256", ".256f", ",x", "_s", "d5"}) {
     EXPECT_THROW(parse_format_spec(spec), UsageError) << spec;
   }
-  const Row rows[] = {
+  const FormatSpecRow rows[] = {
       {std::int64_t{3}, "s", ""},
       {std::int64_t{3}, ".2d", ""},
       {3.0, "d", ""},

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "testing/faulty_file_system.h"
+#include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 
@@ -22,19 +23,10 @@ using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
 using testing::sample_checkpoint;
 using testing::sample_info;
 using testing::TempFolder;
-
-template <class E, class Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no such error";
-}
 
 std::vector<std::string> names_in(const std::string& folder) {
   return posix_file_system().list(folder);

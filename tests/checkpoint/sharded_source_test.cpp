@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/source.h"
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "tests/format/safetensors_text.h"
@@ -13,6 +14,7 @@ namespace cairn {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::message_of;
 using testing::safetensors_entry;
 using testing::safetensors_file;
 using testing::TempFolder;
@@ -23,16 +25,6 @@ const std::string kA =
 std::string index_of(const std::string& weight_map) {
   return R"({"metadata": {"total_size": 1, "dtype": "U8", "x": [null]}, "weight_map": {)" +
          weight_map + "}}";
-}
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 class ShardedSourceTest : public ::testing::Test {

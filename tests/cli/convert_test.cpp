@@ -1,14 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include <nlohmann/json.hpp>
 
 #include "cairn/exit_code.h"
 
 #include "checkpoint/source.h"
-#include "cli/tool.h"
+#include "run_tool.h"
 #include "testing/temp_folder.h"
 
 namespace cairn::cli {
@@ -17,25 +15,16 @@ namespace {
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
-const std::string kComposer = CAIRN_TEST_DATA "/composer-0.33/ema/ep2-ba15-rank0.pt";
-
-struct Answer {
-  int code;
-  std::string out;
-  std::string err;
-};
+const std::string kEma = CAIRN_TEST_DATA "/composer-0.33/ema/ep2-ba15-rank0.pt";
 
 Answer convert(std::vector<std::string> arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
   arguments.insert(arguments.begin(), "convert");
-  const int code = run_tool(arguments, out, err);
-  return {code, out.str(), err.str()};
+  return run(arguments);
 }
 
 TEST(ConvertCommandTest, SaysWhatWasWrittenAndWhatWasLeftOut) {
   const TempFolder temp;
-  const Answer answer = convert({kComposer, temp / "m.safetensors"});
+  const Answer answer = convert({kEma, temp / "m.safetensors"});
   EXPECT_EQ(answer.code, kDone) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("m.safetensors: safetensors, 37 tensors, "));
   EXPECT_THAT(answer.out, HasSubstr("left out, as it is no tensor: "));
@@ -45,8 +34,8 @@ TEST(ConvertCommandTest, SaysWhatWasWrittenAndWhatWasLeftOut) {
 
 TEST(ConvertCommandTest, JsonHasEveryNameInFull) {
   const TempFolder temp;
-  const Answer answer = convert({"--json", kComposer, temp / "m", "--weights-only", "--dtype",
-                                 "bf16", "--shard-size", "300", "--rename", "module.=net."});
+  const Answer answer = convert({"--json", kEma, temp / "m", "--weights-only", "--dtype", "bf16",
+                                 "--shard-size", "300", "--rename", "module.=net."});
   ASSERT_EQ(answer.code, kDone) << answer.err;
   const auto object = nlohmann::json::parse(answer.out);
   EXPECT_EQ(object["format"], "safetensors");
@@ -62,7 +51,7 @@ TEST(ConvertCommandTest, JsonHasEveryNameInFull) {
 TEST(ConvertCommandTest, RepeatedOptionsTakeOneValueEach) {
   const TempFolder temp;
   const Answer answer = convert({"--include", "state/model/*", "--include", "rng*", "--exclude",
-                                 "*.bias", kComposer, temp / "m.pt"});
+                                 "*.bias", kEma, temp / "m.pt"});
   ASSERT_EQ(answer.code, kDone) << answer.err;
   const Value part = open_source(temp / "m.pt")->read();
   EXPECT_EQ(part.at("state").as_dict().size(), 1U);
@@ -72,12 +61,12 @@ TEST(ConvertCommandTest, RepeatedOptionsTakeOneValueEach) {
 TEST(ConvertCommandTest, WrongUseIsAnErrorWithItsExitCode) {
   const TempFolder temp;
   testing::write_file(temp / "there.pt", "old");
-  EXPECT_EQ(convert({kComposer}).code, kFailed);
-  EXPECT_EQ(convert({kComposer, temp / "x.pt", "--dtype", "fp7"}).code, kFailed);
-  EXPECT_EQ(convert({kComposer, temp / "x.pt", "--rename", "module"}).code, kFailed);
-  EXPECT_EQ(convert({kComposer, temp / "x.pt", "--to", "onnx"}).code, kFailed);
-  EXPECT_EQ(convert({kComposer, temp / "there.pt"}).code, kFailed);
-  EXPECT_THAT(convert({kComposer, temp / "there.pt"}).err, HasSubstr("exists already"));
+  EXPECT_EQ(convert({kEma}).code, kFailed);
+  EXPECT_EQ(convert({kEma, temp / "x.pt", "--dtype", "fp7"}).code, kFailed);
+  EXPECT_EQ(convert({kEma, temp / "x.pt", "--rename", "module"}).code, kFailed);
+  EXPECT_EQ(convert({kEma, temp / "x.pt", "--to", "onnx"}).code, kFailed);
+  EXPECT_EQ(convert({kEma, temp / "there.pt"}).code, kFailed);
+  EXPECT_THAT(convert({kEma, temp / "there.pt"}).err, HasSubstr("exists already"));
   EXPECT_EQ(convert({temp / "missing.pt", temp / "x.pt"}).code, kNotFound);
   const Answer complex = convert({CAIRN_TEST_DATA "/torch-2.14/dtypes.pt", temp / "x.safetensors"});
   EXPECT_EQ(complex.code, kIncompatible);

@@ -7,6 +7,7 @@
 
 #include "run_tool.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
@@ -14,9 +15,9 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kData;
 using ::testing::Not;
 
-const std::string kData = CAIRN_TEST_DATA;
 const std::string kRun = kData + "/composer-0.33/adamw_cosine/";
 
 const std::string kZero(8, '\0');

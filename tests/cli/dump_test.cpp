@@ -10,13 +10,15 @@
 
 #include "cli/tool.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
 
+using testing::kData;
+
 using nlohmann::json;
 
-const std::string kData = CAIRN_TEST_DATA;
 const std::string kContainers = "composer-0.33/containers/ck";
 
 // Each golden file or folder, and its description, below kData.

@@ -7,16 +7,16 @@
 
 #include "run_tool.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using testing::kComposer;
+using testing::kData;
 using ::testing::StartsWith;
-
-const std::string kData = CAIRN_TEST_DATA;
-const std::string kComposer = kData + "/composer-0.33/adamw_cosine/ep1-ba8-rank0.pt";
 
 json extracted(const std::string& file, const std::vector<std::string>& keys) {
   std::vector<std::string> arguments = {"extract", file};

@@ -7,6 +7,7 @@
 
 #include "run_tool.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
@@ -14,10 +15,9 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kComposer;
+using testing::kData;
 using ::testing::Not;
-
-const std::string kData = CAIRN_TEST_DATA;
-const std::string kComposer = kData + "/composer-0.33/adamw_cosine/ep1-ba8-rank0.pt";
 
 json inspected(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"inspect", "--json"});

@@ -7,6 +7,7 @@
 
 #include "run_folder.h"
 #include "run_tool.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
@@ -14,9 +15,8 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::kData;
 using ::testing::Not;
-
-const std::string kData = CAIRN_TEST_DATA;
 
 class LsTest : public ::testing::Test {
  protected:

@@ -13,6 +13,7 @@
 #include "cli/keep_best.h"
 #include "run_folder.h"
 #include "run_tool.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
@@ -20,8 +21,7 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-const std::string kData = CAIRN_TEST_DATA;
+using testing::kData;
 
 class PruneTest : public ::testing::Test {
  protected:

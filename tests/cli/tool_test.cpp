@@ -11,14 +11,14 @@
 
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kData;
 using ::testing::StartsWith;
-
-const std::string kData = CAIRN_TEST_DATA;
 
 struct Answer {
   int code;

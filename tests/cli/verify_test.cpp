@@ -8,6 +8,7 @@
 #include "run_folder.h"
 #include "run_tool.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::cli {
 namespace {
@@ -15,10 +16,9 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::kComposer;
+using testing::kData;
 using ::testing::Not;
-
-const std::string kData = CAIRN_TEST_DATA;
-const std::string kComposer = kData + "/composer-0.33/adamw_cosine/ep1-ba8-rank0.pt";
 
 // A copy of Composer's checkpoint with one bit of its first tensor's bytes flipped.
 std::string damaged_composer_file(const testing::TempFolder& folder) {

@@ -9,6 +9,7 @@
 #include "cli/describe_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn {
 namespace {
@@ -16,10 +17,9 @@ namespace {
 using cli::describe_value;
 using nlohmann::json;
 using testing::encoded;
+using testing::kData;
 using testing::read_file;
 using testing::shared;
-
-const std::string kData = CAIRN_TEST_DATA;
 
 // Golden files that hold what cairn does not read, and the word that the error must say.
 struct Refused {

@@ -22,16 +22,17 @@ using testing::torch_file_of;
 using testing::unicode;
 using namespace std::string_literals;
 
-enum class Answer { kRead, kCorrupt, kUnsupported };
+enum class PickleAnswer { kRead, kCorrupt, kUnsupported };
 
-struct Case {
+struct PickleCase {
   const char* name;
   std::string pickle;
-  Answer answer;
+  PickleAnswer answer;
+  std::string (*make)() = nullptr;  // for a long pickle: it is made by the test that needs it
 };
 
 // Keeps the failure's message readable: the pickle may have megabytes.
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const PickleCase& c, std::ostream* out) { *out << c.name; }
 
 // 40 dicts or lists, each holding the one before twice: 2^40 items for who walks it as a tree.
 std::string billion_laughs() {
@@ -62,255 +63,265 @@ std::string copied_list(std::size_t items, std::size_t copies) {
                 repeated(global("__builtin__", "set") + "h\1R"s, copies) + "1e");
 }
 
-std::vector<Case> machine_cases() {
+std::vector<PickleCase> machine_cases() {
   return {
-      {"Empty", "", Answer::kCorrupt},
-      {"NoStop", "\x80\2N", Answer::kCorrupt},
-      {"NoProto", "N.", Answer::kRead},
-      {"Protocol4WithPlainOpcodes", "\x80\4N.", Answer::kRead},
-      {"Protocol6", "\x80\6N.", Answer::kUnsupported},
-      {"Protocol200", "\x80\xc8N.", Answer::kUnsupported},
-      {"BytesAfterStop", pickle("N") + "junk", Answer::kRead},
-      {"TwoObjects", pickle("NN"), Answer::kCorrupt},
-      {"OpenMark", pickle("N("), Answer::kCorrupt},
-      {"EmptyStack", pickle(""), Answer::kCorrupt},
-      {"AppendsWithoutMark", pickle("]e"), Answer::kCorrupt},
-      {"AppendToNothing", pickle("N0a"), Answer::kCorrupt},
-      {"AppendToDict", pickle("}Na"), Answer::kCorrupt},
-      {"AppendToTuple", pickle(")Na"), Answer::kCorrupt},
-      {"AppendToText", pickle(unicode("a") + "Na"), Answer::kCorrupt},
-      {"OddSetItems", pickle("}(Nu"), Answer::kCorrupt},
-      {"OddDict", pickle("(Nd"), Answer::kCorrupt},
-      {"SetItemOnList", pickle("]NNs"), Answer::kCorrupt},
-      {"PopsBelowMark", pickle("N(0t"), Answer::kCorrupt},
-      {"TupleBelowMark", pickle("NN(\x86t"), Answer::kCorrupt},
-      {"UnhashableKey", pickle("}]Ns"), Answer::kCorrupt},
-      {"UnhashableKeyInTuple", pickle("}]\x85Ns"), Answer::kCorrupt},
-      {"UnhashableSetItem", pickle(global("__builtin__", "set") + "(]l\x85R"), Answer::kCorrupt},
+      {"Empty", "", PickleAnswer::kCorrupt},
+      {"NoStop", "\x80\2N", PickleAnswer::kCorrupt},
+      {"NoProto", "N.", PickleAnswer::kRead},
+      {"Protocol4WithPlainOpcodes", "\x80\4N.", PickleAnswer::kRead},
+      {"Protocol6", "\x80\6N.", PickleAnswer::kUnsupported},
+      {"Protocol200", "\x80\xc8N.", PickleAnswer::kUnsupported},
+      {"BytesAfterStop", pickle("N") + "junk", PickleAnswer::kRead},
+      {"TwoObjects", pickle("NN"), PickleAnswer::kCorrupt},
+      {"OpenMark", pickle("N("), PickleAnswer::kCorrupt},
+      {"EmptyStack", pickle(""), PickleAnswer::kCorrupt},
+      {"AppendsWithoutMark", pickle("]e"), PickleAnswer::kCorrupt},
+      {"AppendToNothing", pickle("N0a"), PickleAnswer::kCorrupt},
+      {"AppendToDict", pickle("}Na"), PickleAnswer::kCorrupt},
+      {"AppendToTuple", pickle(")Na"), PickleAnswer::kCorrupt},
+      {"AppendToText", pickle(unicode("a") + "Na"), PickleAnswer::kCorrupt},
+      {"OddSetItems", pickle("}(Nu"), PickleAnswer::kCorrupt},
+      {"OddDict", pickle("(Nd"), PickleAnswer::kCorrupt},
+      {"SetItemOnList", pickle("]NNs"), PickleAnswer::kCorrupt},
+      {"PopsBelowMark", pickle("N(0t"), PickleAnswer::kCorrupt},
+      {"TupleBelowMark", pickle("NN(\x86t"), PickleAnswer::kCorrupt},
+      {"UnhashableKey", pickle("}]Ns"), PickleAnswer::kCorrupt},
+      {"UnhashableKeyInTuple", pickle("}]\x85Ns"), PickleAnswer::kCorrupt},
+      {"UnhashableSetItem", pickle(global("__builtin__", "set") + "(]l\x85R"),
+       PickleAnswer::kCorrupt},
   };
 }
 
-std::vector<Case> operand_cases() {
+std::vector<PickleCase> operand_cases() {
   return {
-      {"UnsetMemo", pickle("h\5"s), Answer::kCorrupt},
-      {"UnsetLongMemo", pickle("j\5\0\0\0"s), Answer::kCorrupt},
-      {"HugeMemoIndex", pickle("Nr\xff\xff\xff\xff"), Answer::kCorrupt},
-      {"MemoOfNothing", pickle("q\0"s), Answer::kCorrupt},
+      {"UnsetMemo", pickle("h\5"s), PickleAnswer::kCorrupt},
+      {"UnsetLongMemo", pickle("j\5\0\0\0"s), PickleAnswer::kCorrupt},
+      {"HugeMemoIndex", pickle("Nr\xff\xff\xff\xff"), PickleAnswer::kCorrupt},
+      {"MemoOfNothing", pickle("q\0"s), PickleAnswer::kCorrupt},
       {"UnicodeOf4GiB",
        pickle("X\xff\xff\xff\xff"
               "abc"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"Unicode8OfExabytes",
        pickle("\x8d\xff\xff\xff\xff\xff\xff\xff\x7f"
               "abc"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"BytesOf4GiB",
        pickle("B\xff\xff\xff\xff"
               "abc"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"ByteArrayOfExabytes",
        pickle("\x96\xff\xff\xff\xff\xff\xff\xff\xff"
               "abc"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NegativeBinString",
        pickle("T\xff\xff\xff\xff"
               "abc"),
-       Answer::kCorrupt},
-      {"InvalidUtf8", pickle(unicode("\xff\xfe")), Answer::kCorrupt},
-      {"OverlongUtf8", pickle(unicode("\xc0\x80")), Answer::kCorrupt},
-      {"CutOffUtf8", pickle(unicode("\xe6\x97")), Answer::kCorrupt},
-      {"CharacterBeyondUnicode", pickle(unicode("\xf4\x90\x80\x80")), Answer::kCorrupt},
-      {"LoneSurrogate", pickle(unicode("\xed\xa0\x80")), Answer::kRead},
-      {"Long1OfLengthZero", pickle("\x8a\0"s), Answer::kRead},
-      {"Long4Negative", pickle("\x8b\xff\xff\xff\xff"), Answer::kCorrupt},
-      {"Long4OfGigabytes", pickle("\x8b\xff\xff\xff\x7f"), Answer::kCorrupt},
-      {"FrameBeyondEnd", "\x80\4\x95\xff\xff\xff\xff\xff\xff\xff\xffN.", Answer::kCorrupt},
-      {"UnknownOpcode", pickle("\xff"), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"InvalidUtf8", pickle(unicode("\xff\xfe")), PickleAnswer::kCorrupt},
+      {"OverlongUtf8", pickle(unicode("\xc0\x80")), PickleAnswer::kCorrupt},
+      {"CutOffUtf8", pickle(unicode("\xe6\x97")), PickleAnswer::kCorrupt},
+      {"CharacterBeyondUnicode", pickle(unicode("\xf4\x90\x80\x80")), PickleAnswer::kCorrupt},
+      {"LoneSurrogate", pickle(unicode("\xed\xa0\x80")), PickleAnswer::kRead},
+      {"Long1OfLengthZero", pickle("\x8a\0"s), PickleAnswer::kRead},
+      {"Long4Negative", pickle("\x8b\xff\xff\xff\xff"), PickleAnswer::kCorrupt},
+      {"Long4OfGigabytes", pickle("\x8b\xff\xff\xff\x7f"), PickleAnswer::kCorrupt},
+      {"FrameBeyondEnd", "\x80\4\x95\xff\xff\xff\xff\xff\xff\xff\xffN.", PickleAnswer::kCorrupt},
+      {"UnknownOpcode", pickle("\xff"), PickleAnswer::kCorrupt},
       {"ProtocolZero",
        "(dp0\nVw\\u00e9\np1\n(lp2\nI1\naI01\naL-7L\naF1e3\naS'a\\x00\\n'\nasg1\nNs.",
-       Answer::kRead},
-      {"TextIntOfNothing", "I\n.", Answer::kCorrupt},
-      {"TextIntOfWords", "Ione\n.", Answer::kCorrupt},
-      {"TextIntOfTwoSigns", "I--1\n.", Answer::kCorrupt},
-      {"TextIntWithoutLineFeed", "I1", Answer::kCorrupt},
-      {"TextIntBeyond64Bits", "L99999999999999999999L\n.", Answer::kUnsupported},
-      {"TextFloatOfWords", "Fone\n.", Answer::kCorrupt},
-      {"TextStrWithoutQuotes", "Sa\n.", Answer::kCorrupt},
-      {"TextStrWithHalfAnEscape", "S'\\x0'\n.", Answer::kCorrupt},
-      {"TextUnicodeWithHalfAnEscape", "V\\u00\n.", Answer::kCorrupt},
-      {"TextUnicodeBeyondUnicode", "V\\U00110000\n.", Answer::kCorrupt},
-      {"TextPutOfWords", "Npone\n.", Answer::kCorrupt},
-      {"TextPutBeyondThePickle", "Np99999999\n.", Answer::kCorrupt},
-      {"TextGetOfNothing", "g1\n.", Answer::kCorrupt},
-      {"PersId", pickle("Px\n"), Answer::kUnsupported},
-      {"Inst", pickle("(ios\nsystem\n"), Answer::kUnsupported},
-      {"Extension", pickle("\x82\1"), Answer::kUnsupported},
-      {"NextBuffer", pickle("\x97"), Answer::kUnsupported},
+       PickleAnswer::kRead},
+      {"TextIntOfNothing", "I\n.", PickleAnswer::kCorrupt},
+      {"TextIntOfWords", "Ione\n.", PickleAnswer::kCorrupt},
+      {"TextIntOfTwoSigns", "I--1\n.", PickleAnswer::kCorrupt},
+      {"TextIntWithoutLineFeed", "I1", PickleAnswer::kCorrupt},
+      {"TextIntBeyond64Bits", "L99999999999999999999L\n.", PickleAnswer::kUnsupported},
+      {"TextFloatOfWords", "Fone\n.", PickleAnswer::kCorrupt},
+      {"TextStrWithoutQuotes", "Sa\n.", PickleAnswer::kCorrupt},
+      {"TextStrWithHalfAnEscape", "S'\\x0'\n.", PickleAnswer::kCorrupt},
+      {"TextUnicodeWithHalfAnEscape", "V\\u00\n.", PickleAnswer::kCorrupt},
+      {"TextUnicodeBeyondUnicode", "V\\U00110000\n.", PickleAnswer::kCorrupt},
+      {"TextPutOfWords", "Npone\n.", PickleAnswer::kCorrupt},
+      {"TextPutBeyondThePickle", "Np99999999\n.", PickleAnswer::kCorrupt},
+      {"TextGetOfNothing", "g1\n.", PickleAnswer::kCorrupt},
+      {"PersId", pickle("Px\n"), PickleAnswer::kUnsupported},
+      {"Inst", pickle("(ios\nsystem\n"), PickleAnswer::kUnsupported},
+      {"Extension", pickle("\x82\1"), PickleAnswer::kUnsupported},
+      {"NextBuffer", pickle("\x97"), PickleAnswer::kUnsupported},
   };
 }
 
-std::vector<Case> size_cases() {
+std::vector<PickleCase> size_cases() {
   return {
-      {"MillionMarks", pickle(repeated("(", 1'000'000)), Answer::kCorrupt},
-      {"VeryDeepLists", pickle(repeated("]", 200'000) + repeated("a", 199'999)), Answer::kCorrupt},
-      {"VeryDeepTuples", pickle(")" + repeated("\x85", 200'000)), Answer::kCorrupt},
-      {"VeryDeepDicts", pickle(repeated("}N", 200'000) + "N" + repeated("s", 200'000)),
-       Answer::kCorrupt},
-      {"ThousandNestedLists", pickle(repeated("]", 1000) + repeated("a", 999)), Answer::kRead},
+      {"MillionMarks", "", PickleAnswer::kCorrupt, [] { return pickle(repeated("(", 1'000'000)); }},
+      {"VeryDeepLists", "", PickleAnswer::kCorrupt,
+       [] { return pickle(repeated("]", 200'000) + repeated("a", 199'999)); }},
+      {"VeryDeepTuples", "", PickleAnswer::kCorrupt,
+       [] { return pickle(")" + repeated("\x85", 200'000)); }},
+      {"VeryDeepDicts", "", PickleAnswer::kCorrupt,
+       [] { return pickle(repeated("}N", 200'000) + "N" + repeated("s", 200'000)); }},
+      {"ThousandNestedLists", pickle(repeated("]", 1000) + repeated("a", 999)),
+       PickleAnswer::kRead},
       {"ThousandAndOneNestedLists", pickle(repeated("]", 1001) + repeated("a", 1000)),
-       Answer::kCorrupt},
-      {"ListInItself", pickle("]q\0h\0a"s), Answer::kCorrupt},
-      {"DictInItself", pickle("}q\0Nh\0s"s), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"ListInItself", pickle("]q\0h\0a"s), PickleAnswer::kCorrupt},
+      {"DictInItself", pickle("}q\0Nh\0s"s), PickleAnswer::kCorrupt},
       {"CycleThroughTuple",
        pickle("]q\0h\0\x85"
               "a"s),
-       Answer::kCorrupt},
-      {"BillionLaughs", billion_laughs(), Answer::kCorrupt},
-      {"BillionLaughsAsKey", billion_laughs_key(), Answer::kCorrupt},
-      {"MegabyteTextSharedAFewTimes", shared_text(1 << 20, 20), Answer::kRead},
-      {"MegabyteTextSharedAThousandTimes", shared_text(1 << 20, 1000), Answer::kCorrupt},
-      {"MegabyteListCopiedAThousandTimes", copied_list(1 << 20, 1000), Answer::kCorrupt},
-      {"DuplicateKeys", pickle("}(K\1NK\1\x88u"), Answer::kRead},
+       PickleAnswer::kCorrupt},
+      {"BillionLaughs", billion_laughs(), PickleAnswer::kCorrupt},
+      {"BillionLaughsAsKey", billion_laughs_key(), PickleAnswer::kCorrupt},
+      {"MegabyteTextSharedAFewTimes", "", PickleAnswer::kRead,
+       [] { return shared_text(1 << 20, 20); }},
+      {"MegabyteTextSharedAThousandTimes", "", PickleAnswer::kCorrupt,
+       [] { return shared_text(1 << 20, 1000); }},
+      {"MegabyteListCopiedAThousandTimes", "", PickleAnswer::kCorrupt,
+       [] { return copied_list(1 << 20, 1000); }},
+      {"DuplicateKeys", pickle("}(K\1NK\1\x88u"), PickleAnswer::kRead},
   };
 }
 
-std::vector<Case> global_cases() {
+std::vector<PickleCase> global_cases() {
   return {
       {"OsSystem", pickle(global("os", "system") + unicode("true") + "\x85R"),
-       Answer::kUnsupported},
-      {"PosixSystem", pickle(global("posix", "system")), Answer::kUnsupported},
-      {"BuiltinEval", pickle(global("__builtin__", "eval")), Answer::kUnsupported},
-      {"Getattr", pickle(global("__builtin__", "getattr")), Answer::kUnsupported},
-      {"StackGlobal", pickle(unicode("os") + unicode("system") + "\x93"), Answer::kUnsupported},
-      {"StackGlobalOfNumbers", pickle("NN\x93"), Answer::kCorrupt},
-      {"GlobalWithoutLineFeed", "\x80\2cos", Answer::kCorrupt},
+       PickleAnswer::kUnsupported},
+      {"PosixSystem", pickle(global("posix", "system")), PickleAnswer::kUnsupported},
+      {"BuiltinEval", pickle(global("__builtin__", "eval")), PickleAnswer::kUnsupported},
+      {"Getattr", pickle(global("__builtin__", "getattr")), PickleAnswer::kUnsupported},
+      {"StackGlobal", pickle(unicode("os") + unicode("system") + "\x93"),
+       PickleAnswer::kUnsupported},
+      {"StackGlobalOfNumbers", pickle("NN\x93"), PickleAnswer::kCorrupt},
+      {"GlobalWithoutLineFeed", "\x80\2cos", PickleAnswer::kCorrupt},
       {"ByteArrayOf16GiB",
        pickle(global("__builtin__", "bytearray") + int64(std::int64_t{1} << 34) + "\x85R"),
-       Answer::kCorrupt},
-      {"FloatTensorClass", pickle(global("torch", "FloatTensor")), Answer::kUnsupported},
-      {"UInt16Storage", pickle(global("torch", "UInt16Storage")), Answer::kUnsupported},
-      {"EvilFloatStorage", pickle(global("evil", "FloatStorage")), Answer::kUnsupported},
-      {"CallOfNumber", pickle("N)R"), Answer::kUnsupported},
-      {"CallOfDType", pickle(global("torch", "float32") + ")R"), Answer::kUnsupported},
-      {"CallOfTensorClass", pickle(global("torch", "Tensor") + ")R"), Answer::kUnsupported},
-      {"ArgumentsThatAreNoTuple", pickle(global("torch", "Size") + "]R"), Answer::kCorrupt},
-      {"MissingArguments", pickle(global("torch", "Size") + ")R"), Answer::kCorrupt},
-      {"SizeOfText", pickle(global("torch", "Size") + unicode("12") + "\x85R"), Answer::kCorrupt},
-      {"ClassAsValue", pickle(global("torch", "Tensor")), Answer::kUnsupported},
-      {"BareStorage", pickle(float_storage()), Answer::kUnsupported},
-      {"StateOfList", pickle("]Nb"), Answer::kUnsupported},
+       PickleAnswer::kCorrupt},
+      {"FloatTensorClass", pickle(global("torch", "FloatTensor")), PickleAnswer::kUnsupported},
+      {"UInt16Storage", pickle(global("torch", "UInt16Storage")), PickleAnswer::kUnsupported},
+      {"EvilFloatStorage", pickle(global("evil", "FloatStorage")), PickleAnswer::kUnsupported},
+      {"CallOfNumber", pickle("N)R"), PickleAnswer::kUnsupported},
+      {"CallOfDType", pickle(global("torch", "float32") + ")R"), PickleAnswer::kUnsupported},
+      {"CallOfTensorClass", pickle(global("torch", "Tensor") + ")R"), PickleAnswer::kUnsupported},
+      {"ArgumentsThatAreNoTuple", pickle(global("torch", "Size") + "]R"), PickleAnswer::kCorrupt},
+      {"MissingArguments", pickle(global("torch", "Size") + ")R"), PickleAnswer::kCorrupt},
+      {"SizeOfText", pickle(global("torch", "Size") + unicode("12") + "\x85R"),
+       PickleAnswer::kCorrupt},
+      {"ClassAsValue", pickle(global("torch", "Tensor")), PickleAnswer::kUnsupported},
+      {"BareStorage", pickle(float_storage()), PickleAnswer::kUnsupported},
+      {"StateOfList", pickle("]Nb"), PickleAnswer::kUnsupported},
       {"StateOfTensor", pickle(tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "}b"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"EncodeOfUtf16",
        pickle(global("_codecs", "encode") + unicode("a") + unicode("utf-16") + "\x86R"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"EncodeOfWideCharacter",
        pickle(global("_codecs", "encode") + unicode("\xe6\x97\xa5") + unicode("latin1") + "\x86R"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"TimedeltaOutOfRange",
        pickle(global("datetime", "timedelta") + int64(std::int64_t{1} << 62) + "\x85R"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NumpyObjectArray", pickle(global("numpy", "dtype") + unicode("O8") + "\x89\x88\x87R"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"NumpyScalarOfWrongSize",
        pickle(global("numpy.core.multiarray", "scalar") + global("numpy", "dtype") + unicode("f8") +
               "\x89\x88\x87R" + "C\4abcd" + "\x86R"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NewObjExWithKeywords",
-       pickle(global("torch", "Size") + ")\x85}(" + unicode("a") + "Nu\x92"), Answer::kUnsupported},
+       pickle(global("torch", "Size") + ")\x85}(" + unicode("a") + "Nu\x92"),
+       PickleAnswer::kUnsupported},
   };
 }
 
-std::vector<Case> storage_cases() {
+std::vector<PickleCase> storage_cases() {
   const std::string place = "K\0K\4\x85K\1\x85"s;  // offset 0, size (4,), stride (1,)
   const std::string float_class = global("torch", "FloatStorage");
   return {
-      {"Tensor", pickle(tensor(float_storage() + place)), Answer::kRead},
+      {"Tensor", pickle(tensor(float_storage() + place)), PickleAnswer::kRead},
       {"HooksNone",
        pickle(global("torch._utils", "_rebuild_tensor_v2") + "(" + float_storage() + place +
               "\x89NtR"),
-       Answer::kRead},
-      {"PersistentIdIsText", pickle(unicode("0") + "Q"), Answer::kCorrupt},
+       PickleAnswer::kRead},
+      {"PersistentIdIsText", pickle(unicode("0") + "Q"), PickleAnswer::kCorrupt},
       {"PersistentIdOfWrongLength", pickle("(" + unicode("storage") + float_class + "tQ"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"PersistentIdOfModule",
        pickle("(" + unicode("module") + float_class + unicode("0") + unicode("cpu") + "K\4tQ"s),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"StorageKeyIsInt",
        pickle("(" + unicode("storage") + float_class + "K\0"s + unicode("cpu") + "K\4tQ"s),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"StorageKeyIsPath", pickle(tensor(storage(float_class, "../version", "K\4"s) + place)),
-       Answer::kCorrupt},
-      {"RecordTooShort", pickle(tensor(float_storage("K\5"s) + place)), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"RecordTooShort", pickle(tensor(float_storage("K\5"s) + place)), PickleAnswer::kCorrupt},
       {"RecordTooLong", pickle(tensor(float_storage("K\3"s) + "K\0K\3\x85K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"MissingRecord", pickle(tensor(storage(float_class, "7", "K\4"s) + place)),
-       Answer::kCorrupt},
-      {"NegativeNumel", pickle(tensor(float_storage(int32(-1)) + place)), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"NegativeNumel", pickle(tensor(float_storage(int32(-1)) + place)), PickleAnswer::kCorrupt},
       {"HugeNumel", pickle(tensor(float_storage(int64(std::int64_t{1} << 62)) + place)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NumelBeyondInt64", pickle(tensor(float_storage("\x8a\x09\0\0\0\0\0\0\0\0\1"s) + place)),
-       Answer::kCorrupt},
-      {"NumelIsBool", pickle(tensor(float_storage("\x88") + place)), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"NumelIsBool", pickle(tensor(float_storage("\x88") + place)), PickleAnswer::kCorrupt},
       {"NumelIsFloat", pickle(tensor(float_storage("G@\x10\0\0\0\0\0\0"s) + place)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SameKeyOtherDType",
        pickle("](" + tensor(float_storage() + place) +
               tensor(storage(global("torch", "IntStorage"), "0", "K\4"s) + place) + "e"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
   };
 }
 
-std::vector<Case> tensor_cases() {
+std::vector<PickleCase> tensor_cases() {
   const std::string place = "K\0K\4\x85K\1\x85"s;  // offset 0, size (4,), stride (1,)
   const std::string huge = int64(std::int64_t{1} << 60);
   return {
       {"OffsetPastTheEnd", pickle(tensor(float_storage() + "K\1K\4\x85K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"StridePastTheEnd", pickle(tensor(float_storage() + "K\0K\4\x85K\2\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NegativeOffset", pickle(tensor(float_storage() + int32(-1) + "K\4\x85K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NegativeStride", pickle(tensor(float_storage() + "K\3K\4\x85"s + int32(-1) + "\x85")),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NegativeSize", pickle(tensor(float_storage() + "K\0"s + int32(-4) + "\x85K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SizeAndStrideDifferInLength", pickle(tensor(float_storage() + "K\0K\2K\2\x86K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"NumelOverflow", pickle(tensor(float_storage() + "K\0"s + huge + huge + "\x86K\0K\0\x86"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"StrideOverflow",
        pickle(tensor(float_storage() + "K\0"s + huge + huge + "\x86" + huge + huge + "\x86")),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"HugeExpandedTensor", pickle(tensor(float_storage() + "K\0"s + huge + "\x85K\0\x85"s)),
-       Answer::kRead},
+       PickleAnswer::kRead},
       {"EmptyTensorWithOffsetPastTheEnd", pickle(tensor(float_storage() + "K\x63K\0\x85K\1\x85"s)),
-       Answer::kRead},
+       PickleAnswer::kRead},
       {"RequiresGradOnIntegers",
        pickle(global("torch._utils", "_rebuild_tensor_v2") + "(" +
               storage(global("torch", "IntStorage"), "0", "K\4"s) + place + "\x88NtR"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"UntypedStorageWithoutDType",
        pickle(tensor(storage(global("torch.storage", "UntypedStorage"), "0", "K\x10"s) + place)),
-       Answer::kCorrupt},
-      {"TensorOfText", pickle(tensor(unicode("0") + place)), Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
+      {"TensorOfText", pickle(tensor(unicode("0") + place)), PickleAnswer::kCorrupt},
       {"SizeOfFloats", pickle(tensor(float_storage() + "K\0G@\x10\0\0\0\0\0\0\x85K\1\x85"s)),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SubclassOfTensor",
        pickle(global("torch._tensor", "_rebuild_from_type_v2") + "(" +
               global("torch._utils", "_rebuild_tensor_v2") + global("evil", "Tensor") + "(" +
               float_storage() + place + "\x89Nt}tR"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"RebuildOfRebuild",
        pickle(global("torch._tensor", "_rebuild_from_type_v2") + "(" +
               global("torch._tensor", "_rebuild_from_type_v2") + global("torch", "Tensor") +
               ")}tR"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"ConjugatedIntegers",
        pickle(global("torch._utils", "_rebuild_tensor_v2") + "(" +
               storage(global("torch", "IntStorage"), "0", "K\4"s) + place + "\x89N}" +
               unicode("conj") + "\x88stR"),
-       Answer::kUnsupported},
+       PickleAnswer::kUnsupported},
       {"ConjugatedThousandTimes",
        pickle("](" +
               repeated(global("torch._utils", "_rebuild_tensor_v2") + "(" +
@@ -318,7 +329,7 @@ std::vector<Case> tensor_cases() {
                            "\x88stR",
                        100'000) +
               "e"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
   };
 }
 
@@ -337,7 +348,7 @@ std::string quantized(const std::string& type, const std::string& quantizer) {
          storage(global("torch", type), "0", "K\4"s) + "K\0K\4\x85K\1\x85"s + quantizer + "\x89NtR";
 }
 
-std::vector<Case> kind_cases() {
+std::vector<PickleCase> pickle_kind_cases() {
   const std::string two_indices = longs("K\0K\1K\2\x86K\2K\1\x86"s);
   const std::string values =
       tensor(storage(global("torch", "FloatStorage"), "0", "K\4"s) + "K\0K\2\x85K\1\x85"s);
@@ -346,78 +357,83 @@ std::vector<Case> kind_cases() {
   nested = quantized("QInt32Storage",
                      "(" + global("torch", "per_channel_affine") + nested + nested + "K\0t"s);
   return {
-      {"SparseOfUnknownLayout", sparse("torch.strided", ")"), Answer::kUnsupported},
-      {"SparseWithoutParts", sparse("torch.sparse_coo", ")"), Answer::kCorrupt},
+      {"SparseOfUnknownLayout", sparse("torch.strided", ")"), PickleAnswer::kUnsupported},
+      {"SparseWithoutParts", sparse("torch.sparse_coo", ")"), PickleAnswer::kCorrupt},
       {"SparseOfTexts", sparse("torch.sparse_coo", unicode("a") + unicode("b") + ")\x87"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SparseWithFloatIndices", sparse("torch.sparse_coo", values + values + "K\5\x85\x87"s),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SparseWithTwoTypesOnOneStorage",
-       sparse("torch.sparse_coo", two_indices + values + "K\5\x85\x87"s), Answer::kCorrupt},
+       sparse("torch.sparse_coo", two_indices + values + "K\5\x85\x87"s), PickleAnswer::kCorrupt},
       {"SparseCsrOfTwoParts",
-       sparse("torch.sparse_csr", two_indices + two_indices + "K\5\x85\x87"s), Answer::kCorrupt},
+       sparse("torch.sparse_csr", two_indices + two_indices + "K\5\x85\x87"s),
+       PickleAnswer::kCorrupt},
       {"SparseWithNegativeSize",
        sparse("torch.sparse_coo",
               two_indices + longs("K\0K\2\x85K\1\x85"s) + int32(-5) + "\x85\x87"),
-       Answer::kCorrupt},
+       PickleAnswer::kCorrupt},
       {"SparseOfLongs",
        sparse("torch.sparse_coo", two_indices + longs("K\0K\2\x85K\1\x85"s) + "K\5\x85\x87"s),
-       Answer::kRead},
-      {"Quantized", pickle(quantized("QInt32Storage", affine)), Answer::kRead},
-      {"QuantizedFloats", pickle(quantized("FloatStorage", affine)), Answer::kCorrupt},
+       PickleAnswer::kRead},
+      {"Quantized", pickle(quantized("QInt32Storage", affine)), PickleAnswer::kRead},
+      {"QuantizedFloats", pickle(quantized("FloatStorage", affine)), PickleAnswer::kCorrupt},
       {"QuantizedByUnknownScheme", pickle(quantized("QInt32Storage", "NK\1K\0\x87"s)),
-       Answer::kUnsupported},
-      {"QuantizedByQuantizedScales", pickle(nested), Answer::kCorrupt},
+       PickleAnswer::kUnsupported},
+      {"QuantizedByQuantizedScales", pickle(nested), PickleAnswer::kCorrupt},
       {"QuantizedWithoutScale",
        pickle(quantized("QInt32Storage", global("torch", "per_tensor_affine") + "\x85")),
-       Answer::kCorrupt},
-      {"QSchemeAsValue", pickle(global("torch", "per_tensor_affine")), Answer::kUnsupported},
+       PickleAnswer::kCorrupt},
+      {"QSchemeAsValue", pickle(global("torch", "per_tensor_affine")), PickleAnswer::kUnsupported},
   };
 }
 
-class HostilePickleTest : public ::testing::TestWithParam<Case> {};
+class HostilePickleTest : public ::testing::TestWithParam<PickleCase> {};
 
 TEST_P(HostilePickleTest, HasOneRightAnswer) {
   const bool is_long = GetParam().name == "ConjugatedThousandTimes"s;
-  const TorchFile file(
-      shared(torch_file_of(GetParam().pickle, std::string(is_long ? 4 * 53392 : 16, '\1'))),
-      "hostile.pt");
-  Answer answer = Answer::kRead;
+  const std::string made = GetParam().make != nullptr ? GetParam().make() : GetParam().pickle;
+  const TorchFile file(shared(torch_file_of(made, std::string(is_long ? 4 * 53392 : 16, '\1'))),
+                       "hostile.pt");
+  PickleAnswer answer = PickleAnswer::kRead;
   std::string message;
   try {
     file.read();
   } catch (const CorruptError& e) {
-    answer = Answer::kCorrupt;
+    answer = PickleAnswer::kCorrupt;
     message = e.what();
     const FileRecord& record = *file.find_record("data.pkl");
     EXPECT_EQ(e.file(), "hostile.pt");
     EXPECT_GE(e.offset(), record.offset);
     EXPECT_LE(e.offset(), record.offset + record.size);
   } catch (const UnsupportedError& e) {
-    answer = Answer::kUnsupported;
+    answer = PickleAnswer::kUnsupported;
     message = e.what();
   }
   EXPECT_EQ(answer, GetParam().answer) << message;
-  if (answer != Answer::kRead) {
+  if (answer != PickleAnswer::kRead) {
     EXPECT_EQ(message.find("hostile.pt: "), 0U) << message;
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string pickle_case_name(const ::testing::TestParamInfo<PickleCase>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Machine, HostilePickleTest, ::testing::ValuesIn(machine_cases()),
-                         case_name);
+                         pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Operands, HostilePickleTest, ::testing::ValuesIn(operand_cases()),
-                         case_name);
-INSTANTIATE_TEST_SUITE_P(Sizes, HostilePickleTest, ::testing::ValuesIn(size_cases()), case_name);
+                         pickle_case_name);
+INSTANTIATE_TEST_SUITE_P(Sizes, HostilePickleTest, ::testing::ValuesIn(size_cases()),
+                         pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Storages, HostilePickleTest, ::testing::ValuesIn(storage_cases()),
-                         case_name);
+                         pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Globals, HostilePickleTest, ::testing::ValuesIn(global_cases()),
-                         case_name);
+                         pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Tensors, HostilePickleTest, ::testing::ValuesIn(tensor_cases()),
-                         case_name);
+                         pickle_case_name);
 
-INSTANTIATE_TEST_SUITE_P(Kinds, HostilePickleTest, ::testing::ValuesIn(kind_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, HostilePickleTest, ::testing::ValuesIn(pickle_kind_cases()),
+                         pickle_case_name);
 
 TEST(HostilePickleTest, RefusalNamesTheGlobal) {
   const TorchFile file(shared(torch_file_of(pickle(global("os", "system")))), "x.pt");

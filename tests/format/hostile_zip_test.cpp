@@ -16,15 +16,15 @@ using testing::RawZip;
 using testing::shared;
 using namespace std::string_literals;
 
-enum class Answer { kRead, kCorrupt, kUnsupported };
+enum class ZipAnswer { kRead, kCorrupt, kUnsupported };
 
-struct Case {
+struct ZipCase {
   const char* name;
   std::string bytes;
-  Answer answer;
+  ZipAnswer answer;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const ZipCase& c, std::ostream* out) { *out << c.name; }
 
 const std::string kPickle = "\x80\2}X\1\0\0\0aK\1s."s;  // {"a": 1}
 
@@ -56,186 +56,194 @@ std::string patched_end(std::size_t from_end, const std::string& bytes) {
   return file.replace(file.size() - from_end, bytes.size(), bytes);
 }
 
-std::vector<Case> foreign_cases() {
+std::vector<ZipCase> foreign_cases() {
   const RawZip plain({pickle_record(), version()});
   return {
-      {"PythonsZipfile", plain.bytes(), Answer::kRead},
-      {"OtherRoot", RawZip({pickle_record("a b"), version("3\n", "a b")}).bytes(), Answer::kRead},
-      {"OtherOrder", RawZip({version(), pickle_record()}).bytes(), Answer::kRead},
+      {"PythonsZipfile", plain.bytes(), ZipAnswer::kRead},
+      {"OtherRoot", RawZip({pickle_record("a b"), version("3\n", "a b")}).bytes(),
+       ZipAnswer::kRead},
+      {"OtherOrder", RawZip({version(), pickle_record()}).bytes(), ZipAnswer::kRead},
       {"VersionInDotData",
        RawZip({pickle_record(),
                named("archive/.data/serialization_id"),
                {.name = "archive/.data/version", .content = "10\n"}})
            .bytes(),
-       Answer::kRead},
+       ZipAnswer::kRead},
       {"FolderEntries",
        RawZip({{.name = "archive/", .content = ""}, pickle_record(), version()}).bytes(),
-       Answer::kRead},
+       ZipAnswer::kRead},
       {"ByteOrderLittle", zip_with({{.name = "archive/byteorder", .content = "little"}}),
-       Answer::kRead},
-      {"TrailingJunk", plain.bytes() + std::string(1000, 'j'), Answer::kRead},
-      {"LongTrailingJunk", plain.bytes() + std::string(70'000, 'j'), Answer::kCorrupt},
+       ZipAnswer::kRead},
+      {"TrailingJunk", plain.bytes() + std::string(1000, 'j'), ZipAnswer::kRead},
+      {"LongTrailingJunk", plain.bytes() + std::string(70'000, 'j'), ZipAnswer::kCorrupt},
       {"NoChecksums",
        RawZip({{.name = "archive/data.pkl", .content = kPickle, .zero_crc = true},
                {.name = "archive/version", .content = "3\n", .zero_crc = true}})
            .bytes(),
-       Answer::kRead},
+       ZipAnswer::kRead},
       {"LocalSizesLeftToZip64", zip_of([](RawRecord& r) { r.local_size = 0xFFFFFFFF; }),
-       Answer::kRead},
-      {"UnknownRecords", zip_with({named("archive/notes.txt")}), Answer::kRead},
+       ZipAnswer::kRead},
+      {"UnknownRecords", zip_with({named("archive/notes.txt")}), ZipAnswer::kRead},
   };
 }
 
-std::vector<Case> kind_cases() {
+std::vector<ZipCase> zip_kind_cases() {
   return {
-      {"Empty", "", Answer::kCorrupt},
-      {"Zeros", std::string(1000, '\0'), Answer::kCorrupt},
-      {"Random", "\x12\x34\x56\x78 random bytes that are nothing", Answer::kCorrupt},
-      {"PlainPickle", "\x80\4N.", Answer::kUnsupported},
+      {"Empty", "", ZipAnswer::kCorrupt},
+      {"Zeros", std::string(1000, '\0'), ZipAnswer::kCorrupt},
+      {"Random", "\x12\x34\x56\x78 random bytes that are nothing", ZipAnswer::kCorrupt},
+      {"PlainPickle", "\x80\4N.", ZipAnswer::kUnsupported},
       {"Legacy", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19\x2e",
-       Answer::kUnsupported},
-      {"Safetensors", "\2\0\0\0\0\0\0\0{}"s, Answer::kUnsupported},
-      {"Gzip", "\x1f\x8b\x08", Answer::kUnsupported},
-      {"JunkBeforeTheZip", "junk" + zip_with({}), Answer::kCorrupt},
-      {"OnlyTheFirstBytes", "PK\3\4", Answer::kCorrupt},
-      {"EmptyZip", RawZip(std::vector<RawRecord>{}).bytes(), Answer::kCorrupt},
-      {"OtherZip", RawZip({named("a/b.txt")}).bytes(), Answer::kUnsupported},
-      {"TorchScript", zip_with({named("archive/constants.pkl")}), Answer::kCorrupt},
-      {"NoVersion", RawZip({pickle_record()}).bytes(), Answer::kCorrupt},
-      {"Version0", RawZip({pickle_record(), version("0\n")}).bytes(), Answer::kCorrupt},
-      {"Version11", RawZip({pickle_record(), version("11\n")}).bytes(), Answer::kCorrupt},
-      {"VersionText", RawZip({pickle_record(), version("three")}).bytes(), Answer::kCorrupt},
-      {"VersionEmpty", RawZip({pickle_record(), version("")}).bytes(), Answer::kCorrupt},
-      {"BigEndian", zip_with({{.name = "archive/byteorder", .content = "big"}}), Answer::kRead},
-      {"ByteOrderXx", zip_with({{.name = "archive/byteorder", .content = "xx"}}), Answer::kCorrupt},
+       ZipAnswer::kUnsupported},
+      {"Safetensors", "\2\0\0\0\0\0\0\0{}"s, ZipAnswer::kUnsupported},
+      {"Gzip", "\x1f\x8b\x08", ZipAnswer::kUnsupported},
+      {"JunkBeforeTheZip", "junk" + zip_with({}), ZipAnswer::kCorrupt},
+      {"OnlyTheFirstBytes", "PK\3\4", ZipAnswer::kCorrupt},
+      {"EmptyZip", RawZip(std::vector<RawRecord>{}).bytes(), ZipAnswer::kCorrupt},
+      {"OtherZip", RawZip({named("a/b.txt")}).bytes(), ZipAnswer::kUnsupported},
+      {"TorchScript", zip_with({named("archive/constants.pkl")}), ZipAnswer::kCorrupt},
+      {"NoVersion", RawZip({pickle_record()}).bytes(), ZipAnswer::kCorrupt},
+      {"Version0", RawZip({pickle_record(), version("0\n")}).bytes(), ZipAnswer::kCorrupt},
+      {"Version11", RawZip({pickle_record(), version("11\n")}).bytes(), ZipAnswer::kCorrupt},
+      {"VersionText", RawZip({pickle_record(), version("three")}).bytes(), ZipAnswer::kCorrupt},
+      {"VersionEmpty", RawZip({pickle_record(), version("")}).bytes(), ZipAnswer::kCorrupt},
+      {"BigEndian", zip_with({{.name = "archive/byteorder", .content = "big"}}), ZipAnswer::kRead},
+      {"ByteOrderXx", zip_with({{.name = "archive/byteorder", .content = "xx"}}),
+       ZipAnswer::kCorrupt},
   };
 }
 
-std::vector<Case> directory_cases() {
+std::vector<ZipCase> directory_cases() {
   const RawZip plain({pickle_record(), version()});
   const std::string body = plain.local() + plain.central();
   const std::size_t size = plain.central().size();
   const std::size_t offset = plain.local().size();
   return {
-      {"CountTooSmall", body + RawZip::end(1, size, offset), Answer::kCorrupt},
-      {"CountTooLarge", body + RawZip::end(3, size, offset), Answer::kCorrupt},
-      {"CountHuge", body + RawZip::end(0xFFFF, size, offset), Answer::kCorrupt},
-      {"DirectoryBeyondFile", body + RawZip::end(2, size, offset + 1000), Answer::kCorrupt},
-      {"DirectoryTooLong", body + RawZip::end(2, size + 1, offset), Answer::kCorrupt},
-      {"DirectoryShifted", body + RawZip::end(2, size - 1, offset + 1), Answer::kCorrupt},
-      {"GapBeforeEnd", body + "gap" + RawZip::end(2, size, offset), Answer::kCorrupt},
-      {"DuplicateName", zip_with({pickle_record()}), Answer::kCorrupt},
-      {"DuplicateInOtherCase", zip_with({named("archive/DATA.pkl")}), Answer::kCorrupt},
-      {"TwoPrefixes", zip_with({named("other/x")}), Answer::kCorrupt},
-      {"PrefixOfPrefix", zip_with({named("archive2/x")}), Answer::kCorrupt},
-      {"NoPrefix", RawZip({named("data.pkl"), named("version")}).bytes(), Answer::kCorrupt},
-      {"DotDot", zip_with({named("archive/../x")}), Answer::kCorrupt},
+      {"CountTooSmall", body + RawZip::end(1, size, offset), ZipAnswer::kCorrupt},
+      {"CountTooLarge", body + RawZip::end(3, size, offset), ZipAnswer::kCorrupt},
+      {"CountHuge", body + RawZip::end(0xFFFF, size, offset), ZipAnswer::kCorrupt},
+      {"DirectoryBeyondFile", body + RawZip::end(2, size, offset + 1000), ZipAnswer::kCorrupt},
+      {"DirectoryTooLong", body + RawZip::end(2, size + 1, offset), ZipAnswer::kCorrupt},
+      {"DirectoryShifted", body + RawZip::end(2, size - 1, offset + 1), ZipAnswer::kCorrupt},
+      {"GapBeforeEnd", body + "gap" + RawZip::end(2, size, offset), ZipAnswer::kCorrupt},
+      {"DuplicateName", zip_with({pickle_record()}), ZipAnswer::kCorrupt},
+      {"DuplicateInOtherCase", zip_with({named("archive/DATA.pkl")}), ZipAnswer::kCorrupt},
+      {"TwoPrefixes", zip_with({named("other/x")}), ZipAnswer::kCorrupt},
+      {"PrefixOfPrefix", zip_with({named("archive2/x")}), ZipAnswer::kCorrupt},
+      {"NoPrefix", RawZip({named("data.pkl"), named("version")}).bytes(), ZipAnswer::kCorrupt},
+      {"DotDot", zip_with({named("archive/../x")}), ZipAnswer::kCorrupt},
       {"DotDotPrefix", RawZip({pickle_record(".."), version("3\n", "..")}).bytes(),
-       Answer::kCorrupt},
-      {"Absolute", zip_with({named("/archive/x")}), Answer::kCorrupt},
-      {"Backslash", zip_with({named("archive\\x")}), Answer::kCorrupt},
-      {"NulInName", zip_with({named("archive/a\0b"s)}), Answer::kCorrupt},
-      {"EmptyName", zip_with({named("")}), Answer::kCorrupt},
-      {"EmptyComponent", zip_with({named("archive//x")}), Answer::kCorrupt},
-      {"FolderWithContent", zip_with({named("archive/folder/")}), Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
+      {"Absolute", zip_with({named("/archive/x")}), ZipAnswer::kCorrupt},
+      {"Backslash", zip_with({named("archive\\x")}), ZipAnswer::kCorrupt},
+      {"NulInName", zip_with({named("archive/a\0b"s)}), ZipAnswer::kCorrupt},
+      {"EmptyName", zip_with({named("")}), ZipAnswer::kCorrupt},
+      {"EmptyComponent", zip_with({named("archive//x")}), ZipAnswer::kCorrupt},
+      {"FolderWithContent", zip_with({named("archive/folder/")}), ZipAnswer::kCorrupt},
   };
 }
 
-std::vector<Case> header_cases() {
+std::vector<ZipCase> header_cases() {
   const RawZip plain({pickle_record(), version()});
   const std::size_t offset = plain.local().size();
   return {
       {"Encrypted", zip_of([](RawRecord& r) { r.local_flags = r.central_flags = 1; }),
-       Answer::kUnsupported},
+       ZipAnswer::kUnsupported},
       {"Deflated", zip_of([](RawRecord& r) { r.local_method = r.central_method = 8; }),
-       Answer::kUnsupported},
+       ZipAnswer::kUnsupported},
       {"UnknownMethod", zip_of([](RawRecord& r) { r.local_method = r.central_method = 99; }),
-       Answer::kUnsupported},
-      {"OtherDisk", zip_of([](RawRecord& r) { r.disk = 1; }), Answer::kCorrupt},
+       ZipAnswer::kUnsupported},
+      {"OtherDisk", zip_of([](RawRecord& r) { r.disk = 1; }), ZipAnswer::kCorrupt},
       {"Zip64FieldMissing", zip_of([](RawRecord& r) { r.central_size = 0xFFFFFFFF; }),
-       Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
       {"LocalNameDiffers", zip_of([](RawRecord& r) { r.local_name = "archive/data.pk1"; }),
-       Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
       {"LocalNameLonger", zip_of([](RawRecord& r) { r.local_name = "archive/data.pkl2"; }),
-       Answer::kCorrupt},
-      {"LocalSizeDiffers", zip_of([](RawRecord& r) { r.local_size = 1; }), Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
+      {"LocalSizeDiffers", zip_of([](RawRecord& r) { r.local_size = 1; }), ZipAnswer::kCorrupt},
       {"LocalSizeZeroWithoutDescriptor", zip_of([](RawRecord& r) { r.local_size = 0; }),
-       Answer::kCorrupt},
-      {"LocalCrcDiffers", zip_of([](RawRecord& r) { r.local_crc = 1; }), Answer::kCorrupt},
-      {"LocalFlagsDiffer", zip_of([](RawRecord& r) { r.local_flags = 0x800; }), Answer::kCorrupt},
-      {"LocalMethodDiffers", zip_of([](RawRecord& r) { r.local_method = 8; }), Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
+      {"LocalCrcDiffers", zip_of([](RawRecord& r) { r.local_crc = 1; }), ZipAnswer::kCorrupt},
+      {"LocalFlagsDiffer", zip_of([](RawRecord& r) { r.local_flags = 0x800; }),
+       ZipAnswer::kCorrupt},
+      {"LocalMethodDiffers", zip_of([](RawRecord& r) { r.local_method = 8; }), ZipAnswer::kCorrupt},
       {"HeaderBeyondFile", zip_of([](RawRecord& r) { r.central_offset = 0xFFFFFFF0; }),
-       Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
       {"HeaderInsideDirectory",
        zip_of([&](RawRecord& r) { r.central_offset = static_cast<std::uint32_t>(offset); }),
-       Answer::kCorrupt},
-      {"HeaderIsNoHeader", zip_of([](RawRecord& r) { r.central_offset = 4; }), Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
+      {"HeaderIsNoHeader", zip_of([](RawRecord& r) { r.central_offset = 4; }), ZipAnswer::kCorrupt},
       {"RecordReachesIntoDirectory",
-       zip_of([](RawRecord& r) { r.central_size = r.local_size = 500; }), Answer::kCorrupt},
+       zip_of([](RawRecord& r) { r.central_size = r.local_size = 500; }), ZipAnswer::kCorrupt},
       {"RecordsOverlap", zip_of([](RawRecord& r) { r.central_size = r.local_size = 40; }),
-       Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
       {"SameRecordTwice",
        RawZip({pickle_record(),
                version(),
                {.name = "archive/copy", .content = "", .central_offset = 0}})
            .bytes(),
-       Answer::kCorrupt},
+       ZipAnswer::kCorrupt},
   };
 }
 
 // Offsets from the end of cairn's own file: EOCD 22, locator 42, Zip64 record 98.
-std::vector<Case> end_cases() {
+std::vector<ZipCase> end_cases() {
   return {
-      {"Untouched", patched_end(22, "PK\5\6"), Answer::kRead},
-      {"NoEnd", patched_end(22, "PKxx"), Answer::kCorrupt},
-      {"EndSaysPartOfSeveral", patched_end(18, "\1"), Answer::kCorrupt},
-      {"EndCountDisagrees", patched_end(14, "\1\0\1\0"s), Answer::kCorrupt},
-      {"EndOffsetDisagrees", patched_end(6, "\1"), Answer::kCorrupt},
-      {"EndSizeDisagrees", patched_end(10, "\1"), Answer::kCorrupt},
-      {"EndSaturated", patched_end(14, std::string(12, '\xff')), Answer::kRead},
-      {"LocatorMissing", patched_end(42, "PKxx"), Answer::kCorrupt},
-      {"LocatorBeyondFile", patched_end(34, "\xff\xff\xff\xff\xff\xff\xff\x7f"), Answer::kCorrupt},
-      {"LocatorAtItself", patched_end(34, "\0\0\0\0\0\0\0\0"s), Answer::kCorrupt},
-      {"LocatorSaysTwoDisks", patched_end(26, "\2"), Answer::kCorrupt},
-      {"Zip64RecordMissing", patched_end(98, "PKxx"), Answer::kCorrupt},
-      {"Zip64SizeWrong", patched_end(94, "\x2d"), Answer::kCorrupt},
-      {"Zip64SizeHuge", patched_end(94, "\xff\xff\xff\xff\xff\xff\xff\xff"), Answer::kCorrupt},
-      {"Zip64CountsDiffer", patched_end(74, "\1"), Answer::kCorrupt},
-      {"Zip64DirectoryHuge", patched_end(58, "\xff\xff\xff\xff\xff\xff\xff\xff"), Answer::kCorrupt},
+      {"Untouched", patched_end(22, "PK\5\6"), ZipAnswer::kRead},
+      {"NoEnd", patched_end(22, "PKxx"), ZipAnswer::kCorrupt},
+      {"EndSaysPartOfSeveral", patched_end(18, "\1"), ZipAnswer::kCorrupt},
+      {"EndCountDisagrees", patched_end(14, "\1\0\1\0"s), ZipAnswer::kCorrupt},
+      {"EndOffsetDisagrees", patched_end(6, "\1"), ZipAnswer::kCorrupt},
+      {"EndSizeDisagrees", patched_end(10, "\1"), ZipAnswer::kCorrupt},
+      {"EndSaturated", patched_end(14, std::string(12, '\xff')), ZipAnswer::kRead},
+      {"LocatorMissing", patched_end(42, "PKxx"), ZipAnswer::kCorrupt},
+      {"LocatorBeyondFile", patched_end(34, "\xff\xff\xff\xff\xff\xff\xff\x7f"),
+       ZipAnswer::kCorrupt},
+      {"LocatorAtItself", patched_end(34, "\0\0\0\0\0\0\0\0"s), ZipAnswer::kCorrupt},
+      {"LocatorSaysTwoDisks", patched_end(26, "\2"), ZipAnswer::kCorrupt},
+      {"Zip64RecordMissing", patched_end(98, "PKxx"), ZipAnswer::kCorrupt},
+      {"Zip64SizeWrong", patched_end(94, "\x2d"), ZipAnswer::kCorrupt},
+      {"Zip64SizeHuge", patched_end(94, "\xff\xff\xff\xff\xff\xff\xff\xff"), ZipAnswer::kCorrupt},
+      {"Zip64CountsDiffer", patched_end(74, "\1"), ZipAnswer::kCorrupt},
+      {"Zip64DirectoryHuge", patched_end(58, "\xff\xff\xff\xff\xff\xff\xff\xff"),
+       ZipAnswer::kCorrupt},
   };
 }
 
-class HostileZipTest : public ::testing::TestWithParam<Case> {};
+class HostileZipTest : public ::testing::TestWithParam<ZipCase> {};
 
 TEST_P(HostileZipTest, HasOneRightAnswer) {
-  Answer answer = Answer::kRead;
+  ZipAnswer answer = ZipAnswer::kRead;
   std::string message;
   try {
     const TorchFile file(shared(GetParam().bytes), "hostile.pt");
     EXPECT_EQ(file.read(), Value(Dict{{"a", 1}}));
   } catch (const CorruptError& e) {
-    answer = Answer::kCorrupt;
+    answer = ZipAnswer::kCorrupt;
     message = e.what();
     EXPECT_EQ(e.file(), "hostile.pt");
     EXPECT_NE(e.offset(), CorruptError::kNoOffset);
   } catch (const UnsupportedError& e) {
-    answer = Answer::kUnsupported;
+    answer = ZipAnswer::kUnsupported;
     message = e.what();
   }
   EXPECT_EQ(answer, GetParam().answer) << message;
-  if (answer != Answer::kRead) {
+  if (answer != ZipAnswer::kRead) {
     EXPECT_EQ(message.find("hostile.pt: "), 0U) << message;
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string zip_case_name(const ::testing::TestParamInfo<ZipCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Foreign, HostileZipTest, ::testing::ValuesIn(foreign_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(Kinds, HostileZipTest, ::testing::ValuesIn(kind_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Foreign, HostileZipTest, ::testing::ValuesIn(foreign_cases()),
+                         zip_case_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, HostileZipTest, ::testing::ValuesIn(zip_kind_cases()),
+                         zip_case_name);
 INSTANTIATE_TEST_SUITE_P(Directory, HostileZipTest, ::testing::ValuesIn(directory_cases()),
-                         case_name);
-INSTANTIATE_TEST_SUITE_P(Headers, HostileZipTest, ::testing::ValuesIn(header_cases()), case_name);
-INSTANTIATE_TEST_SUITE_P(End, HostileZipTest, ::testing::ValuesIn(end_cases()), case_name);
+                         zip_case_name);
+INSTANTIATE_TEST_SUITE_P(Headers, HostileZipTest, ::testing::ValuesIn(header_cases()),
+                         zip_case_name);
+INSTANTIATE_TEST_SUITE_P(End, HostileZipTest, ::testing::ValuesIn(end_cases()), zip_case_name);
 
 TEST(TorchFileTest, WithoutChecksumsNothingIsChecked) {
   const TorchFile file(

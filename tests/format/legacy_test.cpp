@@ -19,7 +19,7 @@ using testing::shared;
 using testing::unicode;
 using namespace std::string_literals;
 
-const std::string kGolden = read_file(CAIRN_TEST_DATA "/torch-2.6/legacy.pt");
+const std::string kLegacy = read_file(CAIRN_TEST_DATA "/torch-2.6/legacy.pt");
 
 Value read(const std::string& bytes) { return read_legacy_object(shared(bytes), "x.pt").value; }
 
@@ -69,9 +69,9 @@ TEST(LegacyTest, AStorageMayBeAPartOfAnother) {
 }
 
 TEST(LegacyTest, SeveralObjectsFollowOneAnother) {
-  const SharedBytes bytes = shared(kGolden + one_tensor("N", "K\0K\1\x85K\1\x85"s));
+  const SharedBytes bytes = shared(kLegacy + one_tensor("N", "K\0K\1\x85K\1\x85"s));
   const LegacyObject first = read_legacy_object(bytes, "x.pt");
-  EXPECT_EQ(first.end, kGolden.size());
+  EXPECT_EQ(first.end, kLegacy.size());
   EXPECT_TRUE(first.value.is_dict());
   const LegacyObject second = read_legacy_object(bytes, "x.pt", first.end);
   EXPECT_EQ(as_text(second.value.as_tensor().contiguous_bytes().view), "aaaa");
@@ -94,7 +94,7 @@ TEST(LegacyTest, StoragesThatContradictTheTensorsAreCorrupt) {
 }
 
 TEST(LegacyTest, AnotherMagicNumberOrVersionIsCorrupt) {
-  EXPECT_TRUE(is_legacy_file(as_bytes(kGolden)));
+  EXPECT_TRUE(is_legacy_file(as_bytes(kLegacy)));
   EXPECT_FALSE(is_legacy_file(as_bytes(pickle("N"))));
   EXPECT_THROW(read(pickle("N")), CorruptError);
   std::string other = head();
@@ -103,9 +103,9 @@ TEST(LegacyTest, AnotherMagicNumberOrVersionIsCorrupt) {
 }
 
 TEST(LegacyTest, EveryTruncationIsACorruptErrorThatSaysWhere) {
-  for (std::size_t size = 0; size < kGolden.size(); ++size) {
+  for (std::size_t size = 0; size < kLegacy.size(); ++size) {
     try {
-      read(kGolden.substr(0, size));
+      read(kLegacy.substr(0, size));
       FAIL() << size << " bytes were enough";
     } catch (const CorruptError& e) {
       ASSERT_LE(e.offset(), size) << e.what();
@@ -115,7 +115,7 @@ TEST(LegacyTest, EveryTruncationIsACorruptErrorThatSaysWhere) {
 }
 
 TEST(LegacyTest, EveryFlippedByteIsAValueOrATypedError) {
-  std::string bytes = kGolden;
+  std::string bytes = kLegacy;
   std::size_t read_all = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<char>(~bytes[i]);

@@ -22,15 +22,15 @@ using testing::safetensors_file;
 using testing::shared;
 using namespace std::string_literals;
 
-enum class Answer { kRead, kCorrupt, kUnsupported };
+enum class SafetensorsAnswer { kRead, kCorrupt, kUnsupported };
 
-struct Case {
+struct SafetensorsCase {
   const char* name;
   std::string bytes;
-  Answer answer;
+  SafetensorsAnswer answer;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const SafetensorsCase& c, std::ostream* out) { *out << c.name; }
 
 // A header with these members.
 std::string header(const std::string& members) { return "{" + members + "}"; }
@@ -59,14 +59,13 @@ std::string sized(std::uint64_t header_size, const std::string& rest) {
 }
 
 // The table of checks of the reference.
-std::vector<Case> checked_cases() {
-  constexpr auto kNo = Answer::kCorrupt;
+std::vector<SafetensorsCase> checked_cases() {
+  constexpr auto kNo = SafetensorsAnswer::kCorrupt;
   const std::string two_to_32 = "4294967296";
   return {
       {"EmptyFile", "", kNo},
       {"HeaderTooSmall", "1234567", kNo},
       {"HeaderTooLarge", sized(100'000'001, header("")), kNo},
-      {"HeaderTooLargeAndThere", sized(100'000'001, std::string(100'000'001, ' ')), kNo},
       {"HeaderBeyondTheFile", sized(100, header("")), kNo},
       {"HeaderSizeOfAllOnes", sized(~std::uint64_t{0}, header("")), kNo},
       {"NoHeader", safetensors_file(""), kNo},
@@ -105,8 +104,8 @@ std::vector<Case> checked_cases() {
   };
 }
 
-std::vector<Case> tolerated_cases() {
-  constexpr auto kYes = Answer::kRead;
+std::vector<SafetensorsCase> tolerated_cases() {
+  constexpr auto kYes = SafetensorsAnswer::kRead;
   return {
       {"SpaceBeforeTheHeader", safetensors_file(" \n\t\r{" + kByte + "}", "x"), kYes},
       {"SpaceAfterTheHeader", safetensors_file("{" + kByte + "} \n\t\r", "x"), kYes},
@@ -144,9 +143,9 @@ std::vector<Case> tolerated_cases() {
   };
 }
 
-std::vector<Case> rejected_cases() {
-  constexpr auto kNo = Answer::kCorrupt;
-  constexpr auto kOther = Answer::kUnsupported;
+std::vector<SafetensorsCase> rejected_cases() {
+  constexpr auto kNo = SafetensorsAnswer::kCorrupt;
+  constexpr auto kOther = SafetensorsAnswer::kUnsupported;
   const std::string lone = "\\ud800";
   return {
       {"NulPadding", safetensors_file("{" + kByte + "}" + std::string(3, '\0'), "x"), kNo},
@@ -177,7 +176,6 @@ std::vector<Case> rejected_cases() {
       {"TrailingComma", with(kByte + ",", "x"), kNo},
       {"Comment", with(kByte + "/* */", "x"), kNo},
       {"NestedTooDeep", nested(129), kNo},
-      {"NestedToHurt", nested(1'000'000), kNo},
       {"UnknownDtype", with(entry("F128", "[1]", "[0,16]"), "0123456789abcdef"), kOther},
       {"SixBitFloats", with(entry("F6_E3M2", "[4]", "[0,3]"), "xyz"), kOther},
       {"OddRowsOfFourBits", with(entry("F4", "[2,3]", "[0,3]"), "xyz"), kOther},
@@ -185,32 +183,42 @@ std::vector<Case> rejected_cases() {
   };
 }
 
-class SafetensorsFileTest : public ::testing::TestWithParam<Case> {};
+class SafetensorsFileTest : public ::testing::TestWithParam<SafetensorsCase> {};
 
 TEST_P(SafetensorsFileTest, IsReadOrRefused) {
-  const Case& c = GetParam();
+  const SafetensorsCase& c = GetParam();
   const auto open = [&] { SafetensorsFile(shared(c.bytes), "hand.safetensors").read(); };
   switch (c.answer) {
-    case Answer::kRead:
+    case SafetensorsAnswer::kRead:
       EXPECT_NO_THROW(open());
       break;
-    case Answer::kCorrupt:
+    case SafetensorsAnswer::kCorrupt:
       EXPECT_THROW(open(), CorruptError);
       break;
-    case Answer::kUnsupported:
+    case SafetensorsAnswer::kUnsupported:
       EXPECT_THROW(open(), UnsupportedError);
       break;
   }
 }
 
-std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+std::string safetensors_case_name(const ::testing::TestParamInfo<SafetensorsCase>& info) {
+  return info.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(Checked, SafetensorsFileTest, ::testing::ValuesIn(checked_cases()),
-                         case_name);
+                         safetensors_case_name);
 INSTANTIATE_TEST_SUITE_P(Tolerated, SafetensorsFileTest, ::testing::ValuesIn(tolerated_cases()),
-                         case_name);
+                         safetensors_case_name);
 INSTANTIATE_TEST_SUITE_P(Rejected, SafetensorsFileTest, ::testing::ValuesIn(rejected_cases()),
-                         case_name);
+                         safetensors_case_name);
+
+// Not in the tables above: those are made anew for every test.
+TEST(SafetensorsFileTest, LongHeadersAreRefused) {
+  for (const std::string& bytes :
+       {sized(100'000'001, std::string(100'000'001, ' ')), nested(1'000'000)}) {
+    EXPECT_THROW(SafetensorsFile(shared(bytes), "hand.safetensors").read(), CorruptError);
+  }
+}
 
 TEST(SafetensorsFileTest, EveryDtypeHasPyTorchsName) {
   const std::vector<std::pair<std::string, std::string>> dtypes = {
@@ -312,17 +320,17 @@ void expect_value_or_error(const std::string& bytes) {
   }
 }
 
-const std::string kGolden = CAIRN_TEST_DATA "/torch-2.14/dtypes.safetensors";
+const std::string kDtypes = CAIRN_TEST_DATA "/torch-2.14/dtypes.safetensors";
 
 TEST(SafetensorsFileTest, EveryTruncationIsCorrupt) {
-  const std::string bytes = testing::read_file(kGolden);
+  const std::string bytes = testing::read_file(kDtypes);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_THROW(SafetensorsFile(shared(bytes.substr(0, size)), "cut"), CorruptError) << size;
   }
 }
 
 TEST(SafetensorsFileTest, EveryFlippedByteGivesAValueOrATypedError) {
-  const std::string bytes = testing::read_file(kGolden);
+  const std::string bytes = testing::read_file(kDtypes);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     for (const int flip : {0x01, 0x20, 0x80, 0xff}) {
       std::string flipped = bytes;

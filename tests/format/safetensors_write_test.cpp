@@ -5,17 +5,19 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::kData;
+using testing::message_of;
 using testing::shared;
-
-const std::string kData = CAIRN_TEST_DATA;
 
 std::string written(std::vector<NamedTensor> tensors, SafetensorsFile::Metadata metadata = {}) {
   const SafetensorsPlan plan(std::move(tensors), std::move(metadata));
@@ -35,16 +37,6 @@ TensorView tensor(DType dtype, const std::vector<std::int64_t>& shape) {
     bytes[i] = static_cast<char>(i);
   }
   return make_tensor(dtype, shape, shared(bytes));
-}
-
-template <class Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 // Read and written again, in another order: the bytes of the reference.

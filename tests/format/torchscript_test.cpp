@@ -102,27 +102,29 @@ std::string object(const std::string& state) {
   return global("__torch__.a.b", "C") + ")\x81" + state + "b";
 }
 
-Value read(const std::string& bytes) { return TorchFile(shared(bytes), "x.pt").read(); }
+Value read_script(const std::string& bytes) { return TorchFile(shared(bytes), "x.pt").read(); }
 
 TEST(TorchScriptAttributesTest, ConstantsOfTheCodeAreBesideTheAttributes) {
   const std::string tensor =
       testing::tensor(testing::float_storage() + "K\0K\4\x85K\1\x85"s) + "\x85";
-  const Value value = read(archive(object("}"), tensor));
+  const Value value = read_script(archive(object("}"), tensor));
   EXPECT_EQ(value.at("constants").as_items()[0].as_tensor().numel(), 4);
-  const Value taken = read(archive(object("}" + unicode("constants") + "K\1s"s), tensor));
+  const Value taken = read_script(archive(object("}" + unicode("constants") + "K\1s"s), tensor));
   EXPECT_EQ(taken.at("constants"), Value(1));  // an attribute of that name stays
 }
 
 TEST(TorchScriptAttributesTest, AStateThatIsNoDictIsKept) {
-  EXPECT_EQ(read(archive(object("K\1K\2\x86"s))), Value(Dict{{"__getstate__()", Tuple{{1, 2}}}}));
+  EXPECT_EQ(read_script(archive(object("K\1K\2\x86"s))),
+            Value(Dict{{"__getstate__()", Tuple{{1, 2}}}}));
 }
 
 TEST(TorchScriptAttributesTest, ObjectsOfCodeAreOfTorchScriptOnly) {
-  EXPECT_THROW(read(testing::torch_file_of(pickle(object("}")))), UnsupportedError);
-  EXPECT_THROW(read(archive(global("__torch__evil", "C") + ")\x81")), UnsupportedError);
-  EXPECT_THROW(read(archive(global("__torch__", "C") + "K\1\x85\x81"s)), CorruptError);
-  EXPECT_THROW(read(archive(global("os", "system") + unicode("true") + "\x85R")), UnsupportedError);
-  EXPECT_THROW(read(archive(object("}q\0"s + unicode("self") + "h\0s"s))), CorruptError);
+  EXPECT_THROW(read_script(testing::torch_file_of(pickle(object("}")))), UnsupportedError);
+  EXPECT_THROW(read_script(archive(global("__torch__evil", "C") + ")\x81")), UnsupportedError);
+  EXPECT_THROW(read_script(archive(global("__torch__", "C") + "K\1\x85\x81"s)), CorruptError);
+  EXPECT_THROW(read_script(archive(global("os", "system") + unicode("true") + "\x85R")),
+               UnsupportedError);
+  EXPECT_THROW(read_script(archive(object("}q\0"s + unicode("self") + "h\0s"s))), CorruptError);
 }
 
 }  // namespace

@@ -94,15 +94,15 @@ std::string metadata(const Metadata& metadata) {
 
 // --- Cases ---------------------------------------------------------------------------------------
 
-void add(Cases& cases, const std::string& name, const std::string& pickle,
-         Answer answer = Answer::kCorrupt) {
+void add_dcp(Cases& cases, const std::string& name, const std::string& pickle,
+             Answer answer = Answer::kCorrupt) {
   cases.push_back({"dcp " + name, {{".metadata", pickle}, {kDataName, data_file()}}, answer});
 }
 
 void add_locations(Cases& cases) {
   const auto stored = [&](const std::string& name, const Info& where,
                           Answer answer = Answer::kCorrupt) {
-    add(cases, name, metadata({.storage = index("w", size({0})) + info(where)}), answer);
+    add_dcp(cases, name, metadata({.storage = index("w", size({0})) + info(where)}), answer);
   };
   for (const std::string& file :
        {"../x"s, "/etc/passwd"s, ".."s, "."s, ""s, "a/b"s, "a\\b"s, "a\0b"s,
@@ -125,11 +125,13 @@ void add_locations(Cases& cases) {
   stored("transform", {.more = unicode("transform_descriptors") + "]" + unicode("rot13") + "a"},
          Answer::kUnsupported);
   stored("transforms that are no list", {.more = unicode("transform_descriptors") + "K\x01"});
-  add(cases, "nothing stored", metadata({.storage = ""}));
-  add(cases, "chunk stored elsewhere", metadata({.storage = index("w", size({1})) + info({})}));
-  add(cases, "chunk stored twice",
+  add_dcp(cases, "nothing stored", metadata({.storage = ""}));
+  add_dcp(cases, "chunk stored elsewhere", metadata({.storage = index("w", size({1})) + info({})}));
+  add_dcp(
+      cases, "chunk stored twice",
       metadata({.storage = index("w", size({0})) + info({}) + index("w", size({0})) + info({})}));
-  add(cases, "two tensors in the same bytes",
+  add_dcp(
+      cases, "two tensors in the same bytes",
       metadata({.items = unicode("w") + tensor_metadata({}) + unicode("v") + tensor_metadata({}),
                 .storage = index("w", size({0})) + info({}) + index("v", size({0})) + info({})}));
 }
@@ -137,7 +139,7 @@ void add_locations(Cases& cases) {
 void add_layouts(Cases& cases) {
   const auto shaped = [&](const std::string& name, const Tensor& tensor,
                           Answer answer = Answer::kCorrupt) {
-    add(cases, name, metadata({.items = unicode("w") + tensor_metadata(tensor)}), answer);
+    add_dcp(cases, name, metadata({.items = unicode("w") + tensor_metadata(tensor)}), answer);
   };
   shaped("as it should be", {}, Answer::kRead);
   shaped("the same chunk twice", {.chunks = chunk({0}, {4}) + chunk({0}, {4})}, Answer::kRead);
@@ -171,7 +173,7 @@ void add_layouts(Cases& cases) {
 void add_paths(Cases& cases) {
   const auto placed = [&](const std::string& name, const std::string& path,
                           Answer answer = Answer::kCorrupt) {
-    add(cases, name, metadata({.paths = unicode("w") + path}), answer);
+    add_dcp(cases, name, metadata({.paths = unicode("w") + path}), answer);
   };
   placed("path of an item that is not there", unicode("w") + "\x85" + unicode("v") + "N",
          Answer::kRead);
@@ -207,14 +209,15 @@ void add_paths(Cases& cases) {
 }
 
 void add_pickles(Cases& cases) {
-  add(cases, "empty metadata", "");
-  add(cases, "metadata that is a dict", pickle("}"));
-  add(cases, "metadata that is a tensor",
-      pickle(tensor(float_storage() + "K\0K\x04\x85K\x01\x85"s)));
-  add(cases, "metadata that is a torch.save file", data_file(), Answer::kUnsupported);
-  add(cases, "metadata without fields", pickle(global(kModule, "Metadata") + ")\x81"));
-  add(cases, "metadata of zero bytes", std::string(100, '\0'));
-  add(cases, "metadata that is getattr",
+  add_dcp(cases, "empty metadata", "");
+  add_dcp(cases, "metadata that is a dict", pickle("}"));
+  add_dcp(cases, "metadata that is a tensor",
+          pickle(tensor(float_storage() + "K\0K\x04\x85K\x01\x85"s)));
+  add_dcp(cases, "metadata that is a torch.save file", data_file(), Answer::kUnsupported);
+  add_dcp(cases, "metadata without fields", pickle(global(kModule, "Metadata") + ")\x81"));
+  add_dcp(cases, "metadata of zero bytes", std::string(100, '\0'));
+  add_dcp(
+      cases, "metadata that is getattr",
       pickle(global("builtins", "getattr") + global(kModule, "Metadata") + unicode("x") + "\x86R"));
   for (const auto& [module, name] : {std::pair{"os", "system"},
                                      {"posix", "system"},
@@ -226,20 +229,20 @@ void add_pickles(Cases& cases) {
                                      {"torch.distributed.checkpoint", "load"},
                                      {"torch.distributed.checkpoint.metadata", "os"}}) {
     const std::string call = global(module, name) + unicode("touch pwned") + "\x85R";
-    add(cases, std::string("metadata that calls ") + module + "." + name,
-        metadata({.more = unicode("mcore_data") + call}), Answer::kUnsupported);
-    add(cases, std::string("metadata that gets ") + module + "." + name,
-        metadata({.more = unicode("mcore_data") + global("builtins", "getattr") +
-                          global(module, name) + unicode("x") + "\x86R"}),
-        Answer::kUnsupported);
+    add_dcp(cases, std::string("metadata that calls ") + module + "." + name,
+            metadata({.more = unicode("mcore_data") + call}), Answer::kUnsupported);
+    add_dcp(cases, std::string("metadata that gets ") + module + "." + name,
+            metadata({.more = unicode("mcore_data") + global("builtins", "getattr") +
+                              global(module, name) + unicode("x") + "\x86R"}),
+            Answer::kUnsupported);
   }
-  add(cases, "more fields than are known",
-      metadata({.more = unicode("mcore_data") + "}(" + unicode("w") + "}u" + unicode("version") +
-                        unicode("1.0.0") + unicode("storage_meta") +
-                        fields(kModule, "StorageMeta",
-                               unicode("checkpoint_id") + global("pathlib", "PosixPath") +
-                                   unicode("/") + unicode("etc") + "\x86R")}),
-      Answer::kRead);
+  add_dcp(cases, "more fields than are known",
+          metadata({.more = unicode("mcore_data") + "}(" + unicode("w") + "}u" +
+                            unicode("version") + unicode("1.0.0") + unicode("storage_meta") +
+                            fields(kModule, "StorageMeta",
+                                   unicode("checkpoint_id") + global("pathlib", "PosixPath") +
+                                       unicode("/") + unicode("etc") + "\x86R")}),
+          Answer::kRead);
   // The rows of .metadata are for .metadata only.
   cases.push_back({"dcp class in a torch.save file",
                    {{"", torch_file_of(pickle(global(kModule, "Metadata") + ")\x81"))}},

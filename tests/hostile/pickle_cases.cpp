@@ -11,7 +11,7 @@ namespace {
 
 using Cases = std::vector<HostileCase>;
 
-void add(Cases& cases, const std::string& name, const std::string& data_pkl, Answer answer) {
+void add_pickle(Cases& cases, const std::string& name, const std::string& data_pkl, Answer answer) {
   cases.push_back({name, {{"", torch_file_of(data_pkl)}}, answer});
 }
 
@@ -181,14 +181,16 @@ void add_dangerous_globals(Cases& cases) {
     const std::string what = identifier(std::string(bad.module) + "_" + bad.name);
     const std::string named = global(bad.module, bad.name);
     const std::string stacked = short_text(bad.module) + short_text(bad.name) + "\x93";
-    add(cases, what + "_reduced", pickle(named + argument + "R"), Answer::kUnsupported);
-    add(cases, what + "_made", pickle(named + argument + "\x81"), Answer::kUnsupported);
-    add(cases, what + "_stacked", "\x80\4"s + stacked + argument + "R.", Answer::kUnsupported);
-    add(cases, what + "_in_a_state",
-        pickle(tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + named + argument + "Rb"),
-        Answer::kUnsupported);
-    add(cases, what + "_as_storage_class",
-        pickle(tensor(storage(named, "0", "K\4"s) + "K\0K\4\x85K\1\x85"s)), Answer::kUnsupported);
+    add_pickle(cases, what + "_reduced", pickle(named + argument + "R"), Answer::kUnsupported);
+    add_pickle(cases, what + "_made", pickle(named + argument + "\x81"), Answer::kUnsupported);
+    add_pickle(cases, what + "_stacked", "\x80\4"s + stacked + argument + "R.",
+               Answer::kUnsupported);
+    add_pickle(cases, what + "_in_a_state",
+               pickle(tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + named + argument + "Rb"),
+               Answer::kUnsupported);
+    add_pickle(cases, what + "_as_storage_class",
+               pickle(tensor(storage(named, "0", "K\4"s) + "K\0K\4\x85K\1\x85"s)),
+               Answer::kUnsupported);
   }
 }
 
@@ -203,7 +205,7 @@ void add_lonely_opcodes(Cases& cases) {
     const Answer answer = alone.find(c) != std::string::npos     ? Answer::kRead
                           : outside.find(c) != std::string::npos ? Answer::kUnsupported
                                                                  : Answer::kCorrupt;
-    add(cases, "opcode_" + std::to_string(op) + "_alone", "\x80\2"s + c + ".", answer);
+    add_pickle(cases, "opcode_" + std::to_string(op) + "_alone", "\x80\2"s + c + ".", answer);
   }
 }
 
@@ -232,33 +234,34 @@ void add_lying_lengths(Cases& cases) {
                                std::to_string(static_cast<unsigned char>(length[3])) + "_" +
                                std::to_string(static_cast<unsigned char>(length[7]));
       if (op.bytes == 1 && length != "\5\0\0\0\0\0\0\0"s) continue;
-      add(cases, name,
-          "\x80\4"s + op.op + length.substr(0, static_cast<std::size_t>(op.bytes)) + "ab",
-          Answer::kCorrupt);
+      add_pickle(cases, name,
+                 "\x80\4"s + op.op + length.substr(0, static_cast<std::size_t>(op.bytes)) + "ab",
+                 Answer::kCorrupt);
     }
   }
 }
 
 void add_memo_bombs(Cases& cases) {
   for (const std::string& index : {"\xff\xff\xff\xff"s, "\xff\xff\xff\x7f"s, "\0\0\0\x10"s}) {
-    add(cases, "LONG_BINPUT_" + std::to_string(static_cast<unsigned char>(index[3])),
-        pickle("Nr" + index), Answer::kCorrupt);
-    add(cases, "LONG_BINGET_" + std::to_string(static_cast<unsigned char>(index[3])),
-        pickle("j" + index), Answer::kCorrupt);
+    add_pickle(cases, "LONG_BINPUT_" + std::to_string(static_cast<unsigned char>(index[3])),
+               pickle("Nr" + index), Answer::kCorrupt);
+    add_pickle(cases, "LONG_BINGET_" + std::to_string(static_cast<unsigned char>(index[3])),
+               pickle("j" + index), Answer::kCorrupt);
   }
-  add(cases, "a_million_memos", pickle("N" + repeated("\x94", 1'000'000)), Answer::kRead);
-  add(cases, "a_million_pops", pickle("N" + repeated("N0", 500'000)), Answer::kRead);
-  add(cases, "a_million_marks", pickle("N" + repeated("(", 1'000'000)), Answer::kCorrupt);
-  add(cases, "a_million_items", pickle("](" + repeated("N", 1'000'000) + "e"), Answer::kRead);
+  add_pickle(cases, "a_million_memos", pickle("N" + repeated("\x94", 1'000'000)), Answer::kRead);
+  add_pickle(cases, "a_million_pops", pickle("N" + repeated("N0", 500'000)), Answer::kRead);
+  add_pickle(cases, "a_million_marks", pickle("N" + repeated("(", 1'000'000)), Answer::kCorrupt);
+  add_pickle(cases, "a_million_items", pickle("](" + repeated("N", 1'000'000) + "e"),
+             Answer::kRead);
   for (const std::size_t depth : {1001U, 5000U, 100'000U, 1'000'000U}) {
     const std::string tail = "_nested_" + std::to_string(depth);
-    add(cases, "lists" + tail, pickle(repeated("]", depth) + repeated("a", depth - 1)),
-        Answer::kCorrupt);
-    add(cases, "tuples" + tail, pickle(")" + repeated("\x85", depth)), Answer::kCorrupt);
-    add(cases, "dicts" + tail, pickle(repeated("}N", depth) + "N" + repeated("s", depth)),
-        Answer::kCorrupt);
-    add(cases, "marked_lists" + tail, pickle(repeated("(", depth) + repeated("l", depth)),
-        Answer::kCorrupt);
+    add_pickle(cases, "lists" + tail, pickle(repeated("]", depth) + repeated("a", depth - 1)),
+               Answer::kCorrupt);
+    add_pickle(cases, "tuples" + tail, pickle(")" + repeated("\x85", depth)), Answer::kCorrupt);
+    add_pickle(cases, "dicts" + tail, pickle(repeated("}N", depth) + "N" + repeated("s", depth)),
+               Answer::kCorrupt);
+    add_pickle(cases, "marked_lists" + tail, pickle(repeated("(", depth) + repeated("l", depth)),
+               Answer::kCorrupt);
   }
 }
 
@@ -284,20 +287,22 @@ void add_lying_tensors(Cases& cases) {
   const std::string stride1 = "K\1\x85"s;
   for (const Number& n : numbers) {
     const std::string name = n.name;
-    add(cases, "numel_" + name, pickle(tensor(float_storage(n.code) + "K\0"s + size4 + stride1)),
-        Answer::kCorrupt);
-    add(cases, "offset_" + name, pickle(tensor(float_storage() + n.code + size4 + stride1)),
-        Answer::kCorrupt);
-    add(cases, "size_" + name, pickle(tensor(float_storage() + "K\0"s + n.code + "\x85" + stride1)),
-        Answer::kCorrupt);
-    add(cases, "stride_" + name, pickle(tensor(float_storage() + "K\0"s + size4 + n.code + "\x85")),
-        Answer::kCorrupt);
+    add_pickle(cases, "numel_" + name,
+               pickle(tensor(float_storage(n.code) + "K\0"s + size4 + stride1)), Answer::kCorrupt);
+    add_pickle(cases, "offset_" + name, pickle(tensor(float_storage() + n.code + size4 + stride1)),
+               Answer::kCorrupt);
+    add_pickle(cases, "size_" + name,
+               pickle(tensor(float_storage() + "K\0"s + n.code + "\x85" + stride1)),
+               Answer::kCorrupt);
+    add_pickle(cases, "stride_" + name,
+               pickle(tensor(float_storage() + "K\0"s + size4 + n.code + "\x85")),
+               Answer::kCorrupt);
   }
   for (const char* key : {"../data.pkl", "1", "0/0", "/0", "", "00", "data/0", "\xc3\xa9"}) {
-    add(cases, "storage_key_" + std::string(key),
-        pickle(tensor(storage(global("torch", "FloatStorage"), key, "K\4"s) + "K\0"s + size4 +
-                      stride1)),
-        Answer::kCorrupt);
+    add_pickle(cases, "storage_key_" + std::string(key),
+               pickle(tensor(storage(global("torch", "FloatStorage"), key, "K\4"s) + "K\0"s +
+                             size4 + stride1)),
+               Answer::kCorrupt);
   }
 }
 

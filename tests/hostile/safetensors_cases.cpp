@@ -11,8 +11,8 @@ namespace {
 using namespace std::string_literals;
 using Cases = std::vector<HostileCase>;
 
-void add(Cases& cases, const std::string& name, const std::string& bytes,
-         Answer answer = Answer::kCorrupt) {
+void add_safetensors(Cases& cases, const std::string& name, const std::string& bytes,
+                     Answer answer = Answer::kCorrupt) {
   cases.push_back({name, {{"", bytes}}, answer});
 }
 
@@ -47,27 +47,28 @@ constexpr std::array kBadLists = {
 void add_bad_entries(Cases& cases) {
   int number = 0;
   for (const char* list : kBadLists) {
-    add(cases, "shape_" + std::to_string(number), one("U8", list, "[0,8]"));
-    add(cases, "offsets_" + std::to_string(number), one("U8", "[8]", list));
+    add_safetensors(cases, "shape_" + std::to_string(number), one("U8", list, "[0,8]"));
+    add_safetensors(cases, "offsets_" + std::to_string(number), one("U8", "[8]", list));
     ++number;
   }
   for (const char* offsets :
        {"[0]", "[]", "[0,8,16]", "[8,0]", "[1,8]", "[0,7]", "[0,9]", "[0,4]", "[4,8]",
         "[0,18446744073709551615]", "[18446744073709551608,18446744073709551615]",
         "[9223372036854775800,9223372036854775808]", "[-8,0]", "[0,8.0]"}) {
-    add(cases, "range_" + std::string(offsets), one("U8", "[8]", offsets));
+    add_safetensors(cases, "range_" + std::string(offsets), one("U8", "[8]", offsets));
   }
   for (const char* dtype : {"", "u8", "F33", "FLOAT", "I128", "BOOL ", "\\u0000", "C256"}) {
-    add(cases, "dtype_" + std::string(dtype), one(dtype, "[8]", "[0,8]"), Answer::kUnsupported);
+    add_safetensors(cases, "dtype_" + std::string(dtype), one(dtype, "[8]", "[0,8]"),
+                    Answer::kUnsupported);
   }
   for (const char* dtype : {"F32", "F64", "I16", "BF16", "C64"}) {
-    add(cases, "too_short_for_" + std::string(dtype), one(dtype, "[8]", "[0,8]"));
+    add_safetensors(cases, "too_short_for_" + std::string(dtype), one(dtype, "[8]", "[0,8]"));
   }
   for (const char* missing : {R"({"w":{"shape":[8],"data_offsets":[0,8]}})",
                               R"({"w":{"dtype":"U8","data_offsets":[0,8]}})",
                               R"({"w":{"dtype":"U8","shape":[8]}})", R"({"w":{}})", R"({"w":[]})",
                               R"({"w":null})", R"({"w":"x"})", R"({"w":8})", R"({"w":true})"}) {
-    add(cases, "entry_" + std::string(missing), safetensors_file(missing, "datadata"));
+    add_safetensors(cases, "entry_" + std::string(missing), safetensors_file(missing, "datadata"));
   }
 }
 
@@ -80,15 +81,17 @@ void add_bad_layouts(Cases& cases) {
   };
   for (int at = 0; at <= 8; ++at) {
     const std::string place = "[" + std::to_string(at) + "," + std::to_string(at + 4) + "]";
-    if (at != 4) add(cases, "second_at_" + std::to_string(at), two("[0,4]", place));
-    if (at != 0) add(cases, "first_at_" + std::to_string(at), two(place, "[4,8]"));
+    if (at != 4) add_safetensors(cases, "second_at_" + std::to_string(at), two("[0,4]", place));
+    if (at != 0) add_safetensors(cases, "first_at_" + std::to_string(at), two(place, "[4,8]"));
   }
   for (const std::size_t more : {1U, 8U, 4096U}) {
-    add(cases, "trailing_" + std::to_string(more), two("[0,4]", "[4,8]") + std::string(more, 'x'));
+    add_safetensors(cases, "trailing_" + std::to_string(more),
+                    two("[0,4]", "[4,8]") + std::string(more, 'x'));
   }
   for (std::size_t less = 1; less <= 8; ++less) {
     const std::string whole = two("[0,4]", "[4,8]");
-    add(cases, "without_the_last_" + std::to_string(less), whole.substr(0, whole.size() - less));
+    add_safetensors(cases, "without_the_last_" + std::to_string(less),
+                    whole.substr(0, whole.size() - less));
   }
 }
 
@@ -100,7 +103,7 @@ void add_bad_headers(Cases& cases) {
         ~std::uint64_t{0} - 7, ~std::uint64_t{0}}) {
     std::string bytes;
     append_little_endian(bytes, size);
-    add(cases, "header_of_" + std::to_string(size), bytes + sound.substr(8));
+    add_safetensors(cases, "header_of_" + std::to_string(size), bytes + sound.substr(8));
   }
   int number = 0;
   for (const std::string& json : {"{"s,
@@ -132,7 +135,7 @@ void add_bad_headers(Cases& cases) {
                                   "{\"__metadata__\":[]}"s,
                                   "{\"__metadata__\":\"x\"}"s,
                                   "{\"__metadata__\":{\"a\":{}}}"s}) {
-    add(cases, "json_" + std::to_string(number++), safetensors_file(json));
+    add_safetensors(cases, "json_" + std::to_string(number++), safetensors_file(json));
   }
   for (const std::size_t depth : {100U, 10'000U, 1'000'000U}) {
     for (const char* bracket : {"[", "{\"a\":"}) {
@@ -140,19 +143,20 @@ void add_bad_headers(Cases& cases) {
       for (std::size_t i = 0; i < depth; ++i) {
         nested += bracket;
       }
-      add(cases, "nested_" + std::to_string(depth) + bracket, safetensors_file("{\"w\":" + nested));
+      add_safetensors(cases, "nested_" + std::to_string(depth) + bracket,
+                      safetensors_file("{\"w\":" + nested));
     }
   }
-  add(cases, "name_twice",
-      safetensors_file("{" + safetensors_entry("w", "U8", "[8]", "[0,8]") + "," +
-                           safetensors_entry("w", "U8", "[8]", "[0,8]") + "}",
-                       "datadata"));
+  add_safetensors(cases, "name_twice",
+                  safetensors_file("{" + safetensors_entry("w", "U8", "[8]", "[0,8]") + "," +
+                                       safetensors_entry("w", "U8", "[8]", "[0,8]") + "}",
+                                   "datadata"));
   std::string many = "{";
   for (int i = 0; i < 20'000; ++i) {
     many += safetensors_entry("w" + std::to_string(i), "U8", "[0]", "[0,0]") + ",";
   }
   many.back() = '}';
-  add(cases, "many_empty_tensors", safetensors_file(many), Answer::kRead);
+  add_safetensors(cases, "many_empty_tensors", safetensors_file(many), Answer::kRead);
 }
 
 }  // namespace

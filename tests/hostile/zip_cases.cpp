@@ -10,7 +10,7 @@ namespace {
 using namespace std::string_literals;
 using Cases = std::vector<HostileCase>;
 
-void add(Cases& cases, const std::string& name, const std::string& bytes, Answer answer) {
+void add_zip(Cases& cases, const std::string& name, const std::string& bytes, Answer answer) {
   cases.push_back({name, {{"", bytes}}, answer});
 }
 
@@ -48,8 +48,9 @@ void add_bad_names(Cases& cases) {
   };
   int number = 0;
   for (const std::string& name : names) {
-    add(cases, "name_" + std::to_string(number++) + "_" + name.substr(0, name.find('\0')),
-        RawZip({data_pkl(), version(), {.name = name, .content = "x"}}).bytes(), Answer::kCorrupt);
+    add_zip(cases, "name_" + std::to_string(number++) + "_" + name.substr(0, name.find('\0')),
+            RawZip({data_pkl(), version(), {.name = name, .content = "x"}}).bytes(),
+            Answer::kCorrupt);
   }
 }
 
@@ -68,10 +69,10 @@ void add_lying_end(Cases& cases) {
     for (const char value : {'\1', '\7', '\x7f', '\xfe'}) {
       std::string bytes = sound;
       bytes.replace(bytes.size() - field.from_end, field.bytes, std::string(field.bytes, value));
-      add(cases,
-          std::string("end_") + field.name + "_" +
-              std::to_string(static_cast<unsigned char>(value)),
-          bytes, Answer::kCorrupt);
+      add_zip(cases,
+              std::string("end_") + field.name + "_" +
+                  std::to_string(static_cast<unsigned char>(value)),
+              bytes, Answer::kCorrupt);
     }
   }
 }
@@ -93,10 +94,10 @@ void add_lying_zip64(Cases& cases) {
     for (const char value : {'\2', '\7', '\x7f', '\xff'}) {
       std::string bytes = sound;
       bytes.replace(bytes.size() - field.from_end, field.bytes, std::string(field.bytes, value));
-      add(cases,
-          std::string("zip64_") + field.name + "_" +
-              std::to_string(static_cast<unsigned char>(value)),
-          bytes, Answer::kCorrupt);
+      add_zip(cases,
+              std::string("zip64_") + field.name + "_" +
+                  std::to_string(static_cast<unsigned char>(value)),
+              bytes, Answer::kCorrupt);
     }
   }
 }
@@ -111,7 +112,7 @@ void add_flipped_headers(Cases& cases) {
     if (i >= 4 && (i < 6 || (i >= 10 && i < 14))) continue;
     std::string bytes = sound;
     bytes[i] = static_cast<char>(~bytes[i]);
-    add(cases, "local_header_byte_" + std::to_string(i), bytes, Answer::kCorrupt);
+    add_zip(cases, "local_header_byte_" + std::to_string(i), bytes, Answer::kCorrupt);
   }
 }
 
@@ -122,38 +123,38 @@ void add_impossible_layouts(Cases& cases) {
   const std::size_t offset = zip.local().size();
   for (const std::size_t by : {1U, 7U, 46U, 4096U}) {
     const std::string tail = "_by_" + std::to_string(by);
-    add(cases, "directory_too_long" + tail, body + RawZip::end(2, size + by, offset),
-        Answer::kCorrupt);
-    add(cases, "directory_later" + tail, body + RawZip::end(2, size, offset + by),
-        Answer::kCorrupt);
-    add(cases, "directory_earlier" + tail, body + RawZip::end(2, size, offset - by),
-        Answer::kCorrupt);
-    add(cases, "gap_before_the_end" + tail,
-        body + std::string(by, 'g') + RawZip::end(2, size, offset), Answer::kCorrupt);
-    add(cases, "junk_before_the_start" + tail, std::string(by, 'j') + zip.bytes(),
-        Answer::kCorrupt);
+    add_zip(cases, "directory_too_long" + tail, body + RawZip::end(2, size + by, offset),
+            Answer::kCorrupt);
+    add_zip(cases, "directory_later" + tail, body + RawZip::end(2, size, offset + by),
+            Answer::kCorrupt);
+    add_zip(cases, "directory_earlier" + tail, body + RawZip::end(2, size, offset - by),
+            Answer::kCorrupt);
+    add_zip(cases, "gap_before_the_end" + tail,
+            body + std::string(by, 'g') + RawZip::end(2, size, offset), Answer::kCorrupt);
+    add_zip(cases, "junk_before_the_start" + tail, std::string(by, 'j') + zip.bytes(),
+            Answer::kCorrupt);
   }
   for (const std::uint32_t at : {1U, 4U, 30U, 100U, 0x7fffffffU, 0xfffffffeU}) {
     RawRecord record = data_pkl();
     record.central_offset = at;
-    add(cases, "header_at_" + std::to_string(at), RawZip({record, version()}).bytes(),
-        Answer::kCorrupt);
+    add_zip(cases, "header_at_" + std::to_string(at), RawZip({record, version()}).bytes(),
+            Answer::kCorrupt);
   }
   for (const std::uint32_t claimed : {0U, 1U, 40U, 500U, 0x7fffffffU, 0xfffffffeU}) {
     RawRecord record = data_pkl();
     record.central_size = claimed;
-    add(cases, "central_size_" + std::to_string(claimed), RawZip({record, version()}).bytes(),
-        Answer::kCorrupt);
+    add_zip(cases, "central_size_" + std::to_string(claimed), RawZip({record, version()}).bytes(),
+            Answer::kCorrupt);
     record = data_pkl();
     record.central_size = record.local_size = claimed;
-    add(cases, "both_sizes_" + std::to_string(claimed), RawZip({record, version()}).bytes(),
-        Answer::kCorrupt);
+    add_zip(cases, "both_sizes_" + std::to_string(claimed), RawZip({record, version()}).bytes(),
+            Answer::kCorrupt);
   }
   for (const std::uint16_t method : {1, 8, 9, 12, 14, 93, 95, 99, 0xffff}) {
     RawRecord record = data_pkl();
     record.local_method = record.central_method = method;
-    add(cases, "method_" + std::to_string(method), RawZip({record, version()}).bytes(),
-        Answer::kUnsupported);
+    add_zip(cases, "method_" + std::to_string(method), RawZip({record, version()}).bytes(),
+            Answer::kUnsupported);
   }
 }
 
@@ -161,7 +162,8 @@ void add_impossible_layouts(Cases& cases) {
 void add_truncations(Cases& cases) {
   const std::string sound = RawZip({data_pkl(), version()}).bytes();
   for (std::size_t size = 0; size < sound.size(); size += 3) {
-    add(cases, "first_" + std::to_string(size) + "_bytes", sound.substr(0, size), Answer::kCorrupt);
+    add_zip(cases, "first_" + std::to_string(size) + "_bytes", sound.substr(0, size),
+            Answer::kCorrupt);
   }
 }
 

@@ -7,19 +7,18 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/state_dict.h"
 
+#include "share.h"
+
 namespace cairn {
 namespace {
+
+using testing::share;
 
 struct Fixture {
   std::string file;
   std::shared_ptr<OptimizerRecipe> recipe;
 };
 void PrintTo(const Fixture& made, std::ostream* out) { *out << made.file; }  // NOLINT: gtest's name
-
-template <class Recipe>
-std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {
-  return std::make_shared<Recipe>(recipe);
-}
 
 std::vector<Fixture> fixtures() {
   std::vector<Fixture> all;

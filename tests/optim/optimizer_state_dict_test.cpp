@@ -6,6 +6,9 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/state_dict.h"
 
+#include "share.h"
+#include "testing/keys.h"
+
 namespace cairn {
 namespace {
 
@@ -13,14 +16,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<std::string> keys(const Value& dict) {
-  std::vector<std::string> found;
-  for (const auto& [key, value] : dict.as_dict()) {
-    found.push_back(key.as_str());
-  }
-  return found;
-}
+using testing::keys;
+using testing::share;
 
 // A small network with an optimizer, and some training.
 struct Trained {
@@ -113,11 +110,6 @@ struct Case {
   std::vector<std::string> state_keys;
 };
 void PrintTo(const Case& made, std::ostream* out) { *out << made.name; }  // NOLINT: gtest's name
-
-template <class Recipe>
-std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {
-  return std::make_shared<Recipe>(recipe);
-}
 
 std::vector<Case> cases() {
   return {

@@ -32,7 +32,7 @@ using testing::tiny_loader;
 using testing::tiny_options;
 using testing::write_file;
 
-constexpr std::int64_t kBatches = 15;  // 3 epochs of 5
+constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5
 
 struct Autoresume : ::testing::Test {
   Autoresume() : log(std::make_shared<LogRecorder>()) {}
@@ -93,7 +93,7 @@ struct Autoresume : ::testing::Test {
 TEST_F(Autoresume, FromEveryBatchEndsWithTheSameCheckpoint) {
   run(options("straight"));
   const Value expected = essence(folder / "straight/latest-rank0.pt");
-  for (std::int64_t batch = 1; batch < kBatches; ++batch) {
+  for (std::int64_t batch = 1; batch < kAllBatches; ++batch) {
     const std::string where = "killed" + std::to_string(batch);
     run_until(options(where), batch);
     TrainerOptions again = options(where);

@@ -15,6 +15,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/keys.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -24,18 +25,11 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::keys;
 using testing::LogRecorder;
 using ::testing::Not;
 using testing::TempFolder;
 using testing::tiny_options;
-
-std::vector<std::string> keys(const Value& dict) {
-  std::vector<std::string> found;
-  for (const auto& [key, value] : dict.as_dict()) {
-    found.push_back(key.as_str());
-  }
-  return found;
-}
 
 // Remembers a number.
 class Counter final : public Callback {

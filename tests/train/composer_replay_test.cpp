@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kBatchSize = 8;
 constexpr std::int64_t kBatchesPerEpoch = 5;
-constexpr std::int64_t kBatches = 15;
+constexpr std::int64_t kComposerBatches = 15;
 
 const std::string kFolder = CAIRN_TEST_DATA "/composer-0.33/";
 
@@ -79,7 +79,7 @@ class Replay {
 
   void run_from(const std::string& checkpoint) {
     load_checkpoint(kFolder + name_ + "/" + checkpoint + "-rank0.pt", state_, logger_);
-    while (state_.timestamp.batch < kBatches) {
+    while (state_.timestamp.batch < kComposerBatches) {
       const std::size_t batch = state_.timestamp.batch;
       EXPECT_NEAR(train_batch(), record_.losses.at(batch), 1e-5) << name_ << " batch " << batch;
     }

@@ -6,19 +6,14 @@
 
 #include "cairn/error.h"
 
+#include "testing/keys.h"
+
 namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<std::string> keys(const Value& dict) {
-  std::vector<std::string> found;
-  for (const auto& [key, value] : dict.as_dict()) {
-    found.push_back(key.as_str());
-  }
-  return found;
-}
+using testing::keys;
 
 torch::nn::Sequential small_net() {
   return torch::nn::Sequential(torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3),

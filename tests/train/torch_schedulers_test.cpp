@@ -10,11 +10,14 @@
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 
+#include "testing/keys.h"
+
 namespace cairn {
 namespace {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
+using testing::keys;
 using ::testing::Pointwise;
 
 std::shared_ptr<torch::optim::Optimizer> optimizer_with(double lr) {
@@ -29,14 +32,6 @@ std::vector<double> rates(const TorchScheduler& scheduler, int steps, double sca
   for (int i = 0; i < steps; ++i) {
     running->step();
     found.push_back(learning_rates(*optimizer)[0]);
-  }
-  return found;
-}
-
-std::vector<std::string> keys(const Value& dict) {
-  std::vector<std::string> found;
-  for (const auto& [key, value] : dict.as_dict()) {
-    found.push_back(key.as_str());
   }
   return found;
 }

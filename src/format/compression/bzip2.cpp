@@ -13,8 +13,9 @@
 namespace cairn {
 namespace {
 
-constexpr int kLevel = 9;                                  // bzip2's default
-constexpr std::size_t kBlockBytes = std::size_t{900'000};  // the unit in which it works at level 9
+constexpr int kBzip2Level = 9;  // bzip2's default
+constexpr std::size_t kBzip2BlockBytes =
+    std::size_t{900'000};  // the unit in which it works at level 9
 
 class Bzip2Stream final : public CompressedStream {
  public:
@@ -54,14 +55,14 @@ class Bzip2Stream final : public CompressedStream {
 };
 
 // "BZh", the level, and the mark of a block, or of the end when there is none.
-bool matches(ByteView bytes) {
+bool is_bzip2(ByteView bytes) {
   const std::string_view text = as_text(bytes);
   if (text.size() < 10 || !text.starts_with("BZh") || text[3] < '1' || text[3] > '9') return false;
   const std::string_view mark = text.substr(4, 6);
   return mark == "1AY&SY" || mark == "\x17\x72\x45\x38\x50\x90";
 }
 
-std::unique_ptr<Filter> decoder(ByteSink& out) {
+std::unique_ptr<Filter> bzip2_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<Bzip2Stream>(),
                                          AfterStream::kMoreStreamsOrZeros, out);
 }
@@ -72,7 +73,7 @@ Block empty_stream() {
   return {bytes.begin(), bytes.end()};
 }
 
-Block compress(ByteView block) {
+Block compress_bzip2(ByteView block) {
   if (block.empty()) return empty_stream();
   // The bound that the library's manual gives.
   Block stream(block.size() + block.size() / 100 + 600);
@@ -80,18 +81,18 @@ Block compress(ByteView block) {
   const int result = BZ2_bzBuffToBuffCompress(
       reinterpret_cast<char*>(stream.data()), &size,
       reinterpret_cast<char*>(const_cast<std::byte*>(block.data())),
-      static_cast<unsigned>(block.size()), kLevel, /*verbosity=*/0, /*workFactor=*/0);
+      static_cast<unsigned>(block.size()), kBzip2Level, /*verbosity=*/0, /*workFactor=*/0);
   if (result != BZ_OK) throw std::bad_alloc();
   stream.resize(size);
   return stream;
 }
 
-std::unique_ptr<Filter> encoder(ByteSink& out) {
-  return std::make_unique<BlockEncoder>(compress, kBlockBytes, out);
+std::unique_ptr<Filter> bzip2_encoder(ByteSink& out) {
+  return std::make_unique<BlockEncoder>(compress_bzip2, kBzip2BlockBytes, out);
 }
 
 }  // namespace
 
-constinit const Codec kBzip2 = {"bzip2", matches, decoder, encoder};
+constinit const Codec kBzip2 = {"bzip2", is_bzip2, bzip2_decoder, bzip2_encoder};
 
 }  // namespace cairn

@@ -17,8 +17,8 @@ namespace cairn {
 namespace {
 
 constexpr int kGzipOnly = 15 + 16;  // the largest window; no zlib format
-constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
-constexpr int kLevel = 6;  // gzip's default
+constexpr std::size_t kGzipBlockBytes = std::size_t{1} << 20;
+constexpr int kGzipLevel = 6;  // gzip's default
 
 class GzipStream final : public CompressedStream {
  public:
@@ -48,16 +48,16 @@ class GzipStream final : public CompressedStream {
   z_stream stream_ = {};
 };
 
-bool matches(ByteView bytes) { return as_text(bytes).starts_with("\x1f\x8b\x08"); }
+bool is_gzip(ByteView bytes) { return as_text(bytes).starts_with("\x1f\x8b\x08"); }
 
-std::unique_ptr<Filter> decoder(ByteSink& out) {
+std::unique_ptr<Filter> gzip_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<GzipStream>(),
                                          AfterStream::kMoreStreamsOrZeros, out);
 }
 
-Block compress(ByteView block) {
+Block compress_gzip(ByteView block) {
   const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
-      libdeflate_alloc_compressor(kLevel), libdeflate_free_compressor);
+      libdeflate_alloc_compressor(kGzipLevel), libdeflate_free_compressor);
   if (compressor == nullptr) throw std::bad_alloc();
   Block stream(libdeflate_gzip_compress_bound(compressor.get(), block.size()));
   stream.resize(libdeflate_gzip_compress(compressor.get(), block.data(), block.size(),
@@ -65,12 +65,12 @@ Block compress(ByteView block) {
   return stream;
 }
 
-std::unique_ptr<Filter> encoder(ByteSink& out) {
-  return std::make_unique<BlockEncoder>(compress, kBlockBytes, out);
+std::unique_ptr<Filter> gzip_encoder(ByteSink& out) {
+  return std::make_unique<BlockEncoder>(compress_gzip, kGzipBlockBytes, out);
 }
 
 }  // namespace
 
-constinit const Codec kGzip = {"gzip", matches, decoder, encoder};
+constinit const Codec kGzip = {"gzip", is_gzip, gzip_decoder, gzip_encoder};
 
 }  // namespace cairn

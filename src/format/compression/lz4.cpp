@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kBlockBytes = std::size_t{4} << 20;  // the largest block of the format
+constexpr std::size_t kLz4BlockBytes = std::size_t{4} << 20;  // the largest block of the format
 
 class Lz4Stream final : public CompressedStream {
  public:
@@ -44,16 +44,16 @@ class Lz4Stream final : public CompressedStream {
   LZ4F_dctx* context_ = nullptr;
 };
 
-bool matches(ByteView bytes) {
+bool is_lz4(ByteView bytes) {
   return as_text(without_skippable_frames(bytes)).starts_with("\x04\x22\x4d\x18");
 }
 
-std::unique_ptr<Filter> decoder(ByteSink& out) {
+std::unique_ptr<Filter> lz4_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<Lz4Stream>(), AfterStream::kMoreStreams,
                                          out);
 }
 
-Block compress(ByteView block) {
+Block compress_lz4(ByteView block) {
   LZ4F_preferences_t preferences = {};
   preferences.frameInfo.blockSizeID = LZ4F_max4MB;
   preferences.frameInfo.blockMode = LZ4F_blockIndependent;
@@ -66,12 +66,12 @@ Block compress(ByteView block) {
   return frame;
 }
 
-std::unique_ptr<Filter> encoder(ByteSink& out) {
-  return std::make_unique<BlockEncoder>(compress, kBlockBytes, out);
+std::unique_ptr<Filter> lz4_encoder(ByteSink& out) {
+  return std::make_unique<BlockEncoder>(compress_lz4, kLz4BlockBytes, out);
 }
 
 }  // namespace
 
-constinit const Codec kLz4 = {"lz4", matches, decoder, encoder};
+constinit const Codec kLz4 = {"lz4", is_lz4, lz4_decoder, lz4_encoder};
 
 }  // namespace cairn

@@ -32,11 +32,11 @@ class LzopFilter final : public Filter {
   const Fail fail_;
 };
 
-bool matches(ByteView bytes) {
+bool is_lzop(ByteView bytes) {
   return as_text(bytes).starts_with(std::string_view("\x89LZO\0\r\n\x1a\n", 9));
 }
 
-std::unique_ptr<Filter> decoder(ByteSink& out) {
+std::unique_ptr<Filter> lzop_decoder(ByteSink& out) {
   try {
     return std::make_unique<LzopFilter>(
         "-dc", [](const std::string& what) { throw CorruptError("not decompressed: " + what); },
@@ -46,7 +46,7 @@ std::unique_ptr<Filter> decoder(ByteSink& out) {
   }
 }
 
-std::unique_ptr<Filter> encoder(ByteSink& out) {
+std::unique_ptr<Filter> lzop_encoder(ByteSink& out) {
   return std::make_unique<LzopFilter>(
       "-c", [](const std::string& what) { throw StorageError("not compressed: " + what, ECHILD); },
       out);
@@ -54,6 +54,6 @@ std::unique_ptr<Filter> encoder(ByteSink& out) {
 
 }  // namespace
 
-constinit const Codec kLzop = {"lzop", matches, decoder, encoder, "lzop"};
+constinit const Codec kLzop = {"lzop", is_lzop, lzop_decoder, lzop_encoder, "lzop"};
 
 }  // namespace cairn

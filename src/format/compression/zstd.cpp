@@ -17,7 +17,7 @@
 namespace cairn {
 namespace {
 
-constexpr int kLevel = 3;           // zstd's default
+constexpr int kZstdLevel = 3;       // zstd's default
 constexpr int kLargestWindow = 27;  // 128 MiB: what the tool takes without asking
 constexpr int kJobBytes = 2 << 20;  // that one thread compresses at a time
 
@@ -60,7 +60,7 @@ class ZstdEncoder final : public Filter {
  public:
   explicit ZstdEncoder(ByteSink& out) : out_(out), buffer_(ZSTD_CStreamOutSize()) {
     if (context_ == nullptr) throw std::bad_alloc();
-    set(ZSTD_c_compressionLevel, kLevel);
+    set(ZSTD_c_compressionLevel, kZstdLevel);
     set(ZSTD_c_checksumFlag, 1);
     // A library that was built without threads refuses these two, and does it alone.
     set(ZSTD_c_nbWorkers, static_cast<int>(compression_threads()));
@@ -99,19 +99,19 @@ class ZstdEncoder final : public Filter {
   std::vector<std::byte> buffer_;
 };
 
-bool matches(ByteView bytes) {
+bool is_zstd(ByteView bytes) {
   return as_text(without_skippable_frames(bytes)).starts_with("\x28\xb5\x2f\xfd");
 }
 
-std::unique_ptr<Filter> decoder(ByteSink& out) {
+std::unique_ptr<Filter> zstd_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<ZstdStream>(), AfterStream::kMoreStreams,
                                          out);
 }
 
-std::unique_ptr<Filter> encoder(ByteSink& out) { return std::make_unique<ZstdEncoder>(out); }
+std::unique_ptr<Filter> zstd_encoder(ByteSink& out) { return std::make_unique<ZstdEncoder>(out); }
 
 }  // namespace
 
-constinit const Codec kZstd = {"zstd", matches, decoder, encoder};
+constinit const Codec kZstd = {"zstd", is_zstd, zstd_decoder, zstd_encoder};
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ namespace cairn::pickle {
 namespace {
 
 constexpr std::size_t kBatch = 1000;  // items that CPython puts between one mark and its opcode
-constexpr std::size_t kMaxDepth = 1000;
+constexpr std::size_t kMaxEncodeDepth = 1000;
 
 std::string key_text(const Value& key) {
   if (key.is_str()) return key.as_str();
@@ -33,7 +33,7 @@ class Encoder {
         return;
       }
     }
-    if (++depth_ > kMaxDepth) throw UnsupportedError("nested too deep for Python to read");
+    if (++depth_ > kMaxEncodeDepth) throw UnsupportedError("nested too deep for Python to read");
     encode_new(value);
     --depth_;
   }

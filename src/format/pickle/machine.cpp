@@ -8,11 +8,7 @@
 #include "format/pickle/text.h"
 
 namespace cairn::pickle {
-namespace {
-
-[[noreturn]] void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
-
-}  // namespace
+void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
 
 Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
                  std::span<const Global> more)

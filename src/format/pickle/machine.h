@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/byte_reader.h"
@@ -13,6 +14,9 @@
 #include "format/pickle/opcodes.h"
 
 namespace cairn::pickle {
+
+// CorruptError: "the pickle ", and what is wrong with it.
+[[noreturn]] void fail(const std::string& what);
 
 class Machine {
  public:

@@ -6,12 +6,6 @@
 #include "format/pickle/machine.h"
 
 namespace cairn::pickle {
-namespace {
-
-[[noreturn]] void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
-
-}  // namespace
-
 // --- Containers ---------------------------------------------------------------------------------
 
 void Machine::push_container(Container::Kind kind, std::vector<Ref> items) {

@@ -10,8 +10,6 @@
 namespace cairn::pickle {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
-
 template <class T>
 std::optional<T> number_in(std::string_view text) {
   T value{};

@@ -151,7 +151,7 @@ SharedBytes row_major(const NdArray& array, DType dtype) {
   return tensor.contiguous_bytes();
 }
 
-constexpr std::array kTable = {
+constexpr std::array kNumpyGlobals = {
     Global{"numpy", "ndarray", nullptr},
     Global{"numpy", "dtype", call_dtype},
     Global{"numpy.core.multiarray", "_reconstruct", call_reconstruct},
@@ -160,7 +160,7 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const Global> numpy_globals() { return kTable; }
+std::span<const Global> numpy_globals() { return kNumpyGlobals; }
 
 // (3, '<', None, None, None, -1, -1, 0)
 void build_numpy_dtype(const Call& state, NumpyDType& dtype) {

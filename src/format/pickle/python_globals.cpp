@@ -115,7 +115,7 @@ Ref call_timedelta(const Call& call) {
                                         .microseconds = static_cast<std::int32_t>(parts[2])}));
 }
 
-constexpr std::array kTable = {
+constexpr std::array kPythonGlobals = {
     Global{"builtins", "set", call_set},
     Global{"builtins", "frozenset", call_frozenset},
     Global{"builtins", "dict", call_dict},
@@ -134,6 +134,6 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const Global> python_globals() { return kTable; }
+std::span<const Global> python_globals() { return kPythonGlobals; }
 
 }  // namespace cairn::pickle

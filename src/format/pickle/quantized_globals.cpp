@@ -65,7 +65,7 @@ Ref rebuild_qtensor(const Call& call) {
   return call.graph.add(Value(std::move(tensor)));
 }
 
-constexpr std::array kTable = {
+constexpr std::array kQuantizedGlobals = {
     Global{"torch", "per_tensor_affine", nullptr},
     Global{"torch", "per_tensor_symmetric", nullptr},
     Global{"torch", "per_channel_affine", nullptr},
@@ -76,6 +76,6 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const Global> quantized_globals() { return kTable; }
+std::span<const Global> quantized_globals() { return kQuantizedGlobals; }
 
 }  // namespace cairn::pickle

@@ -28,7 +28,7 @@ Ref build_list(const Call& call) {
   return call.arg(0);
 }
 
-constexpr std::array kTable = {
+constexpr std::array kScriptGlobals = {
     Global{"__torch__", "*", make_script_object},
     Global{"torch.jit._pickle", "restore_type_tag", restore_type_tag},
     Global{"torch.jit._pickle", "build_intlist", build_list},
@@ -39,6 +39,6 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const Global> script_globals() { return kTable; }
+std::span<const Global> script_globals() { return kScriptGlobals; }
 
 }  // namespace cairn::pickle

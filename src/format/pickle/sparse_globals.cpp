@@ -93,7 +93,7 @@ Ref rebuild_sparse(const Call& call) {
   return call.graph.add(Value(std::move(tensor)));
 }
 
-constexpr std::array kTable = {
+constexpr std::array kSparseGlobals = {
     Global{"torch.serialization", "_get_layout", get_layout},
     Global{"torch._utils", "_rebuild_sparse_tensor", rebuild_sparse},
     Global{"torch._utils", "_rebuild_sparse_csr_tensor", rebuild_sparse},  // of PyTorch 1.13
@@ -101,6 +101,6 @@ constexpr std::array kTable = {
 
 }  // namespace
 
-std::span<const Global> sparse_globals() { return kTable; }
+std::span<const Global> sparse_globals() { return kSparseGlobals; }
 
 }  // namespace cairn::pickle

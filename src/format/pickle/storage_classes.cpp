@@ -10,7 +10,7 @@ struct Row {
   DType dtype;
 };
 
-constexpr std::array kTable = {
+constexpr std::array kStorageClasses = {
     Row{"DoubleStorage", DType::kFloat64},
     Row{"FloatStorage", DType::kFloat32},
     Row{"HalfStorage", DType::kFloat16},
@@ -33,14 +33,14 @@ constexpr std::array kTable = {
 }  // namespace
 
 std::string_view storage_class(DType dtype) {
-  for (const Row& row : kTable) {
+  for (const Row& row : kStorageClasses) {
     if (row.dtype == dtype) return row.name;
   }
   return {};
 }
 
 std::optional<DType> find_storage_class(std::string_view name) {
-  for (const Row& row : kTable) {
+  for (const Row& row : kStorageClasses) {
     if (row.name == name) return row.dtype;
   }
   return std::nullopt;

@@ -123,7 +123,7 @@ Ref call_version(const Call& call) {
   return call.arg(0);
 }
 
-constexpr std::array kTable = {
+constexpr std::array kTorchGlobals = {
     Global{"torch", "Size", call_size},
     Global{"torch", "device", call_device},
     Global{"torch", "Tensor", nullptr},
@@ -183,6 +183,6 @@ const TensorView& dense_argument(const Call& call, std::size_t i) {
   return value->as_tensor();
 }
 
-std::span<const Global> torch_globals() { return kTable; }
+std::span<const Global> torch_globals() { return kTorchGlobals; }
 
 }  // namespace cairn::pickle

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -66,5 +67,8 @@ Metadata parse_metadata(SharedBytes pickle);
 // One folder's metadata of what every rank wrote for itself (use_collectives=False), in the order
 // of ranks: the chunks of a tensor are put together; of what several have, the first is kept.
 Metadata merge_metadata(std::vector<Metadata> ranks);
+
+// A name, in a message: in quotes, and not more than 200 characters of it.
+std::string quoted(std::string_view name);
 
 }  // namespace cairn::sharded

@@ -34,11 +34,6 @@ constexpr std::size_t kMaxName = std::size_t{1} << 16;
 
 [[noreturn]] void fail(const std::string& what) { throw CorruptError("the metadata " + what); }
 
-std::string quoted(std::string_view name) {
-  constexpr std::size_t kShown = 200;
-  return "\"" + std::string(name.substr(0, kShown)) + "\"";
-}
-
 // Nothing of a metadata file is a tensor.
 class NoStorages final : public pickle::StorageLoader {
  public:
@@ -317,6 +312,11 @@ Metadata merge_metadata(std::vector<Metadata> ranks) {
     }
   }
   return merged;
+}
+
+std::string quoted(std::string_view name) {
+  constexpr std::size_t kShown = 200;
+  return "\"" + std::string(name.substr(0, kShown)) + "\"";
 }
 
 }  // namespace cairn::sharded

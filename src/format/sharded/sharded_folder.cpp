@@ -19,8 +19,6 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
 // Beyond, it goes to the scratch file in pieces of this.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
-std::string quoted(std::string_view name) { return "\"" + std::string(name.substr(0, 200)) + "\""; }
-
 // Runs `read` on a part of a data file; errors then count their offsets from the file's start.
 template <class Read>
 auto in_file(const Item& item, const Location& location, Read read) {

@@ -1,0 +1,21 @@
+// What an error says, for tests of messages.
+#pragma once
+
+#include <string>
+
+#include "cairn/error.h"
+
+namespace cairn::testing {
+
+// The text of the E that the call throws; other errors pass through.
+template <class E = Error, class Call>
+std::string message_of(const Call& call) {
+  try {
+    call();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+}  // namespace cairn::testing

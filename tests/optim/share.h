@@ -1,0 +1,15 @@
+// A recipe of its own type, as the lists of the tests hold it.
+#pragma once
+
+#include <memory>
+
+#include "cairn/optim/optimizers.h"
+
+namespace cairn::testing {
+
+template <class Recipe>
+std::shared_ptr<OptimizerRecipe> share(Recipe recipe) {
+  return std::make_shared<Recipe>(recipe);
+}
+
+}  // namespace cairn::testing
