@@ -23,13 +23,18 @@ inline std::string_view as_text(ByteView bytes) {
 struct SharedBytes {
   ByteView view;
   std::shared_ptr<const void> owner;
-  // Of a mapped file: gives the memory of a part of `view` back to the kernel, which reads it from
-  // the file again when it is needed. Whoever streams through more than memory holds calls it for
-  // what is done. nullptr when the bytes are in memory only.
-  void (*release)(ByteView) = nullptr;
+  // Of a mapped file, release(); nullptr when the bytes are in memory only.
+  void (*release_pages)(ByteView part, const void* owner) = nullptr;
+
+  // Of a mapped file: gives the memory of a part of `view`, and of what lies shortly before it,
+  // back to the kernel, which reads it from the file again when it is needed. Whoever streams
+  // through more than memory holds calls it for what is done. Otherwise does nothing.
+  void release(ByteView part) const {
+    if (release_pages != nullptr) release_pages(part, owner.get());
+  }
 
   SharedBytes part(std::size_t offset, std::size_t size) const {
-    return {view.subspan(offset, size), owner, release};
+    return {view.subspan(offset, size), owner, release_pages};
   }
 };
 

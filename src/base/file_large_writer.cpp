@@ -32,9 +32,9 @@ namespace {
 constexpr std::size_t kBlockBytes = std::size_t{8} << 20;
 constexpr std::size_t kBlocks = 3;
 constexpr std::size_t kThreads = 2;
-constexpr std::size_t kAlignment = 4096;
+constexpr std::size_t kDirectAlignment = 4096;
 
-struct Block {
+struct DirectBlock {
   std::byte* bytes = nullptr;
   std::size_t used = 0;
   std::uint64_t offset = 0;  // in the file
@@ -67,15 +67,15 @@ class BlockWriters {
   }
 
   // Waits for an empty block.
-  Block take() {
+  DirectBlock take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !free_.empty(); });
-    const Block block = free_.back();
+    const DirectBlock block = free_.back();
     free_.pop_back();
     return {block.bytes};
   }
 
-  void submit(const Block& block) {
+  void submit(const DirectBlock& block) {
     {
       const std::lock_guard lock(mutex_);
       queued_.push_back(block);
@@ -98,7 +98,7 @@ class BlockWriters {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !queued_.empty(); })) {
       if (stop.stop_requested()) return;  // closed early: what is left is not wanted
-      const Block block = queued_.front();
+      const DirectBlock block = queued_.front();
       queued_.erase(queued_.begin());
       lock.unlock();
       if (error_.load() == 0) {
@@ -117,8 +117,8 @@ class BlockWriters {
   const PageMemory memory_{kBlocks * kBlockBytes};
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Block> free_;
-  std::vector<Block> queued_;  // in file order
+  std::vector<DirectBlock> free_;
+  std::vector<DirectBlock> queued_;  // in file order
   std::size_t unfinished_ = 0;
   std::atomic<int> error_ = 0;
   std::array<std::jthread, kThreads> threads_;  // last: stopped and joined before the rest goes
@@ -175,7 +175,7 @@ class LargeFileWriter final : public WritableFile {
     writers_->wait_idle();
     check();
     if (flushed_) return;
-    const std::size_t even = current_.used / kAlignment * kAlignment;
+    const std::size_t even = current_.used / kDirectAlignment * kDirectAlignment;
     file_.check(write_direct_or_not(file_.fd(), {current_.bytes, even}, current_.offset));
     if (even != current_.used) {
       set_direct(file_.fd(), false);
@@ -188,7 +188,7 @@ class LargeFileWriter final : public WritableFile {
 
   FailingOnce file_;
   std::unique_ptr<BlockWriters> writers_;  // null once closed; uses file_'s descriptor
-  Block current_;
+  DirectBlock current_;
   bool flushed_ = true;
 };
 

@@ -14,7 +14,7 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
     const ByteView piece =
         bytes.view.subspan(done, std::min(piece_bytes, bytes.view.size() - done));
     use(piece);
-    if (bytes.release != nullptr) bytes.release(piece);
+    bytes.release(piece);
     done += piece.size();
   }
 }

@@ -22,7 +22,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 16;
+constexpr std::uint64_t kDensePieceBytes = std::uint64_t{1} << 16;
 
 [[noreturn]] void fail(const std::string& what) {
   throw CorruptError("a sparse tensor contradicts itself: " + what);
@@ -198,8 +198,8 @@ class DenseStream {
         dtype_(tensor.dtype()),
         is_coo_(tensor.layout == Layout::kSparseCoo),
         use_(use),
-        piece_(kPieceBytes),
-        other_(kPieceBytes) {}
+        piece_(kDensePieceBytes),
+        other_(kDensePieceBytes) {}
 
   void run(const Positions& positions, std::uint64_t dense_elements) {
     const std::uint64_t runs = positions.runs();
@@ -224,7 +224,7 @@ class DenseStream {
   void emit_zeros(std::uint64_t elements) {
     std::fill(piece_.begin(), piece_.end(), std::byte{0});
     for (std::uint64_t bytes = elements * values_.item_size(); bytes > 0;) {
-      const std::uint64_t count = std::min(bytes, kPieceBytes);
+      const std::uint64_t count = std::min(bytes, kDensePieceBytes);
       use_(ByteView(piece_).first(count));
       bytes -= count;
     }
@@ -233,7 +233,7 @@ class DenseStream {
   // PyTorch adds to a dense tensor of zeros: -0.0 becomes 0.0.
   void emit_sum() {
     const std::size_t item = values_.item_size();
-    const std::uint64_t at_once = kPieceBytes / item;
+    const std::uint64_t at_once = kDensePieceBytes / item;
     for (std::uint64_t done = 0; done < elements_per_run_; done += at_once) {
       const std::size_t bytes = std::min(at_once, elements_per_run_ - done) * item;
       const std::span<std::byte> sum(piece_.data(), bytes);

@@ -12,45 +12,45 @@
 namespace cairn {
 namespace {
 
-struct DTypeRow {
+struct DTypeInfo {
   DType dtype;
   std::string_view name;
   std::size_t item_size;
 };
 
 constexpr std::array kTable = {
-    DTypeRow{DType::kUInt8, "uint8", 1},
-    DTypeRow{DType::kInt8, "int8", 1},
-    DTypeRow{DType::kInt16, "int16", 2},
-    DTypeRow{DType::kInt32, "int32", 4},
-    DTypeRow{DType::kInt64, "int64", 8},
-    DTypeRow{DType::kUInt16, "uint16", 2},
-    DTypeRow{DType::kUInt32, "uint32", 4},
-    DTypeRow{DType::kUInt64, "uint64", 8},
-    DTypeRow{DType::kFloat16, "float16", 2},
-    DTypeRow{DType::kFloat32, "float32", 4},
-    DTypeRow{DType::kFloat64, "float64", 8},
-    DTypeRow{DType::kBFloat16, "bfloat16", 2},
-    DTypeRow{DType::kComplex32, "complex32", 4},
-    DTypeRow{DType::kComplex64, "complex64", 8},
-    DTypeRow{DType::kComplex128, "complex128", 16},
-    DTypeRow{DType::kBool, "bool", 1},
-    DTypeRow{DType::kFloat8E4M3FN, "float8_e4m3fn", 1},
-    DTypeRow{DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", 1},
-    DTypeRow{DType::kFloat8E5M2, "float8_e5m2", 1},
-    DTypeRow{DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", 1},
-    DTypeRow{DType::kFloat8E8M0FNU, "float8_e8m0fnu", 1},
-    DTypeRow{DType::kFloat4E2M1FNx2, "float4_e2m1fn_x2", 1},
-    DTypeRow{DType::kQInt8, "qint8", 1},
-    DTypeRow{DType::kQUInt8, "quint8", 1},
-    DTypeRow{DType::kQInt32, "qint32", 4},
-    DTypeRow{DType::kQUInt4x2, "quint4x2", 1},
-    DTypeRow{DType::kQUInt2x4, "quint2x4", 1},
-    DTypeRow{DType::kBits8, "bits8", 1},
-    DTypeRow{DType::kBits16, "bits16", 2},
-    DTypeRow{DType::kBits1x8, "bits1x8", 1},
-    DTypeRow{DType::kBits2x4, "bits2x4", 1},
-    DTypeRow{DType::kBits4x2, "bits4x2", 1},
+    DTypeInfo{DType::kUInt8, "uint8", 1},
+    DTypeInfo{DType::kInt8, "int8", 1},
+    DTypeInfo{DType::kInt16, "int16", 2},
+    DTypeInfo{DType::kInt32, "int32", 4},
+    DTypeInfo{DType::kInt64, "int64", 8},
+    DTypeInfo{DType::kUInt16, "uint16", 2},
+    DTypeInfo{DType::kUInt32, "uint32", 4},
+    DTypeInfo{DType::kUInt64, "uint64", 8},
+    DTypeInfo{DType::kFloat16, "float16", 2},
+    DTypeInfo{DType::kFloat32, "float32", 4},
+    DTypeInfo{DType::kFloat64, "float64", 8},
+    DTypeInfo{DType::kBFloat16, "bfloat16", 2},
+    DTypeInfo{DType::kComplex32, "complex32", 4},
+    DTypeInfo{DType::kComplex64, "complex64", 8},
+    DTypeInfo{DType::kComplex128, "complex128", 16},
+    DTypeInfo{DType::kBool, "bool", 1},
+    DTypeInfo{DType::kFloat8E4M3FN, "float8_e4m3fn", 1},
+    DTypeInfo{DType::kFloat8E4M3FNUZ, "float8_e4m3fnuz", 1},
+    DTypeInfo{DType::kFloat8E5M2, "float8_e5m2", 1},
+    DTypeInfo{DType::kFloat8E5M2FNUZ, "float8_e5m2fnuz", 1},
+    DTypeInfo{DType::kFloat8E8M0FNU, "float8_e8m0fnu", 1},
+    DTypeInfo{DType::kFloat4E2M1FNx2, "float4_e2m1fn_x2", 1},
+    DTypeInfo{DType::kQInt8, "qint8", 1},
+    DTypeInfo{DType::kQUInt8, "quint8", 1},
+    DTypeInfo{DType::kQInt32, "qint32", 4},
+    DTypeInfo{DType::kQUInt4x2, "quint4x2", 1},
+    DTypeInfo{DType::kQUInt2x4, "quint2x4", 1},
+    DTypeInfo{DType::kBits8, "bits8", 1},
+    DTypeInfo{DType::kBits16, "bits16", 2},
+    DTypeInfo{DType::kBits1x8, "bits1x8", 1},
+    DTypeInfo{DType::kBits2x4, "bits2x4", 1},
+    DTypeInfo{DType::kBits4x2, "bits4x2", 1},
 };
 
 constexpr bool in_enum_order() {
@@ -61,7 +61,7 @@ constexpr bool in_enum_order() {
 }
 static_assert(in_enum_order());
 
-const DTypeRow& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
+const DTypeInfo& row(DType dtype) { return kTable[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
 
@@ -75,7 +75,7 @@ std::size_t elements_per_byte(DType dtype) {
 std::string_view name(DType dtype) { return row(dtype).name; }
 
 std::optional<DType> find_dtype(std::string_view name) {
-  for (const DTypeRow& r : kTable) {
+  for (const DTypeInfo& r : kTable) {
     if (r.name == name) return r.dtype;
   }
   return std::nullopt;

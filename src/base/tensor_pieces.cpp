@@ -30,7 +30,7 @@ TensorPieces::TensorPieces(const TensorView& tensor, std::size_t piece_elements)
 
 ByteView TensorPieces::next() {
   const std::size_t count = std::min(left_, piece_elements_);
-  if (bytes_.release != nullptr && !given_.empty()) bytes_.release(given_);
+  if (!given_.empty()) bytes_.release(given_);
   given_ = {};
   left_ -= count;
   if (count == 0) return {};

@@ -21,9 +21,10 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostTouched = std::size_t{64} << 20;
-constexpr std::size_t kFaultBytes = std::size_t{64} << 10;  // Linux maps so much around a fault
+constexpr std::size_t kStreamPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostTouched = std::size_t{32} << 20;
+// Linux maps so much around a fault, at most: since 6.18 whole large folios.
+constexpr std::size_t kFaultBytes = std::size_t{2} << 20;
 
 struct Dimension {
   std::size_t size;
@@ -122,7 +123,7 @@ class Gatherer {
       gather_tiles(near, behind);
     }
     flush();
-    if (storage_.release != nullptr) storage_.release(storage_.view);
+    storage_.release(storage_.view);
   }
 
  private:
@@ -173,7 +174,7 @@ class Gatherer {
     } else {
       copy_(to, to_step, from, steps);
     }
-    if (storage_.release == nullptr) return;
+    if (storage_.release_pages == nullptr) return;
     const std::size_t first = window_of(from);
     const std::size_t last = window_of(from + (steps.size - 1) * steps.stride);
     touched_ +=
@@ -215,7 +216,7 @@ void write_elements(const TensorView& tensor, const SharedBytes& storage, ByteSi
   if (bytes == 0) return;
   if (tensor.is_contiguous()) {
     const auto offset = static_cast<std::size_t>(tensor.storage_offset * item);
-    for_each_piece(storage.part(offset, bytes), kPieceBytes,
+    for_each_piece(storage.part(offset, bytes), kStreamPieceBytes,
                    [&](ByteView piece) { sink.write(piece); });
   } else {
     Gatherer(tensor, storage, sink, tile_bytes).run();

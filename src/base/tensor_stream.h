@@ -8,11 +8,11 @@
 
 namespace cairn {
 
-inline constexpr std::size_t kTileBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kTileBytes = std::size_t{32} << 20;
 
 // Writes the elements to `sink`. `storage` are the bytes of the tensor's storage, which the caller
 // has, so that one that is loaded need not be loaded again for each of its tensors. Memory: at most
-// `tile_bytes` for one that is not contiguous, and 64 MiB of a mapped storage at a time.
+// `tile_bytes` for one that is not contiguous, and 32 MiB of a mapped storage at a time.
 // CorruptError as TensorView::contiguous_bytes().
 void write_elements(const TensorView& tensor, const SharedBytes& storage, ByteSink& sink,
                     std::size_t tile_bytes = kTileBytes);

@@ -16,9 +16,9 @@ constexpr std::array kUnits = {
     TimeUnit::kIteration, TimeUnit::kEpoch,    TimeUnit::kBatch,  TimeUnit::kSample,
     TimeUnit::kToken,     TimeUnit::kDuration, TimeUnit::kSecond,
 };
-constexpr std::size_t kLongest = 400;   // characters; no time needs them, and it bounds the work
-constexpr std::size_t kMostShown = 60;  // characters of a bad text in a message
-constexpr int kLargestExponent = 9999;  // larger ones say the same
+constexpr std::size_t kLongestTime = 400;  // characters; no time needs them, and it bounds the work
+constexpr std::size_t kMostShown = 60;     // characters of a bad text in a message
+constexpr int kLargestExponent = 9999;     // larger ones say the same
 
 [[noreturn]] void fail(std::string_view text, const std::string& why) {
   std::string shown(text.substr(0, kMostShown));
@@ -30,7 +30,7 @@ const char* const kGrammar =
     "expected a number and a unit (iter, ep, ba, sp, tok, dur, sec) such as \"10ep\" or "
     "\"0.25dur\", or hours (0-23), minutes and seconds (0-59) such as \"1h20m40s\"";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_time_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -54,7 +54,7 @@ std::optional<std::int64_t> parse_clock(std::string_view text) {
   bool is_any = false;
   for (const Part& part : {Part{'h', 23, 3600}, Part{'m', 59, 60}, Part{'s', 59, 1}}) {
     std::size_t digits = 0;
-    while (digits < text.size() && is_digit(text[digits]))
+    while (digits < text.size() && is_time_digit(text[digits]))
       ++digits;
     if (digits == 0 || digits > 2 || digits == text.size()) break;
     if (lower(text[digits]) != part.letter) continue;
@@ -83,8 +83,8 @@ bool take_digits(std::string_view& text, std::string& digits) {
   const std::size_t before = digits.size();
   while (!text.empty()) {
     const bool underscore = text[0] == '_' && digits.size() > before && text.size() > 1;
-    if (underscore && is_digit(text[1])) text.remove_prefix(1);
-    if (!is_digit(text[0])) break;
+    if (underscore && is_time_digit(text[1])) text.remove_prefix(1);
+    if (!is_time_digit(text[0])) break;
     digits += text[0];
     text.remove_prefix(1);
   }
@@ -165,7 +165,7 @@ std::optional<TimeUnit> find_unit(std::string_view text) {
 }  // namespace
 
 Time parse_time(std::string_view text) {
-  if (text.size() > kLongest) fail(text, "too long");
+  if (text.size() > kLongestTime) fail(text, "too long");
   const std::string_view trimmed = trim(text);
   if (const auto seconds = parse_clock(trimmed)) return {*seconds, TimeUnit::kSecond};
 

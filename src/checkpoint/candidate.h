@@ -34,6 +34,8 @@ bool is_tar(const Candidate& candidate);
 Candidate unwrap_tar(Candidate candidate);
 bool is_dcp(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate);
+bool is_dcp_safetensors(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_dcp_safetensors(Candidate candidate);
 bool is_deepspeed(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate);
 bool is_torch_zip(const Candidate& candidate);

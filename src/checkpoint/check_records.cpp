@@ -10,7 +10,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kCrcPieceBytes = std::uint64_t{4} << 20;
 // Below this, starting a second thread costs more than it saves.
 constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
 
@@ -24,10 +24,10 @@ struct Piece {
 std::vector<Piece> cut(const std::vector<FileRecord>& records) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < records.size(); ++i) {
-    for (std::uint64_t done = 0; done < records[i].size; done += kPieceBytes) {
+    for (std::uint64_t done = 0; done < records[i].size; done += kCrcPieceBytes) {
       pieces.push_back({.record = i,
                         .offset = records[i].offset + done,
-                        .size = std::min(kPieceBytes, records[i].size - done)});
+                        .size = std::min(kCrcPieceBytes, records[i].size - done)});
     }
   }
   return pieces;
@@ -43,7 +43,7 @@ std::vector<std::uint32_t> record_crcs(const SharedBytes& file,
     Piece& piece = pieces[i];
     const SharedBytes bytes = file.part(piece.offset, piece.size);
     piece.crc32 = libdeflate_crc32(0, bytes.view.data(), bytes.view.size());
-    if (bytes.release != nullptr) bytes.release(bytes.view);
+    bytes.release(bytes.view);
     if (on_progress) on_progress(piece.size);
   };
   if (file.view.size() >= kBytesWorthThreads) {

@@ -78,7 +78,8 @@ void write_dcp_target(const Job& job, ConvertResult& result) {
   check_no_shards(job);
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
-  result.bytes = write_dcp(job.files, value, job.out, job.options.overwrite);
+  result.bytes =
+      write_dcp(job.files, value, job.out, job.options.overwrite, job.options.scratch_folder);
   result.files = {job.out};
 }
 
@@ -141,7 +142,8 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-Value model_of(const Value& root, const std::string& in) {
+Value model_of(const Value& root, const std::string& in, const SourceInfo& info) {
+  if (info.format == "torchscript") return script_state_dict(root);
   const Value& model = weights_of(root);
   const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
                        std::all_of(model.as_dict().begin(), model.as_dict().end(),
@@ -172,8 +174,7 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
   });
 }
 
-Value changed(Value value, const std::string& in, const ConvertOptions& options) {
-  if (options.weights_only) value = model_of(value, in);
+Value changed(Value value, const ConvertOptions& options) {
   value = select(value, {.include = options.include, .exclude = options.exclude});
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
   return with_progress(value, options);
@@ -192,8 +193,9 @@ ConvertResult convert(const std::string& in, const std::string& out,
   if (info.format == "safetensors" || info.format == "sharded") {
     value = with_tied(value, info.notes);
   }
+  if (options.weights_only) value = model_of(value, in, info);
   Job job{.files = files,
-          .value = changed(std::move(value), in, options),
+          .value = changed(std::move(value), options),
           .out = out,
           .info = {},
           .rename = {},

@@ -9,13 +9,13 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kMostInMemory = std::size_t{32} << 20;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;  // whole elements
+constexpr std::size_t kDTypePieceBytes = std::size_t{1} << 20;  // whole elements
 
 void convert(const TypedStorage& from, DType to, ByteSink& sink) {
   const SharedBytes bytes = from.storage->bytes();
   const std::size_t whole = bytes.view.size() / item_size(from.dtype) * item_size(from.dtype);
   std::vector<std::byte> converted;
-  for_each_piece(bytes.part(0, whole), kPieceBytes, [&](ByteView piece) {
+  for_each_piece(bytes.part(0, whole), kDTypePieceBytes, [&](ByteView piece) {
     convert_floats(from.dtype, to, piece, converted);
     sink.write(converted);
   });

@@ -1,4 +1,4 @@
-// torch.distributed.checkpoint's folders as a CheckpointSource.
+// torch.distributed.checkpoint's folders, of both forms, as a CheckpointSource.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "checkpoint/candidate.h"
 #include "checkpoint/verify_dcp.h"
+#include "format/sharded/safetensors_shards.h"
 #include "format/sharded/sharded_folder.h"
 
 namespace cairn {
@@ -85,23 +86,47 @@ auto in_folder(const std::string& path, Work work) {
   }
 }
 
+std::vector<std::string> shard_names(const Candidate& candidate) {
+  std::vector<std::string> names = candidate.files->list(candidate.path);
+  std::erase_if(names, [](const std::string& name) { return !sharded::is_shard_name(name); });
+  return names;
+}
+
+sharded::Metadata read_shards(const Candidate& candidate) {
+  std::vector<std::pair<std::string, SharedBytes>> files;
+  for (const std::string& name : shard_names(candidate)) {
+    files.emplace_back(name, candidate.files->map(join_path(candidate.path, name)));
+  }
+  return sharded::metadata_of_shards(files);
+}
+
+struct DcpForm {
+  const char* format;
+  const char* description;
+  sharded::Metadata (*read_metadata)(const Candidate&);
+};
+constexpr DcpForm kPickled = {
+    "dcp", "a torch.distributed.checkpoint folder",
+    [](const Candidate& candidate) { return read_metadata(*candidate.files, candidate.path); }};
+constexpr DcpForm kSafetensors = {
+    "dcp_safetensors", "a torch.distributed.checkpoint folder in safetensors form", read_shards};
+
 class DcpSource final : public CheckpointSource {
  public:
-  explicit DcpSource(Candidate candidate)
-      : path_(std::move(candidate.path)), on_progress_(std::move(candidate.on_progress)) {
-    FileSystem* files = candidate.files;
+  DcpSource(Candidate candidate, const DcpForm& form)
+      : path_(candidate.path), on_progress_(candidate.on_progress), form_(form) {
     folder_ = in_folder(path_, [&] {
       return sharded::ShardedFolder::open(
-          read_metadata(*files, path_),
-          [&](const std::string& name) { return files->map(join_path(path_, name)); },
+          form.read_metadata(candidate),
+          [&](const std::string& name) { return candidate.files->map(join_path(path_, name)); },
           candidate.scratch_folder);
     });
   }
 
   SourceInfo info() const override {
     const sharded::Metadata& metadata = folder_->metadata();
-    SourceInfo info{.format = "dcp",
-                    .description = "a torch.distributed.checkpoint folder",
+    SourceInfo info{.format = form_.format,
+                    .description = form_.description,
                     .writer = "PyTorch",
                     .bytes = bytes(),
                     .notes = {{"items", std::to_string(metadata.items.size())},
@@ -132,6 +157,7 @@ class DcpSource final : public CheckpointSource {
 
   std::string path_;
   std::function<void(std::uint64_t)> on_progress_;
+  const DcpForm& form_;
   std::shared_ptr<const sharded::ShardedFolder> folder_;
 };
 
@@ -144,7 +170,15 @@ bool is_dcp(const Candidate& candidate) {
 }
 
 std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate) {
-  return std::make_unique<DcpSource>(std::move(candidate));
+  return std::make_unique<DcpSource>(std::move(candidate), kPickled);
+}
+
+bool is_dcp_safetensors(const Candidate& candidate) {
+  return candidate.is_folder && !shard_names(candidate).empty();
+}
+
+std::unique_ptr<CheckpointSource> open_dcp_safetensors(Candidate candidate) {
+  return std::make_unique<DcpSource>(std::move(candidate), kSafetensors);
 }
 
 }  // namespace cairn

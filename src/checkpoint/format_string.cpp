@@ -9,7 +9,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kLongest = 4096;  // PATH_MAX
+constexpr std::size_t kLongestName = 4096;  // PATH_MAX
 
 FormatPiece parse_field(std::string_view inside) {
   const std::size_t colon = std::min(inside.find(':'), inside.size());
@@ -25,7 +25,7 @@ FormatPiece parse_field(std::string_view inside) {
 }
 
 std::vector<FormatPiece> split(std::string_view format) {
-  if (format.size() > kLongest) throw UsageError("it is longer than any path");
+  if (format.size() > kLongestName) throw UsageError("it is longer than any path");
   std::vector<FormatPiece> pieces;
   std::string literal;
   const auto end_literal = [&] {

@@ -20,11 +20,11 @@ constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 
 // The whole-number fields of Timestamp, under the names that its state_dict has.
-struct Counter {
+struct ManifestCounter {
   const char* name;
   std::int64_t Timestamp::*value;
 };
-constexpr std::array<Counter, 10> kCounters = {{
+constexpr std::array<ManifestCounter, 10> kManifestCounters = {{
     {"iteration", &Timestamp::iteration},
     {"epoch", &Timestamp::epoch},
     {"batch", &Timestamp::batch},
@@ -51,7 +51,7 @@ constexpr std::array<Duration, 4> kDurations = {{
 
 Json to_json(const Timestamp& timestamp) {
   Json json;
-  for (const Counter& field : kCounters) {
+  for (const ManifestCounter& field : kManifestCounters) {
     json[field.name] = timestamp.*field.value;
   }
   for (const Duration& field : kDurations) {
@@ -83,7 +83,7 @@ T field_of(const Json& json, const char* name) {
 Timestamp timestamp_of(const Json& json) {
   if (!json.is_object()) throw CorruptError("\"timestamp\" of the manifest has a wrong type");
   Timestamp timestamp;
-  for (const Counter& field : kCounters) {
+  for (const ManifestCounter& field : kManifestCounters) {
     timestamp.*field.value = field_of<std::int64_t>(json, field.name);
   }
   for (const Duration& field : kDurations) {

@@ -55,8 +55,7 @@ std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate) {
   if (source->file().find_metadata("DCP_SHARDING_INFO") != nullptr) {
     throw UnsupportedError(path +
                            ": this is one rank's shard of a torch.distributed.checkpoint folder "
-                           "in safetensors form; save it again with enable_consolidation"
-                           " of PyTorch's HuggingFaceStorageWriter");
+                           "in safetensors form; name the folder, which has all of them");
   }
   return source;
 }

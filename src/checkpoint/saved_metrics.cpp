@@ -27,7 +27,7 @@ std::optional<double> only_number(DType dtype, ByteView bytes) {
 
 // A computed metric is a scalar tensor; in Composer 0.16.0 a numpy array; None before the first
 // evaluation.
-std::optional<double> number_of(const Value& value) {
+std::optional<double> metric_of(const Value& value) {
   if (value.is_tensor() && value.as_tensor().numel() == 1) {
     const SharedBytes bytes = value.as_tensor().contiguous_bytes();
     return only_number(value.as_tensor().dtype, bytes.view);
@@ -44,7 +44,7 @@ void add(const std::string& label, const Value* metrics, std::map<std::string, d
   if (metrics == nullptr || !metrics->is_dict()) return;
   for (const auto& [name, metric] : metrics->as_dict()) {
     const Value* computed = metric.is_dict() ? metric.find("_computed") : nullptr;
-    const auto number = computed == nullptr ? std::nullopt : number_of(*computed);
+    const auto number = computed == nullptr ? std::nullopt : metric_of(*computed);
     if (number && name.is_str()) all.emplace(label + "/" + name.as_str(), *number);
   }
 }

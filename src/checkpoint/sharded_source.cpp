@@ -43,12 +43,6 @@ std::string main_file(FileSystem& files, const std::string& folder) {
   return *found;
 }
 
-// One rank's parts, which no index describes.
-bool is_distributed_shard(const std::string& name) {
-  return name.starts_with("shard-") && name.find("-model-") != std::string::npos &&
-         name.ends_with(".safetensors");
-}
-
 class ShardedSource final : public CheckpointSource {
  public:
   explicit ShardedSource(const Candidate& candidate)
@@ -153,20 +147,11 @@ std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate) {
 }
 
 bool is_model_folder(const Candidate& candidate) {
-  if (!candidate.is_folder) return false;
-  const std::vector<std::string> names = candidate.files->list(candidate.path);
-  return !main_file(*candidate.files, candidate.path).empty() ||
-         std::any_of(names.begin(), names.end(), is_distributed_shard);
+  return candidate.is_folder && !main_file(*candidate.files, candidate.path).empty();
 }
 
 std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
   const std::string name = main_file(*candidate.files, candidate.path);
-  if (name.empty()) {
-    throw UnsupportedError(candidate.path +
-                           ": these are shards of a torch.distributed.checkpoint folder in "
-                           "safetensors form, without an index; save it again with "
-                           "enable_consolidation of PyTorch's HuggingFaceStorageWriter");
-  }
   const std::string path = join_path(candidate.path, name);
   const auto there = candidate.files->stat(path);
   if (!there || there->type != FileInfo::Type::kRegular) {  // a link to its own folder, say

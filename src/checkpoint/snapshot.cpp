@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // of each storage: a cache line, and torch's own
+constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line, and torch's own
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 
 std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
@@ -55,7 +55,7 @@ class Places {
   void add(const Storage* storage) {
     if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second) return;
     storages_.push_back(storage);
-    bytes_ += round_up(storage->size(), kAlignment);
+    bytes_ += round_up(storage->size(), kSnapshotAlignment);
   }
 
   void add(const TensorView& tensor) {

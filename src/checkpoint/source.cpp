@@ -27,6 +27,7 @@ constexpr std::array kFormats = {
     FormatRow{"tar", is_tar, nullptr, unwrap_tar},
     FormatRow{"sharded", is_sharded_file, open_sharded_file},
     FormatRow{"sharded", is_model_folder, open_model_folder},
+    FormatRow{"dcp_safetensors", is_dcp_safetensors, open_dcp_safetensors},
     // Last those without a magic number: a few bytes that others are unlikely to begin with.
     FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},
     FormatRow{"safetensors", is_safetensors, open_safetensors},

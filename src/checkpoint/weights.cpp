@@ -1,5 +1,8 @@
 #include "checkpoint/weights.h"
 
+#include <algorithm>
+#include <string>
+
 namespace cairn {
 
 const Value& weights_of(const Value& root) {
@@ -8,6 +11,16 @@ const Value& weights_of(const Value& root) {
     if (found != nullptr && found->is_dict()) return *found;
   }
   return root;
+}
+
+Value script_state_dict(const Value& module) {
+  Dict weights;
+  for (const auto& [path, tensor] : tensors_of(module)) {
+    std::string name = path;
+    std::replace(name.begin(), name.end(), '/', '.');
+    weights[name] = *tensor;
+  }
+  return weights;
 }
 
 }  // namespace cairn

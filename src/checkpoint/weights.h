@@ -9,4 +9,9 @@ namespace cairn {
 // trainers); `root` itself when it has none of them. Lives as long as `root`.
 const Value& weights_of(const Value& root);
 
+// The tensors of a TorchScript module as its state_dict() names them: {"layers": {"0": {"weight"}}}
+// gives {"layers.0.weight"}. Plain attributes that are tensors are among them: only the code knows
+// which ones are parameters.
+Value script_state_dict(const Value& module);
+
 }  // namespace cairn

@@ -6,8 +6,8 @@
 namespace cairn {
 
 std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
-                        bool overwrite) {
-  sharded::FolderPlan plan(value);
+                        bool overwrite, const std::string& scratch_folder) {
+  sharded::FolderPlan plan(value, scratch_folder);
   AtomicFolder building(files, folder, overwrite);
   building.add(sharded::kDataFile, plan.data_size_bound(),
                [&](ByteSink& sink) { plan.write_data(sink); });

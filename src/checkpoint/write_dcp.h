@@ -13,8 +13,8 @@ namespace cairn {
 
 // Returns the bytes written. UnsupportedError for what such a folder cannot hold;
 // AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
-// folder. On an error nothing changed.
+// folder. On an error nothing changed. `scratch_folder` as for FolderPlan.
 std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
-                        bool overwrite = false);
+                        bool overwrite = false, const std::string& scratch_folder = {});
 
 }  // namespace cairn

@@ -14,7 +14,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kPieceElements = std::size_t{1} << 16;
+constexpr std::size_t kComparePieceElements = std::size_t{1} << 16;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double distance_of_numbers(double a, double b) {
@@ -42,8 +42,8 @@ class Comparison {
         is_complex_(numbers_per_element(a.dtype) == 2 && item_size(a.dtype) > 1) {}
 
   TensorDistance run() {
-    TensorPieces pieces_of_a(a_, kPieceElements);
-    TensorPieces pieces_of_b(b_, kPieceElements);
+    TensorPieces pieces_of_a(a_, kComparePieceElements);
+    TensorPieces pieces_of_b(b_, kComparePieceElements);
     for (;;) {
       const ByteView a = pieces_of_a.next();
       const ByteView b = pieces_of_b.next();

@@ -4,17 +4,10 @@
 #include <algorithm>
 
 #include "cli/completion_scripts.h"
+#include "cli/joined.h"
 
 namespace cairn::cli {
 namespace {
-
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : separator) + word;
-  }
-  return text;
-}
 
 std::vector<std::string> names_of(const std::vector<OptionInfo>& options) {
   std::vector<std::string> names;

@@ -58,7 +58,7 @@ json describe_bytes_value(const Bytes& bytes) {
           {"sha256", sha256(as_bytes(bytes.data))}};
 }
 
-constexpr std::size_t kPieceElements = std::size_t{1} << 18;
+constexpr std::size_t kDescribePieceElements = std::size_t{1} << 18;
 
 // What `stream` gives piece by piece.
 std::string streamed_sha256(
@@ -90,7 +90,7 @@ json describe_tensor(const TensorView& tensor) {
               {"stride", tensor.strides},
               {"requires_grad", tensor.requires_grad},
               {"sha256", streamed_sha256([&](const auto& use) {
-                 TensorPieces pieces(tensor, kPieceElements);
+                 TensorPieces pieces(tensor, kDescribePieceElements);
                  for (ByteView piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
                    use(piece);
                  }

@@ -19,6 +19,7 @@
 #include "checkpoint/source.h"
 #include "cli/clock_text.h"
 #include "cli/command.h"
+#include "cli/joined.h"
 #include "cli/table.h"
 
 namespace cairn::cli {
@@ -66,14 +67,6 @@ Diagnosis diagnose(const std::string& folder) {
     diagnosis.folder = {folder, folder_space(folder), probe_folder(folder)};
   }
   return diagnosis;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : ", ") + word;
-  }
-  return text.empty() ? "none" : text;
 }
 
 Cell state_cell(bool works, bool is_needed) {

@@ -8,16 +8,10 @@
 
 #include "cairn/error.h"
 
+#include "cli/joined.h"
+
 namespace cairn::cli {
 namespace {
-
-std::string joined(const auto& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "" : ", ") + name;
-  }
-  return text;
-}
 
 std::string resolve(const std::string& name, const std::set<std::string>& known) {
   if (known.contains(name)) return name;

@@ -9,6 +9,7 @@
 #include "cairn/exit_code.h"
 
 #include "base/utf8.h"
+#include "cli/joined.h"
 
 namespace cairn::cli {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::array<std::pair<ExitCode, const char*>, 8> kExitCodes = {{
 }};
 
 // Text that roff shows as it is. A line of it may begin with anything.
-std::string escaped(const std::string& text) {
+std::string roff(const std::string& text) {
   std::string result;
   for (const char32_t c : code_points(text)) {
     switch (c) {
@@ -58,16 +59,8 @@ std::string escaped(const std::string& text) {
   return result.starts_with('.') ? "\\&" + result : result;
 }
 
-std::string bold(const std::string& text) { return "\\fB" + escaped(text) + "\\fR"; }
-std::string italic(const std::string& text) { return "\\fI" + escaped(text) + "\\fR"; }
-
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string text;
-  for (const std::string& word : words) {
-    text += (text.empty() ? "" : separator) + word;
-  }
-  return text;
-}
+std::string bold(const std::string& text) { return "\\fB" + roff(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + roff(text) + "\\fR"; }
 
 // "list the checkpoints" as "List the checkpoints."
 std::string sentence(std::string text) {
@@ -94,7 +87,7 @@ std::string entry(const OptionInfo& option) {
   } else if (!option.value.empty()) {
     head += " " + italic(option.value);
   }
-  return ".TP\n" + head + "\n" + escaped(option.description) + "\n";
+  return ".TP\n" + head + "\n" + roff(option.description) + "\n";
 }
 
 std::string entries(const char* title, const std::vector<OptionInfo>& options) {
@@ -112,13 +105,13 @@ std::string header(const std::string& page, const std::string& summary) {
     return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   });
   return fmt::format(".TH \"{}\" \"1\" \"\" \"cairn {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
-                     escaped(upper), CAIRN_VERSION, escaped(page), escaped(summary));
+                     roff(upper), CAIRN_VERSION, roff(page), roff(summary));
 }
 
 std::string exit_status() {
   std::string text = ".SH EXIT STATUS\n";
   for (const auto& [code, meaning] : kExitCodes) {
-    text += fmt::format(".TP\n.B {}\n{}\n", static_cast<int>(code), escaped(meaning));
+    text += fmt::format(".TP\n.B {}\n{}\n", static_cast<int>(code), roff(meaning));
   }
   return text;
 }
@@ -138,25 +131,25 @@ std::string command_page(const CommandInfo& tool, const CommandInfo& command) {
   for (const OptionInfo& positional : command.positionals) {
     text += " " + positional_text(positional);
   }
-  text += "\n.SH DESCRIPTION\n" + escaped(sentence(command.summary)) + "\n";
-  if (!command.explanation.empty()) text += ".PP\n" + escaped(command.explanation) + "\n";
+  text += "\n.SH DESCRIPTION\n" + roff(sentence(command.summary)) + "\n";
+  if (!command.explanation.empty()) text += ".PP\n" + roff(command.explanation) + "\n";
   text += entries("ARGUMENTS", command.positionals);
   text += entries("OPTIONS", without_help(command.options));
   text += entries("GENERAL OPTIONS", tool.options);
-  return text + exit_status() + ".SH SEE ALSO\n.BR " + escaped(tool.name) + " (1)\n";
+  return text + exit_status() + ".SH SEE ALSO\n.BR " + roff(tool.name) + " (1)\n";
 }
 
 std::string tool_page(const CommandInfo& tool) {
   std::string text = header(tool.name, "look into checkpoints of training runs");
   text += ".SH SYNOPSIS\n" + bold(tool.name) + " [" + italic("OPTION") + "...] " +
           italic("COMMAND") + " [" + italic("ARGUMENT") + "...]\n";
-  text += ".SH DESCRIPTION\n" + escaped(tool.summary) +
+  text += ".SH DESCRIPTION\n" + roff(tool.summary) +
           " It needs no Python and no framework, and runs nothing that is in a file.\n";
   text += ".SH COMMANDS\n";
   std::string pages;
   for (const CommandInfo& command : tool.commands) {
-    const std::string page = escaped(tool.name + "-" + command.name);
-    text += fmt::format(".TP\n.BR {} (1)\n{}\n", page, escaped(command.summary));
+    const std::string page = roff(tool.name + "-" + command.name);
+    text += fmt::format(".TP\n.BR {} (1)\n{}\n", page, roff(command.summary));
     pages += fmt::format("{}.BR {} (1)", pages.empty() ? "" : ",\n", page);
   }
   return text + entries("OPTIONS", tool.options) + exit_status() + ".SH SEE ALSO\n" + pages + "\n";

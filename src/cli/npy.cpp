@@ -16,7 +16,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kPieceElements = std::size_t{1} << 16;
+constexpr std::size_t kNpyPieceElements = std::size_t{1} << 16;
 
 struct NumpyType {
   DType dtype;
@@ -74,7 +74,7 @@ std::string header(std::string_view descr, const std::vector<std::int64_t>& shap
 void write_tensor(const TensorView& tensor, ByteSink& sink) {
   const NumpyType& type = numpy_type(tensor.dtype);
   sink.write(as_bytes(header(type.descr, tensor.shape)));
-  TensorPieces pieces(tensor, kPieceElements);
+  TensorPieces pieces(tensor, kNpyPieceElements);
   std::vector<double> numbers;
   std::vector<float> floats;
   for (ByteView piece = pieces.next(); !piece.empty(); piece = pieces.next()) {

@@ -24,6 +24,7 @@
 #include "cli/clock_text.h"
 #include "cli/command.h"
 #include "cli/duration.h"
+#include "cli/joined.h"
 #include "cli/keep_best.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
@@ -214,14 +215,6 @@ Sums sums_of(const Outcome& outcome, const PruneArgs& options) {
   return sums;
 }
 
-std::string joined(const std::vector<std::string>& reasons) {
-  std::string text;
-  for (const std::string& reason : reasons) {
-    text += (text.empty() ? "" : "; ") + reason;
-  }
-  return text;
-}
-
 void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
   Table table({"", "NAME", ">SIZE", "WHY"});
   for (const Candidate& candidate : outcome.candidates) {
@@ -229,7 +222,7 @@ void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
     table.add({is_gone ? Cell(options.yes ? "removed" : "remove", &Console::red)
                        : Cell(options.yes ? "kept" : "keep", &Console::green),
                candidate.listed.name, console.bytes(candidate.listed.bytes),
-               joined(candidate.decision.reasons)});
+               joined(candidate.decision.reasons, "; ")});
   }
   if (!outcome.candidates.empty()) table.print(console);
   const Sums sums = sums_of(outcome, options);

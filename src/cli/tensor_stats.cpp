@@ -12,7 +12,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kPieceElements = std::size_t{1} << 16;
+constexpr std::size_t kStatsPieceElements = std::size_t{1} << 16;
 
 bool is_complex(DType dtype) {
   return dtype == DType::kComplex32 || dtype == DType::kComplex64 || dtype == DType::kComplex128;
@@ -20,7 +20,7 @@ bool is_complex(DType dtype) {
 
 void for_each_piece_of_numbers(const TensorView& tensor,
                                const std::function<void(std::span<const double>)>& use) {
-  TensorPieces pieces(tensor, kPieceElements);
+  TensorPieces pieces(tensor, kStatsPieceElements);
   std::vector<double> numbers;
   for (ByteView piece = pieces.next(); !piece.empty(); piece = pieces.next()) {
     decode_numbers(tensor.dtype, piece, numbers);

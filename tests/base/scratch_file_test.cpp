@@ -43,7 +43,7 @@ TEST(ScratchFileTest, ReleasedPagesAreReadAgain) {
   const std::string text(100'000, 'x');
   file.write(as_bytes(text));
   const SharedBytes bytes = file.map();
-  ASSERT_NE(bytes.release, nullptr);
+  ASSERT_NE(bytes.release_pages, nullptr);
   bytes.release(bytes.view);
   EXPECT_TRUE(as_text(bytes.view) == text);
 }

@@ -57,7 +57,7 @@ TEST(TensorPiecesTest, GiveBackWhatIsDoneAndLoadALazyStorageOnce) {
   const std::vector<std::byte> bytes(100);
   const auto load = [&]() -> SharedBytes {
     ++loads;
-    return {bytes, nullptr, [](ByteView part) { released += part.size(); }};
+    return {bytes, nullptr, [](ByteView part, const void*) { released += part.size(); }};
   };
   const TensorView tensor{.dtype = DType::kUInt8,
                           .shape = {100},

@@ -19,7 +19,7 @@ std::string streamed(const TensorView& tensor, std::size_t tile_bytes = kTileByt
   return sink.text;
 }
 
-std::shared_ptr<const Storage> counting_storage(std::size_t bytes) {
+std::shared_ptr<const Storage> noise_storage(std::size_t bytes) {
   std::string text(bytes, '\0');
   std::uint32_t state = 1;
   for (char& c : text) {
@@ -56,7 +56,7 @@ TensorView random_view(std::mt19937& random) {
   for (std::size_t d = 0; d < rank; ++d) {
     last += (view.shape[d] - 1) * view.strides[d];
   }
-  view.storage = counting_storage(static_cast<std::size_t>(last + 1) * item_size(view.dtype));
+  view.storage = noise_storage(static_cast<std::size_t>(last + 1) * item_size(view.dtype));
   return view;
 }
 
@@ -72,11 +72,11 @@ TEST(TensorStreamTest, AnyViewStreamsAsItsContiguousBytes) {
 }
 
 TEST(TensorStreamTest, TensorsWithoutElementsStreamNothing) {
-  EXPECT_EQ(streamed({.shape = {0, 3}, .strides = {3, 1}, .storage = counting_storage(0)}), "");
+  EXPECT_EQ(streamed({.shape = {0, 3}, .strides = {3, 1}, .storage = noise_storage(0)}), "");
 }
 
 TEST(TensorStreamTest, RefusesWhatReachesOutsideAndWhatRepeatsAbsurdly) {
-  const auto storage = counting_storage(8);
+  const auto storage = noise_storage(8);
   EXPECT_THROW(streamed({.shape = {3}, .strides = {1}, .storage = storage}), CorruptError);
   EXPECT_THROW(streamed({.shape = {std::int64_t{1} << 60}, .strides = {0}, .storage = storage}),
                CorruptError);
@@ -86,9 +86,9 @@ std::size_t releases = 0;
 
 TEST(TensorStreamTest, GivesMappedMemoryBackOnTheWay) {
   constexpr std::int64_t kRows = 3000;  // 36 MB of floats, transposed
-  const auto storage = counting_storage(kRows * kRows * 4);
+  const auto storage = noise_storage(kRows * kRows * 4);
   SharedBytes bytes = storage->bytes();
-  bytes.release = [](ByteView) { ++releases; };
+  bytes.release_pages = [](ByteView, const void*) { ++releases; };
   const TensorView view{.shape = {kRows, kRows}, .strides = {1, kRows}, .storage = storage};
   releases = 0;
   testing::StringSink sink;

@@ -39,7 +39,7 @@ TEST(CheckRecordsTest, MemoryIsGivenBackAsItGoes) {
   released = 0;
   const std::string content(10 << 20, 'x');
   const SharedBytes file = {as_bytes(content), nullptr,
-                            [](ByteView part) { released += part.size(); }};
+                            [](ByteView part, const void*) { released += part.size(); }};
   record_crcs(file, {{.name = "all", .offset = 0, .size = content.size()}}, nullptr);
   EXPECT_EQ(released, content.size());
 }

@@ -8,20 +8,20 @@
 namespace cairn {
 namespace {
 
-const Timestamp kNow = {.epoch = 2,
-                        .batch = 7,
-                        .sample = 15,
-                        .token = 31,
-                        .batch_in_epoch = 1,
-                        .sample_in_epoch = 3,
-                        .token_in_epoch = 7};
+const Timestamp kPosition = {.epoch = 2,
+                             .batch = 7,
+                             .sample = 15,
+                             .token = 31,
+                             .batch_in_epoch = 1,
+                             .sample_in_epoch = 3,
+                             .token_in_epoch = 7};
 
 FormatVariables dist() {
   return dist_variables("unicorn", [](const char*) { return nullptr; });
 }
 
 std::optional<Conflict> conflict(const std::string& format, const std::string& name) {
-  return find_conflict(format, {name}, dist(), kNow);
+  return find_conflict(format, {name}, dist(), kPosition);
 }
 
 TEST(ConflictTest, FilesThatTrainingCouldWriteAgainAreFound) {  // T99
@@ -54,7 +54,7 @@ TEST(ConflictTest, FilesThatTrainingCouldWriteAgainAreFound) {  // T99
 TEST(ConflictTest, SaysWhichFileAndWhy) {
   const auto found =
       find_conflict("ep{epoch}-ba{batch}.pt",
-                    {"ep1-ba3.pt", "notes.txt", "ep2-ba9.pt", "ep3-ba12.pt"}, dist(), kNow);
+                    {"ep1-ba3.pt", "notes.txt", "ep2-ba9.pt", "ep3-ba12.pt"}, dist(), kPosition);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->name, "ep2-ba9.pt");
   EXPECT_EQ(found->why, "its batch is 9, and training is at 7");

@@ -13,6 +13,7 @@
 #include "cairn/format/safetensors.h"
 
 #include "checkpoint/source.h"
+#include "testing/keys.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -90,6 +91,16 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   EXPECT_EQ(read(temp / "again.pt"), weights);
   save(Dict{{"other", Dict{}}}, temp / "other.pt");
   EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
+}
+
+TEST(ConvertTest, WeightsOfATorchScriptModuleAreItsStateDict) {
+  const TempFolder temp;
+  for (const std::string version : {"1.13", "2.6", "2.14"}) {
+    convert(kData + "/torch-" + version + "/torchscript.pt", temp / "w.pt",
+            {.weights_only = true, .overwrite = true});
+    EXPECT_THAT(testing::keys(load(temp / "w.pt")),
+                ::testing::UnorderedElementsAre("0.weight", "0.bias"));
+  }
 }
 
 TEST(ConvertTest, FloatingTensorsChangeTheirPrecisionAndNothingElseDoes) {

@@ -24,7 +24,7 @@ std::string bytes_of_sample() {
 }
 
 // What load() says of a file of these bytes; "" when it loads.
-std::string error_of(const std::string& bytes) {
+std::string damage_error_of(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
   try {
@@ -53,7 +53,7 @@ TEST(DamageTest, TheUndamagedFileLoads) {
 TEST(DamageTest, TruncationAtEveryByteIsAnError) {
   const std::string bytes = bytes_of_sample();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    ASSERT_NE(error_of(bytes.substr(0, size)), "") << size << " of " << bytes.size();
+    ASSERT_NE(damage_error_of(bytes.substr(0, size)), "") << size << " of " << bytes.size();
   }
 }
 
@@ -62,7 +62,7 @@ TEST(DamageTest, AFlipOfEveryBitIsAnError) {
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    ASSERT_NE(error_of(damaged), "") << "byte " << bit / 8 << " bit " << bit % 8;
+    ASSERT_NE(damage_error_of(damaged), "") << "byte " << bit / 8 << " bit " << bit % 8;
   }
 }
 
@@ -83,9 +83,9 @@ TEST(DamageTest, ADamagedFileIsNeverFound) {
 
 TEST(DamageTest, ExtraBytesAtEitherEndAreAnError) {
   const std::string bytes = bytes_of_sample();
-  EXPECT_NE(error_of(bytes + '\0'), "");
-  EXPECT_NE(error_of('\0' + bytes), "");
-  EXPECT_NE(error_of(bytes + bytes), "");
+  EXPECT_NE(damage_error_of(bytes + '\0'), "");
+  EXPECT_NE(damage_error_of('\0' + bytes), "");
+  EXPECT_NE(damage_error_of(bytes + bytes), "");
 }
 
 TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
@@ -107,7 +107,7 @@ TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
       ASSERT_EQ(damage.begin, begin);
       ASSERT_EQ(damage.end, begin + storage.size());
       ASSERT_THAT(damage.record, ::testing::StartsWith("data/"));
-      ASSERT_THAT(error_of(damaged), ::testing::HasSubstr(damage.tensors[0]));
+      ASSERT_THAT(damage_error_of(damaged), ::testing::HasSubstr(damage.tensors[0]));
     }
   }
 }

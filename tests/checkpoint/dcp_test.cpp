@@ -168,7 +168,7 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
   const Value value = folder->read();
   const SharedBytes bytes = value.at("left").as_tensor().contiguous_bytes();
   ASSERT_EQ(bytes.view.size(), half.size() * 2);
-  EXPECT_NE(bytes.release, nullptr);  // a mapped file, not memory
+  EXPECT_NE(bytes.release_pages, nullptr);  // a mapped file, not memory
   constexpr std::size_t kRowBytes = static_cast<std::size_t>(kColumns) * 2;  // of half a row
   for (std::size_t row = 0; row < static_cast<std::size_t>(kRows); ++row) {
     for (const std::size_t side : {0U, 1U}) {

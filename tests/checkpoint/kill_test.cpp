@@ -72,7 +72,7 @@ Outcome run_and_kill(const std::string& folder, std::int64_t begin, std::int64_t
   close(ends[1]);
   Outcome run;
   std::int64_t batch = 0;
-  while (read(ends[0], &batch, sizeof batch) == sizeof batch) {
+  while (::read(ends[0], &batch, sizeof batch) == sizeof batch) {
     run.acknowledged = batch;
   }
   close(ends[0]);

@@ -13,6 +13,7 @@
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn {
 namespace {
@@ -135,6 +136,13 @@ TEST(LoadTest, IgnoredKeysAreLeftOut) {
   EXPECT_EQ(find_path(value, "state/optimizers"), nullptr);
   EXPECT_EQ(find_path(value, "rng"), nullptr);
   EXPECT_NE(find_path(value, "state/model/0.bias"), nullptr);
+}
+
+TEST(LoadTest, ATorchScriptArchiveIsNoStateDictAndTheMessageSaysHowToMakeOne) {
+  const std::string path = testing::kData + "/torch-2.14/torchscript.pt";
+  EXPECT_EQ(message_of<UnsupportedError>([&] { load(path); }),
+            path + ": this is a TorchScript archive, not a state dict; try: " +
+                "cairn convert --weights-only " + path + " weights.pt");
 }
 
 TEST(LoadTest, LoadedTensorsOutliveTheFile) {

@@ -26,14 +26,16 @@ using testing::sample_checkpoint;
 using testing::sample_info;
 using testing::SimFileSystem;
 
-const std::string kLatest = "/ckpt/latest";
+const std::string kLatestLink = "/ckpt/latest";
 
-std::string path_of(std::int64_t batch) { return "/ckpt/ba" + std::to_string(batch) + ".pt"; }
+std::string checkpoint_path(std::int64_t batch) {
+  return "/ckpt/ba" + std::to_string(batch) + ".pt";
+}
 
 SaveRequest request(std::int64_t batch) {
   return {.value = sample_checkpoint(batch),
-          .path = path_of(batch),
-          .latest = kLatest,
+          .path = checkpoint_path(batch),
+          .latest = kLatestLink,
           .info = sample_info(batch)};
 }
 
@@ -56,18 +58,18 @@ TEST_P(SavePipelineTest, SavesMovesTheLinkRemovesAndReports) {
   SavePipeline pipeline(options());
   for (std::int64_t batch = 1; batch <= 3; ++batch) {
     SaveRequest r = request(batch);
-    if (batch > 1) r.remove_afterwards = {path_of(batch - 1), "/ckpt/never_was.pt"};
+    if (batch > 1) r.remove_afterwards = {checkpoint_path(batch - 1), "/ckpt/never_was.pt"};
     r.report = [&](const SaveReport& report) { reports.push_back(report); };
     pipeline.submit(std::move(r));
   }
   pipeline.wait();
   EXPECT_THAT(disk_.list("/ckpt"), ElementsAre("ba3.pt", "latest"));
-  EXPECT_EQ(disk_.read_link(kLatest), "ba3.pt");
-  EXPECT_EQ(batch_at(kLatest), 3);
+  EXPECT_EQ(disk_.read_link(kLatestLink), "ba3.pt");
+  EXPECT_EQ(batch_at(kLatestLink), 3);
   ASSERT_EQ(reports.size(), 3U);
-  EXPECT_EQ(reports[2].path, path_of(3));
-  EXPECT_EQ(reports[2].bytes, disk_.stat(path_of(3), true)->size);
-  EXPECT_THAT(reports[2].removed, ElementsAre(path_of(2)));
+  EXPECT_EQ(reports[2].path, checkpoint_path(3));
+  EXPECT_EQ(reports[2].bytes, disk_.stat(checkpoint_path(3), true)->size);
+  EXPECT_THAT(reports[2].removed, ElementsAre(checkpoint_path(2)));
 }
 
 TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
@@ -91,10 +93,10 @@ TEST_P(SavePipelineTest, WhatLatestPointsAtIsNeverRemoved) {
   pipeline.submit(std::move(without_link));
   pipeline.wait();
   SaveRequest r = request(3);
-  r.remove_afterwards = {path_of(1), path_of(2), path_of(3), kLatest};
+  r.remove_afterwards = {checkpoint_path(1), checkpoint_path(2), checkpoint_path(3), kLatestLink};
   pipeline.submit(std::move(r));
   pipeline.wait();
-  EXPECT_EQ(batch_at(path_of(3)), 3);
+  EXPECT_EQ(batch_at(checkpoint_path(3)), 3);
 }
 
 TEST_P(SavePipelineTest, LinksInOtherFoldersAreRelative) {
@@ -127,7 +129,7 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       SavePipeline pipeline({.async = GetParam(), .files = &faulty});
       ASSERT_EQ(status_of_save(pipeline, request(1)), 0);
       SaveRequest second = request(2);
-      second.remove_afterwards = {path_of(1)};
+      second.remove_afterwards = {checkpoint_path(1)};
       bool reported = false;
       second.report = [&](const SaveReport&) { reported = true; };
       faulty.fail(n, error);
@@ -135,13 +137,13 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       if (status == 0) break;  // it has fewer calls
       ASSERT_EQ(status, error);
 
-      const Value latest = load(kLatest, {.files = &disk});
+      const Value latest = load(kLatestLink, {.files = &disk});
       EXPECT_THAT(batch_of_sample(latest), ::testing::AnyOf(1, 2)) << "call " << n;
       EXPECT_TRUE(!reported || batch_of_sample(latest) == 2) << "call " << n;
       EXPECT_THAT(disk.list("/ckpt"), ::testing::IsSubsetOf({"ba1.pt", "ba2.pt", "latest"}));
 
       ASSERT_EQ(status_of_save(pipeline, request(3)), 0) << "call " << n;
-      EXPECT_EQ(batch_of_sample(load(kLatest, {.files = &disk})), 3);
+      EXPECT_EQ(batch_of_sample(load(kLatestLink, {.files = &disk})), 3);
     }
   }
 }
@@ -152,13 +154,13 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   pipeline.submit(request(2));
   pipeline.wait();
   SaveRequest r = request(3);
-  r.remove_afterwards = {path_of(1), path_of(2)};
+  r.remove_afterwards = {checkpoint_path(1), checkpoint_path(2)};
   SaveReport report;
   r.report = [&](const SaveReport& done) { report = done; };
   faulty_.fail(FileCall::kRemove, 1, EIO);
   EXPECT_EQ(status_of_save(pipeline, std::move(r)), EIO);
-  EXPECT_THAT(report.removed, ElementsAre(path_of(2)));
-  EXPECT_EQ(batch_at(kLatest), 3);
+  EXPECT_THAT(report.removed, ElementsAre(checkpoint_path(2)));
+  EXPECT_EQ(batch_at(kLatestLink), 3);
 }
 
 TEST(AsyncSavePipelineTest, TrainingMayChangeTensorsWhenSubmitReturns) {
@@ -208,7 +210,7 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
   }
   submitted.set_value();
   pipeline.wait();
-  EXPECT_EQ(disk.read_link(kLatest), "ba3.pt");
+  EXPECT_EQ(disk.read_link(kLatestLink), "ba3.pt");
 }
 
 TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) {

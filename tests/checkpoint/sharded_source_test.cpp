@@ -127,16 +127,44 @@ TEST_F(ShardedSourceTest, WhatIsNoIndexIsCorrupt) {
   }
 }
 
-TEST_F(ShardedSourceTest, ShardsOfADistributedCheckpointAreRefusedByName) {
-  const std::string shard = safetensors_file(
-      R"({"__metadata__":{"format":"pt","DCP_VERSION":"1.0","DCP_SHARDING_INFO":"{}"},)" +
-          safetensors_entry("a", "U8", "[1]", "[0,1]") + "}",
-      "x");
-  write("shard-00001-model-00001-of-00001.safetensors", shard);
-  for (const char* name : {"", "shard-00001-model-00001-of-00001.safetensors"}) {
-    EXPECT_THROW(read(name), UnsupportedError);
-    EXPECT_THAT(message_of([&] { read(name); }), HasSubstr("torch.distributed.checkpoint"));
+// A file of rank `rank` that has "a" of `shape` from `offsets` on.
+std::string distributed_shard(const std::string& offsets, const std::string& shape,
+                              const std::string& data) {
+  return safetensors_file(
+      R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": )" + offsets + "}}\"}," +
+          safetensors_entry("a", "U8", shape, "[0," + std::to_string(data.size()) + "]") + "}",
+      data);
+}
+
+constexpr const char* kShard1 = "shard-00001-model-00001-of-00001.safetensors";
+constexpr const char* kShard2 = "shard-00002-model-00001-of-00001.safetensors";
+
+TEST_F(ShardedSourceTest, ShardsOfADistributedCheckpointArePutTogether) {
+  write(kShard1, distributed_shard("[0, 0]", "[2,1]", "ac"));
+  write(kShard2, distributed_shard("[0, 1]", "[2,1]", "bd"));
+  const Value whole = read("");
+  EXPECT_EQ(as_text(whole.at("a").as_tensor().contiguous_bytes().view), "abcd");
+  EXPECT_EQ(whole.at("a").as_tensor().shape, (std::vector<std::int64_t>{2, 2}));
+}
+
+TEST_F(ShardedSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
+  write(kShard1, distributed_shard("[0, 0]", "[2,1]", "ac"));
+  EXPECT_THROW(read(kShard1), UnsupportedError);
+  EXPECT_THAT(message_of([&] { read(kShard1); }),
+              HasSubstr("one rank's shard of a torch.distributed.checkpoint folder"));
+}
+
+TEST_F(ShardedSourceTest, ShardsThatDoNotFillTheirTensorAreCorrupt) {
+  const std::string good = distributed_shard("[0, 0]", "[2,1]", "ac");
+  write(kShard1, good);
+  for (const char* offsets :
+       {"[0, 2]", "[1, 0]", "[0]", "[0, 0, 0]", "[0, -1]", "[0, 9223372036854775807]",
+        "[0, 18446744073709551615]", "[0, 4611686018427387904]", "7", "[0, 1.5]"}) {
+    write(kShard2, distributed_shard(offsets, "[2,1]", "bd"));
+    EXPECT_THROW(read(""), CorruptError) << offsets;
   }
+  write(kShard2, distributed_shard("[0, 1]", "[2]", "bd"));
+  EXPECT_THROW(read(""), CorruptError);
 }
 
 }  // namespace

@@ -56,7 +56,9 @@ TEST(ConvertMemoryTest, TransposedGibibytesInAnotherPrecisionStayBelowTheBound) 
             kMostKib);
   EXPECT_LE(run({temp / "in.pt", temp / "half.pt", "--dtype", "fp16"}), kMostKib);
   EXPECT_LE(run({temp / "half.pt", temp / "shards", "--shard-size", "100MB"}), kMostKib);
-  const long most = run({temp / "shards", temp / "back.pt", "--dtype", "fp32"});
+  EXPECT_LE(run({temp / "shards", temp / "back.pt", "--dtype", "fp32"}), kMostKib);
+  EXPECT_LE(run({temp / "in.pt", temp / "dcp/"}), kMostKib);
+  const long most = run({temp / "dcp", temp / "back.pt.zst"});
   EXPECT_LE(most, kMostKib);
   std::printf("at most %ld MiB\n", most / 1024);
 }

@@ -10,7 +10,7 @@ namespace cairn::cli {
 namespace {
 
 template <class T>
-TensorView tensor_of(DType dtype, std::vector<T> elements) {
+TensorView stats_tensor(DType dtype, std::vector<T> elements) {
   auto owner = std::make_shared<std::vector<T>>(std::move(elements));
   const auto count = static_cast<std::int64_t>(owner->size() * sizeof(T) / item_size(dtype));
   return make_tensor(dtype, {count}, {std::as_bytes(std::span(*owner)), owner});
@@ -18,7 +18,7 @@ TensorView tensor_of(DType dtype, std::vector<T> elements) {
 
 TEST(TensorStatsTest, AreOfTheFiniteNumbersAndCountTheOthers) {
   const TensorStats stats = tensor_stats(
-      tensor_of<float>(DType::kFloat32, {1, 2, 3, 4, 0, -0.0F, NAN, INFINITY, -INFINITY, NAN}));
+      stats_tensor<float>(DType::kFloat32, {1, 2, 3, 4, 0, -0.0F, NAN, INFINITY, -INFINITY, NAN}));
   EXPECT_EQ(stats.count, 10);
   EXPECT_EQ(stats.nan, 2);
   EXPECT_EQ(stats.inf, 2);
@@ -40,7 +40,7 @@ TEST(TensorStatsTest, SurviveSeveralPiecesFarFromZero) {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = 1e9 + static_cast<double>(i % 2);
   }
-  const TensorStats stats = tensor_stats(tensor_of(DType::kFloat64, numbers));
+  const TensorStats stats = tensor_stats(stats_tensor(DType::kFloat64, numbers));
   EXPECT_DOUBLE_EQ(stats.finite->mean, 1e9 + 0.5);
   EXPECT_NEAR(stats.finite->std, 0.5 * std::sqrt(300'000 / 299'999.0), 1e-9);
   EXPECT_EQ(stats.finite->histogram.front(), 150'000);
@@ -48,24 +48,24 @@ TEST(TensorStatsTest, SurviveSeveralPiecesFarFromZero) {
 }
 
 TEST(TensorStatsTest, NothingOneNumberAndEqualNumbersAreNoSpecialCase) {
-  EXPECT_FALSE(tensor_stats(tensor_of<float>(DType::kFloat32, {})).finite);
-  EXPECT_FALSE(tensor_stats(tensor_of<float>(DType::kFloat32, {NAN, INFINITY})).finite);
-  const TensorStats one = tensor_stats(tensor_of<std::int64_t>(DType::kInt64, {7}));
+  EXPECT_FALSE(tensor_stats(stats_tensor<float>(DType::kFloat32, {})).finite);
+  EXPECT_FALSE(tensor_stats(stats_tensor<float>(DType::kFloat32, {NAN, INFINITY})).finite);
+  const TensorStats one = tensor_stats(stats_tensor<std::int64_t>(DType::kInt64, {7}));
   EXPECT_EQ(one.finite->std, 0);
   EXPECT_EQ(one.finite->histogram.front(), 1);
   const double most = 1.7e308;
-  const TensorStats wide = tensor_stats(tensor_of<double>(DType::kFloat64, {-most, most}));
+  const TensorStats wide = tensor_stats(stats_tensor<double>(DType::kFloat64, {-most, most}));
   EXPECT_EQ(wide.finite->histogram.front(), 1);
   EXPECT_EQ(wide.finite->histogram.back(), 1);
 }
 
 TEST(TensorStatsTest, ComplexNumbersCountByMagnitudeAndPackedOnesEach) {
-  const TensorStats complex = tensor_stats(tensor_of<float>(DType::kComplex64, {3, 4, 0, 0}));
+  const TensorStats complex = tensor_stats(stats_tensor<float>(DType::kComplex64, {3, 4, 0, 0}));
   EXPECT_EQ(complex.count, 2);
   EXPECT_EQ(complex.zeros, 1);
   EXPECT_DOUBLE_EQ(complex.finite->max, 5);
   const TensorStats packed =
-      tensor_stats(tensor_of<std::uint8_t>(DType::kFloat4E2M1FNx2, {0x71, 0xA0}));
+      tensor_stats(stats_tensor<std::uint8_t>(DType::kFloat4E2M1FNx2, {0x71, 0xA0}));
   EXPECT_EQ(packed.count, 4);
   EXPECT_EQ(packed.finite->max, 6);
 }

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run_tool.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
@@ -19,19 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::kData;
 using ::testing::StartsWith;
-
-struct Answer {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Answer run(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = run_tool(arguments, out, err);
-  return {code, out.str(), err.str()};
-}
 
 TEST(ToolTest, WrongUsageIsToldOnStderrAndHasExitCodeTwo) {
   for (const std::vector<std::string>& arguments :

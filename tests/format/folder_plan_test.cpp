@@ -82,6 +82,9 @@ TEST(FolderPlanTest, WhatCannotBeFlattenedIsRefused) {
   EXPECT_THROW(FolderPlan(Dict{{1.5, 1}}), UnsupportedError);
   EXPECT_THROW(FolderPlan(Dict{{"a", Dict{{"b.c", 1}}}, {"a.b", Dict{{"c", 2}}}}),
                UnsupportedError);
+  TensorView quantized = make_tensor(DType::kQInt8, {2}, shared("ab"));
+  quantized.quantizer = std::make_shared<const Quantizer>();
+  EXPECT_THROW(FolderPlan(Dict{{"w", quantized}}), UnsupportedError);
 }
 
 TEST(FolderPlanTest, IsWrittenTheSameOnEveryMachine) {

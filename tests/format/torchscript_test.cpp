@@ -24,14 +24,14 @@ using testing::shared;
 using testing::unicode;
 using namespace std::string_literals;
 
-TorchFile open(const std::string& name) {
+TorchFile open_script(const std::string& name) {
   return {shared(read_file(CAIRN_TEST_DATA "/" + name)), name};
 }
 
 class TorchScriptTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TorchScriptTest, HasTheTensorsThatPyTorchFinds) {
-  const TorchFile file = open(GetParam());
+  const TorchFile file = open_script(GetParam());
   EXPECT_TRUE(file.is_torchscript());
   const Value value = file.read();
   std::map<std::string, const TensorView*> read;
@@ -47,7 +47,7 @@ TEST_P(TorchScriptTest, HasTheTensorsThatPyTorchFinds) {
   }
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& param) {
+std::string script_name(const ::testing::TestParamInfo<std::string>& param) {
   std::string name = param.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
@@ -60,11 +60,11 @@ INSTANTIATE_TEST_SUITE_P(All, TorchScriptTest,
                                            "torch-1.13/script_kinds.pt",
                                            "torch-2.6/script_kinds.pt",
                                            "torch-2.14/script_kinds.pt"),
-                         test_name);
+                         script_name);
 
 TEST(TorchScriptAttributesTest, KeepTheirTypesAndWhatIsShared) {
   for (const char* version : {"1.13", "2.6", "2.14"}) {
-    const Value value = open("torch-"s + version + "/script_kinds.pt").read();
+    const Value value = open_script("torch-"s + version + "/script_kinds.pt").read();
     EXPECT_EQ(value.at("names"), Value(List{"a", "b"}));
     EXPECT_EQ(value.at("sizes"), Value(List{1, std::int64_t{1} << 40}));
     EXPECT_EQ(value.at("rates"), Value(List{0.5}));
@@ -78,7 +78,7 @@ TEST(TorchScriptAttributesTest, KeepTheirTypesAndWhatIsShared) {
 }
 
 TEST(TorchScriptAttributesTest, CompressedCodeIsNoRecord) {
-  const TorchFile file = open("torch-1.13/script_kinds.pt");
+  const TorchFile file = open_script("torch-1.13/script_kinds.pt");
   EXPECT_EQ(file.compressed_record(), "script_kinds/code/__torch__.py");
   EXPECT_EQ(file.find_record("code/__torch__.py"), nullptr);
   EXPECT_NE(file.find_record("data.pkl"), nullptr);

@@ -64,7 +64,7 @@ class SafetensorsPlan {
                            SafetensorsFile::Metadata metadata = {});
 
   std::uint64_t size() const { return size_; }  // of the file
-  // Streams the file. Memory: at most one lazy storage, or 128 MiB for a tensor that is not
+  // Streams the file. Memory: at most one lazy storage, or 64 MiB for a tensor that is not
   // contiguous.
   void write(ByteSink& sink) const;
 

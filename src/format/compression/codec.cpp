@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+constexpr std::size_t kDecodePieceBytes = std::size_t{256} << 10;
 
 class LimitedSink final : public ByteSink {
  public:
@@ -45,7 +45,7 @@ std::span<const Codec* const> codecs() {
 void decode(const Codec& codec, const SharedBytes& bytes, ByteSink& out, std::uint64_t limit) {
   LimitedSink limited(out, limit);
   const auto decoder = codec.decoder(limited);
-  for_each_piece(bytes, kPieceBytes, [&](ByteView piece) { decoder->write(piece); });
+  for_each_piece(bytes, kDecodePieceBytes, [&](ByteView piece) { decoder->write(piece); });
   decoder->finish();
 }
 

@@ -1,5 +1,4 @@
 // gzip: read by zlib, written by libdeflate, which is twice as fast and needs whole blocks.
-#define ZLIB_CONST  // zlib only reads what it is given
 #include <libdeflate.h>
 #include <zlib.h>
 
@@ -30,7 +29,8 @@ class GzipStream final : public CompressedStream {
   GzipStream& operator=(const GzipStream&) = delete;
 
   Progress run(ByteView in, std::span<std::byte> out) override {
-    stream_.next_in = reinterpret_cast<const Bytef*>(in.data());
+    // zlib only reads what it is given.
+    stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
     stream_.avail_out = static_cast<uInt>(out.size());

@@ -12,7 +12,7 @@ namespace cairn::deepspeed {
 namespace {
 
 constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+constexpr std::size_t kGatherPieceBytes = std::size_t{4} << 20;
 
 class BufferSink final : public ByteSink {
  public:
@@ -31,7 +31,7 @@ void write_runs(const std::vector<Run>& runs, ByteSink& sink) {
     if (run.count == 0) continue;
     const std::size_t item = item_size(run.flat.dtype);
     const SharedBytes bytes = run.flat.contiguous_bytes();
-    for_each_piece(bytes.part(run.begin * item, run.count * item), kPieceBytes,
+    for_each_piece(bytes.part(run.begin * item, run.count * item), kGatherPieceBytes,
                    [&](ByteView piece) { sink.write(piece); });
   }
 }

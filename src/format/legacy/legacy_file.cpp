@@ -31,7 +31,7 @@ constexpr std::size_t kMagicAtMost = 16;  // bytes before it: PROTO, FRAME, LONG
 constexpr std::int64_t kVersion = 1001;
 
 // Where the storages lie; filled when the object has been read.
-struct Places {
+struct LegacyPlaces {
   SharedBytes file;
   std::unordered_map<std::string, std::uint64_t> offsets;
 };
@@ -39,7 +39,8 @@ struct Places {
 class LegacyStorages final : public pickle::KeyedStorages {
  public:
   explicit LegacyStorages(const SharedBytes& file)
-      : KeyedStorages(file.view.size()), places_(std::make_shared<Places>(Places{file, {}})) {}
+      : KeyedStorages(file.view.size()),
+        places_(std::make_shared<LegacyPlaces>(LegacyPlaces{file, {}})) {}
 
   // Steps over the storages of `keys` from `at` on; returns where they end.
   std::uint64_t place(const List& keys, std::uint64_t at) {
@@ -82,7 +83,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
         std::string(reference.location));
   }
 
-  std::shared_ptr<Places> places_;
+  std::shared_ptr<LegacyPlaces> places_;
 };
 
 class Reader {

@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "base/value_path.h"
 #include "format/pickle/encode_leaf.h"
 #include "format/pickle/pickler.h"
 #include "format/pickle/tensor_encoder.h"
@@ -14,12 +15,6 @@ namespace {
 
 constexpr std::size_t kBatch = 1000;  // items that CPython puts between one mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
-
-std::string key_text(const Value& key) {
-  if (key.is_str()) return key.as_str();
-  if (key.is_int()) return std::to_string(key.as_int());
-  return std::string(key.type_name());
-}
 
 class Encoder {
  public:

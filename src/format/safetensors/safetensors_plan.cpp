@@ -44,7 +44,7 @@ const DTypeRow& row_of(const NamedTensor& tensor) {
                          "write a torch.save file");
 }
 
-void check_names(const std::vector<NamedTensor>& tensors) {
+void check_different_names(const std::vector<NamedTensor>& tensors) {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
     if (name == safetensors::kMetadataName) {
@@ -103,7 +103,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
 SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
                                  SafetensorsFile::Metadata metadata)
     : tensors_(std::move(tensors)) {
-  check_names(tensors_);
+  check_different_names(tensors_);
   std::sort(tensors_.begin(), tensors_.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const int order_a = safetensors::write_order(row_of(a));
     const int order_b = safetensors::write_order(row_of(b));

@@ -51,7 +51,7 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
     }
     if (d == 0) break;
   }
-  if (chunk.bytes.release != nullptr) chunk.bytes.release(all.subspan(first, last - first));
+  chunk.bytes.release(all.subspan(first, last - first));
 }
 
 }  // namespace cairn::sharded

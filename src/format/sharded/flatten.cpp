@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
 
 // str(key) in Python.
-std::string key_text(const Value& key) {
+std::string python_text(const Value& key) {
   if (key.is_str()) return key.as_str();
   if (key.kind() == Kind::kBool) return key.as_bool() ? "True" : "False";
   if (key.is_int()) return std::to_string(key.as_int());
@@ -26,7 +26,7 @@ class Flattener {
     if (path_.size() > kMaxDepth) throw UnsupportedError("nested deeper than 1000 levels");
     if (value.is_dict()) {
       for (const auto& [key, item] : value.as_dict()) {
-        path_.emplace_back(key_text(key));
+        path_.emplace_back(python_text(key));
         enter(item);
         path_.pop_back();
       }

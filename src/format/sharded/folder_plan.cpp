@@ -3,6 +3,8 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "base/scratch_file.h"
+#include "base/tensor_stream.h"
 #include "format/pickle/pickler.h"
 #include "format/sharded/layout.h"
 
@@ -26,19 +28,31 @@ class CountingSink final : public ByteSink {
   std::uint64_t size_ = 0;
 };
 
+// A tensor's own elements, in a scratch file unless they are few.
+SharedBytes elements_of(const TensorView& tensor, const std::string& scratch_folder) {
+  constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
+  if (byte_size(tensor) <= kSmallBytes) return tensor.contiguous_bytes();
+  ScratchFile scratch(scratch_folder);
+  write_elements(tensor, tensor.storage->bytes(), scratch);
+  return scratch.map();
+}
+
 // A chunk is a plain tensor with just its own elements.
-Value as_chunk(const TensorView& tensor) {
+Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
   TensorView chunk = tensor;
   chunk.requires_grad = false;
   chunk.is_parameter = false;
-  const std::uint64_t bytes = box_bytes({.sizes = tensor.shape}, tensor.dtype);
+  if (tensor.quantizer != nullptr) {
+    throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");
+  }
+  const std::uint64_t bytes = byte_size(tensor);
   const bool is_whole = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
                         tensor.storage->size() == bytes;
   if (is_whole) return chunk;
   chunk.storage_offset = 0;
   chunk.strides = contiguous_strides(tensor.shape);
-  chunk.storage =
-      std::make_shared<const Storage>(bytes, [tensor] { return tensor.contiguous_bytes(); });
+  chunk.storage = std::make_shared<const Storage>(
+      bytes, [tensor, scratch_folder] { return elements_of(tensor, scratch_folder); });
   return chunk;
 }
 
@@ -158,11 +172,16 @@ class MetadataPickler {
 
 }  // namespace
 
-FolderPlan::FolderPlan(const Value& root) {
+FolderPlan::FolderPlan(const Value& root, const std::string& scratch_folder) {
   for (FlatItem& item : flatten(root)) {
     const Value& value = *item.value;
-    items_.push_back({.item = std::move(item),
-                      .value = value.is_tensor() ? as_chunk(value.as_tensor()) : value});
+    try {
+      Value stored = value.is_tensor() ? as_chunk(value.as_tensor(), scratch_folder) : value;
+      items_.push_back({.item = std::move(item), .value = std::move(stored)});
+    } catch (Error& e) {
+      e.add_context(item.fqn);
+      throw;
+    }
   }
 }
 

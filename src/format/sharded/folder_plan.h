@@ -23,8 +23,9 @@ constexpr const char* kMetadataFile = ".metadata";
 
 class FolderPlan {
  public:
-  // Borrows `root`. UnsupportedError for what such a folder cannot hold.
-  explicit FolderPlan(const Value& root);
+  // Borrows `root`. UnsupportedError for what such a folder cannot hold. `scratch_folder` is for
+  // ScratchFile: a tensor that is not contiguous is put in order before it is written.
+  explicit FolderPlan(const Value& root, const std::string& scratch_folder = {});
 
   std::uint64_t data_size_bound() const;
   // kDataFile. Once.

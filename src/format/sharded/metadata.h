@@ -29,12 +29,13 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-// Some bytes of a data file: one torch.save file.
+// Some bytes of a data file: a torch.save file, or plain elements.
 struct Location {
   std::string_view file = {};  // a plain name inside the folder
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
   std::vector<std::string_view> transforms = {};  // how to decode them first, in this order
+  bool is_plain = false;  // a tensor's elements, in row-major order, and nothing else
 };
 
 struct Chunk {
@@ -69,6 +70,6 @@ Metadata parse_metadata(SharedBytes pickle);
 Metadata merge_metadata(std::vector<Metadata> ranks);
 
 // A name, in a message: in quotes, and not more than 200 characters of it.
-std::string quoted(std::string_view name);
+std::string in_quotes(std::string_view name);
 
 }  // namespace cairn::sharded

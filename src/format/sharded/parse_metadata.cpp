@@ -153,7 +153,7 @@ class Parser {
       if (!std::holds_alternative<None>(offset)) key.offset = fields_.dims(offset, "an offset");
       const std::string_view fqn = key.fqn;
       if (!locations_.emplace(std::move(key), location(items[i + 1])).second) {
-        fail("stores a part of " + quoted(fqn) + " twice");
+        fail("stores a part of " + in_quotes(fqn) + " twice");
       }
     }
   }
@@ -165,7 +165,7 @@ class Parser {
         .offset = fields_.count(fields_.find(info, "offset"), "an offset in a file"),
         .size = fields_.count(fields_.find(info, "length"), "a length in a file")};
     if (!is_plain_name(location.file)) {
-      fail("names the file " + quoted(location.file) + ", which is no plain name in the folder");
+      fail("names the file " + in_quotes(location.file) + ", which is no plain name in the folder");
     }
     checked_add(location.offset, location.size);
     const Ref transforms = fields_.find(info, "transform_descriptors");
@@ -181,12 +181,12 @@ class Parser {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const std::string_view fqn = fields_.text(items[i], "the name of an item");
       if (!by_name_.emplace(fqn, metadata.items.size()).second) {
-        fail("lists " + quoted(fqn) + " twice");
+        fail("lists " + in_quotes(fqn) + " twice");
       }
       try {
         metadata.items.push_back(item(fqn, items[i + 1]));
       } catch (Error& e) {
-        e.add_context(quoted(fqn));
+        e.add_context(in_quotes(fqn));
         throw;
       }
     }
@@ -304,7 +304,7 @@ Metadata merge_metadata(std::vector<Metadata> ranks) {
       }
       Item& first = merged.items[known->second];
       if (first.dtype != item.dtype || first.size != item.size) {
-        fail("of two ranks describes " + quoted(item.fqn) + " differently");
+        fail("of two ranks describes " + in_quotes(item.fqn) + " differently");
       }
       if (!first.dtype) continue;
       first.chunks.insert(first.chunks.end(), std::make_move_iterator(item.chunks.begin()),
@@ -314,7 +314,7 @@ Metadata merge_metadata(std::vector<Metadata> ranks) {
   return merged;
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr std::size_t kShown = 200;
   return "\"" + std::string(name.substr(0, kShown)) + "\"";
 }

@@ -26,10 +26,11 @@ auto in_file(const Item& item, const Location& location, Read read) {
     return read();
   } catch (const CorruptError& e) {
     const std::uint64_t inside = e.offset() != CorruptError::kNoOffset ? e.offset() : 0;
-    throw CorruptError(std::string(location.file) + ", item " + quoted(item.fqn) + ": " + e.what(),
-                       std::string(location.file), location.offset + inside);
+    throw CorruptError(
+        std::string(location.file) + ", item " + in_quotes(item.fqn) + ": " + e.what(),
+        std::string(location.file), location.offset + inside);
   } catch (Error& e) {
-    e.add_context(std::string(location.file) + ", item " + quoted(item.fqn));
+    e.add_context(std::string(location.file) + ", item " + in_quotes(item.fqn));
     throw;
   }
 }
@@ -70,7 +71,7 @@ std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
     try {
       check_layout(item);
     } catch (Error& e) {
-      e.add_context(quoted(item.fqn));
+      e.add_context(in_quotes(item.fqn));
       throw;
     }
   }
@@ -93,14 +94,14 @@ void ShardedFolder::open_files(const OpenFile& open_file) {
           known->second = open_file(file);
         } catch (const NotFoundError&) {
           throw CorruptError("the checkpoint is not whole: " + file + ", which holds " +
-                                 quoted(item.fqn) + ", is missing",
+                                 in_quotes(item.fqn) + ", is missing",
                              file, 0);
         }
       }
       const std::uint64_t end = location.offset + location.size;
       const std::uint64_t size = known->second.view.size();
       if (end <= size) continue;
-      throw CorruptError(file + " ends too early: " + quoted(item.fqn) + " should be in bytes " +
+      throw CorruptError(file + " ends too early: " + in_quotes(item.fqn) + " should be in bytes " +
                              std::to_string(location.offset) + " to " + std::to_string(end) +
                              ", but the file has " + std::to_string(size),
                          file, size);
@@ -143,7 +144,7 @@ TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) c
     SharedBytes bytes = file(location.file).part(location.offset, location.size);
     for (const std::string_view transform : location.transforms) {
       if (!transform.starts_with("stream.zstd/")) {
-        throw UnsupportedError("it is encoded with " + quoted(transform) +
+        throw UnsupportedError("it is encoded with " + in_quotes(transform) +
                                ", which cairn does not read; save it without extensions");
       }
       ScratchFile decoded(scratch_folder_);
@@ -155,6 +156,17 @@ TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) c
 }
 
 OpenChunk ShardedFolder::open_chunk(const Item& item, const Chunk& chunk) const {
+  if (chunk.location.is_plain) {
+    const Location& location = chunk.location;
+    const SharedBytes bytes = file(location.file).part(location.offset, location.size);
+    if (location.size != box_bytes(chunk.box, *item.dtype)) {
+      throw CorruptError(std::string(location.file) + ", item " + in_quotes(item.fqn) + ": " +
+                             describe(chunk.box.sizes) + " in " + std::to_string(location.size) +
+                             " bytes",
+                         std::string(location.file), location.offset);
+    }
+    return {chunk.box, make_tensor(*item.dtype, chunk.box.sizes, bytes), bytes};
+  }
   const TorchFile file = open_chunk_file(item, chunk);
   return in_file(item, chunk.location, [&] { return checked_chunk(item, chunk, file.read()); });
 }
@@ -225,10 +237,10 @@ void ShardedFolder::read_box(const Item& item, const Box& box, std::span<std::by
   try {
     check_inside(box, item.size);
   } catch (const CorruptError& e) {
-    throw UsageError(quoted(item.fqn) + ": " + e.what());  // the caller's box, no file's
+    throw UsageError(in_quotes(item.fqn) + ": " + e.what());  // the caller's box, no file's
   }
   if (out.size() != box_bytes(box, *item.dtype)) {
-    throw UsageError(quoted(item.fqn) + ": a box of " +
+    throw UsageError(in_quotes(item.fqn) + ": a box of " +
                      std::to_string(box_bytes(box, *item.dtype)) + " bytes, room for " +
                      std::to_string(out.size()));
   }

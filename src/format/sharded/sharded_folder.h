@@ -48,7 +48,8 @@ class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
   // them. UsageError for a box outside of the tensor.
   void read_box(const Item& item, const Box& box, std::span<std::byte> out) const;
 
-  // The torch.save file in which a chunk is stored. Its offsets count from location.offset.
+  // The torch.save file in which a chunk that is not plain is stored. Its offsets count from
+  // location.offset.
   TorchFile open_chunk_file(const Item& item, const Chunk& chunk) const;
   // The same, and its tensor, which must be what the metadata says.
   OpenChunk open_chunk(const Item& item, const Chunk& chunk) const;

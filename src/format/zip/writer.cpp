@@ -10,7 +10,7 @@
 namespace cairn::zip {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{256} * 1024;
+constexpr std::size_t kZipPieceBytes = std::size_t{256} * 1024;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ Writer::Writer(ByteSink& sink, std::string prefix) : sink_(sink), prefix_(std::m
 
 void Writer::add(std::string_view name, const SharedBytes& bytes) {
   Entry entry = begin(name, bytes.view.size());
-  for_each_piece(bytes, kPieceBytes, [&](ByteView piece) {
+  for_each_piece(bytes, kZipPieceBytes, [&](ByteView piece) {
     entry.record.crc32 = libdeflate_crc32(entry.record.crc32, piece.data(), piece.size());
     sink_.write(piece);
   });

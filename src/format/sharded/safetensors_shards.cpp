@@ -1,0 +1,116 @@
+#include "format/sharded/safetensors_shards.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "cairn/error.h"
+#include "cairn/format/safetensors.h"
+
+#include "base/checked.h"
+#include "format/safetensors/json_reader.h"
+#include "format/sharded/layout.h"
+
+namespace cairn::sharded {
+namespace {
+
+using Offsets = std::map<std::string, Dims, std::less<>>;
+
+// {"w": {"saved_offsets": [2, 0]}}
+Offsets parse_sharding_info(std::string_view text) {
+  Offsets offsets;
+  JsonReader json(text, "DCP_SHARDING_INFO");
+  json.object([&](std::string fqn) {
+    Dims& begin = offsets[std::move(fqn)];
+    json.object([&](const std::string& key) {
+      if (key != "saved_offsets") return json.skip();
+      json.array([&] {
+        const std::uint64_t offset = json.unsigned_number();
+        if (offset > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+          json.fail("an offset of " + std::to_string(offset));
+        }
+        begin.push_back(static_cast<std::int64_t>(offset));
+      });
+    });
+  });
+  json.end();
+  return offsets;
+}
+
+class Collector {
+ public:
+  void add(const std::string& name, const SharedBytes& bytes) {
+    const SafetensorsFile file(bytes, name);
+    const std::string* info = file.find_metadata("DCP_SHARDING_INFO");
+    const Offsets offsets = info != nullptr ? parse_sharding_info(*info) : Offsets{};
+    const std::string& kept_name = texts_->emplace_back(name);
+    for (const SafetensorsEntry& entry : file.entries()) {
+      const auto found = offsets.find(entry.name);
+      const Dims begin = found != offsets.end() ? found->second : Dims(entry.shape.size(), 0);
+      add_part(item_of(entry), {begin, entry.shape},
+               {.file = kept_name, .offset = entry.offset, .size = entry.size, .is_plain = true});
+    }
+  }
+
+  Metadata take() && {
+    metadata_.files.push_back({{}, texts_});
+    return std::move(metadata_);
+  }
+
+ private:
+  Item& item_of(const SafetensorsEntry& entry) {
+    const auto known = index_.find(entry.name);
+    if (known == index_.end()) {
+      index_.emplace(entry.name, metadata_.items.size());
+      return metadata_.items.emplace_back(Item{.fqn = texts_->emplace_back(entry.name),
+                                               .dtype = entry.dtype,
+                                               .size = Dims(entry.shape.size(), 0)});
+    }
+    Item& item = metadata_.items[known->second];
+    if (item.dtype != entry.dtype || item.size.size() != entry.shape.size()) {
+      throw CorruptError(in_quotes(entry.name) +
+                         " has another dtype or number of dimensions there");
+    }
+    return item;
+  }
+
+  static void add_part(Item& item, Box box, Location location) {
+    if (box.offsets.size() != box.sizes.size()) {
+      throw CorruptError(in_quotes(item.fqn) + " has " + std::to_string(box.sizes.size()) +
+                         " dimensions and begins at " + describe(box.offsets));
+    }
+    for (std::size_t d = 0; d < box.sizes.size(); ++d) {
+      item.size[d] = std::max(item.size[d], checked_add(box.offsets[d], box.sizes[d]));
+    }
+    if (location.size == 0) return;
+    item.chunks.push_back({std::move(box), std::move(location)});
+  }
+
+  std::shared_ptr<std::deque<std::string>> texts_ = std::make_shared<std::deque<std::string>>();
+  std::map<std::string, std::size_t, std::less<>> index_;  // into metadata_.items
+  Metadata metadata_;
+};
+
+}  // namespace
+
+bool is_shard_name(std::string_view name) {
+  return name.starts_with("shard-") && name.find("-model-") != std::string_view::npos &&
+         name.ends_with(".safetensors");
+}
+
+Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files) {
+  Collector collector;
+  for (const auto& [name, bytes] : files) {
+    try {
+      collector.add(name, bytes);
+    } catch (const CorruptError& e) {
+      const std::string what = e.what();
+      throw CorruptError(what.starts_with(name) ? what : name + ": " + what, name, e.offset());
+    }
+  }
+  return std::move(collector).take();
+}
+
+}  // namespace cairn::sharded

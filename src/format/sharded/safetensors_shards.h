@@ -1,0 +1,25 @@
+// A torch.distributed.checkpoint folder in safetensors form, as PyTorch's HuggingFaceStorageWriter
+// leaves it without consolidation (2.7 and later): docs/formats/safetensors.md.
+//
+//  1. Every file has the parts of some tensors that one rank had, with their own shapes.
+//  2. Its metadata say under DCP_SHARDING_INFO where each part begins in the whole tensor.
+//  3. The whole is as large as its parts reach; ShardedFolder checks that they fill it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cairn/bytes.h"
+
+#include "format/sharded/metadata.h"
+
+namespace cairn::sharded {
+
+// One rank's parts, which no index describes: "shard-00001-model-00001-of-00001.safetensors".
+bool is_shard_name(std::string_view name);
+
+// The folder's metadata, from its files and their names. CorruptError naming the file.
+Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files);
+
+}  // namespace cairn::sharded
