@@ -10,15 +10,16 @@
 
 namespace {
 
-void use(const std::string& format, const std::string& name) {
-  const cairn::FormatVariables dist =
-      cairn::dist_variables("run", [](const char*) { return nullptr; });
-  const cairn::Timestamp now = {.epoch = 3,
-                                .batch = 1234567,
-                                .total_wct = {.days = 1, .microseconds = 1},
-                                .epoch_wct = {.seconds = 50}};
-  cairn::partial_format(format, dist + cairn::time_variables(now));
+const cairn::FormatVariables dist =
+    cairn::dist_variables("run", [](const char*) { return nullptr; });
+const cairn::FormatVariables all =
+    dist + cairn::time_variables({.epoch = 3,
+                                  .batch = 1234567,
+                                  .total_wct = {.days = 1, .microseconds = 1},
+                                  .epoch_wct = {.seconds = 50}});
 
+void use(const std::string& format, const std::string& name) {
+  cairn::partial_format(format, all);
   const auto counters = cairn::parse_name(format, name, dist);
   const bool has_clock = format.find("_wct") != std::string::npos;  // which are not given back
   if (!counters || has_clock) return;
