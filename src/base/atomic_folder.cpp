@@ -1,5 +1,7 @@
 #include "base/atomic_folder.h"
 
+#include <fmt/format.h>
+
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
@@ -20,8 +22,8 @@ bool is_in_the_way(FileSystem& files, const std::string& path, bool overwrite) {
   for (const std::string& name : files.list(path)) {
     const auto inside = files.stat(join_path(path, name), false);
     if (inside && inside->type == FileInfo::Type::kFolder) {
-      throw UsageError("cannot replace " + path + ": it holds the folder " + name +
-                       "; remove it first");
+      throw UsageError(
+          fmt::format("cannot replace {}: it holds the folder {}; remove it first", path, name));
     }
   }
   return true;

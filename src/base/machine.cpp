@@ -84,7 +84,7 @@ GroupLimits group_limits(const std::string& root) {
       while (!rest.empty()) {
         const std::string controller = rest.substr(0, rest.find(','));
         rest.erase(0, controller.size() + 1);
-        add_version_1(controller, mount + "/" + controller + below, limits);
+        add_version_1(controller, join_path(mount, controller) + below, limits);
       }
       if (group.size() <= 1) break;
     }

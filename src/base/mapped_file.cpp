@@ -14,19 +14,20 @@ namespace {
 
 // A fault maps up to a whole large folio, so the first one in a piece maps again what has been let
 // go of before it. (Linux since 6.18; before, at most 64 KiB.)
-constexpr std::uintptr_t kLargestFolio = std::uintptr_t{2} << 20;
+constexpr std::size_t kLargestFolio = std::size_t{2} << 20;
 
 // `mapping` is where the file's bytes start. Rounds down at both ends: in a stream, the page that
 // holds the start was used up by the piece before, and the one that holds the end is about to be
 // used.
 void release_pages(ByteView bytes, const void* mapping) {
-  static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(mapping);
-  const auto start = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin = (start - std::min(start - first, kLargestFolio)) / kPage * kPage;
-  const std::uintptr_t end = (start + bytes.size()) / kPage * kPage;
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // A mapping begins with a page.
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(mapping));
+  const auto start = static_cast<std::size_t>(bytes.data() - first);
+  const std::size_t begin = (start - std::min(start, kLargestFolio)) / page * page;
+  const std::size_t end = (start + bytes.size()) / page * page;
   // A wish: where it fails, memory is used for longer.
-  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (end > begin) madvise(first + begin, end - begin, MADV_DONTNEED);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ double decode(unsigned bits, const SmallFloat& format) {
   if (format.special == Special::kAllOnesIsNaN && is_top && mantissa == mantissa_mask) return kNaN;
   double value = 0;
   if (format.special == Special::kIeee && is_top) {
-    value = mantissa == 0 ? kInfinity : kNaN;
+    if (mantissa != 0) return kNaN;
+    value = kInfinity;
   } else if (exponent == 0) {
     value = std::ldexp(mantissa, 1 - format.bias - format.mantissa_bits);
   } else {

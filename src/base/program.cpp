@@ -132,6 +132,7 @@ void PipeThrough::start(const std::string& path, const std::vector<std::string>&
   Ends output = make_pipe();
   Ends errors = make_pipe();
   std::vector<char*> arguments;
+  arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) {
     arguments.push_back(const_cast<char*>(argument.c_str()));  // posix_spawn only reads them
   }

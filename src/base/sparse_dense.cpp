@@ -157,7 +157,7 @@ std::unique_ptr<const Positions> positions_of(const SparseTensor& tensor) {
 struct Placed {
   std::uint64_t position = 0;
   std::uint64_t run = 0;
-  auto operator<=>(const Placed&) const = default;
+  auto operator<=>(const Placed&) const = default;  // NOLINT(modernize-use-nullptr): false alarm
 };
 
 // The runs by position; those of one position in the order in which they are stored.

@@ -20,7 +20,11 @@ struct DataRecords {
   std::vector<FileRecord> records;
   std::vector<const Item*> items;
 };
-using RecordsByFile = std::map<std::string_view, DataRecords>;
+
+struct Findings {
+  std::map<std::string_view, DataRecords> files;  // what is to be looked into
+  VerifyReport& report;
+};
 
 Damage damage_of(const Item& item, std::string_view file) {
   return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
@@ -39,13 +43,12 @@ void check_decoded(const TorchFile& file, const Item& item, const Chunk& chunk,
 }
 
 // Adds the records of a stored piece, with offsets in its data file.
-void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, RecordsByFile& files,
-                 VerifyReport& report) {
+void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, Findings& findings) {
   if (!chunk.location.transforms.empty()) {  // its records are in no file
-    check_decoded(file, item, chunk, report);
+    check_decoded(file, item, chunk, findings.report);
     return;
   }
-  DataRecords& known = files[chunk.location.file];
+  DataRecords& known = findings.files[chunk.location.file];
   for (FileRecord record : file.records()) {
     record.offset += chunk.location.offset;
     known.records.push_back(std::move(record));
@@ -67,26 +70,31 @@ void add_damaged_records(std::string_view file, const DataRecords& known,
   }
 }
 
+// Adds what is wrong with a stored piece as such, and the records to look into.
+void check_chunk(const ShardedFolder& folder, const Item& item, const Chunk& chunk, Verify how,
+                 Findings& findings) {
+  VerifyReport& report = findings.report;
+  if (chunk.location.is_plain) {
+    folder.open_chunk(item, chunk);
+    report.has_checksums = false;
+    return;
+  }
+  const TorchFile file = folder.open_chunk_file(item, chunk);
+  if (item.dtype) folder.open_chunk(item, chunk);
+  if (!file.has_checksums()) report.has_checksums = false;
+  if (how == Verify::kFull && file.has_checksums()) add_records(file, item, chunk, findings);
+}
+
 }  // namespace
 
 void verify_dcp(const ShardedFolder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report) {
-  RecordsByFile files;
+  Findings findings{.files = {}, .report = report};
   for (const Item& item : folder.metadata().items) {
     for (const Chunk& chunk : item.chunks) {
       ++report.records;
       try {
-        if (chunk.location.is_plain) {
-          folder.open_chunk(item, chunk);
-          report.has_checksums = false;
-          continue;
-        }
-        const TorchFile file = folder.open_chunk_file(item, chunk);
-        if (item.dtype) folder.open_chunk(item, chunk);
-        if (!file.has_checksums()) report.has_checksums = false;
-        if (how == Verify::kFull && file.has_checksums()) {
-          add_records(file, item, chunk, files, report);
-        }
+        check_chunk(folder, item, chunk, how, findings);
       } catch (const CorruptError& e) {
         Damage damage = damage_of(item, chunk.location.file);
         damage.what = e.what();
@@ -96,7 +104,7 @@ void verify_dcp(const ShardedFolder& folder, Verify how,
       }
     }
   }
-  for (const auto& [file, known] : files) {
+  for (const auto& [file, known] : findings.files) {
     add_damaged_records(file, known, record_crcs(folder.file(file), known.records, on_progress),
                         report);
   }

@@ -20,7 +20,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 double distance_of_numbers(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double distance = std::abs(a - b);
-  return std::isfinite(distance) ? distance : kInfinity;
+  if (!std::isfinite(distance)) return kInfinity;
+  return distance;
 }
 
 // Of 64-bit integers, which doubles would round before they are subtracted.

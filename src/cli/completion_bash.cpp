@@ -37,7 +37,7 @@ std::string value_cases(const std::string& command, const std::vector<OptionInfo
     if (option.value.empty()) continue;
     std::vector<std::string> patterns;
     for (const std::string& name : option.names) {
-      patterns.push_back(command + ":" + name);
+      patterns.push_back(fmt::format("{}:{}", command, name));
     }
     text += fmt::format("    {}) {}; return ;;\n", joined(patterns, " | "), bash_action(option));
   }

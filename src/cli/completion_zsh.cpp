@@ -67,7 +67,7 @@ std::string positional_specs(const CommandInfo& command, const std::string& inde
   return text;
 }
 
-std::string without_last_backslash(std::string text) {
+std::string without_last_backslash(const std::string& text) {
   return text.substr(0, text.rfind(" \\\n")) + "\n";
 }
 

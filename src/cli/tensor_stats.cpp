@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -81,8 +82,8 @@ class Moments {
   std::uint64_t nan_ = 0;
   std::uint64_t zeros_ = 0;
   std::uint64_t finite_ = 0;
-  double min_ = INFINITY;
-  double max_ = -INFINITY;
+  double min_ = std::numeric_limits<double>::infinity();
+  double max_ = -std::numeric_limits<double>::infinity();
   double mean_ = 0;
   double squares_ = 0;  // sum of squared distances from the mean
 };

@@ -61,7 +61,7 @@ class SafetensorsPlan {
   // tensor for a dtype that the format cannot hold; UsageError for two tensors of one name, and for
   // names and texts that are not UTF-8.
   explicit SafetensorsPlan(std::vector<NamedTensor> tensors,
-                           SafetensorsFile::Metadata metadata = {});
+                           const SafetensorsFile::Metadata& metadata = {});
 
   std::uint64_t size() const { return size_; }  // of the file
   // Streams the file. Memory: at most one lazy storage, or 64 MiB for a tensor that is not

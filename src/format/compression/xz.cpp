@@ -25,7 +25,7 @@ constexpr std::uint32_t kPreset = 1;
 // Owns the library's state; `init` is one of its lzma_..._encoder/decoder calls.
 class LzmaStream {
  public:
-  explicit LzmaStream(auto&& init) {
+  explicit LzmaStream(const auto& init) {
     if (init(&stream_) != LZMA_OK) throw std::bad_alloc();
   }
   ~LzmaStream() { lzma_end(&stream_); }

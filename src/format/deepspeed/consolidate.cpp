@@ -303,7 +303,7 @@ void check_ranks(const Ranks& ranks, int stage) {
 }  // namespace
 
 const std::vector<std::string>& data_classes() {
-  static const std::vector<std::string> kClasses = {
+  static const std::vector<std::string> classes = {
       "argparse.Namespace",
       "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler",
       "deepspeed.runtime.fp16.loss_scaler.LossScaler",
@@ -312,7 +312,7 @@ const std::vector<std::string>& data_classes() {
       "deepspeed.runtime.zero.offload_config.OffloadDeviceEnum",
       "deepspeed.utils.tensor_fragment.fragment_address",
   };
-  return kClasses;
+  return classes;
 }
 
 Consolidated consolidate(const Ranks& ranks, const std::string& scratch_folder) {

@@ -206,7 +206,7 @@ void Machine::push_storage() {
     reference.view_offset = static_cast<std::uint64_t>(offset);
     reference.view_numel = static_cast<std::uint64_t>(size);
   }
-  push(graph_.add(std::move(reference)));
+  push(graph_.add(reference));
 }
 
 bool Machine::run_object(Op op) {

@@ -101,7 +101,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
 }  // namespace
 
 SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
-                                 SafetensorsFile::Metadata metadata)
+                                 const SafetensorsFile::Metadata& metadata)
     : tensors_(std::move(tensors)) {
   check_different_names(tensors_);
   std::sort(tensors_.begin(), tensors_.end(), [](const NamedTensor& a, const NamedTensor& b) {

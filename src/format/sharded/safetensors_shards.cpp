@@ -18,6 +18,18 @@ namespace {
 
 using Offsets = std::map<std::string, Dims, std::less<>>;
 
+Dims read_offsets(JsonReader& json) {
+  Dims begin;
+  json.array([&] {
+    const std::uint64_t offset = json.unsigned_number();
+    if (offset > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      json.fail("an offset of " + std::to_string(offset));
+    }
+    begin.push_back(static_cast<std::int64_t>(offset));
+  });
+  return begin;
+}
+
 // {"w": {"saved_offsets": [2, 0]}}
 Offsets parse_sharding_info(std::string_view text) {
   Offsets offsets;
@@ -26,13 +38,7 @@ Offsets parse_sharding_info(std::string_view text) {
     Dims& begin = offsets[std::move(fqn)];
     json.object([&](const std::string& key) {
       if (key != "saved_offsets") return json.skip();
-      json.array([&] {
-        const std::uint64_t offset = json.unsigned_number();
-        if (offset > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-          json.fail("an offset of " + std::to_string(offset));
-        }
-        begin.push_back(static_cast<std::int64_t>(offset));
-      });
+      begin = read_offsets(json);
     });
   });
   json.end();
@@ -106,8 +112,9 @@ Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>>
     try {
       collector.add(name, bytes);
     } catch (const CorruptError& e) {
-      const std::string what = e.what();
-      throw CorruptError(what.starts_with(name) ? what : name + ": " + what, name, e.offset());
+      std::string what = e.what();
+      if (!what.starts_with(name)) what.insert(0, name + ": ");
+      throw CorruptError(std::move(what), name, e.offset());
     }
   }
   return std::move(collector).take();

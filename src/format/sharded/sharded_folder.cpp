@@ -60,6 +60,16 @@ OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value
   return open;
 }
 
+SharedBytes open_data_file(const OpenFile& open_file, const std::string& file, const Item& item) {
+  try {
+    return open_file(file);
+  } catch (const NotFoundError&) {
+    throw CorruptError("the checkpoint is not whole: " + file + ", which holds " +
+                           in_quotes(item.fqn) + ", is missing",
+                       file, 0);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
@@ -88,16 +98,8 @@ void ShardedFolder::open_files(const OpenFile& open_file) {
     for (const Chunk& chunk : item.chunks) {
       const Location& location = chunk.location;
       const auto [known, is_new] = files_.try_emplace(std::string(location.file));
+      if (is_new) known->second = open_data_file(open_file, known->first, item);
       const std::string& file = known->first;
-      if (is_new) {
-        try {
-          known->second = open_file(file);
-        } catch (const NotFoundError&) {
-          throw CorruptError("the checkpoint is not whole: " + file + ", which holds " +
-                                 in_quotes(item.fqn) + ", is missing",
-                             file, 0);
-        }
-      }
       const std::uint64_t end = location.offset + location.size;
       const std::uint64_t size = known->second.view.size();
       if (end <= size) continue;

@@ -70,7 +70,7 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
        {&raw.entry.record.size, &raw.compressed_size, &raw.entry.header_offset}) {
     if (*field == kMax32) saturated.push_back(field);
   }
-  apply_zip64(extra, at, std::move(saturated));
+  apply_zip64(extra, at, saturated);
 
   if (!is_safe_name(raw.name.ends_with('/') ? raw.name.substr(0, raw.name.size() - 1) : raw.name)) {
     throw CorruptError("a record of the zip has an impossible name", {}, at);
