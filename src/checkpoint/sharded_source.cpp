@@ -91,7 +91,7 @@ class ShardedSource final : public CheckpointSource {
       const Value& content = contents.at(name);
       const Value* found = content.is_dict() ? content.find(tensor) : nullptr;
       if (found == nullptr) {
-        throw CorruptError(path_ + ": " + name + " has no \"" + tensor + "\"", path_);
+        throw CorruptError(fmt::format("{}: {} has no \"{}\"", path_, name, tensor), path_);
       }
       all.set(tensor, *found);
     }
