@@ -54,7 +54,7 @@ class TidyTest(unittest.TestCase):
         source = {"src/base/a.cpp": "int x;\n"}
         self.passes(source | BUILT)
         self.passes({"tests/base/a_test.cpp": "",
-                     "tests/base/CMakeLists.txt": "cairn_test(base/a_test)"})
+                     "tests/base/CMakeLists.txt": "cairn_tests(base_tests FILES a_test)"})
         self.passes({"src/b.cpp": "", "CMakeLists.txt": "${PROJECT_SOURCE_DIR}/src/b.cpp"})
         self.fails(source, "in no CMakeLists.txt")
         self.fails(source | {"src/base/CMakeLists.txt": "# a.cpp"}, "in no CMakeLists.txt")

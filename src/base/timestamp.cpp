@@ -21,7 +21,7 @@ std::int64_t divide_floor(std::int64_t& a, std::int64_t b) {
   return quotient;
 }
 
-std::int64_t checked_add(std::int64_t a, std::int64_t b) {
+std::int64_t add_count(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) {
     throw UsageError("a counter of the timestamp does not fit 64 bits any more");
@@ -97,7 +97,7 @@ TimeDelta operator+(TimeDelta a, TimeDelta b) {
   std::int64_t seconds = std::int64_t{a.seconds} + b.seconds;
   seconds += divide_floor(micros, kMicrosPerSecond);
   const std::int64_t carry = divide_floor(seconds, kSecondsPerDay);
-  return {.days = checked_add(checked_add(a.days, b.days), carry),
+  return {.days = add_count(add_count(a.days, b.days), carry),
           .seconds = static_cast<std::int32_t>(seconds),
           .microseconds = static_cast<std::int32_t>(micros)};
 }
@@ -125,13 +125,13 @@ Time Timestamp::get(TimeUnit unit) const {
 Timestamp Timestamp::to_next_batch(std::int64_t samples, std::int64_t tokens,
                                    TimeDelta duration) const {
   Timestamp next = *this;
-  next.batch = checked_add(batch, 1);
-  next.batch_in_epoch = checked_add(batch_in_epoch, 1);
-  next.sample = checked_add(sample, samples);
-  next.sample_in_epoch = checked_add(sample_in_epoch, samples);
-  next.token = checked_add(token, tokens);
-  next.token_in_iteration = checked_add(token_in_iteration, tokens);
-  next.token_in_epoch = checked_add(token_in_epoch, tokens);
+  next.batch = add_count(batch, 1);
+  next.batch_in_epoch = add_count(batch_in_epoch, 1);
+  next.sample = add_count(sample, samples);
+  next.sample_in_epoch = add_count(sample_in_epoch, samples);
+  next.token = add_count(token, tokens);
+  next.token_in_iteration = add_count(token_in_iteration, tokens);
+  next.token_in_epoch = add_count(token_in_epoch, tokens);
   next.total_wct = total_wct + duration;
   next.iteration_wct = iteration_wct + duration;
   next.epoch_wct = epoch_wct + duration;
@@ -141,8 +141,8 @@ Timestamp Timestamp::to_next_batch(std::int64_t samples, std::int64_t tokens,
 
 Timestamp Timestamp::to_next_epoch() const {
   Timestamp next = *this;
-  next.epoch = checked_add(epoch, 1);
-  next.epoch_in_iteration = checked_add(epoch_in_iteration, 1);
+  next.epoch = add_count(epoch, 1);
+  next.epoch_in_iteration = add_count(epoch_in_iteration, 1);
   next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
   next.epoch_wct = next.batch_wct = {};
   return next;
@@ -150,7 +150,7 @@ Timestamp Timestamp::to_next_epoch() const {
 
 Timestamp Timestamp::to_next_iteration() const {
   Timestamp next = *this;
-  next.iteration = checked_add(iteration, 1);
+  next.iteration = add_count(iteration, 1);
   next.epoch_in_iteration = next.token_in_iteration = 0;
   next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
   next.iteration_wct = next.epoch_wct = next.batch_wct = {};

@@ -8,11 +8,14 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/state.h"
 
+#include "testing/message_of.h"
+
 namespace cairn {
 namespace {
 
 using ::testing::DoubleNear;
 using ::testing::HasSubstr;
+using testing::message_of;
 using ::testing::Pointwise;
 
 constexpr std::int64_t kBatchesPerEpoch = 10;
@@ -39,16 +42,6 @@ std::vector<double> alphas(const ComposerScheduler& scheduler) {
     found.push_back(alpha(scheduler, batch));
   }
   return found;
-}
-
-template <class Function>
-std::string message_of(const Function& function) {
-  try {
-    function();
-  } catch (const UsageError& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
 }
 
 struct ReferenceRow {
@@ -160,39 +153,40 @@ TEST(SchedulersTest, WarmRestartsAgreeWithWalkingEveryCycle) {
 TEST(SchedulersTest, WarmRestartsRefuseACycleOfNoLength) {
   const CosineAnnealingWarmRestartsScheduler shrinking({.t_0 = "2ba", .t_mult = 0.5});
   EXPECT_DOUBLE_EQ(alpha(shrinking, 0), 1);
-  EXPECT_THAT(message_of([&] { alpha(shrinking, 3); }), HasSubstr("length 0"));
+  EXPECT_THAT(message_of<UsageError>([&] { alpha(shrinking, 3); }), HasSubstr("length 0"));
   const CosineAnnealingWarmRestartsScheduler none({.t_0 = "0ba"});
   EXPECT_THROW(alpha(none, 0), UsageError);
 }
 
 TEST(SchedulersTest, RefuseSecondsAndAnEpochOfUnknownLength) {
-  EXPECT_THAT(message_of([] { alpha(LinearScheduler({.t_max = "30sec"}), 0); }),
+  EXPECT_THAT(message_of<UsageError>([] { alpha(LinearScheduler({.t_max = "30sec"}), 0); }),
               HasSubstr("30sec"));
   State state;
   at_batch(state, 0);
   state.dataloader_len.reset();
-  EXPECT_THAT(message_of([&] { LinearScheduler()(state, 1); }),
+  EXPECT_THAT(message_of<UsageError>([&] { LinearScheduler()(state, 1); }),
               HasSubstr("train_subset_num_batches"));
   state.max_duration.reset();
-  EXPECT_THAT(message_of([&] { LinearScheduler()(state, 1); }), HasSubstr("max_duration"));
+  EXPECT_THAT(message_of<UsageError>([&] { LinearScheduler()(state, 1); }),
+              HasSubstr("max_duration"));
 }
 
 TEST(SchedulersTest, WarmupRefusesUnitsThatCannotBeCompared) {
   const LinearWithWarmupScheduler scheduler({.t_warmup = "100sp", .t_max = "40ba"});
-  EXPECT_THAT(message_of([&] { alpha(scheduler, 0); }), HasSubstr("t_warmup (100sp)"));
+  EXPECT_THAT(message_of<UsageError>([&] { alpha(scheduler, 0); }), HasSubstr("t_warmup (100sp)"));
 }
 
 TEST(SchedulersTest, WarmupRefusesAnEndBeforeTheEndOfTraining) {
   const CosineAnnealingWithWarmupScheduler early({.t_warmup = "5ba", .t_max = "39ba"});
-  EXPECT_THAT(message_of([&] { alpha(early, 0); }), HasSubstr("max_duration (4ep)"));
+  EXPECT_THAT(message_of<UsageError>([&] { alpha(early, 0); }), HasSubstr("max_duration (4ep)"));
   const CosineAnnealingWithWarmupScheduler late({.t_warmup = "5ba", .t_max = "41ba"});
   EXPECT_DOUBLE_EQ(alpha(late, 5), 1);
 }
 
 TEST(SchedulersTest, RequiredNumbersAreAskedFor) {
-  EXPECT_THAT(message_of([] { ExponentialScheduler(ExponentialSchedulerOptions{}); }),
+  EXPECT_THAT(message_of<UsageError>([] { ExponentialScheduler(ExponentialSchedulerOptions{}); }),
               HasSubstr("gamma is required"));
-  EXPECT_THAT(message_of([] { PolynomialScheduler(PolynomialSchedulerOptions{}); }),
+  EXPECT_THAT(message_of<UsageError>([] { PolynomialScheduler(PolynomialSchedulerOptions{}); }),
               HasSubstr("power is required"));
 }
 
