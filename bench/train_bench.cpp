@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kSamples = 32 * 50;
+constexpr std::int64_t kSamples = 1600;
 constexpr std::int64_t kBatchSize = 32;
 
 torch::nn::Sequential make_net() {

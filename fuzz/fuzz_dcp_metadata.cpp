@@ -30,13 +30,13 @@ SharedBytes data_file() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const SharedBytes kDataFile = data_file();
+  static const SharedBytes file = data_file();
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     const auto folder = cairn::sharded::ShardedFolder::open(
         cairn::sharded::parse_metadata({bytes, nullptr}), [](const std::string& name) {
           if (name.size() > 20) throw cairn::NotFoundError(name);
-          return kDataFile;
+          return file;
         });
     const cairn::Value value = folder->read();
     for (const auto& [path, tensor] : tensors_of(value)) {

@@ -10,20 +10,20 @@
 
 namespace {
 
-const cairn::FormatVariables dist =
+const cairn::FormatVariables kDist =
     cairn::dist_variables("run", [](const char*) { return nullptr; });
-const cairn::FormatVariables all =
-    dist + cairn::time_variables({.epoch = 3,
-                                  .batch = 1234567,
-                                  .total_wct = {.days = 1, .microseconds = 1},
-                                  .epoch_wct = {.seconds = 50}});
+const cairn::FormatVariables kAll =
+    kDist + cairn::time_variables({.epoch = 3,
+                                   .batch = 1234567,
+                                   .total_wct = {.days = 1, .microseconds = 1},
+                                   .epoch_wct = {.seconds = 50}});
 
 void use(const std::string& format, const std::string& name) {
-  cairn::partial_format(format, all);
-  const auto counters = cairn::parse_name(format, name, dist);
+  cairn::partial_format(format, kAll);
+  const auto counters = cairn::parse_name(format, name, kDist);
   const bool has_clock = format.find("_wct") != std::string::npos;  // which are not given back
   if (!counters || has_clock) return;
-  cairn::FormatVariables variables = dist;
+  cairn::FormatVariables variables = kDist;
   for (const auto& [variable, value] : *counters) {
     variables.emplace_back(variable, value);
   }

@@ -16,9 +16,9 @@ namespace random_value_detail {
 inline std::size_t pick(std::size_t count) { return *rc::gen::inRange<std::size_t>(0, count); }
 
 inline std::string random_text() {
-  static const std::vector<std::string> kTexts = {
+  static const std::vector<std::string> texts = {
       "", "a", "weight", "\xc3\xa9", "\xe6\x97\xa5", "0", "cpu", "storage", std::string("a\0b", 3)};
-  if (pick(3) == 0) return kTexts[pick(kTexts.size())];
+  if (pick(3) == 0) return texts[pick(texts.size())];
   return "layer." + std::to_string(pick(1000));
 }
 

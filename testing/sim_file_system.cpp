@@ -11,6 +11,10 @@
 namespace cairn::testing {
 namespace {
 
+[[noreturn]] void crash() {
+  throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass): nobody shall handle it
+}
+
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
@@ -41,7 +45,7 @@ class SimFileSystem::File final : public WritableFile {
     if (closed_) throw_storage_error(EBADF, "cannot write");
     const bool whole = files_.begin_operation();
     inode_->bytes += as_text(whole ? bytes : bytes.first(bytes.size() / 2));
-    if (!whole) throw SimulatedCrash{};
+    if (!whole) crash();
   }
   void sync() override {
     const std::lock_guard lock(files_.mutex_);
@@ -67,7 +71,7 @@ class SimFileSystem::File final : public WritableFile {
 SimFileSystem::SimFileSystem() = default;
 
 void SimFileSystem::begin_read() const {
-  if (crashed_) throw SimulatedCrash{};
+  if (crashed_) crash();
 }
 
 bool SimFileSystem::begin_operation() {
@@ -77,15 +81,15 @@ bool SimFileSystem::begin_operation() {
 }
 
 void SimFileSystem::begin_whole_operation() {
-  if (!begin_operation()) throw SimulatedCrash{};
+  if (!begin_operation()) crash();
 }
 
 const SimFileSystem::Entry* SimFileSystem::find(const std::string& path, bool follow) const {
   std::string there = normal_path(path);
   for (int links_left = 40; links_left > 0; --links_left) {
-    static const Entry kRoot{};
+    static const Entry root{};
     const Folder* folder = root_.get();
-    const Entry* entry = &kRoot;
+    const Entry* entry = &root;
     for (const std::string& part : parts_of(there)) {
       if (folder == nullptr) return nullptr;
       const auto found = folder->entries.find(part);

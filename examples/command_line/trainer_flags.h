@@ -1,7 +1,7 @@
 // Command-line flags for TrainerOptions.
 #pragma once
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
 class App;
 }
 namespace cairn {

@@ -57,7 +57,7 @@ class LossRecorder final : public cairn::Callback {
 using Case = void (*)(cairn::TrainerOptions&);
 
 const std::map<std::string, Case>& cases() {
-  static const std::map<std::string, Case> kCases{
+  static const std::map<std::string, Case> all{
       {"adamw_cosine",
        [](cairn::TrainerOptions& o) {
          o.optimizers = cairn::DecoupledAdamW({.lr = 0.02, .weight_decay = 1e-4});
@@ -86,7 +86,7 @@ const std::map<std::string, Case>& cases() {
          o.algorithms = cairn::EMA({.half_life = "4ba", .update_interval = "1ba"});
        }},
   };
-  return kCases;
+  return all;
 }
 
 cairn::DataLoader load_data(const std::string& file) {

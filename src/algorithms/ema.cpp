@@ -172,7 +172,7 @@ EMAOptions checked(EMAOptions options) {
 
 }  // namespace
 
-EMA::EMA(EMAOptions options) : options_(checked(std::move(options))) {
+EMA::EMA(EMAOptions options) : options_(checked(options)) {
   smoothing_ = options_.smoothing
                    ? *options_.smoothing
                    : std::exp2(-options_.update_interval->number() / options_.half_life->number());

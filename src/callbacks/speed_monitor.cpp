@@ -24,7 +24,7 @@ void set_rate(Dict& metrics, const std::string& what, std::int64_t amount, doubl
 
 }  // namespace
 
-SpeedMonitor::SpeedMonitor(SpeedMonitorOptions options)
+SpeedMonitor::SpeedMonitor(const SpeedMonitorOptions& options)
     : window_size_(static_cast<std::size_t>(options.window_size)),
       unit_seconds_(seconds_of(options.time_unit)) {
   if (options.window_size < 1) throw UsageError("SpeedMonitor: window_size must be at least 1");

@@ -72,7 +72,7 @@ at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& targe
   return -(target * outputs.log_softmax(1)).sum() / weight;
 }
 
-std::shared_ptr<Model> make_classifier(std::shared_ptr<torch::nn::Module> net,
+std::shared_ptr<Model> make_classifier(const std::shared_ptr<torch::nn::Module>& net,
                                        std::function<at::Tensor(const at::Tensor&)> forward,
                                        ClassifierOptions options) {
   if (!net) throw UsageError("classifier: there is no module");

@@ -36,7 +36,7 @@ void step_all(torch::optim::Optimizer& optimizer, const char* name, const auto& 
 }  // namespace
 
 at::Tensor AdamOptimizer::step(LossClosure closure) {
-  const at::Tensor loss = closure_loss(closure);
+  at::Tensor loss = closure_loss(closure);
   const torch::NoGradGuard no_grad;
   step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
       *this, "Adam", [](const auto& parameter, const auto& gradient, const auto& options) {
@@ -46,7 +46,7 @@ at::Tensor AdamOptimizer::step(LossClosure closure) {
 }
 
 at::Tensor AdamWOptimizer::step(LossClosure closure) {
-  const at::Tensor loss = closure_loss(closure);
+  at::Tensor loss = closure_loss(closure);
   const torch::NoGradGuard no_grad;
   step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
       *this, "AdamW", [](const auto& parameter, const auto& gradient, const auto& options) {

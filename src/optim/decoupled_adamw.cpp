@@ -16,7 +16,7 @@ DecoupledAdamWOptimizer::DecoupledAdamWOptimizer(std::vector<at::Tensor> paramet
     : Optimizer(std::move(parameters), std::make_unique<DecoupledAdamWGroup>(options)) {}
 
 at::Tensor DecoupledAdamWOptimizer::step(LossClosure closure) {
-  const at::Tensor loss = closure_loss(closure);
+  at::Tensor loss = closure_loss(closure);
   const torch::NoGradGuard no_grad;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const DecoupledAdamWGroup&>(group.options());

@@ -35,7 +35,7 @@ DecoupledSGDWOptimizer::DecoupledSGDWOptimizer(std::vector<at::Tensor> parameter
     : Optimizer(std::move(parameters), std::make_unique<DecoupledSGDWGroup>(options)) {}
 
 at::Tensor DecoupledSGDWOptimizer::step(LossClosure closure) {
-  const at::Tensor loss = closure_loss(closure);
+  at::Tensor loss = closure_loss(closure);
   const torch::NoGradGuard no_grad;
   for (auto& group : param_groups()) {
     const auto& options = static_cast<const DecoupledSGDWGroup&>(group.options());

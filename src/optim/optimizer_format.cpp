@@ -70,9 +70,9 @@ class FormatOf final : public OptimizerFormat {
   std::string name() const override { return Layout::kName; }
 
   Dict write_group(const torch::optim::OptimizerOptions& options) const override {
-    static const GroupExtras kNone;
+    static const GroupExtras none;
     const GroupExtras* extras = find_extras(options);
-    if (extras == nullptr) extras = &kNone;
+    if (extras == nullptr) extras = &none;
     Dict group;
     GroupWriter writer{group, extras->python_only};
     Layout::visit_group(writer, static_cast<const Options&>(options));
@@ -137,9 +137,8 @@ class FormatOf final : public OptimizerFormat {
 
 template <class Layout>
 const OptimizerFormat* format_if(const torch::optim::Optimizer& optimizer) {
-  static const FormatOf<Layout> kFormat;
-  return dynamic_cast<const typename Layout::Optimizer*>(&optimizer) != nullptr ? &kFormat
-                                                                                : nullptr;
+  static const FormatOf<Layout> format;
+  return dynamic_cast<const typename Layout::Optimizer*>(&optimizer) != nullptr ? &format : nullptr;
 }
 
 }  // namespace

@@ -17,14 +17,14 @@ std::string describe(const Batch& batch) {
 
 }  // namespace
 
-Batch Batch::named(std::vector<std::pair<std::string, at::Tensor>> items) {
+Batch Batch::named(const std::vector<std::pair<std::string, at::Tensor>>& items) {
   Batch result;
-  for (auto& [name, tensor] : items) {
+  for (const auto& [name, tensor] : items) {
     if (std::ranges::find(result.names_, name) != result.names_.end()) {
       throw UsageError("a batch has two tensors named '" + name + "'; names must differ");
     }
-    result.names_.push_back(std::move(name));
-    result.tensors_.push_back(std::move(tensor));
+    result.names_.push_back(name);
+    result.tensors_.push_back(tensor);
   }
   return result;
 }

@@ -8,6 +8,7 @@
 //  3. When something did not fit: give the tried objects their state back, and throw one
 //     MismatchError that lists everything.
 //  4. Apply the plans, which cannot fail.
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -230,7 +231,7 @@ void CheckpointLoad::try_metrics(const std::string& label, const Metrics& metric
     if (entry == nullptr || !entry->is_dict()) continue;
     const Value* state = entry->find("state_dict");
     if (state == nullptr) continue;
-    tried_.load("metric " + label + "/" + key, *state, *metric);
+    tried_.load(fmt::format("metric {}/{}", label, key), *state, *metric);
     if (const auto number = computed_number(entry->find("_computed"))) {
       metric_values_.push_back({label, {key, *number}});
     }
@@ -250,7 +251,7 @@ std::set<std::string> model_names(const Value& checkpoint) {
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   ignored_names_ = model_names(checkpoint);
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
-    warn("load_ignore_keys \"" + pattern + "\" matches nothing in " + path);
+    warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
   }
   for (const std::string& name : model_names(checkpoint)) {
     ignored_names_.erase(name);

@@ -51,10 +51,11 @@ void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& s
 }  // namespace
 
 void order_algorithms(std::vector<Algorithm*>& algorithms, Event event) {
-  std::ranges::stable_partition(
-      algorithms, [](const Algorithm* each) { return each->name() == "SelectiveBackprop"; });
-  std::ranges::stable_partition(
-      algorithms, [](const Algorithm* each) { return each->name() != "LowPrecisionLayerNorm"; });
+  std::stable_partition(algorithms.begin(), algorithms.end(),
+                        [](const Algorithm* each) { return each->name() == "SelectiveBackprop"; });
+  std::stable_partition(algorithms.begin(), algorithms.end(), [](const Algorithm* each) {
+    return each->name() != "LowPrecisionLayerNorm";
+  });
   if (name(event).starts_with("after_")) std::ranges::reverse(algorithms);
 }
 

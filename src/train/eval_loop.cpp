@@ -1,5 +1,6 @@
 #include "train/eval_loop.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <chrono>
@@ -61,7 +62,7 @@ void describe_conflicts(const Evaluator& evaluator, std::int64_t default_subset,
     try {
       const std::regex compiles(fragment);
     } catch (const std::regex_error&) {
-      found.push_back(who + "metric_names: '" + fragment + "' is no regular expression");
+      found.push_back(fmt::format("{}metric_names: '{}' is no regular expression", who, fragment));
     }
   }
 }

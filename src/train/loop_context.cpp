@@ -1,5 +1,6 @@
 #include "train/loop_context.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
 
 namespace cairn {
@@ -12,7 +13,7 @@ void compute_metrics(LoopContext& context, const std::string& label, const Metri
   for (const auto& [name, metric] : metrics) {
     const double value = metric->compute().item<double>();
     values.set(name, value);
-    if (context.logging()) logged.set("metrics/" + label + "/" + name, value);
+    if (context.logging()) logged.set(fmt::format("metrics/{}/{}", label, name), value);
   }
   context.state.metric_values.set(label, std::move(values));
   if (context.logging()) context.logger.log_metrics(logged);

@@ -6,7 +6,7 @@
 
 namespace cairn {
 
-void ObjectLoads::load(const std::string& where, const Value& state, Object object) {
+void ObjectLoads::load(const std::string& where, const Value& state, const Object& object) {
   try {
     loaded_.push_back({Snapshotter().take(object.save()), object});
     object.load(state);

@@ -18,7 +18,7 @@ class ObjectLoads {
 
   // Puts the object's present state aside and loads `state`. What that throws becomes a misfit,
   // prefixed with `where`.
-  void load(const std::string& where, const Value& state, Object object);
+  void load(const std::string& where, const Value& state, const Object& object);
   // An object with state_dict() and load_state_dict(), which must outlive this.
   template <class T>
   void load(const std::string& where, const Value& state, T& object) {

@@ -34,7 +34,7 @@ Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
 
 std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
-  const std::string path =
+  std::string path =
       strict_format(filename, dist_variables(state.run_name) + time_variables(state.timestamp));
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);

@@ -17,6 +17,7 @@ namespace {
 template <class Objects>
 Value entries_by_name(const Objects& objects) {
   std::vector<std::string> names;
+  names.reserve(objects.size());
   for (const auto& object : objects) {
     names.push_back(object->name());
   }

@@ -24,7 +24,8 @@ Trainer::~Trainer() {
 
 FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options)); }
 
-void Trainer::eval(std::optional<EvaluatorList> evaluators, std::int64_t subset_num_batches) {
+void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
+                   std::int64_t subset_num_batches) {
   impl_->evaluators.run_standalone(evaluators, subset_num_batches);
 }
 

@@ -64,7 +64,7 @@ TEST(ProgramTest, AMissingOneIsNamed) {
   StringSink out;
   EXPECT_EQ(find_program("cairn-no-such-program"), std::nullopt);
   try {
-    PipeThrough({"cairn-no-such-program"}, out);
+    const PipeThrough pipe({"cairn-no-such-program"}, out);
     FAIL() << "no error";
   } catch (const NotFoundError& e) {
     EXPECT_THAT(e.what(), HasSubstr("cairn-no-such-program"));

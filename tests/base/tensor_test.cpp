@@ -25,7 +25,9 @@ TEST(TensorTest, TransposedTensorIsCopiedInRowMajorOrder) {
   const SharedBytes bytes = t.contiguous_bytes();
   const std::vector<float> expected = {0, 3, 1, 4, 2, 5};
   ASSERT_EQ(bytes.view.size(), 24U);
-  EXPECT_EQ(std::memcmp(bytes.view.data(), expected.data(), 24), 0);
+  std::vector<float> found(6);
+  std::memcpy(found.data(), bytes.view.data(), 24);
+  EXPECT_EQ(found, expected);
 }
 
 TEST(TensorTest, ReachingOutsideTheStorageIsCorrupt) {

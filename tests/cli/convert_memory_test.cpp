@@ -15,7 +15,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr long kMostKib = 256 * 1024;
+constexpr long kMostKib = 256L * 1024;
 
 using testing::TempFolder;
 

@@ -30,7 +30,7 @@ TEST(TensorStatsTest, AreOfTheFiniteNumbersAndCountTheOthers) {
   EXPECT_DOUBLE_EQ(stats.finite->mean, 10.0 / 6);
   EXPECT_NEAR(stats.finite->std, 1.6329931618554521, 1e-15);  // torch.tensor([...]).std()
   const auto& bins = stats.finite->histogram;
-  EXPECT_EQ(std::accumulate(bins.begin(), bins.end(), 0), 6);
+  EXPECT_EQ(std::accumulate(bins.begin(), bins.end(), std::uint64_t{0}), 6);
   EXPECT_EQ(bins.front(), 2);
   EXPECT_EQ(bins.back(), 1);
 }

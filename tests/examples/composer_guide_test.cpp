@@ -18,12 +18,12 @@
 #include "composer_guide/guide.h"
 #include "testing/temp_folder.h"
 
+namespace {
+
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsSupersetOf;
 using ::testing::UnorderedElementsAre;
-
-namespace {
 
 // A model whose network has the names that the ignore_keys examples speak of.
 struct Net : torch::nn::Module {
@@ -89,13 +89,14 @@ void leave_checkpoint(const std::string& folder, int epochs) {
 }
 
 class ComposerGuide : public ::testing::Test {
- protected:
+ public:
   ComposerGuide() {
     fs::current_path(folder_.path());
     cairn::seed_all(5);
   }
   ~ComposerGuide() override { fs::current_path(before_); }
 
+ protected:
   fs::path before_ = fs::current_path();
   cairn::testing::TempFolder folder_;
   std::shared_ptr<TinyModel> model_ = std::make_shared<TinyModel>();

@@ -19,8 +19,9 @@ using testing::kData;
 using testing::message_of;
 using testing::shared;
 
-std::string written(std::vector<NamedTensor> tensors, SafetensorsFile::Metadata metadata = {}) {
-  const SafetensorsPlan plan(std::move(tensors), std::move(metadata));
+std::string written(std::vector<NamedTensor> tensors,
+                    const SafetensorsFile::Metadata& metadata = {}) {
+  const SafetensorsPlan plan(std::move(tensors), metadata);
   testing::StringSink sink;
   plan.write(sink);
   EXPECT_EQ(sink.text.size(), plan.size());

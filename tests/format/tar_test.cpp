@@ -76,7 +76,7 @@ TEST(TarTest, TheSizeOfALargeFileStandsInAPaxHeader) {
     std::string text;
   } sink;
   const std::uint64_t size = (std::uint64_t{1} << 33) + 5;
-  Writer(sink, "large.pt", size);
+  const Writer writer(sink, "large.pt", size);
   EXPECT_THAT(sink.text, HasSubstr("19 size=8589934597\n"));
   // The reader takes it from there: what is missing is the content.
   EXPECT_THAT(error_of<CorruptError>(sink.text), HasSubstr("needs 8589934597 bytes"));

@@ -7,6 +7,7 @@
 // OUT/1.pt, ...: the golden files, read and written.
 #include <cstdio>
 #include <fstream>
+#include <limits>
 
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
@@ -20,6 +21,9 @@ namespace cairn {
 namespace {
 
 using testing::shared;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TensorView iota(DType dtype, std::vector<std::int64_t> shape) {
   std::size_t bytes = item_size(dtype);
@@ -88,7 +92,7 @@ Dict plain_values() {
       {"bools", List{true, false}},
       {"ints", List{0, 255, 256, 65535, 65536, -1, -32768, 2147483647, 2147483648, INT64_MIN,
                     INT64_MAX, BigInt{std::string("\0\0\0\0\0\0\0\0\1", 9)}}},
-      {"floats", List{0.0, -0.0, 1.5, INFINITY, -INFINITY, NAN, 5e-324}},
+      {"floats", List{0.0, -0.0, 1.5, kInfinity, -kInfinity, kNan, 5e-324}},
       {"complex", std::complex<double>(1, -2)},
       {"texts", List{"", "ascii", "\xc3\xa9", "\xe6\x97\xa5\xe6\x9c\xac", "\xf0\x9f\xaa\xa8"}},
       {"bytes",

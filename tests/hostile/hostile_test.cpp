@@ -79,7 +79,7 @@ long most_kib([[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::numeric_limits<long>::max();
 #else
-  return 48 * 1024 + 256 * static_cast<long>(bytes) / 1024;
+  return 48L * 1024 + 256 * static_cast<long>(bytes) / 1024;
 #endif
 }
 

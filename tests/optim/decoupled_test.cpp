@@ -119,7 +119,7 @@ TEST(DecoupledAdamWTest, RunsTheClosureWithGradients) {
   Scalar w(3);
   const auto optimizer = DecoupledAdamW({.lr = 0.1}).create({w.tensor});
   const at::Tensor loss = optimizer->step([&] {
-    const at::Tensor square = w.tensor.square().sum();
+    at::Tensor square = w.tensor.square().sum();
     square.backward();
     return square;
   });

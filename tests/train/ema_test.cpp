@@ -35,7 +35,7 @@ struct Net : torch::nn::Module {
 };
 
 struct EmaRun {
-  explicit EmaRun(EMAOptions options) : ema(std::move(options)) {
+  explicit EmaRun(EMAOptions options) : ema(options) {
     state.model = classifier(net);
     state.max_duration = "10ba";
     state.callbacks = {saver};

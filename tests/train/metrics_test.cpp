@@ -118,7 +118,7 @@ std::string refusal(M metric, const Value& state) {
 }
 
 TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
-  const auto entry = [](at::Tensor tensor) { return view_of(tensor); };
+  const auto entry = [](const at::Tensor& tensor) { return view_of(tensor); };
   EXPECT_THAT(refusal(Accuracy(), Dict()), HasSubstr("MulticlassAccuracy has no tensor \"tp\""));
   EXPECT_THAT(refusal(Accuracy(), Dict{{"tp", entry(torch::zeros({4}, at::kLong))}}),
               HasSubstr("has shape [4], expected [1]"));

@@ -53,7 +53,7 @@ TEST(MersenneStateTest, NumpyStateIsThatOfNumpyRandomSeed) {  // values printed 
 }
 
 TEST(MersenneStateTest, NumpysArrayBecomesInts) {
-  std::string bytes(624 * 4, '\0');
+  std::string bytes(std::size_t{624} * 4, '\0');
   bytes[4] = 7;
   const NdArray array{"u4", {624}, {as_bytes(bytes), nullptr}};
   const Value state = checked_numpy_state(Tuple{{"MT19937", array, 3, 1, 0.5}});

@@ -171,12 +171,12 @@ TEST(TrainMetrics, AreOfTheLastBatchOnlyAndSeeEveryMicrobatch) {
 TEST(TrainMetrics, RunTheModelInEvalModeAndBack) {
   std::vector<bool> training;
   struct Watching : testing::TinyModel {
-    explicit Watching(std::vector<bool>& seen) : TinyModel({.metrics = true}), seen_(seen) {}
+    explicit Watching(std::vector<bool>& modes) : TinyModel({.metrics = true}), seen(modes) {}
     Outputs eval_forward(const Batch& batch, const Outputs* outputs) override {
-      seen_.push_back(module().is_training());
+      seen.push_back(module().is_training());
       return Model::eval_forward(batch, outputs);
     }
-    std::vector<bool>& seen_;
+    std::vector<bool>& seen;
   };
   TrainerOptions options = tiny_options();
   options.model = std::make_shared<Watching>(training);

@@ -20,7 +20,7 @@ struct SpeedMonitorOptions {
 // resume; the time spent evaluating is kept.
 class SpeedMonitor final : public Callback {
  public:
-  explicit SpeedMonitor(SpeedMonitorOptions options = {});  // UsageError
+  explicit SpeedMonitor(const SpeedMonitorOptions& options = {});  // UsageError
 
   std::string name() const override { return "SpeedMonitor"; }
   void batch_end(State& state, Logger& logger) override;

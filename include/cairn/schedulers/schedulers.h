@@ -32,7 +32,7 @@ struct StepSchedulerOptions {
 };
 class StepScheduler final : public ComposerScheduler {
  public:
-  explicit StepScheduler(StepSchedulerOptions options) : options_(std::move(options)) {}
+  explicit StepScheduler(const StepSchedulerOptions& options) : options_(options) {}
   double operator()(const State& state, double ssr) const override;
 
  private:

@@ -21,7 +21,7 @@ class Batch {
   Batch(std::initializer_list<at::Tensor> tensors) : tensors_(tensors) {}
   Batch(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
   // NOLINTEND(google-explicit-constructor)
-  static Batch named(std::vector<std::pair<std::string, at::Tensor>> items);
+  static Batch named(const std::vector<std::pair<std::string, at::Tensor>>& items);
 
   std::size_t size() const { return tensors_.size(); }
   bool empty() const { return tensors_.empty(); }

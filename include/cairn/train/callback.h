@@ -94,6 +94,7 @@ class Callback {
     Owner() = default;
     ~Owner() = default;
     Owner(const Owner& /*other*/) {}
+    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): assigns nothing
     Owner& operator=(const Owner& /*other*/) { return *this; }
     bool belongs_to(const Engine* engine) const { return engine_ == engine; }
     void set(const Engine* engine) { engine_ = engine; }

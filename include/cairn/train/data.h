@@ -151,10 +151,11 @@ struct DataSpec {
   std::function<std::int64_t(const Batch&)> get_num_tokens_in_batch = nullptr;
 
   DataSpec() = default;
+  // NOLINTBEGIN(google-explicit-constructor): a loader stands for its DataSpec
   template <class Loader>
-  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> DataSpec(
-      Loader&& loader)  // NOLINT(google-explicit-constructor)
+  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> DataSpec(Loader&& loader)
       : dataloader(std::forward<Loader>(loader)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   explicit operator bool() const { return static_cast<bool>(dataloader); }
 };

@@ -55,7 +55,7 @@ at::Tensor soft_cross_entropy(const at::Tensor& outputs, const at::Tensor& targe
 
 // Composer's ComposerClassifier around `net`: batches are (input, target); parameter names start
 // with "module.". Shares ownership of `net`.
-std::shared_ptr<Model> make_classifier(std::shared_ptr<torch::nn::Module> net,
+std::shared_ptr<Model> make_classifier(const std::shared_ptr<torch::nn::Module>& net,
                                        std::function<at::Tensor(const at::Tensor&)> forward,
                                        ClassifierOptions options);
 

@@ -40,7 +40,8 @@ class Duration {
   Time time_;
 };
 
-struct TrainerOptions {
+// In Composer's order.
+struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // --- What is trained --------------------------------------------------------------------------
   std::shared_ptr<Model> model = nullptr;  // required
   DataSpec train_dataloader = {};          // may be given to fit() instead

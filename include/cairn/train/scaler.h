@@ -35,7 +35,8 @@ class GradScaler {
   // loss * scale when enabled.
   at::Tensor scale(const at::Tensor& loss) const;
   // Divides the gradients by the scale, once per step; notes infinities and NaNs.
-  void unscale_(torch::optim::Optimizer& optimizer);
+  void unscale_(  // NOLINT(readability-identifier-naming): PyTorch's
+      torch::optim::Optimizer& optimizer);
   // optimizer.step(), unless a gradient was not finite.
   void step(torch::optim::Optimizer& optimizer);
   // Grows or shrinks the scale.

@@ -59,7 +59,7 @@ class Trainer {
   FitResult fit(FitOptions options = {});
 
   // Evaluates outside fit(): `evaluators`, or those of the Trainer.
-  void eval(std::optional<EvaluatorList> evaluators = std::nullopt,
+  void eval(const std::optional<EvaluatorList>& evaluators = std::nullopt,
             std::int64_t subset_num_batches = -1);
 
   // Forward over a loader; the outputs, on the host, batch by batch.
