@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kSamples = 1600;
 constexpr std::int64_t kBatchSize = 32;
+constexpr std::int64_t kSamples = 50 * kBatchSize;
 
 torch::nn::Sequential make_net() {
   torch::manual_seed(1);
