@@ -3,15 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "cairn/error.h"
 
+#include "testing/environment_variable.h"
 #include "testing/string_sink.h"
 
 namespace cairn {
 namespace {
 
+using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using testing::StringSink;
 
@@ -72,12 +72,10 @@ TEST(ProgramTest, AMissingOneIsNamed) {
 }
 
 TEST(ProgramTest, IsFoundInThePathOnly) {
-  const std::string before = std::getenv("PATH");
-  setenv("PATH", "/nowhere::/usr/bin:/bin", 1);
+  const EnvironmentVariable several("PATH", "/nowhere::/usr/bin:/bin");
   EXPECT_TRUE(find_program("sh").has_value());
-  setenv("PATH", "/nowhere", 1);
+  const EnvironmentVariable one("PATH", "/nowhere");
   EXPECT_EQ(find_program("sh"), std::nullopt);
-  setenv("PATH", before.c_str(), 1);
 }
 
 }  // namespace

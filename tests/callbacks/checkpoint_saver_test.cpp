@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -11,6 +10,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/environment_variable.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LogRecorder;
@@ -100,15 +101,13 @@ TEST(CheckpointSaverOptionsTest, OtherExtensionsAreRefusedByName) {
 
 // T5
 TEST(CheckpointSaverOptionsTest, AMissingCompressorIsNamedAtConstruction) {
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", "/nowhere", 1);
+  const EnvironmentVariable path("PATH", "/nowhere");
   try {
     const CheckpointSaver saver({.filename = "foo.pt.lzo"});
     ADD_FAILURE() << "was accepted";
   } catch (const UsageError& e) {
     EXPECT_THAT(e.what(), HasSubstr("program lzop"));
   }
-  setenv("PATH", path.c_str(), 1);
 }
 
 // T6

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/names.h"
@@ -17,6 +16,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/write_checkpoint.h"
 #include "format/tar/writer.h"
+#include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
@@ -28,6 +28,7 @@ namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::EnvironmentVariable;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
@@ -282,11 +283,9 @@ TEST(ExtensionTest, TheLongestOneCounts) {
 }
 
 TEST(ExtensionTest, AMissingProgramIsNamedBeforeAnythingIsWritten) {
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", "/nowhere", 1);
+  const EnvironmentVariable path("PATH", "/nowhere");
   const std::string message = message_of<UsageError>([] { check_extension("ep{epoch}.pt.lzo"); });
   EXPECT_NO_THROW(check_extension("a.pt.lz4"));
-  setenv("PATH", path.c_str(), 1);
   EXPECT_THAT(message, ::testing::AllOf(HasSubstr("ep{epoch}.pt.lzo"), HasSubstr("program lzop")));
 }
 
@@ -294,10 +293,8 @@ TEST(ExtensionTest, ReadingLzopWithoutItsProgramSaysWhatToInstall) {
   if (!find_program("lzop")) GTEST_SKIP() << "lzop is not installed";
   const TempFolder folder;
   save(1, folder / "a.pt.lzo");
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", "/nowhere", 1);
+  const EnvironmentVariable path("PATH", "/nowhere");
   const std::string message = message_of<UnsupportedError>([&] { load(folder / "a.pt.lzo"); });
-  setenv("PATH", path.c_str(), 1);
   EXPECT_THAT(message, HasSubstr("the program lzop is not in the PATH: install it"));
 }
 

@@ -1,39 +1,24 @@
 // resolve(): every conflict at once, by the names of the options; and the defaults.
 
 #include <gmock/gmock.h>
-#include <stdlib.h>
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/environment_variable.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
 namespace {
 
 using ::testing::AllOf;
+using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using testing::tiny_loader;
 using testing::tiny_options;
-
-// Sets or removes a variable of the environment, and puts it back.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* old = getenv(name)) old_ = old;
-    value != nullptr ? setenv(name, value, 1) : unsetenv(name);
-  }
-  ~Variable() { old_ ? setenv(name_, old_->c_str(), 1) : unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 std::string conflicts_of(TrainerOptions options) {
   try {
@@ -100,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(All, ResolveConflict, ::testing::ValuesIn(kCases));
 
 // T62: without a run name, a save folder or a latest name there is nothing to resume from.
 TEST(Resolve, AutoresumeNeedsARunNameAFolderAndALatestName) {
-  const Variable a("COMPOSER_RUN_NAME", nullptr);
-  const Variable b("RUN_NAME", nullptr);
+  const EnvironmentVariable a("COMPOSER_RUN_NAME", nullptr);
+  const EnvironmentVariable b("RUN_NAME", nullptr);
   TrainerOptions options = tiny_options();
   options.autoresume = true;
   options.save_latest_filename = std::nullopt;
@@ -124,9 +109,9 @@ TEST(Resolve, AutoresumeTakesTheFolderOfASaver) {
 
 // T31
 TEST(RunName, ComesFromTheOptionThenTheEnvironment) {
-  const Variable run("RUN_NAME", "plain");
+  const EnvironmentVariable run("RUN_NAME", "plain");
   EXPECT_EQ(resolve(tiny_options()).run_name, "plain");
-  const Variable composer("COMPOSER_RUN_NAME", "composer");
+  const EnvironmentVariable composer("COMPOSER_RUN_NAME", "composer");
   EXPECT_EQ(resolve(tiny_options()).run_name, "composer");
   TrainerOptions options = tiny_options();
   options.run_name = "mine";
@@ -135,8 +120,8 @@ TEST(RunName, ComesFromTheOptionThenTheEnvironment) {
 
 // T33: names differ also when the seeds are equal.
 TEST(RunName, IsInventedAndDiffersBetweenRuns) {
-  const Variable a("COMPOSER_RUN_NAME", nullptr);
-  const Variable b("RUN_NAME", nullptr);
+  const EnvironmentVariable a("COMPOSER_RUN_NAME", nullptr);
+  const EnvironmentVariable b("RUN_NAME", nullptr);
   std::set<std::string> names;
   for (int i = 0; i < 20; ++i)
     names.insert(*resolve(tiny_options()).run_name);
@@ -155,12 +140,12 @@ TEST(Resolve, FillsInDefaults) {
 }
 
 TEST(Resolve, RefusesToBeOneOfSeveralProcesses) {
-  const Variable world("WORLD_SIZE", "2");
+  const EnvironmentVariable world("WORLD_SIZE", "2");
   EXPECT_THROW(resolve(tiny_options()), UnsupportedError);
 }
 
 TEST(Resolve, OneProcessOfOneIsFine) {
-  const Variable world("WORLD_SIZE", "1");
+  const EnvironmentVariable world("WORLD_SIZE", "1");
   EXPECT_EQ(conflicts_of(tiny_options()), "none");
 }
 
