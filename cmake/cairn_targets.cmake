@@ -63,15 +63,18 @@ endfunction()
 # Fuzzers are built in every developer build with a replay main, so that they cannot rot; the
 # `fuzz` preset swaps in libFuzzer.
 function(cairn_fuzzer name)
-  add_executable(${name} ${name}.cpp $<$<NOT:$<BOOL:${CAIRN_LIBFUZZER}>>:replay_main.cpp>)
+  add_executable(${name} ${name}.cpp)
   target_link_libraries(${name} PRIVATE cairn::core)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_options(${name} PRIVATE $<$<BOOL:${CAIRN_LIBFUZZER}>:-fsanitize=fuzzer>)
   cairn_warnings(${name})
-  # -runs=0: libFuzzer given a folder fuzzes for ever; here it must only replay.
+  if(CAIRN_LIBFUZZER)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(only_replay -runs=0)  # libFuzzer given a folder fuzzes for ever
+  else()
+    target_sources(${name} PRIVATE replay_main.cpp)
+    set(only_replay)
+  endif()
   add_test(NAME ${name}_replay
-           COMMAND ${name} $<$<BOOL:${CAIRN_LIBFUZZER}>:-runs=0>
-                   ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}
-           COMMAND_EXPAND_LISTS)
+           COMMAND ${name} ${only_replay} ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
   set_property(TEST ${name}_replay PROPERTY LABELS fuzz)
 endfunction()
