@@ -1,12 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
+#include <time.h>
 
 #include <nlohmann/json.hpp>
 
 #include "run_folder.h"
 #include "run_tool.h"
+#include "testing/environment_variable.h"
 #include "testing/test_data.h"
 
 namespace cairn::cli {
@@ -20,10 +20,7 @@ using ::testing::Not;
 
 class LsTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    setenv("TZ", "UTC", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-    tzset();
-  }
+  void SetUp() override { tzset(); }
   json list(const std::vector<std::string>& more = {}, int code = kDone) const {
     std::vector<std::string> arguments = {"ls", "--json", folder_.path()};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -39,6 +36,7 @@ class LsTest : public ::testing::Test {
     return all;
   }
 
+  const testing::EnvironmentVariable zone_{"TZ", "UTC"};
   RunFolder folder_;
 };
 
