@@ -3,6 +3,8 @@
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
+#include "train/base_seed.h"
+
 namespace cairn {
 namespace {
 
@@ -17,6 +19,7 @@ const Value* find_entry(const State& state, std::string_view key) {
 
 void start_epoch(State& state) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  draw_base_seed();
   Dict entries;
   if (loader.uses_global_rng()) entries.set("rng", cpu_rng_state());
   if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);

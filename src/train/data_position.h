@@ -2,7 +2,8 @@
 //
 //  1. The position is timestamp.epoch and timestamp.batch_in_epoch; a loader seeks to it.
 //  2. A loader that draws its order from torch's global generator needs that generator's state from
-//     the start of the epoch, too. It is kept in state.dataset_state, which checkpoints hold:
+//     the start of the epoch (after base_seed.h), too. It is kept in state.dataset_state, which
+//     checkpoints hold:
 //       {"cairn": {"rng": <generator's state>, "loader": <loader's state_dict()>}}
 //     ("rng" only for such loaders; None when there is nothing to keep.)
 //  3. On resume inside an epoch: the generator as it was at the start of the epoch, seek, and then

@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "train/base_seed.h"
 #include "train/data_spec.h"
 
 namespace cairn {
@@ -149,6 +150,7 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   for (const auto& [name, metric] : metrics)
     metric->reset();
   DataLoaderBase& loader = *evaluator.dataloader.dataloader;
+  draw_base_seed();
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
   loader.start_epoch(state.timestamp.batch, 0);
   while (!state.dataloader_len || state.eval_timestamp.batch < *state.dataloader_len) {

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
+#include "train/base_seed.h"
 #include "train/data_position.h"
 #include "train/data_spec.h"
 
@@ -39,7 +40,12 @@ void FitLoop::go_to_position() {
   State& state = context_.state;
   if (options_.check_loader && options_.spin_dataloaders) check_loader(state, context_.logger);
   if (state.timestamp.batch_in_epoch == 0) {
-    if (options_.rng) restore_rng_states(*options_.rng);
+    if (options_.rng) {
+      restore_rng_states(*options_.rng);
+    } else if (state.timestamp.batch == 0 && options_.spin_dataloaders) {
+      for (std::size_t i = 0; i < state.evaluators.size(); ++i)
+        draw_base_seed();
+    }
     return;
   }
   if (options_.spin_dataloaders) {

@@ -4,6 +4,7 @@
 
 #include "cairn/error.h"
 
+#include "train/base_seed.h"
 #include "train/data_spec.h"
 
 namespace cairn {
@@ -44,6 +45,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   }
   context.engine.run_event(Event::kPredictStart);
   std::vector<Outputs> all;
+  draw_base_seed();
   dataloader.dataloader->start_epoch(0, 0);
   for (std::int64_t i = 0; i < *state.dataloader_len; ++i) {
     std::optional<Batch> batch = dataloader.dataloader->next();

@@ -12,6 +12,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "train/base_seed.h"
 #include "train/mersenne_state.h"
 #include "train/rng_check.h"
 
@@ -190,5 +191,7 @@ Value cpu_rng_state() { return view_of(generator_state(at::detail::getDefaultCPU
 void set_cpu_rng_state(const Value& state) {
   set_generator_state(at::detail::getDefaultCPUGenerator(), checked_cpu_state(state));
 }
+
+void draw_base_seed() { at::empty({}, at::kLong).random_(); }
 
 }  // namespace cairn
