@@ -18,6 +18,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/schedulers/torch_schedulers.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 #include "cairn/train/state_dict.h"

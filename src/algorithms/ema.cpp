@@ -20,6 +20,7 @@
 #include <set>
 
 #include "cairn/error.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
@@ -30,25 +31,13 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// A tied parameter is there once, under its first name.
 NamedTensors trainable_parameters(const State& state) {
-  NamedTensors found;
-  std::set<const c10::TensorImpl*> seen;
-  for (const auto& item : state.model->module().named_parameters()) {
-    const at::Tensor& tensor = item.value();
-    if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
-    found.emplace_back(item.key(), tensor);
-  }
+  NamedTensors found = named_parameters(state.model->module());
+  std::erase_if(found, [](const auto& item) { return !item.second.requires_grad(); });
   return found;
 }
 
-NamedTensors model_buffers(const State& state) {
-  NamedTensors found;
-  for (const auto& item : state.model->module().named_buffers()) {
-    found.emplace_back(item.key(), item.value());
-  }
-  return found;
-}
+NamedTensors model_buffers(const State& state) { return named_buffers(state.model->module()); }
 
 NamedTensors copies(NamedTensors tensors) {
   for (auto& [name, tensor] : tensors) {

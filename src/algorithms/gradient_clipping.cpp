@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cairn/error.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
 
 #include "base/float_text.h"
@@ -111,7 +112,7 @@ bool GradientClipping::match(Event event, const State& /*state*/) const {
 }
 
 void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) {
-  const std::vector<at::Tensor> parameters = state.model->module().parameters();
+  const std::vector<at::Tensor> parameters = cairn::parameters(state.model->module());
   if (options_.clipping_type == "norm") {
     clip_norm(parameters, options_.clipping_threshold);
   } else if (options_.clipping_type == "value") {

@@ -37,7 +37,7 @@ class Plan final : public OptimizerLoad {
   Plan(torch::optim::Optimizer& optimizer, const torch::nn::Module& module)
       : optimizer_(optimizer),
         format_(format_of(optimizer)),
-        names_(parameter_names(optimizer, module)) {}
+        live_(named_groups(optimizer, module)) {}
 
   void read(const Value& saved);
   void apply() override;
@@ -52,7 +52,7 @@ class Plan final : public OptimizerLoad {
 
   torch::optim::Optimizer& optimizer_;
   const OptimizerFormat& format_;
-  std::vector<std::vector<std::string>> names_;
+  std::vector<NamedGroup> live_;
   const Dict* saved_states_ = nullptr;
   Dict listed_;  // keys of all parameters in the file's groups
   std::vector<OptionsPointer> options_;
@@ -68,9 +68,9 @@ void Plan::read(const Value& saved) {
     return;
   }
   const List& saved_groups = groups->as_items();
-  if (saved_groups.size() != names_.size()) {
+  if (saved_groups.size() != live_.size()) {
     misfits.push_back(fmt::format("{} parameter groups were saved, the optimizer has {}",
-                                  saved_groups.size(), names_.size()));
+                                  saved_groups.size(), live_.size()));
     return;
   }
   saved_states_ = &states->as_dict();
@@ -112,11 +112,11 @@ std::vector<Value> Plan::match_parameters(std::size_t g, const Value* params) {
     are_names = are_names && key.is_str();
   }
   if (are_names) return match_names(g, keys);
-  if (keys.size() == names_[g].size()) return keys;
+  if (keys.size() == live_[g].size()) return keys;
   misfits.push_back(
       fmt::format("param_groups/{} was saved with {} parameters, the optimizer's has "
                   "{}",
-                  g, keys.size(), names_[g].size()));
+                  g, keys.size(), live_[g].size()));
   return {};
 }
 
@@ -126,7 +126,7 @@ std::vector<Value> Plan::match_names(std::size_t g, const List& params) {
     saved.insert(key.as_str());
   }
   std::vector<Value> keys;
-  for (const std::string& name : names_[g]) {
+  for (const auto& [name, parameter] : live_[g]) {
     if (saved.erase(name) == 0) {
       misfits.push_back(
           fmt::format("\"{}\" is not among the saved parameters of group {}", name, g));
@@ -141,16 +141,16 @@ std::vector<Value> Plan::match_names(std::size_t g, const List& params) {
 }
 
 void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
-  const at::Tensor& parameter = optimizer_.param_groups()[g].params()[i];
+  const auto& [name, parameter] = live_[g][i];
   const torch::optim::OptimizerOptions& options = *options_[g];
   const Value* saved = saved_states_->find(key);
   StatePointer state;
   if (saved == nullptr) {
     state = format_.initial_state(parameter, options);
   } else if (saved->is_dict()) {
-    state = format_.read_state({saved->as_dict(), names_[g][i], parameter, options}, misfits);
+    state = format_.read_state({saved->as_dict(), name, parameter, options}, misfits);
   } else {
-    misfits.push_back(fmt::format("state/{} is a {}, no dict", names_[g][i], saved->type_name()));
+    misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
   }
   if (state) states_.emplace_back(parameter, std::move(state));
 }

@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
+#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_format.h"
 #include "optim/param_state.h"
@@ -12,27 +13,44 @@
 
 namespace cairn {
 
-std::vector<std::vector<std::string>> parameter_names(const torch::optim::Optimizer& optimizer,
-                                                      const torch::nn::Module& module) {
+std::vector<NamedGroup> named_groups(const torch::optim::Optimizer& optimizer,
+                                     const torch::nn::Module& module) {
   std::unordered_map<const c10::TensorImpl*, std::string> known;
-  for (const auto& item : module.named_parameters()) {
-    known.try_emplace(item.value().unsafeGetTensorImpl(), item.key());
+  for (const auto& [name, tensor] : named_parameters(module)) {
+    known.emplace(tensor.unsafeGetTensorImpl(), name);
   }
-  std::vector<std::vector<std::string>> names;
+  std::vector<NamedGroup> groups;
+  std::unordered_map<const c10::TensorImpl*, std::size_t> group_of;
   for (const auto& group : optimizer.param_groups()) {
-    names.emplace_back();
+    const std::size_t g = groups.size();
+    groups.emplace_back();
     for (const at::Tensor& parameter : group.params()) {
       const auto found = known.find(parameter.unsafeGetTensorImpl());
       if (found == known.end()) {
         throw UsageError(fmt::format(
             "parameter {} of the optimizer's group {} is none of the module's parameters: give the "
-            "optimizer module.parameters(), taken after the module was complete",
-            names.back().size(), names.size() - 1));
+            "optimizer cairn::parameters(module), taken after the module was complete",
+            groups[g].size(), g));
       }
-      names.back().push_back(found->second);
+      const auto [owner, is_new] = group_of.try_emplace(found->first, g);
+      if (owner->second != g) {
+        throw UsageError(fmt::format(
+            "the optimizer's groups {} and {} both have the parameter \"{}\", which would be "
+            "stepped twice: leave it out of one of them",
+            owner->second, g, found->second));
+      }
+      if (is_new) groups[g].emplace_back(found->second, parameter);
     }
   }
-  return names;
+  return groups;
+}
+
+void drop_repeated_parameters(torch::optim::Optimizer& optimizer, const torch::nn::Module& module) {
+  const std::vector<NamedGroup> groups = named_groups(optimizer, module);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto& params = optimizer.param_groups()[g].params();
+    if (params.size() != groups[g].size()) params = each_once(std::move(params));
+  }
 }
 
 std::string optimizer_name(const torch::optim::Optimizer& optimizer) {
@@ -42,17 +60,19 @@ std::string optimizer_name(const torch::optim::Optimizer& optimizer) {
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
   const OptimizerFormat& format = format_of(optimizer);
-  const auto names = parameter_names(optimizer, module);
+  const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;
   List groups;
-  for (std::size_t g = 0; g < names.size(); ++g) {
-    const auto& group = optimizer.param_groups()[g];
-    for (std::size_t i = 0; i < names[g].size(); ++i) {
-      const auto* state = find_param_state(optimizer, group.params()[i]);
-      if (state != nullptr) states.set(names[g][i], format.write_state(*state, group.options()));
+  for (std::size_t g = 0; g < named.size(); ++g) {
+    const torch::optim::OptimizerOptions& options = optimizer.param_groups()[g].options();
+    List names;
+    for (const auto& [name, parameter] : named[g]) {
+      names.emplace_back(name);
+      const auto* state = find_param_state(optimizer, parameter);
+      if (state != nullptr) states.set(name, format.write_state(*state, options));
     }
-    Dict entries = format.write_group(group.options());
-    entries.set("params", List(names[g].begin(), names[g].end()));
+    Dict entries = format.write_group(options);
+    entries.set("params", std::move(names));
     groups.emplace_back(std::move(entries));
   }
   return Dict{{"state", std::move(states)}, {"param_groups", std::move(groups)}};

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "cairn/error.h"
+#include "cairn/train/parameters.h"
 
 #include "optim/adam.h"
 #include "optim/decoupled_adamw.h"
@@ -80,7 +81,7 @@ std::shared_ptr<torch::optim::Optimizer> OptimizerHandle::create(
 
 std::shared_ptr<torch::optim::Optimizer> SGD::create(std::vector<at::Tensor> parameters) const {
   check_sgd("SGD", options_);
-  return std::make_shared<torch::optim::SGD>(std::move(parameters),
+  return std::make_shared<torch::optim::SGD>(each_once(std::move(parameters)),
                                              torch::optim::SGDOptions(options_.lr)
                                                  .momentum(options_.momentum)
                                                  .dampening(options_.dampening)
@@ -90,13 +91,13 @@ std::shared_ptr<torch::optim::Optimizer> SGD::create(std::vector<at::Tensor> par
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   check_adam("Adam", options_);
-  return std::make_shared<AdamOptimizer>(std::move(parameters),
+  return std::make_shared<AdamOptimizer>(each_once(std::move(parameters)),
                                          adam_options<torch::optim::AdamOptions>(options_));
 }
 
 std::shared_ptr<torch::optim::Optimizer> AdamW::create(std::vector<at::Tensor> parameters) const {
   check_adam("AdamW", options_);
-  return std::make_shared<AdamWOptimizer>(std::move(parameters),
+  return std::make_shared<AdamWOptimizer>(each_once(std::move(parameters)),
                                           adam_options<torch::optim::AdamWOptions>(options_));
 }
 
@@ -107,7 +108,7 @@ std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor>
   check.not_negative("eps", options_.eps);
   check.not_negative("weight_decay", options_.weight_decay);
   check.not_negative("momentum", options_.momentum);
-  return std::make_shared<torch::optim::RMSprop>(std::move(parameters),
+  return std::make_shared<torch::optim::RMSprop>(each_once(std::move(parameters)),
                                                  torch::optim::RMSpropOptions(options_.lr)
                                                      .alpha(options_.alpha)
                                                      .eps(options_.eps)
@@ -124,23 +125,24 @@ std::shared_ptr<torch::optim::Optimizer> Adagrad::create(std::vector<at::Tensor>
   check.not_negative("initial_accumulator_value", options_.initial_accumulator_value);
   check.not_negative("eps", options_.eps);
   return std::make_shared<torch::optim::Adagrad>(
-      std::move(parameters), torch::optim::AdagradOptions(options_.lr)
-                                 .lr_decay(options_.lr_decay)
-                                 .weight_decay(options_.weight_decay)
-                                 .initial_accumulator_value(options_.initial_accumulator_value)
-                                 .eps(options_.eps));
+      each_once(std::move(parameters)),
+      torch::optim::AdagradOptions(options_.lr)
+          .lr_decay(options_.lr_decay)
+          .weight_decay(options_.weight_decay)
+          .initial_accumulator_value(options_.initial_accumulator_value)
+          .eps(options_.eps));
 }
 
 std::shared_ptr<torch::optim::Optimizer> DecoupledSGDW::create(
     std::vector<at::Tensor> parameters) const {
   check_sgd("DecoupledSGDW", options_);
-  return std::make_shared<DecoupledSGDWOptimizer>(std::move(parameters), options_);
+  return std::make_shared<DecoupledSGDWOptimizer>(each_once(std::move(parameters)), options_);
 }
 
 std::shared_ptr<torch::optim::Optimizer> DecoupledAdamW::create(
     std::vector<at::Tensor> parameters) const {
   check_adam("DecoupledAdamW", options_);
-  return std::make_shared<DecoupledAdamWOptimizer>(std::move(parameters), options_);
+  return std::make_shared<DecoupledAdamWOptimizer>(each_once(std::move(parameters)), options_);
 }
 
 }  // namespace cairn

@@ -13,8 +13,8 @@
 
 namespace cairn {
 
-// Parameters and buffers with their names, in the order of Python's state_dict(): a module's own
-// parameters, its buffers, then its children. Undefined ones are left out.
+// What Python's state_dict() lists: parameters and buffers under every name that they have, in its
+// order: a module's own parameters, its buffers, then its children. Undefined ones are left out.
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module);
 
 struct ModuleLoad {

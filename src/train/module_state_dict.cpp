@@ -12,19 +12,6 @@
 namespace cairn {
 namespace {
 
-void collect(const torch::nn::Module& module, const std::string& prefix,
-             std::vector<std::pair<std::string, at::Tensor>>& found) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-    if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
-  }
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
-    if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
-  }
-  for (const auto& item : module.named_children()) {
-    if (item.value() != nullptr) collect(*item.value(), prefix + item.key() + ".", found);
-  }
-}
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (const std::int64_t size : shape) {
@@ -59,12 +46,6 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
 }
 
 }  // namespace
-
-std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module) {
-  std::vector<std::pair<std::string, at::Tensor>> found;
-  collect(module, "", found);
-  return found;
-}
 
 Value state_dict(const torch::nn::Module& module) {
   Dict result = Dict::ordered();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "cairn/error.h"
+#include "cairn/train/parameters.h"
 
 namespace cairn {
 namespace {
@@ -56,7 +57,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   const double inverse = 1 / scale_;
   at::Tensor finite;  // a sum on the device, so that it is waited for once
   for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
+    for (const at::Tensor& parameter : each_once(group.params())) {
       const at::Tensor& gradient = parameter.grad();
       if (!gradient.defined()) continue;
       const at::Tensor all = at::isfinite(gradient).all();

@@ -13,9 +13,11 @@
 #include "cairn/loggers/console_logger.h"
 #include "cairn/loggers/progress_bar_logger.h"
 #include "cairn/optim/optimizers.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "optim/parameter_names.h"
 #include "train/data_spec.h"
 #include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
@@ -101,7 +103,8 @@ void Trainer::Impl::choose_device() {
 }
 
 void Trainer::Impl::make_optimizer() {
-  std::vector<at::Tensor> parameters = state.model->module().parameters();
+  torch::nn::Module& module = state.model->module();
+  std::vector<at::Tensor> parameters = cairn::parameters(module);
   if (parameters.empty()) return;  // a model that cannot be trained; fit() says so
   if (!options.optimizers) {
     logger.log_message(
@@ -109,6 +112,7 @@ void Trainer::Impl::make_optimizer() {
     options.optimizers = DecoupledSGDW({.lr = 0.1});
   }
   state.optimizer = options.optimizers.create(std::move(parameters));
+  drop_repeated_parameters(*state.optimizer, module);
 }
 
 void Trainer::Impl::assemble_loggers() {

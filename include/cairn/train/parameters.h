@@ -1,0 +1,30 @@
+// A module's tensors as Python lists them: each once, under its first name, module by module.
+// libtorch's own parameters() lists a tensor that is registered twice (tied weights, one module
+// under two names) twice: an optimizer made from that list would step it twice.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cairn {
+
+// Python's named_parameters(): those that are defined, trainable or not.
+std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn::Module& module);
+// Python's named_buffers().
+std::vector<std::pair<std::string, at::Tensor>> named_buffers(const torch::nn::Module& module);
+
+// Python's parameters(): what to make an optimizer from,
+//   std::make_shared<torch::optim::SGD>(cairn::parameters(*net), 0.1)
+std::vector<at::Tensor> parameters(const torch::nn::Module& module);
+
+// `tensors` without those that came before.
+std::vector<at::Tensor> each_once(std::vector<at::Tensor> tensors);
+
+}  // namespace cairn
