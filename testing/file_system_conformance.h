@@ -17,6 +17,7 @@ struct OpenedFileSystem {
 struct FileSystemConformance {
   std::string name;  // of the suite: "PosixFileSystem"
   std::function<OpenedFileSystem()> open;
+  bool has_links = true;  // symbolic ones
 };
 
 // Registers the tests; call it once from a global initializer. Returns true.

@@ -162,8 +162,14 @@ void SimFileSystem::rename(const std::string& from, const std::string& to, bool 
 void SimFileSystem::make_link(const std::string& target, const std::string& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
+  if (link_error_ != 0) throw_storage_error(link_error_, "cannot create the link " + path);
   if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
   apply(folder_of(path), {{base_name(path), Entry{nullptr, nullptr, target}}});
+}
+
+void SimFileSystem::refuse_links(int error) {
+  const std::lock_guard lock(mutex_);
+  link_error_ = error;
 }
 
 std::optional<std::string> SimFileSystem::read_link(const std::string& path) {
@@ -399,6 +405,7 @@ std::unique_ptr<SimFileSystem> SimFileSystem::copy(const Lottery& lottery) const
   auto result = std::make_unique<SimFileSystem>();
   result->root_ = copy_folder(copy_folder, *root_);
   result->clock_ = clock_;
+  result->link_error_ = link_error_;
   return result;
 }
 

@@ -44,6 +44,10 @@ class SimFileSystem final : public FileSystem {
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;
   std::vector<std::string> list(const std::string& folder) override;
 
+  // From now on there are no symbolic links, as on FAT: make_link fails with errno `error`. What
+  // is left after a crash has none either.
+  void refuse_links(int error);
+
   // Operations so far: calls that change or sync something, each write and sync of a file, and each
   // step of make_folders.
   std::uint64_t operations() const;
@@ -96,6 +100,7 @@ class SimFileSystem final : public FileSystem {
   std::uint64_t operations_ = 0;
   std::uint64_t crash_at_ = ~std::uint64_t{0};
   bool crashed_ = false;
+  int link_error_ = 0;  // 0: there are links
   std::int64_t clock_ = 0;
 };
 

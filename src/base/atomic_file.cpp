@@ -33,6 +33,19 @@ void check_target(FileSystem& files, const std::string& path, bool overwrite) {
   }
 }
 
+// False where there are no links: what symlink() says then differs from file system to file system.
+bool try_make_link(FileSystem& files, const std::string& target, const std::string& path) {
+  try {
+    files.make_link(target, path);
+    return true;
+  } catch (const StorageError& e) {
+    const int status = e.status();
+    const bool has_none = status == EPERM || status == ENOSYS || status == EOPNOTSUPP;
+    if (!has_none) throw;
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string temporary_name(const std::string& target) {
@@ -69,11 +82,11 @@ void AtomicFile::commit() {
   files_.sync_folder(parent_path(path_));
 }
 
-void replace_link(FileSystem& files, const std::string& target, const std::string& link) {
+bool replace_link(FileSystem& files, const std::string& target, const std::string& link) {
   const std::string temporary = temporary_name(link);
   // A link cannot be locked: a cleaner in another process may take it between the two calls.
   for (int attempts_left = 3;; --attempts_left) {
-    files.make_link(target, temporary);
+    if (!try_make_link(files, target, temporary)) return false;
     try {
       files.rename(temporary, link);
       break;
@@ -87,6 +100,7 @@ void replace_link(FileSystem& files, const std::string& target, const std::strin
     }
   }
   files.sync_folder(parent_path(link));
+  return true;
 }
 
 std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder) {

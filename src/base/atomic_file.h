@@ -48,8 +48,8 @@ class AtomicFile final : public ByteSink {
 
 // Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link
 // under a temporary name, renamed over the old one, then the folder fsynced. There is no moment
-// without a link.
-void replace_link(FileSystem& files, const std::string& target, const std::string& link);
+// without a link. False, and nothing is changed, on a file system that has no symbolic links.
+bool replace_link(FileSystem& files, const std::string& target, const std::string& link);
 
 // Removes the temporary files of dead writers from `folder` and returns their names. A missing
 // folder has none; one that cannot be removed is left.

@@ -15,8 +15,10 @@ struct Extension {
   bool is_tar = false;           // the .pt is packed into a tar first
 };
 
-// UsageError that lists all extensions there are, or that names the program which the extension
-// needs and which is not installed.
+// A name that ends in no known extension has none: the dots of "lr0.1-ep3" are part of it. Only
+// where one was meant (".zstd", ".pt.foo"; docs/formats/containers.md has the rule) UsageError that
+// lists all there are; and one that names the program which the extension needs and which is not
+// installed.
 const Extension& find_extension(const std::string& path);
 
 // Whether a name ends in one of the extensions that are written; not one without any.

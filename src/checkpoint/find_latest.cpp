@@ -15,6 +15,7 @@
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
+#include "checkpoint/latest_link.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
 
@@ -59,6 +60,10 @@ std::vector<std::string> candidate_paths(FileSystem& files, const std::string& f
       const auto target = files.read_link(link);  // a file instead of a link stands for itself
       paths.push_back(target ? join_path(parent_path(link), *target) : link);
     }
+    for (const std::string& link :
+         paths_from_format(files, folder, options.latest_filename + std::string(kLinkFile), dist)) {
+      if (const auto target = read_link_file(files, link)) paths.push_back(*target);
+    }
   }
   for (std::string& path : paths) {
     path = normal_path(path);
@@ -68,12 +73,6 @@ std::vector<std::string> candidate_paths(FileSystem& files, const std::string& f
   return paths;
 }
 
-// Where in training the checkpoint was made; nullopt when it does not hold the whole state.
-std::optional<Timestamp> position_of(const CheckpointSource& source) {
-  const CheckpointInfo info = training_info(source);
-  return info.kind == "full" ? info.timestamp : std::nullopt;
-}
-
 class Search {
  public:
   Search(FileSystem& files, const FindOptions& options) : files_(files), options_(options) {}
@@ -81,7 +80,13 @@ class Search {
   // Step 2; nothing when the file has to be passed over.
   std::optional<Sighting> examine(const std::string& path) const {
     return unless_unusable(path, [&]() -> std::optional<Sighting> {
-      const auto where = position_of(*open_source(path, {.files = &files_}));
+      const CheckpointInfo says = training_info(*open_source(path, {.files = &files_}));
+      if (is_of_other_run(says)) {
+        options_.on_other_run(path, says.run_name);
+        return std::nullopt;
+      }
+      // Where in training it was made, if it holds the whole state.
+      const auto where = says.kind == "full" ? says.timestamp : std::nullopt;
       if (!where && options_.full_state_only) {
         skip(path, "it does not hold the whole state of a training run");
         return std::nullopt;
@@ -115,6 +120,11 @@ class Search {
       skip(path, e.what());
       return std::nullopt;
     }
+  }
+
+  // One that does not say whose it is may be anybody's.
+  bool is_of_other_run(const CheckpointInfo& says) const {
+    return options_.on_other_run && !says.run_name.empty() && says.run_name != options_.run_name;
   }
 
   void skip(const std::string& path, const std::string& why) const {

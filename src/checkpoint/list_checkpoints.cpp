@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "checkpoint/extension.h"
+#include "checkpoint/latest_link.h"
 #include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/training_info.h"
 
@@ -19,8 +20,6 @@ namespace cairn {
 namespace {
 
 constexpr std::string_view kPin = ".pin";
-constexpr std::string_view kComposerLink = ".symlink";  // a text file that names its target
-constexpr std::uint64_t kLongestLink = 4096;
 
 void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
   listed.source = source.info();
@@ -60,20 +59,24 @@ class Listing {
     const auto info = files_.stat(path, /*follow=*/false);
     if (!info) return;  // gone since it was listed
     if (info->type == FileInfo::Type::kLink) {
-      add_link(name, files_.read_link(path));
+      if (const auto target = files_.read_link(path)) add_link(name, join_path(folder_, *target));
     } else if (name.ends_with(kPin)) {
       pins_.insert(name);
-    } else if (name.ends_with(kComposerLink) && info->size <= kLongestLink) {
-      add_link(name, std::string(as_text(files_.map(path).view)));
+    } else if (const auto target = linked_from(name, path)) {
+      add_link(name, *target);
     } else {
       add(name, *info);
     }
   }
 
+  std::optional<std::string> linked_from(const std::string& name, const std::string& path) {
+    if (!name.ends_with(kLinkFile)) return std::nullopt;
+    return read_link_file(files_, path);
+  }
+
   // Only targets in the folder itself are of interest.
-  void add_link(const std::string& name, const std::optional<std::string>& target) {
-    if (!target) return;
-    const std::string path = normal_path(join_path(folder_, *target));
+  void add_link(const std::string& name, const std::string& target) {
+    const std::string path = normal_path(target);
     if (normal_path(parent_path(path)) == normal_path(folder_))
       links_[base_name(path)].push_back(name);
   }

@@ -8,8 +8,8 @@
 //               the way, and the manifest, which needs them, comes last.
 //  4. commit    The file is synced, renamed to its name, and its folder synced (atomic_file.h).
 //  Then
-//               the `latest` link is swapped in the same way: it must never name a file that a
-//               power cut could take back.
+//               the `latest` link is swapped in the same way (latest_link.h): it must never name a
+//               file that a power cut could take back.
 //  5. retain    Only now are the files that this one makes superfluous removed: at every moment the
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
 //               and the file just written are kept even when the request lists them: with a
@@ -33,7 +33,7 @@
 
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
+#include "checkpoint/latest_link.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/write_checkpoint.h"
 
@@ -41,10 +41,8 @@ namespace cairn {
 namespace {
 
 void move_latest(FileSystem& files, const std::string& path, const std::string& latest) {
-  const std::string folder = parent_path(latest);
   try {
-    files.make_folders(folder);
-    replace_link(files, relative_path(path, folder), latest);
+    point_link(files, path, latest);
   } catch (Error& e) {
     e.add_context("saved " + path + ", but cannot point " + latest + " at it");
     throw;
@@ -55,8 +53,8 @@ void move_latest(FileSystem& files, const std::string& path, const std::string& 
 std::exception_ptr retain(FileSystem& files, const SaveRequest& request, SaveReport& report) {
   std::vector<std::string> kept = {normal_path(request.path)};
   if (!request.latest.empty()) {
-    const auto target = files.read_link(request.latest);
-    if (target) kept.push_back(normal_path(join_path(parent_path(request.latest), *target)));
+    if (const auto target = link_target(files, request.latest))
+      kept.push_back(normal_path(*target));
   }
   std::exception_ptr error;
   for (const std::string& path : request.remove_afterwards) {

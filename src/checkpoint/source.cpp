@@ -8,6 +8,7 @@
 
 #include "checkpoint/candidate.h"
 #include "checkpoint/compressed_source.h"
+#include "checkpoint/latest_link.h"
 #include "format/find_format.h"
 
 namespace cairn {
@@ -38,14 +39,22 @@ constexpr std::array kFormats = {
 // A tar in a gzip in a zstd is odd; ten of them are an attack.
 constexpr std::size_t kMostContainers = 4;
 
+// `path`, or what it names where links are text files.
+std::string follow_link_file(FileSystem& files, const std::string& path) {
+  if (path.ends_with(kLinkFile)) return read_link_file(files, path).value_or(path);
+  if (files.stat(path)) return path;
+  return read_link_file(files, path + std::string(kLinkFile)).value_or(path);
+}
+
 Candidate look_at(const std::string& path, const OpenOptions& options) {
-  Candidate candidate{.files = options.files != nullptr ? options.files : &posix_file_system(),
-                      .path = path,
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  Candidate candidate{.files = &files,
+                      .path = follow_link_file(files, path),
                       .scratch_folder = options.scratch_folder,
                       .on_progress = options.on_progress};
-  const auto info = candidate.files->stat(path);
+  const auto info = files.stat(candidate.path);
   candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
-  if (!candidate.is_folder) candidate.bytes = candidate.files->map(path);
+  if (!candidate.is_folder) candidate.bytes = files.map(candidate.path);
   candidate.stored_bytes = candidate.bytes.view.size();
   return candidate;
 }

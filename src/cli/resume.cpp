@@ -67,6 +67,11 @@ Explanation explain(FileSystem& files, const ResumeArgs& options) {
   find.on_older = [&](const std::string& path, const Timestamp& timestamp) {
     explanation.others.emplace_back(path, "behind it, at " + place(timestamp));
   };
+  if (!find.run_name.empty()) {  // as a Trainer of that name
+    find.on_other_run = [&](const std::string& path, const std::string& run_name) {
+      explanation.others.emplace_back(path, "it is of the run \"" + run_name + "\"");
+    };
+  }
   explanation.found = find_latest(options.folder, find);
   if (files.stat(explanation.folder)) add_unsought(files, options, explanation);
   return explanation;
@@ -135,7 +140,9 @@ Run define_resume(CLI::App& app) {
   app.add_option("--save-latest-filename", options->find.latest_filename,
                  "the Trainer's save_latest_filename, if not latest-rank{rank}.pt")
       ->type_name("FORMAT");
-  app.add_option("--run-name", options->find.run_name, "the Trainer's run_name")->type_name("NAME");
+  app.add_option("--run-name", options->find.run_name,
+                 "the Trainer's run_name; others' checkpoints are not chosen")
+      ->type_name("NAME");
   app.footer(
       "The first line of the answer is the path that a Trainer with autoresume would load: the one "
       "that is furthest in training among those that verify in full. Exit code 3 when there is "

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "testing/faulty_file_system.h"
 #include "testing/file_system_conformance.h"
 #include "testing/sim_file_system.h"
@@ -26,6 +28,18 @@ const bool kSim = testing::register_file_system_tests({
           files->make_folders("/folder");
           return testing::OpenedFileSystem{files, "/folder"};
         },
+});
+
+const bool kSimWithoutLinks = testing::register_file_system_tests({
+    .name = "SimFileSystemWithoutLinks",
+    .open =
+        [] {
+          auto files = std::make_shared<testing::SimFileSystem>();
+          files->make_folders("/folder");
+          files->refuse_links(EPERM);
+          return testing::OpenedFileSystem{files, "/folder"};
+        },
+    .has_links = false,
 });
 
 const bool kFaulty = testing::register_file_system_tests({

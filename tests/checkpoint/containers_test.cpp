@@ -277,8 +277,19 @@ TEST(ExtensionTest, TheLongestOneCounts) {
   EXPECT_EQ(find_extension("a.b.pt.gz").text, ".pt.gz");
   EXPECT_EQ(find_extension("a.tar.pt").text, ".pt");
   EXPECT_EQ(find_extension("x/y.tgz").text, ".tgz");
-  for (const std::string name : {"a.gz", "a.tar.xz", "a.pt.tar.zst", "a.PT", "ep1.5", "a."}) {
+}
+
+TEST(ExtensionTest, IsUnknownOnlyWhereOneWasMeant) {
+  for (const std::string name :
+       {"a.gz", "a.tar.xz", "a.pt.tar.zst", "a.PT", "a.Tar.Gz", "ep{epoch}.zstd", "a.pt.foo",
+        "a.pt.unknown_compressor", "a.tar.unknownalgorithm", "a.b.PT.foo", "weights.safetensors",
+        "latest.pt.symlink", "a.pin"}) {
     EXPECT_THROW(find_extension(name), UsageError) << name;
+  }
+  for (const std::string name :
+       {"ep1.5", "a.", "lr0.1", "lr0.1-ep3-ba10-rank0", "v1.2", "best.adam", "model.ckpt", "a.pth",
+        "a.pt.1-ep3", "a.tar.2", "x.pt/lr0.1", ".zstd", "1.2.3"}) {
+    EXPECT_EQ(find_extension(name).text, "") << name;
   }
 }
 

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "base/atomic_file.h"
+#include "checkpoint/latest_link.h"
 #include "checkpoint/save_pipeline.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
@@ -47,7 +50,7 @@ struct Losses {
   int lost = 0;      // a save was acknowledged, and nothing is found
   int outdated = 0;  // an older checkpoint than the last acknowledged one is found
   int torn = 0;      // what is found is no checkpoint that was saved
-  int dangling = 0;  // the link of an acknowledged save points at nothing whole
+  int dangling = 0;  // the link of an acknowledged save, or its file, names nothing whole
   bool any() const { return lost + outdated + torn + dangling > 0; }
 };
 
@@ -67,19 +70,23 @@ void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
   if (batch == 0 && acknowledged > 0) ++losses.lost;
   if (batch > 0 && batch < acknowledged) ++losses.outdated;
   if (acknowledged > 0) {
-    const bool whole = disk.stat(kLatest, true) && verify(kLatest, Verify::kFull, &disk).ok();
+    const auto target = link_target(disk, kLatest);
+    const bool whole =
+        target && disk.stat(*target, true) && verify(kLatest, Verify::kFull, &disk).ok();
     if (!whole) ++losses.dangling;
   }
 }
 
 // Stops at each operation in turn, then lets all be done. `broken` breaks the file system;
-// then the first loss is enough.
+// then the first loss is enough. `link_error`: SimFileSystem::refuse_links().
 Losses crash_everywhere(const Save& save,
-                        const std::function<void(FaultyFileSystem&)>& broken = nullptr) {
+                        const std::function<void(FaultyFileSystem&)>& broken = nullptr,
+                        int link_error = 0) {
   Losses losses;
   bool finished = false;
   for (std::uint64_t n = 1; !finished; ++n) {
     SimFileSystem disk;
+    disk.refuse_links(link_error);
     disk.crash_at(n);
     FaultyFileSystem files(disk);
     if (broken) broken(files);
@@ -109,10 +116,46 @@ TEST(CrashTest, EveryAcknowledgedSaveSurvivesPowerLossAtEveryOperation) {
   EXPECT_EQ(losses.dangling, 0);
 }
 
+TEST(CrashTest, NothingIsLostOnAFileSystemWithoutLinks) {
+  const Losses losses = crash_everywhere(save_with_pipeline, nullptr, EPERM);
+  EXPECT_GT(losses.states, 200);
+  EXPECT_EQ(losses.lost, 0);
+  EXPECT_EQ(losses.outdated, 0);
+  EXPECT_EQ(losses.torn, 0);
+  EXPECT_EQ(losses.dangling, 0);
+}
+
+// The folder was copied from a file system with links to one without, or back: the mark of before
+// is of the other form, and there is one at every moment.
+TEST(CrashTest, TheLinkIsNeverMissingWhenItsFormChanges) {
+  for (const auto& [before, after] : {std::pair(0, EPERM), std::pair(EPERM, 0)}) {
+    bool finished = false;
+    for (std::uint64_t n = 1; !finished; ++n) {
+      SimFileSystem disk;
+      disk.refuse_links(before);
+      save_with_pipeline(disk, 1);
+      disk.refuse_links(after);
+      disk.crash_at(disk.operations() + n);
+      try {
+        save_with_pipeline(disk, 2);
+        finished = true;
+      } catch (const SimulatedCrash&) {
+      }
+      for (const auto& left : disk.after_power_loss()) {
+        ASSERT_TRUE(verify(kLatest, Verify::kFull, left.get()).ok()) << left->describe();
+      }
+      if (!finished) continue;
+      const std::string link = after == 0 ? "latest-rank0.pt" : "latest-rank0.pt.symlink";
+      EXPECT_THAT(disk.list(kFolder), ::testing::ElementsAre("ep0-ba2-rank0.pt", link));
+    }
+  }
+}
+
 TEST(CrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
   bool finished = false;
   for (std::uint64_t n = 1; !finished; ++n) {
     SimFileSystem disk;
+    disk.refuse_links(n % 2 == 0 ? ENOTSUP : 0);
     save_with_pipeline(disk, 1);
     disk.crash_at(disk.operations() + n);
     try {
@@ -128,7 +171,7 @@ TEST(CrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
       save_with_pipeline(*left, 2);
       save_with_pipeline(*left, 3);
       EXPECT_EQ(recover(*left), 3);
-      EXPECT_EQ(left->read_link(kLatest), "ep0-ba3-rank0.pt");
+      EXPECT_EQ(link_target(*left, kLatest), path_of(3));
     }
   }
 }

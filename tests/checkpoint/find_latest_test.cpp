@@ -165,6 +165,38 @@ TEST_F(FindLatestTest, FolderAndNamesMayHoldTheRunName) {
             "/runs/mine/mine-ba4.pt");
 }
 
+TEST_F(FindLatestTest, CheckpointsOfAnotherRunArePassedOverWhenAsked) {
+  save_sample(1);
+  save(sample_checkpoint(2), name(2), {.info = {.kind = "full"}, .files = &disk_});
+  CheckpointInfo other = sample_info(3);
+  other.run_name = "other";
+  save(sample_checkpoint(3), name(3), {.info = other, .files = &disk_});
+  std::vector<std::string> others;
+  FindOptions options{.run_name = "sample", .full_state_only = false};
+  options.on_other_run = [&](const std::string& path, const std::string& run_name) {
+    others.push_back(path + " of " + run_name);
+  };
+  EXPECT_EQ(find(options), name(1));
+  EXPECT_THAT(others, ElementsAre(name(3) + " of other"));
+  EXPECT_THAT(skipped_, IsEmpty()) << "one that does not say whose it is may be anybody's";
+  options.on_other_run = nullptr;
+  EXPECT_EQ(find(options), name(3));
+}
+
+// On a file system without symbolic links the link is Composer's text file.
+TEST_F(FindLatestTest, TheLatestLinkMayBeATextFile) {
+  save_sample(7, "/ckpt/somewhere-else.pt");
+  write("/ckpt/latest-rank0.pt.symlink", "somewhere-else.pt");
+  EXPECT_EQ(find(), "/ckpt/somewhere-else.pt");
+  for (const std::string nonsense : {"", "gone.pt", "a\nb", "latest-rank0.pt.symlink"}) {
+    disk_.remove("/ckpt/latest-rank0.pt.symlink");
+    write("/ckpt/latest-rank0.pt.symlink", nonsense);
+    EXPECT_EQ(find(), "nothing") << nonsense;
+  }
+  save_sample(3);
+  EXPECT_EQ(find(), name(3));
+}
+
 TEST_F(FindLatestTest, CheckpointsOfComposerAreFoundByTheirTimestamp) {
   const std::string folder = CAIRN_TEST_DATA "/composer-0.33/adamw_cosine";
   EXPECT_EQ(find({.files = &posix_file_system()}, folder), folder + "/ep2-ba15-rank0.pt");

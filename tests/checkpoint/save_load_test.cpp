@@ -70,6 +70,8 @@ TEST(SaveTest, OtherExtensionsAreRefusedByName) {
   save(1, folder / "v1.2/a");  // the folder's dot is not the file's
   save(1, folder / ".hidden");
   save(1, folder / "ep1.5-ba2.pt");
+  save(1, folder / "lr0.1-ep3");
+  EXPECT_EQ(load(folder / "lr0.1-ep3"), Value(1));
 }
 
 TEST(SaveTest, WithoutOverwriteTheOldFileStays) {

@@ -79,15 +79,24 @@ TEST_F(ResumeTest, TheToolAndTheTrainersSearchAgree) {
 
 TEST_F(ResumeTest, FormatsAndRunNameAreTheTrainers) {
   folder_.save(10);
-  std::filesystem::rename(folder_ / RunFolder::name(10), folder_ / "digits-10.pt");
+  std::filesystem::rename(folder_ / RunFolder::name(10), folder_ / "sample-10.pt");
   EXPECT_EQ(explain().code, kNotFound);
   const Answer named =
-      explain({"--save-filename", "{run_name}-{batch}.pt", "--run-name", "digits"});
+      explain({"--save-filename", "{run_name}-{batch}.pt", "--run-name", "sample"});
   EXPECT_EQ(named.code, kDone);
-  EXPECT_THAT(named.out, StartsWith(folder_ / "digits-10.pt"));
-  folder_.link("newest", "digits-10.pt");
+  EXPECT_THAT(named.out, StartsWith(folder_ / "sample-10.pt"));
+  folder_.link("newest", "sample-10.pt");
   EXPECT_THAT(explain({"--save-latest-filename", "newest"}).out,
-              StartsWith(folder_ / "digits-10.pt"));
+              StartsWith(folder_ / "sample-10.pt"));
+}
+
+// The run of that name would begin afresh, or refuse to.
+TEST_F(ResumeTest, CheckpointsOfAnotherRunAreNotChosen) {
+  folder_.save(10);
+  const Answer answer = explain({"--run-name", "mine"});
+  EXPECT_EQ(answer.code, kNotFound);
+  EXPECT_THAT(answer.out, HasSubstr("it is of the run \"sample\""));
+  EXPECT_EQ(explain({"--run-name", "sample"}).code, kDone);
 }
 
 TEST_F(ResumeTest, NothingToGoOnFromIsCodeThree) {

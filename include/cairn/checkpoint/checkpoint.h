@@ -40,7 +40,8 @@ struct SaveOptions {
 // very last step fails, syncing the folder, does the new file stand there without that promise.
 // The extension says what is written: ".pt" or none, ".tar", ".tar.gz", ".tgz", ".tar.bz2",
 // ".tar.lzma", ".pt.gz", ".pt.bz2", ".pt.xz", ".pt.lzma", ".pt.lz4", ".pt.zst", ".pt.lzo"
-// (docs/formats/containers.md); any other is a UsageError.
+// (docs/formats/containers.md). Other dots are part of the name; UsageError for what was meant as
+// an extension and is none (".zstd").
 // Memory: at most 64 MiB besides `value`; 256 MiB when it is compressed.
 void save(const Value& value, const std::string& path, const SaveOptions& options = {});
 
@@ -90,10 +91,14 @@ VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
 struct FindOptions {
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // format of the names to look at
   std::string run_name = {};                                   // value of {run_name} in it
-  std::string latest_filename = "latest-rank{rank}.pt";  // a link to look at as well; may be empty
+  // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
+  std::string latest_filename = "latest-rank{rank}.pt";
   bool full_state_only = true;                           // pass over weights-only checkpoints
   // Called for each candidate that is passed over: its path and why, one line.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
+  // When set, candidates that say they are of another run than `run_name` are passed over, too, and
+  // this is called for each. When not, it does not matter whose they are.
+  std::function<void(const std::string& path, const std::string& run_name)> on_other_run = nullptr;
   // Called for each candidate behind the one that was found; nobody has verified it.
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
   FileSystem* files = nullptr;

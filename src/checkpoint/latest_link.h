@@ -1,0 +1,35 @@
+// The link that marks the newest checkpoint.
+//
+//  1. It is a symbolic link, replaced at once (replace_link() of base/atomic_file.h).
+//  2. On a file system that has none (FAT, some network and FUSE ones) it is what Composer keeps in
+//     object stores: a text file NAME.symlink, which holds the target as a link would, published as
+//     every file is (AtomicFile).
+//  3. Only then the other form, left from a time when the folder lay elsewhere, is removed: two
+//     marks may disagree, none would be worse. The removal is not synced; the next save repeats it.
+//
+// Whoever opens NAME where there is only NAME.symlink gets what it names (open_source()).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace cairn {
+
+// What the name of a link that is a text file ends in.
+inline constexpr std::string_view kLinkFile = ".symlink";
+
+// Makes `link` point at `path`, durably; missing folders of `link` are created. StorageError, and
+// the link of before is still there.
+void point_link(FileSystem& files, const std::string& path, const std::string& link);
+
+// Path of what `link` points at, in whichever form it is there; nullopt when it is in neither.
+std::optional<std::string> link_target(FileSystem& files, const std::string& link);
+
+// What the text file `path`, named NAME.symlink, points at, seen from where `path` is; nullopt when
+// it is not there, too large for a path, or holds no path.
+std::optional<std::string> read_link_file(FileSystem& files, const std::string& path);
+
+}  // namespace cairn
