@@ -6,6 +6,8 @@
 
 #include "cairn/error.h"
 
+#include "base/mapped_file.h"
+
 namespace cairn {
 namespace {
 
@@ -75,6 +77,7 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 
 void AtomicFile::commit() {
+  check_mapped_reads();  // what was read may be in this file
   file_->sync();
   files_.rename(temporary_, path_, options_.overwrite);
   temporary_.clear();

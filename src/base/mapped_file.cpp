@@ -1,11 +1,16 @@
 #include "base/mapped_file.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "base/file_error.h"
 
@@ -30,15 +35,156 @@ void release_pages(ByteView bytes, const void* mapping) {
   if (end > begin) madvise(first + begin, end - begin, MADV_DONTNEED);
 }
 
+// One mapping. The handler reads it while others come and go: `begin` is 0 while it changes, and
+// objects are used again, never deleted.
+struct Mapping {
+  std::atomic<std::uintptr_t> begin = 0;
+  std::atomic<std::uintptr_t> end = 0;
+  std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0 where all could be read
+  Mapping* next = nullptr;
+  // Under the mutex of Mappings only.
+  std::string name = {};
+  MappedFor reader = MappedFor::kItsPath;
+
+  bool holds(std::uintptr_t address) const {
+    const std::uintptr_t first = begin;
+    return first != 0 && address >= first && address < end && first == begin;
+  }
+};
+
+class Mappings {
+ public:
+  Mapping* add(const void* start, std::size_t size, const std::string& name, MappedFor reader) {
+    const std::lock_guard lock(mutex_);
+    Mapping* mapping = free_.empty() ? grow() : free_.back();
+    if (!free_.empty()) free_.pop_back();
+    mapping->name = name;
+    mapping->reader = reader;
+    mapping->unreadable_from = 0;
+    mapping->end = reinterpret_cast<std::uintptr_t>(start) + size;
+    mapping->begin = reinterpret_cast<std::uintptr_t>(start);
+    return mapping;
+  }
+
+  void remove(Mapping* mapping) {
+    const std::lock_guard lock(mutex_);
+    mapping->begin = 0;
+    free_.push_back(mapping);
+  }
+
+  void check(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    for (const Mapping* mapping = newest_; mapping != nullptr; mapping = mapping->next) {
+      const std::uintptr_t begin = mapping->begin;
+      if (begin == 0 || mapping->unreadable_from == 0 || !concerns(*mapping, path)) continue;
+      throw_storage_error(EIO, "cannot read " + mapping->name + " at byte " +
+                                   std::to_string(mapping->unreadable_from - begin));
+    }
+  }
+
+  // For the handler: waits for nothing and allocates nothing.
+  Mapping* find(std::uintptr_t address) const {
+    Mapping* mapping = newest_;
+    while (mapping != nullptr && !mapping->holds(address))
+      mapping = mapping->next;
+    return mapping;
+  }
+
+ private:
+  static bool concerns(const Mapping& mapping, const std::string& path) {
+    return path.empty() || mapping.reader == MappedFor::kEverybody || mapping.name == path ||
+           mapping.name.starts_with(path + "/");
+  }
+
+  Mapping* grow() {
+    all_.push_back(std::make_unique<Mapping>());
+    all_.back()->next = newest_;
+    newest_ = all_.back().get();
+    return newest_;
+  }
+
+  std::mutex mutex_;
+  std::atomic<Mapping*> newest_ = nullptr;
+  std::vector<std::unique_ptr<Mapping>> all_;
+  std::vector<Mapping*> free_;
+};
+
+// Never destroyed: mappings may outlive every static object.
+Mappings& mappings() {
+  static auto* const all = new Mappings;
+  return *all;
+}
+
+std::atomic<int> guards = 0;
+struct sigaction handler_before = {};
+
+// Step 3. Only calls that a signal handler may make.
+bool put_zeros(std::uintptr_t address) {
+  if (guards == 0) return false;
+  Mapping* const mapping = mappings().find(address);
+  if (mapping == nullptr) return false;
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t from = address / page * page;
+  const std::uintptr_t end = mapping->end;
+  if (mmap(reinterpret_cast<void*>(from), end - from, PROT_READ,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+    return false;
+  }
+  std::uintptr_t first = mapping->unreadable_from;
+  while ((first == 0 || from < first) &&
+         !mapping->unreadable_from.compare_exchange_weak(first, from)) {
+  }
+  return true;
+}
+
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  if (put_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+    errno = error;
+  } else if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
+    handler_before.sa_sigaction(signal, info, context);
+  } else if (handler_before.sa_handler != SIG_DFL && handler_before.sa_handler != SIG_IGN) {
+    handler_before.sa_handler(signal);
+  } else {
+    sigaction(signal, &handler_before,
+              nullptr);  // the instruction fails again, and ends the process
+  }
+}
+
+void handle_bus_errors() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    mappings();
+    struct sigaction action = {};
+    action.sa_sigaction = on_bus_error;
+    action.sa_flags = SA_SIGINFO;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &handler_before);
+  });
+}
+
 }  // namespace
 
-SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name) {
+SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, MappedFor reader) {
   if (size == 0) return {};
   void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (start == MAP_FAILED) throw_storage_error(errno, "cannot map " + name);
+  Mapping* const mapping = mappings().add(start, size, name, reader);
   return {{static_cast<const std::byte*>(start), size},
-          std::shared_ptr<const void>(start, [size](void* p) { munmap(p, size); }),
+          std::shared_ptr<const void>(start,
+                                      [size, mapping](void* p) {
+                                        mappings().remove(mapping);
+                                        munmap(p, size);
+                                      }),
           release_pages};
 }
+
+GuardedReads::GuardedReads() {
+  handle_bus_errors();
+  ++guards;
+}
+GuardedReads::~GuardedReads() { --guards; }
+
+void check_mapped_reads(const std::string& path) { mappings().check(path); }
 
 }  // namespace cairn

@@ -1,4 +1,17 @@
-// Mapping an open file.
+// Mapping an open file, and reading from it when the disk fails.
+//
+// A page of a mapped file that cannot be brought in (a bad block, a file that somebody cut off, a
+// server that has forgotten it) is no error of any call: the thread gets SIGBUS, which ends the
+// process. While a GuardedReads lives it is an error:
+//
+//  1. map_descriptor() notes each mapping in a list; the end of the mapping takes it out again.
+//  2. The first GuardedReads installs a handler of SIGBUS, for good.
+//  3. The handler, when the address lies in one of the mappings and a GuardedReads lives: zeros in
+//     place of the page and of all behind it in that mapping; it notes where they begin, and lets
+//     the thread go on. Otherwise the handler that was there before has its turn.
+//  4. check_mapped_reads() throws when a mapping has such zeros. Whoever reads under a GuardedReads
+//     calls it before it relies on what it read, and before it calls anything damaged.
+//  5. Nothing is published while there are such zeros: AtomicFile::commit() calls it, too.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +21,28 @@
 
 namespace cairn {
 
+// Whose reads a failing mapping concerns.
+enum class MappedFor : std::uint8_t {
+  kItsPath,   // those who read the file `name`, or a folder that it is in
+  kEverybody  // `name` is for people: a scratch file
+};
+
 // The first `size` bytes, read-only; the descriptor may be closed afterwards. `name` is for the
-// StorageError.
-SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name);
+// StorageError, and for check_mapped_reads().
+SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
+                           MappedFor reader = MappedFor::kItsPath);
+
+// While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS.
+class GuardedReads {
+ public:
+  GuardedReads();
+  ~GuardedReads();
+  GuardedReads(const GuardedReads&) = delete;
+  GuardedReads& operator=(const GuardedReads&) = delete;
+};
+
+// StorageError of EIO that names the file and the byte when a mapping of `path`, or of a file below
+// it, or a scratch file, could not be read. An empty path stands for all mappings. Thread-safe.
+void check_mapped_reads(const std::string& path = {});
 
 }  // namespace cairn

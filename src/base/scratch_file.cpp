@@ -67,7 +67,7 @@ std::uint64_t ScratchFile::available() const {
 
 SharedBytes ScratchFile::map() {
   flush();
-  return map_descriptor(fd_.get(), size_, "a scratch file in " + folder_);
+  return map_descriptor(fd_.get(), size_, "a scratch file in " + folder_, MappedFor::kEverybody);
 }
 
 void ScratchFile::flush() {

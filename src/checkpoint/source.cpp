@@ -8,6 +8,7 @@
 
 #include "checkpoint/candidate.h"
 #include "checkpoint/compressed_source.h"
+#include "checkpoint/guarded_source.h"
 #include "checkpoint/latest_link.h"
 #include "format/find_format.h"
 
@@ -46,10 +47,9 @@ std::string follow_link_file(FileSystem& files, const std::string& path) {
   return read_link_file(files, path + std::string(kLinkFile)).value_or(path);
 }
 
-Candidate look_at(const std::string& path, const OpenOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+Candidate look_at(FileSystem& files, const std::string& path, const OpenOptions& options) {
   Candidate candidate{.files = &files,
-                      .path = follow_link_file(files, path),
+                      .path = path,
                       .scratch_folder = options.scratch_folder,
                       .on_progress = options.on_progress};
   const auto info = files.stat(candidate.path);
@@ -75,6 +75,21 @@ Candidate look_at(const std::string& path, const OpenOptions& options) {
   throw CorruptError(what, candidate.path, 0);
 }
 
+// What open_source() gives, unguarded.
+std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
+  while (candidate.containers.size() <= kMostContainers) {
+    const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
+      return format.matches(candidate);
+    });
+    if (row == kFormats.end()) refuse(candidate);
+    if (row->open != nullptr) return row->open(std::move(candidate));
+    candidate = row->unwrap(std::move(candidate));
+    candidate.containers.emplace_back(row->name);
+  }
+  throw UnsupportedError(candidate.path + ": more than " + std::to_string(kMostContainers) +
+                         " containers inside one another");
+}
+
 }  // namespace
 
 KnownFormats known_formats() {
@@ -86,18 +101,10 @@ KnownFormats known_formats() {
 }
 
 std::unique_ptr<CheckpointSource> open_source(const std::string& path, const OpenOptions& options) {
-  Candidate candidate = look_at(path, options);
-  while (candidate.containers.size() <= kMostContainers) {
-    const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
-      return format.matches(candidate);
-    });
-    if (row == kFormats.end()) refuse(candidate);
-    if (row->open != nullptr) return row->open(std::move(candidate));
-    candidate = row->unwrap(std::move(candidate));
-    candidate.containers.emplace_back(row->name);
-  }
-  throw UnsupportedError(path + ": more than " + std::to_string(kMostContainers) +
-                         " containers inside one another");
+  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  const std::string there = follow_link_file(files, path);
+  return guard_source(guarded(there, [&] { return recognise(look_at(files, there, options)); }),
+                      there);
 }
 
 std::string without_path(const std::string& message, const std::string& path) {

@@ -11,6 +11,7 @@
 
 #include "cairn/error.h"
 
+#include "base/mapped_file.h"
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "cli/command.h"
@@ -78,7 +79,10 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
                     .exact_bytes = options.exact_bytes};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
-    return chosen->second(console);
+    const GuardedReads guard;
+    const int code = chosen->second(console);
+    check_mapped_reads();
+    return code;
   } catch (const std::ios_base::failure&) {
     throw;  // nothing more can be answered
   } catch (const CLI::Success& help) {

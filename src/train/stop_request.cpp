@@ -2,17 +2,37 @@
 
 #include <signal.h>
 
+#include <array>
 #include <atomic>
 
 #include "cairn/error.h"
 
 #include "base/file.h"
-#include "train/signal_watch.h"
 
 namespace cairn {
 namespace {
 
-std::atomic<bool> taken = false;  // an object polls signals
+// A handler can reach nothing but globals.
+std::atomic<bool> installed = false;
+std::atomic<int> stop_signal = 0;  // asked for and not yet polled
+std::atomic<int> save_signal = 0;
+std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far
+static_assert(std::atomic<int>::is_always_lock_free);
+
+constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+
+extern "C" void cairn_on_signal(int number) {
+  if (number == SIGUSR2) {
+    save_signal = number;
+    return;
+  }
+  stop_signal = number;
+  const bool is_interrupt = number == SIGTERM || number == SIGINT;
+  if (is_interrupt && interrupts.fetch_add(1) > 0) {
+    ::signal(number, SIG_DFL);
+    ::raise(number);  // delivered when this handler returns
+  }
+}
 
 std::string signal_name(int number) {
   switch (number) {
@@ -27,27 +47,44 @@ std::string signal_name(int number) {
   }
 }
 
-// One object at a time takes the signals.
-class Claim {
+// The handlers while an object lives.
+class Handlers {
  public:
-  Claim() {
-    if (taken.exchange(true)) {
+  Handlers() {
+    if (installed.exchange(true)) {
       throw UsageError("another fit() of this process handles signals: set handle_signals = false");
     }
+    stop_signal = 0;
+    save_signal = 0;
+    interrupts = 0;
+    struct sigaction action = {};
+    action.sa_handler = cairn_on_signal;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+      // Who started the program had it ignore the signal: a shell's background job, say.
+      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    }
   }
-  ~Claim() { taken = false; }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
+  ~Handlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+    }
+    installed = false;
+  }
+  Handlers(const Handlers&) = delete;
+  Handlers& operator=(const Handlers&) = delete;
 
  private:
-  SignalWatch watch_;
+  std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 
 }  // namespace
 
 struct StopRequest::Impl {
   explicit Impl(StopRequestOptions o) : options(std::move(o)) {
-    if (options.handle_signals) claim.emplace();
+    if (options.handle_signals) handlers.emplace();
     if (options.files == nullptr) options.files = &posix_file_system();
     if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
   }
@@ -62,8 +99,9 @@ struct StopRequest::Impl {
   }
 
   void poll_signals(Requests& requests) const {
-    if (!claim) return;
-    const auto [save, stop] = take_signals();
+    if (!handlers) return;
+    const int save = save_signal.exchange(0);
+    const int stop = stop_signal.exchange(0);
     requests.save = save != 0 || stop != 0;
     requests.stop = stop != 0;
     if (requests.save) requests.reason = signal_name(stop != 0 ? stop : save);
@@ -82,7 +120,7 @@ struct StopRequest::Impl {
   }
 
   StopRequestOptions options;
-  std::optional<Claim> claim;
+  std::optional<Handlers> handlers;
   std::chrono::steady_clock::time_point next_look = {};
 };
 
