@@ -16,7 +16,6 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "command_line/message_printer.h"
 #include "command_line/run_main.h"
 #include "command_line/trainer_flags.h"
 #include "digits_data.h"
@@ -46,9 +45,6 @@ int train(const DigitsOptions& digits, cairn::TrainerOptions options) {
   options.optimizers = cairn::AdamW({.lr = digits.lr});
   options.schedulers = cairn::CosineAnnealingScheduler();
   options.eval_dataloader = cairn::DataLoader(scans.test, {.batch_size = 120});
-  if (!options.progress_bar && !options.log_to_console) {
-    options.loggers = examples::MessagePrinter();
-  }
   if (digits.kill_at_batch) options.callbacks = digits::KillAtBatch(*digits.kill_at_batch);
 
   cairn::Trainer trainer(std::move(options));

@@ -3,11 +3,12 @@
 //  1. Read the file, every byte checked; drop what load_ignore_keys names; bring the layouts of
 //     older Composers to the present one.
 //  2. Compare with the live objects. Model, optimizer and plain values are planned, which changes
-//     nothing. Schedulers, algorithms, callbacks, scaler and metrics can only be tried: each is
-//     loaded after its own state was put aside.
-//  3. When something did not fit: give the tried objects their state back, and throw one
-//     MismatchError that lists everything.
-//  4. Apply the plans, which cannot fail.
+//     nothing; so are metrics, on a copy. Schedulers, algorithms, callbacks and scaler can only be
+//     tried: each is loaded after its own state was put aside.
+//  3. When something did not fit, or anything at all was thrown (by a logger that cannot write its
+//     line, say): give the tried objects their state back, all of them, and throw one error, which
+//     names the file: MismatchError that lists everything that did not fit.
+//  4. Apply the plans. What could make that fail was looked at in 2, but for memory.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -31,20 +32,27 @@
 namespace cairn {
 namespace {
 
+struct Refused {};  // something does not fit
+
 class CheckpointLoad {
  public:
   CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
       : state_(state), logger_(logger), options_(options) {}
 
-  // Step 1, but for reading.
-  void filter(Value& checkpoint, const std::string& path);
-
-  void check(const Value& checkpoint);
-  void check_weights(const Value& checkpoint);
-  // Steps 3 and 4.
-  void finish(const std::string& path);
+  // Steps 1, but for reading, to 4.
+  void run(Value& checkpoint, const std::string& path);
 
  private:
+  void filter(Value& checkpoint, const std::string& path);
+  void check(const Value& checkpoint);
+  void check_weights(const Value& checkpoint);
+  void try_metrics();
+  void refuse_misfits() const;  // throws Refused
+  std::string listed_misfits() const;
+  // Step 3: gives back, and says what became of the live objects.
+  std::string undo();
+  void apply_plans();
+
   void warn(const std::string& text) { logger_.log_message("warning: " + text); }
   void misfit(const std::string& text) { misfits_.push_back(text); }
   const Dict* dict_entry(const Value& saved, const char* key);
@@ -56,7 +64,7 @@ class CheckpointLoad {
   void try_algorithms(const Value& saved);
   void try_callbacks(const Value& saved);
   void try_scaler(const Value& saved);
-  void try_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
+  void plan_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
 
   State& state_;
   Logger& logger_;
@@ -71,6 +79,7 @@ class CheckpointLoad {
   std::optional<std::int64_t> rank_zero_seed_;
   std::optional<std::string> run_name_;
   std::optional<Value> dataset_state_;
+  std::vector<std::pair<std::shared_ptr<Metric>, Value>> metric_states_;
   std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
 };
 
@@ -223,15 +232,21 @@ std::optional<double> computed_number(const Value* value) {
   return std::nullopt;
 }
 
-void CheckpointLoad::try_metrics(const std::string& label, const Metrics& metrics,
-                                 const Value* saved) {
+void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metrics,
+                                  const Value* saved) {
   if (saved == nullptr || !saved->is_dict()) return;
   for (const auto& [key, metric] : metrics) {
     const Value* entry = saved->find(key);
     if (entry == nullptr || !entry->is_dict()) continue;
     const Value* state = entry->find("state_dict");
     if (state == nullptr) continue;
-    tried_.load(fmt::format("metric {}/{}", label, key), *state, *metric);
+    try {
+      metric->clone()->load_state_dict(*state);
+    } catch (const Error& e) {
+      misfit(fmt::format("metric {}/{}: {}", label, key, e.what()));
+      continue;
+    }
+    metric_states_.emplace_back(metric, *state);
     if (const auto number = computed_number(entry->find("_computed"))) {
       metric_values_.push_back({label, {key, *number}});
     }
@@ -277,11 +292,11 @@ void CheckpointLoad::check(const Value& checkpoint) {
   try_algorithms(saved);
   try_callbacks(saved);
   try_scaler(saved);
-  try_metrics("train", state_.train_metrics, saved.find("train_metrics"));
+  plan_metrics("train", state_.train_metrics, saved.find("train_metrics"));
   for (const auto& [label, metrics] : state_.eval_metrics) {
     const Value* of_all = saved.find("eval_metrics");
     const bool is_dict = of_all != nullptr && of_all->is_dict();
-    try_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
+    plan_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
   }
   if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
   const RngCheck found = check_rng_states(*rng);
@@ -299,16 +314,38 @@ void CheckpointLoad::check_weights(const Value& checkpoint) {
   plan_model(*model);
 }
 
-void CheckpointLoad::finish(const std::string& path) {
-  misfits_.insert(misfits_.end(), tried_.misfits().begin(), tried_.misfits().end());
-  if (!misfits_.empty()) {
-    tried_.undo();
-    std::string message = path + " does not fit this run, nothing was changed:";
-    for (const std::string& reason : misfits_) {
-      message += "\n  " + reason;
+void CheckpointLoad::refuse_misfits() const {
+  if (!misfits_.empty() || !tried_.misfits().empty()) throw Refused();
+}
+
+std::string CheckpointLoad::listed_misfits() const {
+  std::string text = ":";
+  for (const auto* misfits : {&misfits_, &tried_.misfits()}) {
+    for (const std::string& reason : *misfits) {
+      text += "\n  " + reason;
     }
-    throw MismatchError(message);
   }
+  return text;
+}
+
+std::string CheckpointLoad::undo() {
+  const std::vector<std::string> refused = tried_.undo();
+  if (refused.empty()) return "nothing was changed";
+  std::string text = "nothing was changed but what does not take its own state back";
+  for (const std::string& object : refused) {
+    text += " (" + object + ")";
+  }
+  return text;
+}
+
+// On the live ones, after their copies took it.
+void CheckpointLoad::try_metrics() {
+  for (const auto& [metric, saved] : metric_states_) {
+    tried_.load("metric " + metric->name(), saved, *metric);
+  }
+}
+
+void CheckpointLoad::apply_plans() {
   apply(model_);
   if (optimizer_) optimizer_->apply();
   if (timestamp_) state_.timestamp = *timestamp_;
@@ -319,6 +356,31 @@ void CheckpointLoad::finish(const std::string& path) {
     Value& values = state_.metric_values[label];
     if (!values.is_dict()) values = Dict();
     values.mutable_dict()[entry.first] = entry.second;
+  }
+}
+
+void CheckpointLoad::run(Value& checkpoint, const std::string& path) {
+  try {
+    filter(checkpoint, path);
+    if (options_.load_weights_only) {
+      check_weights(checkpoint);
+    } else {
+      check(checkpoint);
+    }
+    refuse_misfits();
+    try_metrics();
+    refuse_misfits();
+    apply_plans();
+  } catch (const Refused&) {
+    throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
+  } catch (Error& e) {
+    e.add_context("cannot load " + path + ", " + undo());
+    throw;
+  } catch (const std::exception& e) {  // libtorch's, or of user code
+    throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
   }
 }
 
@@ -334,13 +396,7 @@ std::optional<Value> load_checkpoint(const std::string& path, State& state, Logg
                         "load_state_dict() read other files");
   }
   CheckpointLoad loading(state, logger, options);
-  loading.filter(checkpoint, path);
-  if (options.load_weights_only) {
-    loading.check_weights(checkpoint);
-  } else {
-    loading.check(checkpoint);
-  }
-  loading.finish(path);
+  loading.run(checkpoint, path);
   const Value* rng = checkpoint.find("rng");
   if (options.load_weights_only || rng == nullptr) return std::nullopt;
   return *rng;

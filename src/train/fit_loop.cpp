@@ -136,7 +136,7 @@ void FitLoop::train_batch(Batch batch) {
   advance(samples, tokens);
   context_.engine.run_event(Event::kBatchEnd);
   evaluate(Event::kBatchEnd);
-  context_.engine.run_event(Event::kBatchCheckpoint);
+  checkpoint(Event::kBatchCheckpoint);
 }
 
 // Whether anybody can see the losses and metrics of a batch before the next one. Reading them
@@ -191,6 +191,15 @@ void FitLoop::evaluate(Event event) {
   last_batch_end_ += Clock::now() - before;
 }
 
+void FitLoop::checkpoint(Event event) {
+  try {
+    context_.engine.run_event(event);
+  } catch (const Error& error) {
+    const bool is_served = !is_finished() && options_.excuses_failed_save;
+    if (!is_served || !options_.excuses_failed_save(error)) throw;
+  }
+}
+
 void FitLoop::end_epoch() {
   State& state = context_.state;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
@@ -201,7 +210,7 @@ void FitLoop::end_epoch() {
   state.timestamp = state.timestamp.to_next_epoch();
   context_.engine.run_event(Event::kEpochEnd);
   evaluate(Event::kEpochEnd);
-  context_.engine.run_event(Event::kEpochCheckpoint);
+  checkpoint(Event::kEpochCheckpoint);
   if (is_iteration_over(TimeUnit::kEpoch)) end_iteration();
 }
 
@@ -211,7 +220,7 @@ void FitLoop::end_iteration() {
   state.timestamp = state.timestamp.to_next_iteration();
   context_.engine.run_event(Event::kIterationEnd);
   evaluate(Event::kIterationEnd);
-  context_.engine.run_event(Event::kIterationCheckpoint);
+  checkpoint(Event::kIterationCheckpoint);
 }
 
 void FitLoop::finish() {

@@ -20,6 +20,8 @@
 #include <functional>
 #include <optional>
 
+#include "cairn/error.h"
+
 #include "train/eval_loop.h"
 #include "train/loop_context.h"
 #include "train/train_batch.h"
@@ -34,6 +36,9 @@ struct FitLoopOptions {
   // Asked after each batch that is not the last: serves what was asked from outside (save now)
   // and says whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;
+  // Asked when a checkpoint event failed: true when serve_requests, which comes next, will save and
+  // stop, so that this error need not end training. May be empty.
+  std::function<bool(const Error&)> excuses_failed_save = nullptr;
 };
 
 class FitLoop {
@@ -60,6 +65,7 @@ class FitLoop {
   void step_schedulers();
   void advance(std::int64_t samples, std::int64_t tokens);
   void evaluate(Event event);
+  void checkpoint(Event event);
   void end_epoch();
   void end_iteration();
   void finish();

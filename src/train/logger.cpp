@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <mutex>
+#include <utility>
+
 #include "cairn/train/state.h"
+
+#include "base/printable.h"
 
 namespace cairn {
 namespace {
@@ -24,7 +30,27 @@ std::string format_dict(const Dict& dict) {
   return text + "}";
 }
 
+// stderr has no buffer: one write a message, so that the lines of several processes stay whole.
+void write_to_stderr(const std::string& message) {
+  const std::string line = printable(message) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+std::mutex sink_mutex;
+
+MessageSink& message_sink() {
+  static MessageSink sink = write_to_stderr;
+  return sink;
+}
+
 }  // namespace
+
+void LoggerDestination::log_message(const std::string& /*message*/) { took_message_ = false; }
+
+MessageSink set_message_sink(MessageSink sink) {
+  const std::scoped_lock lock(sink_mutex);
+  return std::exchange(message_sink(), std::move(sink));
+}
 
 void Logger::log_metrics(const Dict& metrics) {
   for (const auto& destination : destinations_) {
@@ -43,8 +69,19 @@ void Logger::log_traces(const Dict& traces) {
 }
 
 void Logger::log_message(const std::string& message) {
-  for (const auto& destination : destinations_)
+  bool taken = false;
+  for (const auto& destination : destinations_) {
+    destination->took_message_ = true;  // unless it is left to the method of the base class
     destination->log_message(message);
+    taken = taken || destination->took_message_;
+  }
+  if (taken) return;
+  MessageSink sink;
+  {
+    const std::scoped_lock lock(sink_mutex);
+    sink = message_sink();
+  }
+  if (sink) sink(message);
 }
 
 void Logger::add(std::shared_ptr<LoggerDestination> destination) {

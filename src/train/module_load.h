@@ -18,7 +18,7 @@ namespace cairn {
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module);
 
 struct ModuleLoad {
-  std::vector<std::pair<at::Tensor, TensorView>> copies;  // into, from
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // into, from: of equal shape
   IncompatibleKeys keys;
   std::vector<std::string> misfits;  // what does not fit; empty: apply() will succeed
 };

@@ -1,3 +1,4 @@
+#include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
 
 #include <unordered_map>
@@ -28,8 +29,21 @@ std::string join(const std::vector<std::string>& names) {
   return text;
 }
 
+// Why nothing can be written into `target`; empty when it can.
+std::string why_read_only(const std::string& name, const at::Tensor& target) {
+  if (at::has_internal_overlap(target) == at::MemOverlap::Yes) {
+    return name + " of the model cannot be written: its elements share memory (expand()); " +
+           "register a copy of it";
+  }
+  if (target.is_inference() && !c10::InferenceMode::is_enabled()) {
+    return name + " of the model cannot be written: it was made in inference mode";
+  }
+  return {};
+}
+
 // Why `view` cannot be copied into `target`; empty when it can.
 std::string misfit(const std::string& name, const at::Tensor& target, const TensorView& view) {
+  if (std::string reason = why_read_only(name, target); !reason.empty()) return reason;
   // Files from before PyTorch 0.4 have scalars as one-element vectors.
   const bool is_old_scalar = target.dim() == 0 && view.shape == std::vector<std::int64_t>{1};
   if (target.sizes().vec() != view.shape && !is_old_scalar) {
@@ -43,6 +57,18 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
   }
   return "type mismatch for " + name + ": " + std::string(cairn::name(view.dtype)) +
          " in the checkpoint cannot become " + c10::toString(target.scalar_type());
+}
+
+// Takes hold of the bytes, too: what cannot be read or decoded is found before anything is written.
+void plan_copy(const std::string& name, const at::Tensor& target, const TensorView& view,
+               ModuleLoad& load) {
+  std::string reason = misfit(name, target, view);
+  if (!reason.empty()) return load.misfits.push_back(std::move(reason));
+  try {
+    load.copies.emplace_back(target, tensor_of(view, /*share=*/true).reshape(target.sizes()));
+  } catch (const UnsupportedError& e) {
+    load.misfits.push_back(name + ": " + e.what());
+  }
 }
 
 }  // namespace
@@ -79,9 +105,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
       load.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
       continue;
     }
-    std::string reason = misfit(name, tensor, value->as_tensor());
-    if (!reason.empty()) load.misfits.push_back(std::move(reason));
-    load.copies.emplace_back(tensor, value->as_tensor());
+    plan_copy(name, tensor, value->as_tensor(), load);
   }
   for (const auto& [key, value] : state.as_dict()) {
     if (!key.is_str() || !known.contains(key.as_str())) {
@@ -99,8 +123,8 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
 
 void apply(const ModuleLoad& load) {
   const torch::NoGradGuard no_grad;
-  for (const auto& [target, view] : load.copies) {
-    target.copy_(tensor_of(view, /*share=*/true).reshape(target.sizes()));
+  for (const auto& [target, source] : load.copies) {
+    target.copy_(source);
   }
 }
 

@@ -17,7 +17,8 @@ class ObjectLoads {
   };
 
   // Puts the object's present state aside and loads `state`. What that throws becomes a misfit,
-  // prefixed with `where`.
+  // prefixed with `where`: but for StorageError and std::bad_alloc, which say nothing about whether
+  // the state fits, and go on to the caller.
   void load(const std::string& where, const Value& state, const Object& object);
   // An object with state_dict() and load_state_dict(), which must outlive this.
   template <class T>
@@ -27,13 +28,15 @@ class ObjectLoads {
                 [&object](const Value& value) { object.load_state_dict(value); }});
   }
 
-  // Gives every object its state back, last one first.
-  void undo();
+  // Gives every object its state back, last one first; one that refuses stops no other. Returns
+  // those that refused, with the reason: their state is now undefined.
+  std::vector<std::string> undo() noexcept;
 
   const std::vector<std::string>& misfits() const { return misfits_; }
 
  private:
   struct Loaded {
+    std::string where;
     Value before;
     Object object;
   };

@@ -2,37 +2,17 @@
 
 #include <signal.h>
 
-#include <array>
 #include <atomic>
 
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "train/signal_watch.h"
 
 namespace cairn {
 namespace {
 
-// A handler can reach nothing but globals.
-std::atomic<bool> installed = false;
-std::atomic<int> stop_signal = 0;  // asked for and not yet polled
-std::atomic<int> save_signal = 0;
-std::atomic<int> interrupts = 0;  // SIGTERM and SIGINT so far
-static_assert(std::atomic<int>::is_always_lock_free);
-
-constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
-
-extern "C" void cairn_on_signal(int number) {
-  if (number == SIGUSR2) {
-    save_signal = number;
-    return;
-  }
-  stop_signal = number;
-  const bool is_interrupt = number == SIGTERM || number == SIGINT;
-  if (is_interrupt && interrupts.fetch_add(1) > 0) {
-    ::signal(number, SIG_DFL);
-    ::raise(number);  // delivered when this handler returns
-  }
-}
+std::atomic<bool> taken = false;  // an object polls signals
 
 std::string signal_name(int number) {
   switch (number) {
@@ -47,44 +27,27 @@ std::string signal_name(int number) {
   }
 }
 
-// The handlers while an object lives.
-class Handlers {
+// One object at a time takes the signals.
+class Claim {
  public:
-  Handlers() {
-    if (installed.exchange(true)) {
+  Claim() {
+    if (taken.exchange(true)) {
       throw UsageError("another fit() of this process handles signals: set handle_signals = false");
     }
-    stop_signal = 0;
-    save_signal = 0;
-    interrupts = 0;
-    struct sigaction action = {};
-    action.sa_handler = cairn_on_signal;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      ::sigaction(kSignals[i], nullptr, &before_[i]);
-      // Who started the program had it ignore the signal: a shell's background job, say.
-      if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
-    }
   }
-  ~Handlers() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
-      ::sigaction(kSignals[i], &before_[i], nullptr);
-    }
-    installed = false;
-  }
-  Handlers(const Handlers&) = delete;
-  Handlers& operator=(const Handlers&) = delete;
+  ~Claim() { taken = false; }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
 
  private:
-  std::array<struct sigaction, kSignals.size()> before_ = {};
+  SignalWatch watch_;
 };
 
 }  // namespace
 
 struct StopRequest::Impl {
   explicit Impl(StopRequestOptions o) : options(std::move(o)) {
-    if (options.handle_signals) handlers.emplace();
+    if (options.handle_signals) claim.emplace();
     if (options.files == nullptr) options.files = &posix_file_system();
     if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
   }
@@ -99,9 +62,8 @@ struct StopRequest::Impl {
   }
 
   void poll_signals(Requests& requests) const {
-    if (!handlers) return;
-    const int save = save_signal.exchange(0);
-    const int stop = stop_signal.exchange(0);
+    if (!claim) return;
+    const auto [save, stop] = take_signals();
     requests.save = save != 0 || stop != 0;
     requests.stop = stop != 0;
     if (requests.save) requests.reason = signal_name(stop != 0 ? stop : save);
@@ -120,7 +82,7 @@ struct StopRequest::Impl {
   }
 
   StopRequestOptions options;
-  std::optional<Handlers> handlers;
+  std::optional<Claim> claim;
   std::chrono::steady_clock::time_point next_look = {};
 };
 

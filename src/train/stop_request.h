@@ -4,12 +4,11 @@
 //   SIGUSR2, <save_folder>/SAVE                    save at the next batch, go on
 //   a second SIGTERM or SIGINT                     leave at once, as if nobody handled it
 //
-//  1. The handlers only set flags; a second stop signal puts back the default action and raises.
+//  1. The handlers (signal_watch.h) only set flags; a Trainer has them from its construction on.
 //  2. The training thread asks poll() after each batch. The files are looked for at most once in
 //     `file_interval`: a stat of a network folder for every batch would be felt.
 //  3. A file is removed when poll() reports it, before it is served: a save that fails is not
 //     tried again for ever, and a STOP file does not stop the next run, too.
-//  4. The destructor puts back the handlers that were there before.
 #pragma once
 
 #include <chrono>

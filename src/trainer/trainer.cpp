@@ -26,11 +26,13 @@ FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::int64_t subset_num_batches) {
-  impl_->evaluators.run_standalone(evaluators, subset_num_batches);
+  impl_->unattended([&] { impl_->evaluators.run_standalone(evaluators, subset_num_batches); });
 }
 
 std::vector<Outputs> Trainer::predict(DataSpec dataloader, std::int64_t subset_num_batches) {
-  return run_predict(impl_->context, dataloader, subset_num_batches);
+  std::vector<Outputs> outputs;
+  impl_->unattended([&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches); });
+  return outputs;
 }
 
 void Trainer::close() {
@@ -41,6 +43,7 @@ void Trainer::close() {
     failed_save = std::current_exception();
   }
   impl_->engine.close();
+  impl_->signals.reset();
   if (failed_save) std::rethrow_exception(failed_save);
 }
 
@@ -65,18 +68,22 @@ void Trainer::save_checkpoint_to_save_folder() {
   saver->save(impl_->state, impl_->logger);
 }
 
-void Trainer::Impl::wait_for_saves() {
+void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& act) {
   std::exception_ptr failed;
   for (const auto& callback : state.callbacks) {
     auto* saver = dynamic_cast<CheckpointSaver*>(callback.get());
     if (saver == nullptr) continue;
     try {
-      saver->wait();
+      act(*saver);
     } catch (...) {
       if (!failed) failed = std::current_exception();
     }
   }
   if (failed) std::rethrow_exception(failed);
+}
+
+void Trainer::Impl::wait_for_saves() {
+  for_each_saver([](CheckpointSaver& saver) { saver.wait(); });
 }
 
 void Trainer::Impl::apply(FitOptions& fit_options) {
@@ -144,16 +151,38 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
                      " already. Give a duration, a larger max_duration, or reset_time.");
   }
 
+  if (signals) signals->expect_to_serve(true);
+  const FitResult result = [&] {
+    try {
+      return run_loop(fit_options);
+    } catch (...) {
+      if (signals) signals->expect_to_serve(false);
+      throw;
+    }
+  }();
+  if (signals) signals->expect_to_serve(false);
+  return result;
+}
+
+FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
+  const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
   std::optional<StopRequest> requests;
-  if (options.handle_signals) requests.emplace(request_options());
+  if (signals) requests.emplace(request_options());
+  if (!std::exchange(trained, true) && signals && is_stop_asked()) {
+    logger.log_message(requests->poll().reason + ": stopping at batch " +
+                       std::to_string(state.timestamp.batch) + ", before anything was trained");
+    return interrupted;
+  }
   FitLoop loop(context, evaluators,
                {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
                 .step_schedulers_every_batch = step_schedulers_every_batch,
                 .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
                 .rng = std::exchange(loaded_rng, std::nullopt),
-                .serve_requests = [&] { return requests && serve(requests->poll()); }});
+                .serve_requests = [&] { return requests && serve(requests->poll()); },
+                .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
-  if (!loop.run()) return {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
+  if (!loop.run()) return interrupted;
+  if (signals) take_signals();  // what came during the last batch: there is nothing to stop
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
   if (autoresumed && state.timestamp.batch == first_batch) return already_finished();
   return {FitResult::Reason::kFinished, 0};
@@ -175,20 +204,46 @@ StopRequestOptions Trainer::Impl::request_options() const {
   return request_options;
 }
 
+void Trainer::Impl::unattended(const std::function<void()>& work) {
+  const bool in_fit = signals && signals->expects_to_serve() && trained;
+  if (signals && !in_fit) {
+    signals->expect_to_serve(false);
+    leave_if_interrupted();
+  }
+  work();
+}
+
 bool Trainer::Impl::serve(const Requests& asked) {
   if (!asked.save && !asked.stop) return false;
-  bool saved = false;
-  for (const auto& callback : state.callbacks) {
-    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) {
-      saver->save(state, logger);
-      saved = true;
-    }
+  const bool saves = reference_saver() != nullptr;
+  if (asked.stop) {
+    save_at_last();
+  } else {
+    for_each_saver([&](CheckpointSaver& saver) { saver.save(state, logger); });
   }
-  if (asked.stop) wait_for_saves();
   logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") + " at batch " +
                      std::to_string(state.timestamp.batch) +
-                     (saved ? ", saved" : "; nothing is saved without a save_folder"));
+                     (saves ? ", saved" : "; nothing is saved without a save_folder"));
   return asked.stop;
+}
+
+bool Trainer::Impl::excuses(const Error& failed_save) {
+  if (!signals || !is_stop_asked()) return false;
+  logger.log_message(std::string("warning: a save failed: ") + failed_save.what());
+  return true;
+}
+
+// An earlier save that failed must not cost this one: it is the last.
+void Trainer::Impl::save_at_last() {
+  for_each_saver([&](CheckpointSaver& saver) {
+    try {
+      saver.wait();
+    } catch (const std::exception& e) {
+      logger.log_message(std::string("warning: an earlier save failed: ") + e.what());
+    }
+    saver.save(state, logger);
+    saver.wait();
+  });
 }
 
 }  // namespace cairn

@@ -12,6 +12,7 @@
 //  8. the generators are seeded again, with the loaded seed when there is one
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "cairn/train/trainer.h"
@@ -19,6 +20,7 @@
 #include "train/engine.h"
 #include "train/eval_loop.h"
 #include "train/loop_context.h"
+#include "train/signal_watch.h"
 #include "train/stop_request.h"
 
 namespace cairn {
@@ -29,10 +31,15 @@ struct Trainer::Impl {
   explicit Impl(TrainerOptions resolved_options);
 
   FitResult fit(FitOptions fit_options);
+  // Around eval() and predict() of their own: nobody serves a SIGTERM there.
+  void unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;  // the first one; null without
+  // All of them, also when one throws; then throws what the first one threw.
+  void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void wait_for_saves();
 
-  TrainerOptions options;  // resolved
+  TrainerOptions options;              // resolved
+  std::optional<SignalWatch> signals;  // from construction to close(); none unless handle_signals
   State state;
   Logger logger{state};
   Engine engine{state, logger};
@@ -42,6 +49,7 @@ struct Trainer::Impl {
   bool step_schedulers_every_batch = true;
   bool loaded = false;       // the position is that of a checkpoint; fit() has not gone there yet
   bool autoresumed = false;  // the checkpoint was found by autoresume
+  bool trained = false;      // a fit() has begun: its position is not that of the file any more
   std::optional<Value> loaded_rng;
 
  private:
@@ -63,6 +71,7 @@ struct Trainer::Impl {
   void scale_max_duration(double ratio);
 
   // fit().
+  FitResult run_loop(const FitOptions& fit_options);
   void apply(FitOptions& fit_options);
   void check_can_fit() const;
   bool is_done() const;
@@ -70,6 +79,10 @@ struct Trainer::Impl {
   StopRequestOptions request_options() const;
   // Saves when asked to; true when training is to stop.
   bool serve(const Requests& asked);
+  void save_at_last();
+  // Whether a save that failed need not end training, because a stop was asked for: the last save
+  // is still to come, and its error counts.
+  bool excuses(const Error& failed_save);
 };
 
 }  // namespace cairn

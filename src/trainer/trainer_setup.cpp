@@ -61,6 +61,7 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
 }  // namespace
 
 Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
+  if (options.handle_signals) signals.emplace();
   choose_device();
   state.rank_zero_seed = *options.seed;
   seed_all(state.rank_zero_seed);

@@ -202,5 +202,54 @@ TEST_F(FileLoggerTest, ResumedRunContinuesTheFileAlsoAfterATornLine) {
   EXPECT_EQ(objects().size(), before);
 }
 
+// Takes metrics only.
+class MetricsOnly final : public LoggerDestination {
+ public:
+  std::string name() const override { return "MetricsOnly"; }
+};
+
+// Puts the sink of before back.
+struct Sink {
+  explicit Sink(MessageSink sink) : before(set_message_sink(std::move(sink))) {}
+  ~Sink() { set_message_sink(std::move(before)); }
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  MessageSink before;
+};
+
+TEST(MessageSinkTest, IsStderrForWhatNoDestinationTakes) {
+  State state;
+  Logger logger(state);
+  logger.add(std::make_shared<MetricsOnly>());
+  ::testing::internal::CaptureStderr();
+  logger.log_message("warning: an epoch is lost");
+  logger.log_message("named \x1b[2J");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: an epoch is lost\nnamed \\x1b[2J\n");
+}
+
+TEST(MessageSinkTest, GetsNothingThatADestinationTook) {
+  std::vector<std::string> lost;
+  const Sink sink([&](const std::string& message) { lost.push_back(message); });
+  State state;
+  Logger logger(state);
+  logger.log_message("one");
+  const auto memory = std::make_shared<InMemoryLogger>();
+  logger.add(memory);
+  logger.add(std::make_shared<MetricsOnly>());
+  logger.log_message("two");
+  EXPECT_EQ(lost, std::vector<std::string>{"one"});
+  EXPECT_EQ(memory->messages(), std::vector<std::string>{"two"});
+}
+
+TEST(MessageSinkTest, AnEmptyOneSilences) {
+  const Sink sink(nullptr);
+  State state;
+  Logger logger(state);
+  ::testing::internal::CaptureStderr();
+  logger.log_message("one");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 }  // namespace
 }  // namespace cairn

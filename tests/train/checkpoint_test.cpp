@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <map>
+#include <stdexcept>
 
 #include "cairn/callbacks/early_stopper.h"
 #include "cairn/callbacks/speed_monitor.h"
@@ -292,6 +294,75 @@ TEST_F(CheckpointTest, StateThatWasTriedIsGivenBack) {
   counter->count = 41;
   refusal(trainer, folder / "edited.pt");
   EXPECT_EQ(counter->count, 41);
+}
+
+// Takes no state at all, not even its own.
+class Refusing final : public Callback {
+ public:
+  std::string name() const override { return "Refusing"; }
+  Value state_dict() const override { return Dict{{"count", 1}}; }
+  void load_state_dict(const Value& /*state*/) override { throw std::runtime_error("not me"); }
+};
+
+TEST_F(CheckpointTest, OneThatRefusesItsOwnStateKeepsNoOtherFromItsOwn) {
+  TrainerOptions made = options();
+  auto before = std::make_shared<Counter>();
+  made.callbacks = {before, Refusing()};
+  const std::string path = saved(made);
+  TrainerOptions again = options();
+  again.callbacks = {before, Refusing()};
+  Trainer trainer(std::move(again));
+  before->count = 41;
+  const std::string message = refusal(trainer, path);
+  EXPECT_EQ(before->count, 41);
+  EXPECT_THAT(message, HasSubstr(path));
+  EXPECT_THAT(message, HasSubstr("\n  callback Refusing: not me"));
+  EXPECT_THAT(message, HasSubstr("but what does not take its own state back (callback Refusing"));
+}
+
+// A destination that cannot write its line: a full disk.
+class FullDisk final : public LoggerDestination {
+ public:
+  std::string name() const override { return "FullDisk"; }
+  void log_message(const std::string& message) override {
+    if (message.find("is not in the checkpoint") != std::string::npos && is_full) {
+      throw StorageError("no space left", ENOSPC, true);
+    }
+  }
+  bool is_full = false;
+};
+
+TEST_F(CheckpointTest, AnErrorOfSomebodyElseInTheMiddleGivesEverythingBack) {
+  TrainerOptions made = options();
+  made.callbacks = Counter();
+  const std::string path = saved(made);
+  TrainerOptions other = options();
+  auto counter = std::make_shared<Counter>();
+  auto full = std::make_shared<FullDisk>();
+  other.callbacks = {counter, SpeedMonitor({.window_size = 2})};  // the second is not in the file
+  other.loggers = {full};
+  Trainer trainer(std::move(other));
+  counter->count = 41;
+  const Value before = load_back(trainer);
+  full->is_full = true;
+  try {
+    load_checkpoint(path, trainer.state(), trainer.logger());
+    FAIL() << "no error";
+  } catch (const StorageError& e) {  // still its own kind
+    EXPECT_THAT(e.what(), HasSubstr(path + ", nothing was changed: no space left"));
+  }
+  EXPECT_EQ(load_back(trainer), before);
+  EXPECT_EQ(counter->count, 41);
+}
+
+TEST_F(CheckpointTest, OneWeightThatCannotBeWrittenIsFoundBeforeTheOthersAre) {
+  TrainerOptions made = options();
+  made.model->module().register_buffer("ones", torch::zeros({3}));
+  const std::string path = saved(made);
+  TrainerOptions other = options();
+  other.model->module().register_buffer("ones", torch::zeros({1}).expand({3}));
+  Trainer trainer(std::move(other));
+  EXPECT_THAT(refusal(trainer, path), HasSubstr("ones of the model cannot be written"));
 }
 
 TEST_F(CheckpointTest, AnotherOptimizerIsRefusedByName) {

@@ -10,14 +10,18 @@
 
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
+#include "train/signal_watch.h"
 
 namespace cairn {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using testing::At;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::TempFolder;
+using testing::tiny_loader;
 using testing::tiny_options;
 using testing::write_file;
 
@@ -134,6 +138,44 @@ TEST(StopRequestTest, MissingFolderAsksNothing) {
   EXPECT_FALSE(request.poll().save);
 }
 
+TEST(SignalWatchTest, RequestsOfBeforeAreRemembered) {
+  const SignalWatch watch;
+  raise(SIGUSR2);
+  raise(SIGTERM);
+  EXPECT_TRUE(is_stop_asked());
+  StopRequest request({});
+  const Requests asked = request.poll();
+  EXPECT_TRUE(asked.save && asked.stop);
+}
+
+TEST(SignalWatchTest, HandlersStayAsLongAsAnyoneNeedsThem) {
+  const SignalWatch watch;
+  { StopRequest request({}); }
+  { const SignalWatch other; }
+  raise(SIGUSR2);  // would kill
+  EXPECT_EQ(take_signals().save, SIGUSR2);
+}
+
+TEST(SignalWatchTest, WhereNobodyServesAnInterruptEndsTheProcessAndTheOthersDoNothing) {
+  const auto interrupted = [] {
+    SignalWatch watch;
+    watch.expect_to_serve(false);
+    raise(SIGUSR1);
+    raise(SIGUSR2);
+    raise(SIGTERM);
+    FAIL() << "still here";
+  };
+  EXPECT_EXIT(interrupted(), ::testing::KilledBySignal(SIGTERM), "");
+  const auto interrupted_before = [] {
+    SignalWatch watch;
+    raise(SIGTERM);
+    watch.expect_to_serve(false);
+    leave_if_interrupted();
+    FAIL() << "still here";
+  };
+  EXPECT_EXIT(interrupted_before(), ::testing::KilledBySignal(SIGTERM), "");
+}
+
 // --- In a Trainer
 // ---------------------------------------------------------------------------------
 
@@ -185,6 +227,88 @@ TEST_F(StopTraining, StopFileStops) {
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
+}
+
+TEST_F(StopTraining, SaveSignalBeforeAndAfterFitKillsNobody) {
+  TrainerOptions made = options();
+  Trainer trainer(std::move(made));
+  raise(SIGUSR2);
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba1-rank0.pt")) << "remembered";
+  raise(SIGUSR1);
+  raise(SIGUSR2);
+  trainer.eval(Evaluator("more", tiny_loader(2)));
+  trainer.close();
+  EXPECT_EQ(signal(SIGUSR2, SIG_DFL), SIG_DFL) << "put back";
+}
+
+TEST_F(StopTraining, SigtermWhileLoadingStopsBeforeTheFirstBatch) {
+  TrainerOptions made = options();
+  made.callbacks = At(Event::kAfterLoad, [](State& /*state*/) { raise(SIGTERM); });
+  Trainer trainer(std::move(made));
+  const FitResult result = trainer.fit();
+  EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_EQ(trainer.state().timestamp.batch, 0);
+}
+
+// The save of batch 2 fails, in the background; batch 3 is asked to be the last.
+struct AfterAFailedSave : StopTraining {
+  FitResult stopped_at_3(TrainerOptions made) {
+    made.loggers = log;
+    made.callbacks = At(Event::kBatchEnd, [this](State& state) {
+      if (state.timestamp.batch == 2) {
+        std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");  // in its way
+        if (!is_saved_anyway) raise(SIGUSR2);
+      } else if (state.timestamp.batch == 3) {
+        raise(SIGTERM);
+      }
+    });
+    Trainer trainer(std::move(made));
+    const FitResult result = trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, 3);
+    EXPECT_NO_THROW(trainer.close());
+    return result;
+  }
+  bool is_saved_anyway = false;
+  std::shared_ptr<testing::LogRecorder> log = std::make_shared<testing::LogRecorder>();
+};
+
+TEST_F(AfterAFailedSave, SigtermSavesFirstAndReportsTheErrorAfterwards) {
+  const FitResult result = stopped_at_3(options());
+  EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba3-rank0.pt"));
+  EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("warning"), HasSubstr("ba2"))));
+}
+
+TEST_F(AfterAFailedSave, AlsoWhenASaveWasDueAnyway) {
+  TrainerOptions made = options();
+  made.save_interval = "1ba";
+  is_saved_anyway = true;
+  EXPECT_EQ(stopped_at_3(std::move(made)).exit_code, 75);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba3-rank0.pt"));
+  EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("warning"), HasSubstr("ba2"))));
+}
+
+TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
+  TrainerOptions made = options();
+  made.save_interval = "1ba";
+  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
+    std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");
+  });
+  Trainer trainer(std::move(made));
+  EXPECT_THROW(trainer.fit(), UsageError);
+}
+
+TEST_F(AfterAFailedSave, ALastSaveThatFailsIsNoOrderlyStop) {
+  TrainerOptions made = options();
+  made.callbacks = At(Event::kBatchEnd, [this](State& /*state*/) {
+    std::filesystem::create_directory(folder / "ckpt/ep0-ba1-rank0.pt");
+    raise(SIGTERM);
+  });
+  Trainer trainer(std::move(made));
+  EXPECT_THROW(trainer.fit(), UsageError);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Logger: where metrics and hyperparameters go (composer/loggers).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +20,20 @@ class LoggerDestination : public Callback {
   virtual void log_metrics(const Dict& /*metrics*/, std::int64_t /*step*/) {}
   virtual void log_hyperparameters(const Dict& /*hyperparameters*/) {}
   virtual void log_traces(const Dict& /*traces*/) {}
-  // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged".
-  virtual void log_message(const std::string& /*message*/) {}
+  // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". This one takes none.
+  virtual void log_message(const std::string& message);
+
+ private:
+  friend class Logger;
+  bool took_message_ = true;
 };
+
+// Where messages go that no destination takes: by default to stderr, a line each, so that a warning
+// is never lost. Called in the thread that logs; must not throw.
+using MessageSink = std::function<void(const std::string& message)>;
+// Replaces it, for the whole process, and returns the one of before. An empty one silences.
+// Any thread.
+MessageSink set_message_sink(MessageSink sink);
 
 // Fans out to the destinations. Used on the training thread only.
 class Logger {
@@ -31,7 +43,8 @@ class Logger {
   void log_metrics(const Dict& metrics);  // step: the batch count of the state
   void log_hyperparameters(const Dict& hyperparameters);
   void log_traces(const Dict& traces);
-  // Information and warnings. Warnings start with "warning: ".
+  // Information and warnings. Warnings start with "warning: ". When no destination takes the
+  // message it goes to the message sink.
   void log_message(const std::string& message);
 
   void add(std::shared_ptr<LoggerDestination> destination);

@@ -94,9 +94,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool deterministic_mode = false;
 
   // --- cairn's own ------------------------------------------------------------------------------
-  bool save_async = true;      // false: a save is durable when its event returns
-  int save_max_pending = 1;    // saves that may wait for the background thread
-  bool handle_signals = true;  // SIGTERM, SIGINT: save, stop; SIGUSR2 and <save_folder>/SAVE: save
+  bool save_async = true;    // false: a save is durable when its event returns
+  int save_max_pending = 1;  // saves that may wait for the background thread
+  // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.
+  bool handle_signals = true;
   int interrupted_exit_code =
       75;  // FitResult::exit_code() after such a stop (sysexits EX_TEMPFAIL)
 };
