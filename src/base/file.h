@@ -77,8 +77,8 @@ class FileSystem {
   // Makes renames, creations and removals inside the folder survive a power cut.
   virtual void sync_folder(const std::string& path) = 0;
 
-  // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a dangling
-  // link counts as nothing when followed).
+  // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a link that
+  // leads nowhere, to itself or to a name that none can have counts as nothing when followed).
   virtual std::optional<FileInfo> stat(const std::string& path, bool follow = true) = 0;
   // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none,
   // UsageError when it is no folder.

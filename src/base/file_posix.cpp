@@ -52,6 +52,12 @@ int lock(int fd, int operation) {
   return result == 0 ? 0 : errno;
 }
 
+// Whether following a path ended at nothing: a link may also lead to a name that none can have, or
+// to itself.
+bool leads_nowhere(int error) {
+  return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
 FileDescriptor create_file(const std::string& path) {
   FileDescriptor fd = try_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
   if (!fd.is_open()) throw_storage_error(errno, "cannot create " + path);
@@ -175,7 +181,8 @@ class PosixFileSystem final : public FileSystem {
     struct stat info = {};
     const int result = follow ? ::stat(path.c_str(), &info) : lstat(path.c_str(), &info);
     if (result == 0) return to_file_info(info);
-    if (errno == ENOENT || errno == ENOTDIR || (follow && errno == ELOOP)) return std::nullopt;
+    const bool is_nothing = follow ? leads_nowhere(errno) : errno == ENOENT || errno == ENOTDIR;
+    if (is_nothing) return std::nullopt;
     throw_storage_error(errno, "cannot examine " + path);
   }
 
@@ -186,7 +193,8 @@ SharedBytes PosixFileSystem::map(const std::string& path) {
   // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
   const FileDescriptor fd = try_open(path, O_RDONLY | O_NONBLOCK);
   if (!fd.is_open()) {
-    if (errno == ENOENT || errno == ENOTDIR) throw NotFoundError("there is no file " + path);
+    if (leads_nowhere(errno)) throw NotFoundError("there is no file " + path);
+    if (errno == ENXIO) throw UsageError(path + " is a socket or a device, not a file");
     throw_storage_error(errno, "cannot open " + path);
   }
   struct stat info = {};

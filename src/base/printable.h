@@ -10,4 +10,8 @@ namespace cairn {
 // names in a file cannot move the cursor, or do worse.
 std::string printable(std::string_view text);
 
+// The same for what stands in one line, a name say: line feeds, too, and the two other characters
+// that end a line (U+2028, U+2029), so that it cannot make a line of its own.
+std::string printable_line(std::string_view text);
+
 }  // namespace cairn

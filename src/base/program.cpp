@@ -97,6 +97,14 @@ int wait_for(pid_t pid) {
   return status;
 }
 
+// Ended from outside (by the kernel when memory is short, say), and not by what it was given.
+bool was_stopped(int status) {
+  if (!WIFSIGNALED(status)) return false;
+  const int signal = WTERMSIG(status);
+  return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
+         signal == SIGXCPU;
+}
+
 }  // namespace
 
 std::optional<std::string> find_program(const std::string& name) {
@@ -161,7 +169,9 @@ std::string PipeThrough::finish() {
   while (output_.is_open() || errors_.is_open()) {
     pump(nothing);
   }
-  return describe_end(wait_for(std::exchange(pid_, -1)));
+  const int status = wait_for(std::exchange(pid_, -1));
+  if (was_stopped(status)) throw StorageError(describe_end(status) + "; start it again", ECHILD);
+  return describe_end(status);
 }
 
 // Waits until one of the ends can go on, and moves what it takes or gives.

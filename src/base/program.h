@@ -31,7 +31,8 @@ class PipeThrough final : public ByteSink {
   // What the program does not want any more, because it has ended, is dropped: finish() says why.
   void write(ByteView bytes) override;
   // Ends its input and waits for its end. Empty when it ended with 0; otherwise what went wrong:
-  // "lzop ended with exit code 1: lzop: <stdin>: Checksum error".
+  // "lzop ended with exit code 1: lzop: <stdin>: Checksum error". StorageError when somebody else
+  // ended it, which says nothing about its input.
   std::string finish();
 
  private:

@@ -23,6 +23,7 @@ class ScratchFile final : public ByteSink {
   // Anywhere; what lies between is zero. Not buffered.
   void write_at(std::uint64_t offset, ByteView bytes);
   std::uint64_t size() const { return size_; }
+  const std::string& folder() const { return folder_; }
   // Bytes that are free where it lies.
   std::uint64_t available() const;
   // All that was written. Call once, last.

@@ -2,123 +2,212 @@
 //
 //  1. Candidates are the files in the folder whose names fit the format, and what the latest link
 //     points at. Names and the link only point at files; what counts is what the files say.
-//  2. Each is opened, and its position in training read from its manifest, or from its timestamp
-//     where Python wrote it.
-//  3. From the furthest backwards, the first that verifies in full is the answer.
+//  2. The names say how far each claims to be. The furthest is opened, and its position in training
+//     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
+//     no name claims to be further than the furthest file that was opened. (What has no such name,
+//     because only the link points at it, is opened first.) So the search costs as much as there
+//     are candidates that cannot be used, and not as much as the run is old.
+//  3. That file is verified in full, and its state decoded: what cannot be loaded is not chosen.
+//     When it is good it is the answer; when it is not, step 2 goes on.
 //
-// What is passed over is reported and left where it is: a damaged checkpoint may be all that there
-// is, and somebody may want to rescue its tensors.
+// Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
+// file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
+// that there is, and somebody may want to rescue its tensors. What could not be read *this time*
+// (no permission, too many open files, no room to expand it, a failing disk) ends the search with
+// that error: by its name it is the one to go on from, and nobody knows whether it is good. A file
+// that claims to be behind the answer is not even looked at, whatever is wrong with it.
+//
+// A file that was given the name of an earlier one by hand is behind for this search; one that was
+// given the name of a later one is found out.
 #include <algorithm>
+#include <new>
+#include <set>
+#include <stdexcept>
 #include <tuple>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
+#include "base/printable.h"
+#include "base/read_fault.h"
 #include "checkpoint/latest_link.h"
+#include "checkpoint/names_by_position.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
 
 namespace cairn {
 namespace {
 
+// A candidate that was opened.
 struct Sighting {
   std::string path;
   Timestamp timestamp;
   std::chrono::system_clock::time_point modified;
+  bool is_full;
+  std::shared_ptr<const CheckpointSource> source;  // until others are opened
 
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
-// Paths below `folder` that were made from `format`, which may have folders in it.
-std::vector<std::string> paths_from_format(FileSystem& files, const std::string& folder,
-                                           const std::string& format, const FormatVariables& dist) {
-  const std::size_t slash = format.find('/');
+// Where the link, or links, of the latest checkpoint point; a file instead of a link stands for
+// itself. The names of links seldom have counters: then there is one, and nothing to list.
+std::vector<std::string> latest_paths(FileSystem& files, const std::string& folder,
+                                      const std::string& format, const FormatVariables& dist) {
+  if (format.empty()) return {};
+  const std::string name = partial_format(format, dist);
   std::vector<std::string> paths;
-  for (const std::string& name : files.list(folder)) {
-    if (is_temporary_name(name) || !parse_name(format.substr(0, slash), name, dist)) continue;
-    const std::string path = join_path(folder, name);
-    const auto info = files.stat(path);
-    if (!info || (info->type == FileInfo::Type::kFolder) != (slash != std::string::npos)) continue;
-    if (slash == std::string::npos) {
-      paths.push_back(path);
-    } else {
-      const auto below = paths_from_format(files, path, format.substr(slash + 1), dist);
-      paths.insert(paths.end(), below.begin(), below.end());
-    }
-  }
-  return paths;
-}
-
-std::vector<std::string> candidate_paths(FileSystem& files, const std::string& folder,
-                                         const FindOptions& options) {
-  const FormatVariables dist = dist_variables(options.run_name);
-  std::vector<std::string> paths = paths_from_format(files, folder, options.filename, dist);
-  if (!options.latest_filename.empty()) {
-    for (const std::string& link :
-         paths_from_format(files, folder, options.latest_filename, dist)) {
-      const auto target = files.read_link(link);  // a file instead of a link stands for itself
-      paths.push_back(target ? join_path(parent_path(link), *target) : link);
-    }
-    for (const std::string& link :
-         paths_from_format(files, folder, options.latest_filename + std::string(kLinkFile), dist)) {
-      if (const auto target = read_link_file(files, link)) paths.push_back(*target);
+  if (partial_format(name, time_variables({})) == name) {
+    const std::string link = join_path(folder, name);
+    paths.push_back(link_target(files, link).value_or(link));
+  } else {
+    for (const std::string& form : {format, format + std::string(kLinkFile)}) {
+      NamesByPosition links(files, folder, form, dist);
+      while (links.next() != nullptr) {
+        std::string link = links.take().path;
+        if (link.ends_with(kLinkFile)) link.erase(link.size() - kLinkFile.size());
+        paths.push_back(link_target(files, link).value_or(link));
+      }
     }
   }
   for (std::string& path : paths) {
     path = normal_path(path);
   }
-  std::sort(paths.begin(), paths.end());
-  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;
 }
 
 class Search {
  public:
-  Search(FileSystem& files, const FindOptions& options) : files_(files), options_(options) {}
+  Search(FileSystem& files, const std::string& folder, const FindOptions& options)
+      : files_(files),
+        options_(options),
+        dist_(dist_variables(options.run_name)),
+        names_(files, folder, options.filename, dist_),
+        except_(options.except.begin(), options.except.end()) {
+    for (const std::string& path : latest_paths(files, folder, options.latest_filename, dist_)) {
+      if (!names_.covers(path)) look_at(path, {});
+    }
+  }
 
-  // Step 2; nothing when the file has to be passed over.
-  std::optional<Sighting> examine(const std::string& path) const {
-    return unless_unusable(path, [&]() -> std::optional<Sighting> {
-      const CheckpointInfo says = training_info(*open_source(path, {.files = &files_}));
-      if (is_of_other_run(says)) {
-        options_.on_other_run(path, says.run_name);
-        return std::nullopt;
-      }
-      // Where in training it was made, if it holds the whole state.
-      const auto where = says.kind == "full" ? says.timestamp : std::nullopt;
-      if (!where && options_.full_state_only) {
-        skip(path, "it does not hold the whole state of a training run");
-        return std::nullopt;
-      }
-      const auto info = files_.stat(path);
-      return Sighting{path, where.value_or(Timestamp{}),
-                      info ? info->modified : std::chrono::system_clock::time_point{}};
-    });
+  std::optional<FoundCheckpoint> run() {
+    for (;;) {
+      look_at_names();
+      if (opened_.empty()) return std::nullopt;
+      const auto furthest = std::max_element(
+          opened_.begin(), opened_.end(),
+          [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
+      const Sighting candidate = std::move(*furthest);
+      opened_.erase(furthest);
+      auto found = check(candidate);
+      if (found) return found;
+    }
+  }
+
+  // Calls on_older for all that is left.
+  void tell_older() {
+    if (!options_.on_older) return;
+    std::sort(opened_.begin(), opened_.end(),
+              [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
+    for (const Sighting& older : opened_) {
+      options_.on_older(older.path, older.timestamp);
+    }
+    while (const NamedFile* older = next_readable()) {
+      if (!is_known(older->path)) options_.on_older(older->path, older->claim);
+      names_.take();
+    }
+  }
+
+ private:
+  // Step 2.
+  void look_at_names() {
+    while (const NamedFile* name = names_.next()) {
+      const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
+        const auto order = names_.compare(name->claim, o.timestamp);
+        return order < 0 || (order == 0 && name->modified && *name->modified < o.modified);
+      });
+      if (is_behind) return;
+      const NamedFile file = names_.take();
+      look_at(file.path, file.claim);
+    }
+  }
+
+  // Opens a candidate, unless it was before.
+  void look_at(const std::string& path, const Timestamp& claim) {
+    if (is_known(path)) return;
+    known_.insert(path);
+    auto sighting = unless_unusable(path, [&] { return open(path, claim); });
+    if (!sighting) return;
+    for (Sighting& other : opened_) {
+      other.source = nullptr;  // so that there are never more than two files open
+    }
+    opened_.push_back(std::move(*sighting));
+  }
+
+  bool is_known(const std::string& path) const {
+    return known_.contains(path) || except_.contains(path);
+  }
+
+  std::optional<Sighting> open(const std::string& path, const Timestamp& claim) const {
+    const auto info = files_.stat(path);
+    if (!info || info->type == FileInfo::Type::kFolder) return std::nullopt;
+    if (info->type != FileInfo::Type::kRegular) {
+      throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
+    }
+    std::shared_ptr<const CheckpointSource> source = open_source(path, {.files = &files_});
+    const CheckpointInfo training = training_info(*source);
+    if (is_of_other_run(training)) {
+      options_.on_other_run(path, training.run_name);
+      return std::nullopt;
+    }
+    if (options_.full_state_only && (training.kind != "full" || !training.timestamp)) {
+      skip(path, "it does not hold the whole state of a training run");
+      return std::nullopt;
+    }
+    return Sighting{path, training.timestamp.value_or(claim), info->modified,
+                    training.kind == "full", std::move(source)};
   }
 
   // Step 3.
   std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
-      VerifyReport report = verify(candidate.path, Verify::kFull, &files_);
+      std::shared_ptr<const CheckpointSource> source = candidate.source;
+      if (source == nullptr) source = open_source(candidate.path, {.files = &files_});
+      VerifyReport report = source->verify(Verify::kFull);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
         return std::nullopt;
       }
+      if (candidate.is_full) check_training_state(*source);
       return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report)};
     });
   }
 
- private:
-  // What `look` gives; nothing, and a report, when the file cannot be used. Errors of one file
-  // never end the search: an older one may be good.
+  // What `look` gives; nothing, and a report, when there is no file or its content cannot be used.
   template <class Look>
   auto unless_unusable(const std::string& path, const Look& look) const -> decltype(look()) {
     try {
       return look();
-    } catch (const Error& e) {
+    } catch (Error& e) {
+      if (read_fault_of(e) == ReadFault::kNow) {
+        e.add_context("nobody knows whether " + path +
+                      ", the furthest checkpoint as it seems, is " +
+                      "good (mend what follows, or put it aside to go on without it)");
+        throw;
+      }
       skip(path, e.what());
-      return std::nullopt;
+    } catch (const std::exception& e) {
+      if (read_fault_of(e) == ReadFault::kNow) throw;
+      skip(path, read_problem(e));
+    }
+    return std::nullopt;
+  }
+
+  // For telling only: a folder that cannot be listed has nothing to tell.
+  const NamedFile* next_readable() {
+    for (;;) {
+      try {
+        return names_.next();
+      } catch (const Error&) {  // the folder was taken: the next call goes on behind it
+      }
     }
   }
 
@@ -128,11 +217,16 @@ class Search {
   }
 
   void skip(const std::string& path, const std::string& why) const {
-    if (options_.on_skip) options_.on_skip(path, why);
+    if (options_.on_skip) options_.on_skip(path, printable_line(why));
   }
 
   FileSystem& files_;
   const FindOptions& options_;
+  FormatVariables dist_;
+  NamesByPosition names_;
+  std::set<std::string> except_;
+  std::set<std::string> known_;  // that were opened, or could not be
+  std::vector<Sighting> opened_;
 };
 
 }  // namespace
@@ -141,22 +235,10 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
   FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
   const std::string where = strict_format(folder, dist_variables(options.run_name));
   if (!files.stat(where)) return std::nullopt;
-  const Search search(files, options);
-  std::vector<Sighting> candidates;
-  for (const std::string& path : candidate_paths(files, where, options)) {
-    if (auto candidate = search.examine(path)) candidates.push_back(std::move(*candidate));
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
-  for (auto candidate = candidates.begin(); candidate != candidates.end(); ++candidate) {
-    auto found = search.check(*candidate);
-    if (!found) continue;
-    std::for_each(candidate + 1, candidates.end(), [&](const Sighting& older) {
-      if (options.on_older) options.on_older(older.path, older.timestamp);
-    });
-    return found;
-  }
-  return std::nullopt;
+  Search search(files, where, options);
+  auto found = search.run();
+  if (found) search.tell_older();
+  return found;
 }
 
 }  // namespace cairn

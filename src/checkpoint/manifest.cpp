@@ -11,6 +11,8 @@
 
 #include "cairn/error.h"
 
+#include "base/read_fault.h"
+
 namespace cairn {
 namespace {
 
@@ -149,7 +151,7 @@ Manifest parse_manifest(std::string_view text) {
   Manifest manifest;
   manifest.writer = field_of<std::string>(json, "writer");
   if (schema > kSchema) {
-    throw UnsupportedError(
+    throw ReaderMissingError(
         fmt::format("written by {}, with a manifest of schema {}; this version reads up to {}: "
                     "use a newer cairn",
                     manifest.writer, schema, kSchema));

@@ -1,6 +1,17 @@
 #include "checkpoint/training_info.h"
 
+#include <string>
+
+#include "cairn/error.h"
+
 namespace cairn {
+namespace {
+
+[[noreturn]] void refuse_state(const std::string& why) {
+  throw CorruptError("it says that it holds a training state, but " + why);
+}
+
+}  // namespace
 
 CheckpointInfo training_info(const CheckpointSource& source) {
   const SourceInfo info = source.info();
@@ -19,6 +30,27 @@ CheckpointInfo training_info(const SourceInfo& source, const Value& value) {
     info.kind = "weights";
   }
   return info;
+}
+
+void check_training_state(const CheckpointSource& source) {
+  const Value value = source.read();
+  const Value* state = value.is_dict() ? value.find("state") : nullptr;
+  if (state == nullptr || !state->is_dict()) refuse_state("there is no dict \"state\" in it");
+  for (const char* name : {"model", "optimizers", "schedulers", "callbacks"}) {
+    const Value* entry = state->find(name);
+    if (entry == nullptr || entry->is_dict()) continue;
+    refuse_state("its state/" + std::string(name) + " is of type " +
+                 std::string(entry->type_name()));
+  }
+  const auto said = source.info().checkpoint;
+  if (!said) return;  // then it was known by its timestamp
+  const Value* timestamp = find_path(value, "state/timestamp/Timestamp");
+  if (timestamp == nullptr) refuse_state("its state has no timestamp");
+  if (state->find("model") == nullptr) refuse_state("its state has no model");
+  if (said->timestamp &&
+      position(Timestamp::from_value(*timestamp)) != position(*said->timestamp)) {
+    refuse_state("the state is of another moment than its manifest");
+  }
 }
 
 }  // namespace cairn

@@ -16,6 +16,12 @@ CheckpointInfo training_info(const CheckpointSource& source);
 // The same of a source that was read already.
 CheckpointInfo training_info(const SourceInfo& source, const Value& value);
 
+// Whether the content of a checkpoint that says it is "full" is the state of a training run, as far
+// as can be told without the objects that it is to be loaded into: there is a state, its entries
+// are containers, and it is of the moment that the manifest names. CorruptError, and what read()
+// throws.
+void check_training_state(const CheckpointSource& source);
+
 // What orders checkpoints: how far training was.
 inline auto position(const Timestamp& timestamp) {
   return std::tie(timestamp.batch, timestamp.epoch, timestamp.iteration, timestamp.sample);

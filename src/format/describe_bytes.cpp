@@ -79,9 +79,11 @@ std::optional<std::string> find_format(ByteView bytes) {
 std::string describe_bytes(ByteView bytes) {
   if (const auto format = find_format(bytes)) return *format;
   if (bytes.empty()) return "an empty file";
-  const std::string_view text = as_text(bytes);
+  constexpr std::size_t kEnough = std::size_t{1} << 20;  // a sparse file may be of any size
+  const std::string_view text = as_text(bytes).substr(0, kEnough);
   if (std::all_of(text.begin(), text.end(), [](char c) { return c == '\0'; })) {
-    return "nothing but zero bytes";
+    return bytes.size() <= kEnough ? "nothing but zero bytes"
+                                   : "a file that begins with zero bytes";
   }
   return "no kind of file that cairn knows";
 }

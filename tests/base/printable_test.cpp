@@ -15,5 +15,11 @@ TEST(PrintableTest, KeepsTextAndShowsWhatWouldMoveTheCursor) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(PrintableTest, ALineStaysOneLine) {
+  EXPECT_EQ(printable_line("w\nx.pt  ok\r\x1b[A"), "w\\x0ax.pt  ok\\x0d\\x1b[A");
+  EXPECT_EQ(printable_line("a\u2028b\u2029c\u0085d"), "a\\u2028b\\u2029c\\x85d");
+  EXPECT_EQ(printable_line("über 日本 █"), "über 日本 █");
+}
+
 }  // namespace
 }  // namespace cairn

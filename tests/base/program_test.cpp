@@ -41,8 +41,15 @@ TEST(ProgramTest, SaysHowItEnded) {
   StringSink out;
   PipeThrough failing({"sh", "-c", "echo oh no >&2; exit 3"}, out);
   EXPECT_EQ(failing.finish(), "sh ended with exit code 3: oh no");
+  PipeThrough crashed({"sh", "-c", "kill -SEGV $$"}, out);
+  EXPECT_EQ(crashed.finish(), "sh was ended by signal 11");
+}
+
+// The kernel's out-of-memory killer says nothing about what was piped through.
+TEST(ProgramTest, WhatWasStoppedFromOutsideIsAnErrorOfTheMachine) {
+  StringSink out;
   PipeThrough killed({"sh", "-c", "kill -9 $$"}, out);
-  EXPECT_EQ(killed.finish(), "sh was ended by signal 9");
+  EXPECT_THROW(killed.finish(), StorageError);
 }
 
 TEST(ProgramTest, AProgramThatStopsReadingIsNoSignalAndNoEndlessWait) {

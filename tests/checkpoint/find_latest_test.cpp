@@ -1,15 +1,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -33,6 +41,7 @@ class FindLatestTest : public ::testing::Test {
   }
   void save_sample(std::int64_t batch) { save_sample(batch, name(batch)); }
   void write(const std::string& path, const std::string& bytes) {
+    disk_.make_folders(parent_path(path));
     disk_.create(path, {})->write(as_bytes(bytes));
   }
   void damage(const std::string& path) {
@@ -76,10 +85,13 @@ TEST_F(FindLatestTest, TheFurthestInTrainingWinsNotTheNewestFile) {
   EXPECT_EQ(timestamp_, *sample_info(100).timestamp);
 }
 
-TEST_F(FindLatestTest, WhatTheFileSaysCountsNotItsName) {
+TEST_F(FindLatestTest, WhatTheFileSaysCountsNotWhatItsNameClaims) {
   save_sample(5, name(900));
-  save_sample(6, name(1));
-  EXPECT_EQ(find(), name(1));
+  save_sample(6, name(700));
+  save_sample(4, name(6));
+  save_sample(3);
+  EXPECT_EQ(find(), name(700));
+  EXPECT_EQ(timestamp_.batch, 6);
 }
 
 TEST_F(FindLatestTest, OfEquallyFarOnesTheLaterFileWins) {
@@ -111,9 +123,9 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   save(Dict{{"mine", 1}}, name(5), {.files = &disk_});
   disk_.make_folders(name(6));
   EXPECT_EQ(find(), name(1));
-  EXPECT_THAT(skipped_,
-              ElementsAre(HasSubstr("ba2"), HasSubstr("ba3"), HasSubstr("not hold the whole state"),
-                          HasSubstr("not hold the whole state")));
+  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("not hold the whole state"),
+                                    HasSubstr("not hold the whole state"), HasSubstr("ba3"),
+                                    HasSubstr("ba2")));
   EXPECT_NE(find({.full_state_only = false}), "nothing");
 }
 
@@ -176,7 +188,7 @@ TEST_F(FindLatestTest, CheckpointsOfAnotherRunArePassedOverWhenAsked) {
   options.on_other_run = [&](const std::string& path, const std::string& run_name) {
     others.push_back(path + " of " + run_name);
   };
-  EXPECT_EQ(find(options), name(1));
+  EXPECT_EQ(find(options), name(2));
   EXPECT_THAT(others, ElementsAre(name(3) + " of other"));
   EXPECT_THAT(skipped_, IsEmpty()) << "one that does not say whose it is may be anybody's";
   options.on_other_run = nullptr;
@@ -209,13 +221,221 @@ TEST_F(FindLatestTest, CheckpointsOfComposerAreFoundByTheirTimestamp) {
   EXPECT_THAT(report.summary(), HasSubstr("all records match their CRC-32"));
 }
 
-TEST_F(FindLatestTest, AnUnreadableCandidateDoesNotEndTheSearch) {
+// --- Cost
+// -----------------------------------------------------------------------------------------
+
+struct Cost {
+  std::uint64_t opened, examined, listed;
+  bool operator==(const Cost&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Cost& cost) {
+  return out << cost.opened << " opened, " << cost.examined << " examined, " << cost.listed
+             << " listed";
+}
+Cost cost_of(const FaultyFileSystem& files) {
+  return {files.calls(FileCall::kMap), files.calls(FileCall::kStat), files.calls(FileCall::kList)};
+}
+
+TEST_F(FindLatestTest, TenThousandCheckpointsCostAsMuchAsTen) {
+  std::vector<Cost> costs;
+  for (const std::int64_t count : {10, 10'000}) {
+    const std::string folder = "/run" + std::to_string(count);
+    const auto in_folder = [&](std::int64_t batch) {
+      return folder + "/ep" + std::to_string(batch / 10) + "-ba" + std::to_string(batch) +
+             "-rank0.pt";
+    };
+    for (std::int64_t batch = 1; batch < count - 1; ++batch) {
+      write(in_folder(batch), "never looked into");
+    }
+    save_sample(count - 1, in_folder(count - 1));
+    save_sample(count, in_folder(count));
+    damage(in_folder(count));
+    disk_.make_link("ep" + std::to_string(count / 10) + "-ba" + std::to_string(count) + "-rank0.pt",
+                    folder + "/latest-rank0.pt");
+    FaultyFileSystem counting(disk_);
+    std::int64_t older = 0;
+    FindOptions options{.files = &counting};
+    options.on_older = [&older](const std::string&, const Timestamp& timestamp) {
+      EXPECT_LT(timestamp.epoch, 1'000);
+      ++older;
+    };
+    EXPECT_EQ(find(options, folder), in_folder(count - 1));
+    EXPECT_EQ(older, count - 2);
+    EXPECT_EQ(skipped_.size(), 1U);
+    costs.push_back(cost_of(counting));
+  }
+  EXPECT_EQ(costs[0], costs[1]);
+  EXPECT_EQ(costs[1], (Cost{.opened = 2, .examined = 5, .listed = 1}));
+}
+
+TEST_F(FindLatestTest, OfFoldersOfEpochsOnlyTheFurthestIsListed) {
+  const auto path = [](std::int64_t epoch, std::int64_t batch) {
+    return "/ckpt/ep" + std::to_string(epoch) + "/ba" + std::to_string(batch) + ".pt";
+  };
+  for (std::int64_t epoch = 0; epoch < 100; ++epoch) {
+    write(path(epoch, 10 * epoch), "never looked into");
+  }
+  save_sample(1000, path(100, 1000));
+  save_sample(1001, path(100, 1001));
+  disk_.make_folders("/ckpt/ep101");  // the next one was killed before it wrote anything
+  FaultyFileSystem counting(disk_);
+  EXPECT_EQ(find({.filename = "ep{epoch}/ba{batch}.pt", .files = &counting}), path(100, 1001));
+  EXPECT_EQ(cost_of(counting).opened, 1U);
+  EXPECT_EQ(cost_of(counting).listed, 3U);
+}
+
+TEST_F(FindLatestTest, NamesWithoutACounterThatGrowsGoByTheTimeOfTheFiles) {
+  for (std::int64_t batch = 1; batch <= 20; ++batch) {
+    save_sample(batch, "/ckpt/in_epoch" + std::to_string(batch * 7 % 20) + ".pt");
+  }
+  FaultyFileSystem counting(disk_);
+  EXPECT_EQ(find({.filename = "in_epoch{batch_in_epoch}.pt", .files = &counting}),
+            "/ckpt/in_epoch0.pt");
+  EXPECT_EQ(timestamp_.batch, 20);
+  EXPECT_EQ(cost_of(counting).opened, 1U);
+}
+
+TEST_F(FindLatestTest, CountersWithinAnEpochOrderWhatIsOfOneEpoch) {
+  const auto write_at = [this](std::int64_t batch, std::int64_t in_epoch) {
+    save_sample(batch,
+                "/ckpt/" + std::to_string(batch / 10) + "." + std::to_string(in_epoch) + ".pt");
+  };
+  write_at(23, 3);
+  write_at(22, 2);
+  write_at(19, 9);
+  EXPECT_EQ(find({.filename = "{epoch}.{batch_in_epoch}.pt"}), "/ckpt/2.3.pt");
+}
+
+TEST_F(FindLatestTest, WhatIsExceptedIsPassedOverWithoutAWord) {
+  save_sample(1);
+  save_sample(2);
+  disk_.make_link("ep0-ba2-rank0.pt", "/ckpt/latest-rank0.pt");
+  EXPECT_EQ(find({.except = {name(2)}}), name(1));
+  EXPECT_THAT(skipped_, IsEmpty());
+}
+
+// --- Errors are not data -------------------------------------------------------------------------
+
+// Every call that the search makes, with every error of "not now": never an older checkpoint, and
+// never "there is none".
+TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
+  save_sample(1);
+  save_sample(2);
+  disk_.make_link("ep0-ba2-rank0.pt", "/ckpt/latest-rank0.pt");
+  const auto before = disk_.list("/ckpt");
+  FaultyFileSystem counting(disk_);
+  find({.files = &counting});
+  for (const int error : {EACCES, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ENOSPC}) {
+    for (std::uint64_t call = 1; call <= counting.calls(); ++call) {
+      FaultyFileSystem faulty(disk_);
+      faulty.fail(call, error);
+      try {
+        find({.files = &faulty});
+        FAIL() << "call " << call << ", errno " << error << " went unnoticed";
+      } catch (const StorageError& e) {
+        EXPECT_EQ(e.status(), error);
+      }
+      EXPECT_THAT(skipped_, IsEmpty());
+    }
+  }
+  EXPECT_EQ(disk_.list("/ckpt"), before);
+}
+
+TEST_F(FindLatestTest, TheErrorNamesTheFileAndSaysWhatToDo) {
+  save_sample(2);
+  FaultyFileSystem faulty(disk_);
+  faulty.fail(FileCall::kMap, 1, EACCES);
+  try {
+    find({.files = &faulty});
+    FAIL();
+  } catch (const StorageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr(name(2) + ", the furthest checkpoint"));
+    EXPECT_THAT(e.what(), HasSubstr("put it aside"));
+    EXPECT_THAT(e.what(), HasSubstr("permissions"));
+  }
+}
+
+TEST_F(FindLatestTest, WhatIsBehindTheAnswerMayBeUnreadable) {
   save_sample(1);
   save_sample(2);
   FaultyFileSystem faulty(disk_);
-  faulty.fail(FileCall::kMap, 3, EIO);  // the verification of the newest
-  EXPECT_EQ(find({.files = &faulty}), name(1));
-  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("errno 5")));
+  faulty.fail(FileCall::kMap, 2, EACCES);
+  EXPECT_EQ(find({.files = &faulty}), name(2));
+}
+
+TEST_F(FindLatestTest, NoRoomToExpandIsNoDamage) {
+  const std::string path = "/ckpt/ep0-ba2-rank0.pt.gz";
+  save_sample(1, "/ckpt/ep0-ba1-rank0.pt.gz");
+  save_sample(2, path);
+  const testing::EnvironmentVariable no_room("TMPDIR", "/dev/full/no-such-folder");
+  EXPECT_THROW(find({.filename = "ep{epoch}-ba{batch}-rank{rank}.pt.gz"}), StorageError);
+  EXPECT_THAT(skipped_, IsEmpty());
+}
+
+// --- Neighbours ----------------------------------------------------------------------------------
+
+// On the real file system, where names can be stranger.
+struct FindLatestAmongStrangers : FindLatestTest {
+  std::string path(std::int64_t batch) const {
+    return folder_ / ("ep0-ba" + std::to_string(batch) + "-rank0.pt");
+  }
+  void save_real(std::int64_t batch) {
+    save(sample_checkpoint(batch), path(batch), {.info = sample_info(batch)});
+  }
+  std::string find_real() { return find({.files = &posix_file_system()}, folder_.path()); }
+
+  testing::TempFolder folder_;
+};
+
+TEST_F(FindLatestAmongStrangers, NoneOfThemEndsTheSearch) {
+  save_real(1);
+  std::filesystem::create_symlink(std::string(300, 'x'), path(100));
+  std::filesystem::create_symlink("ep0-ba101-rank0.pt", path(101));  // a loop
+  std::filesystem::create_symlink("nowhere", path(102));
+  std::filesystem::create_directory(path(103));
+  ASSERT_EQ(mkfifo(path(104).c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", path(105));
+  testing::write_file(path(106), "");
+  testing::write_file(path(107), std::string(1000, '\0'));
+  std::filesystem::resize_file(path(107), std::uintmax_t{8} << 40);  // takes no room
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string by_descriptor = path(108);
+  ASSERT_LT(by_descriptor.size(), sizeof(address.sun_path));
+  std::strcpy(address.sun_path, by_descriptor.c_str());
+  ASSERT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(socket);
+  std::filesystem::create_symlink(std::string(300, 'y'), folder_ / "latest-rank0.pt");
+  EXPECT_EQ(find_real(), path(1));
+  EXPECT_THAT(skipped_, ::testing::Each(::testing::Not(HasSubstr("\n"))));
+}
+
+TEST_F(FindLatestTest, WhatVerifiesAndIsNoTrainingStateIsPassedOver) {
+  save_sample(1);
+  const auto disguised = [this](Value value, std::int64_t batch) {
+    save(value, name(batch), {.info = sample_info(batch), .files = &disk_});
+  };
+  Value at_five = sample_checkpoint(5);
+  disguised(Dict{{"mine", 1}}, 10);
+  disguised(Dict{{"state", 1}}, 11);
+  disguised(Dict{{"state", Dict{}}}, 12);
+  disguised(List{}, 13);
+  disguised(at_five, 14);  // the state of another moment
+  Value no_model = sample_checkpoint(15);
+  no_model.mutable_dict()["state"].mutable_dict()["model"] = 3;
+  disguised(no_model, 15);
+  EXPECT_EQ(find(), name(1));
+  EXPECT_EQ(skipped_.size(), 6U);
+  EXPECT_THAT(skipped_, ::testing::Each(HasSubstr("it says that it holds a training state")));
+}
+
+TEST_F(FindLatestTest, ReasonsAreOneLineWhateverTheFileSays) {
+  save_sample(1);
+  save(Dict{{"state", Dict{{"model", Dict{{"a\n\x1b[2J", 1}}}}}}, name(2),
+       {.info = sample_info(2), .files = &disk_});
+  write(name(3), "PK\x03\x04\x1b]0;owned\x07\n");
+  EXPECT_EQ(find(), name(1));
+  EXPECT_THAT(skipped_, ::testing::Each(::testing::Not(::testing::ContainsRegex("[\n\x1b]"))));
 }
 
 TEST_F(FindLatestTest, AFileInPlaceOfTheFolderIsAUsageError) {

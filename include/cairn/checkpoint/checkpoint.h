@@ -93,13 +93,15 @@ struct FindOptions {
   std::string run_name = {};                                   // value of {run_name} in it
   // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
   std::string latest_filename = "latest-rank{rank}.pt";
-  bool full_state_only = true;                           // pass over weights-only checkpoints
+  bool full_state_only = true;           // pass over weights-only checkpoints
+  std::vector<std::string> except = {};  // paths to pass over without a word
   // Called for each candidate that is passed over: its path and why, one line.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
   // When set, candidates that say they are of another run than `run_name` are passed over, too, and
   // this is called for each. When not, it does not matter whose they are.
   std::function<void(const std::string& path, const std::string& run_name)> on_other_run = nullptr;
-  // Called for each candidate behind the one that was found; nobody has verified it.
+  // Called for each candidate behind the one that was found, the furthest first. Most were not even
+  // opened: their timestamps have the counters that are in their names.
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
   FileSystem* files = nullptr;
 };
@@ -110,9 +112,13 @@ struct FoundCheckpoint {
   VerifyReport report;
 };
 
-// The checkpoint that training got furthest with, among those in `folder` that verify in full.
-// Damaged ones are reported and left where they are. nullopt when there is none, or no folder.
-// `folder` and the names may hold dist variables.
+// The checkpoint that training got furthest with, among those in `folder` that verify in full and
+// hold a state. Names say where to look first, and files that claim to be behind the answer are not
+// opened: the search costs the same in a folder of ten as in one of ten thousand. What is damaged,
+// foreign or no file is reported and left where it is. nullopt when there is none, or no folder.
+// What cannot be read now (no permission, no room in $TMPDIR, too many open files) and might be the
+// furthest is an error and not passed over: StorageError. `folder` and the names may hold dist
+// variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

@@ -20,8 +20,7 @@ class LimitedSink final : public ByteSink {
   void write(ByteView bytes) override {
     if (bytes.size() > left_) {
       throw UnsupportedError("expands to more than " + std::to_string(limit_) +
-                             " bytes; if it is to be trusted, give it room in TMPDIR, or " +
-                             "decompress it with its own tool");
+                             " bytes; if it is to be trusted, decompress it with its own tool");
     }
     left_ -= bytes.size();
     to_.write(bytes);

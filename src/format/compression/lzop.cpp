@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 
 #include "base/program.h"
+#include "base/read_fault.h"
 #include "format/compression/codec.h"
 
 namespace cairn {
@@ -42,7 +43,7 @@ std::unique_ptr<Filter> lzop_decoder(ByteSink& out) {
         "-dc", [](const std::string& what) { throw CorruptError("not decompressed: " + what); },
         out);
   } catch (const NotFoundError& e) {
-    throw UnsupportedError("compressed by lzop, and " + std::string(e.what()) + ": install it");
+    throw ReaderMissingError("compressed by lzop, and " + std::string(e.what()) + ": install it");
   }
 }
 

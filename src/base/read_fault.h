@@ -1,0 +1,35 @@
+// What an error says about the file that was being read.
+//
+// Errors are not data: only what was read and is wrong says something about a file. That it could
+// not be opened, mapped or expanded this time (no permission, too many open files, a full $TMPDIR,
+// a failing disk) says nothing about it, and whoever takes such a file for a bad one loses it.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "cairn/error.h"
+
+namespace cairn {
+
+// What reads the file is not installed here; the message names it. Nothing is known of the file.
+class ReaderMissingError : public UnsupportedError {
+ public:
+  using UnsupportedError::UnsupportedError;
+};
+
+enum class ReadFault : std::uint8_t {
+  kContent,  // it was read, and is damaged, foreign or too large to look into: so it is tomorrow
+  kNoFile,   // there is none: it is gone, or a link leads nowhere
+  kNow,      // it could not be read this time: every StorageError
+};
+
+// Of whatever reading a file may throw. std::bad_alloc and std::length_error are the file's own
+// fault (kContent): readers take memory by what the file claims. What is not known is kNow.
+ReadFault read_fault_of(const std::exception& error);
+
+// One line about the error, with what no what() tells: that of std::bad_alloc is "std::bad_alloc".
+std::string read_problem(const std::exception& error);
+
+}  // namespace cairn

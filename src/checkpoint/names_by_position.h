@@ -1,0 +1,80 @@
+// The names in a folder that were made from a format, furthest in training first, without looking
+// into a single file.
+//
+//  1. A level of the format ("ep{epoch}/ba{batch}.pt" has two) orders its names by the counters in
+//     them that only ever grow: batch, epoch, sample, token; and those that begin anew with each
+//     epoch, once the epoch is known.
+//  2. A folder is listed when it is its turn, the furthest first: what lies in one that is behind
+//     cannot be further.
+//  3. Names that are equally far (a format without a counter that grows) are ordered by the time of
+//     the files, newest first. Only those are asked for it.
+//
+// What a name says is a claim; what counts is what the file says.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/time.h"
+
+#include "base/file.h"
+
+namespace cairn {
+
+struct NamedFile {
+  std::string path;
+  Timestamp claim = {};  // the counters that the name has; the others are 0
+  // When several names are equally far; the end of time when it could not be told.
+  std::optional<std::chrono::system_clock::time_point> modified = std::nullopt;
+};
+
+class NamesByPosition {
+ public:
+  // `folder` is listed at once: NotFoundError, UsageError when it is no folder, StorageError.
+  NamesByPosition(FileSystem& files, std::string folder, const std::string& format,
+                  const FormatVariables& dist);
+
+  // The furthest name that was not taken yet; nullptr when there is none. StorageError, naming the
+  // folder, when one that may hold the furthest cannot be listed.
+  const NamedFile* next();
+  NamedFile take();  // next(), which there must be
+
+  // How `claim` compares with `position`, by the counters of the format.
+  std::strong_ordering compare(const Timestamp& claim, const Timestamp& position) const;
+
+  // Whether next() comes, or came, to this path.
+  bool covers(const std::string& path) const;
+
+ private:
+  using Counter = std::int64_t Timestamp::*;
+  struct Level {
+    std::string format;
+    std::size_t counters = 0;  // how many of counters_ are known when the name is
+  };
+  struct Node {
+    std::string path;
+    std::size_t level = 0;  // that its name was made from
+    Timestamp claim = {};
+  };
+
+  void add_level(const std::string& format);
+  void list(const std::string& folder, std::size_t level, const Timestamp& claim);
+  bool read_name(std::size_t level, const std::string& name, Timestamp& claim) const;
+  bool is_behind(const Node& a, const Node& b) const;
+  void fill();
+
+  FileSystem& files_;
+  std::string folder_;
+  FormatVariables dist_;
+  std::vector<Level> levels_;
+  std::vector<Counter> counters_;  // by which names are ordered, of all levels
+  std::vector<Node> nodes_;        // a heap, furthest on top
+  std::deque<NamedFile> ready_;    // equally far, newest first; in front of all nodes_
+};
+
+}  // namespace cairn

@@ -1,0 +1,37 @@
+#include "base/read_fault.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+
+namespace cairn {
+namespace {
+
+TEST(ReadFaultTest, OnlyWhatWasReadIsTheContentsFault) {
+  EXPECT_EQ(read_fault_of(CorruptError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(UnsupportedError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(MismatchError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(UsageError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(std::bad_alloc()), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(std::length_error("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(NotFoundError("")), ReadFault::kNoFile);
+}
+
+TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
+  for (const int error : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ENOSPC, EDQUOT, EIO, ESTALE}) {
+    EXPECT_EQ(read_fault_of(StorageError("", error)), ReadFault::kNow) << error;
+  }
+  EXPECT_EQ(read_fault_of(ReaderMissingError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(CancelledError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(std::runtime_error("")), ReadFault::kNow);
+}
+
+TEST(ReadFaultTest, TheProblemIsOneLineThatSaysSomething) {
+  EXPECT_EQ(read_problem(std::bad_alloc()), "looking into it takes more memory than there is");
+  EXPECT_EQ(read_problem(CorruptError("a\nb")), "a\\x0ab");
+}
+
+}  // namespace
+}  // namespace cairn
