@@ -96,6 +96,16 @@ void FaultyFileSystem::rename(const std::string& from, const std::string& to, bo
   under_.rename(from, to, overwrite);
 }
 
+bool FaultyFileSystem::exchange(const std::string& one, const std::string& other) {
+  begin(FileCall::kExchange, other);
+  return under_.exchange(one, other);
+}
+
+std::shared_ptr<void> FaultyFileSystem::lock_folder(const std::string& path) {
+  begin(FileCall::kLockFolder, path);
+  return under_.lock_folder(path);
+}
+
 void FaultyFileSystem::make_link(const std::string& target, const std::string& path) {
   begin(FileCall::kMakeLink, path);
   under_.make_link(target, path);

@@ -30,6 +30,8 @@ enum class FileCall : std::uint8_t {
   kSyncFolder,
   kStat,
   kList,
+  kExchange,
+  kLockFolder,
 };
 
 // Thread-safe, when the other one is.
@@ -54,6 +56,8 @@ class FaultyFileSystem final : public FileSystem {
                                        const CreateOptions& options) override;
   SharedBytes map(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
+  bool exchange(const std::string& one, const std::string& other) override;
+  std::shared_ptr<void> lock_folder(const std::string& path) override;
   void make_link(const std::string& target, const std::string& path) override;
   std::optional<std::string> read_link(const std::string& path) override;
   bool remove(const std::string& path) override;
@@ -82,7 +86,7 @@ class FaultyFileSystem final : public FileSystem {
   std::vector<Fault> faults_;
   std::set<FileCall> skipped_;
   std::function<void(FileCall, std::uint64_t)> hook_;
-  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(14);
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(16);
 };
 
 }  // namespace cairn::testing

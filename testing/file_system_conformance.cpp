@@ -148,6 +148,39 @@ void locked_files_are_not_removed_while_their_writer_lives(const Subject& s) {
   EXPECT_TRUE(s.files.remove_unlocked(s.path("link")));
 }
 
+void locked_folders_are_not_removed_while_their_writer_lives(const Subject& s) {
+  s.files.make_folders(s.path("folder"));
+  s.write("folder/f", "bytes");
+  auto held = s.files.lock_folder(s.path("folder"));
+  ASSERT_NE(held, nullptr);
+  EXPECT_EQ(s.files.lock_folder(s.path("folder")), nullptr);
+  EXPECT_FALSE(s.files.remove_unlocked(s.path("folder")));
+  EXPECT_EQ(s.read("folder/f"), "bytes");
+  held.reset();
+  EXPECT_TRUE(s.files.remove_unlocked(s.path("folder")));
+  EXPECT_FALSE(s.files.stat(s.path("folder")).has_value());
+  EXPECT_EQ(s.files.lock_folder(s.path("folder")), nullptr);
+}
+
+void exchange_swaps_folders_where_it_can(const Subject& s) {
+  s.files.make_folders(s.path("a"));
+  s.files.make_folders(s.path("b"));
+  s.write("a/f", "one");
+  s.write("b/f", "two");
+  const bool done = s.files.exchange(s.path("a"), s.path("b"));
+  EXPECT_EQ(s.read("a/f"), done ? "two" : "one");
+  EXPECT_EQ(s.read("b/f"), done ? "one" : "two");
+}
+
+void rename_without_overwrite_moves_a_folder_to_a_free_name_only(const Subject& s) {
+  s.files.make_folders(s.path("a"));
+  s.files.make_folders(s.path("b"));
+  s.write("a/f", "one");
+  EXPECT_THROW(s.files.rename(s.path("a"), s.path("b"), false), Error);
+  s.files.rename(s.path("a"), s.path("c"), false);
+  EXPECT_EQ(s.read("c/f"), "one");
+}
+
 void folders_are_made_with_their_parents(const Subject& s) {
   s.files.make_folders(s.path("a/b/c"));
   s.files.make_folders(s.path("a/b/c"));
@@ -241,6 +274,9 @@ bool register_file_system_tests(const FileSystemConformance& suite) {
   CAIRN_ADD(mapped_bytes_outlive_the_file);
   CAIRN_ADD(map_tells_missing_from_folder);
   CAIRN_ADD(rename_onto_a_folder_is_a_usage_error);
+  CAIRN_ADD(locked_folders_are_not_removed_while_their_writer_lives);
+  CAIRN_ADD(exchange_swaps_folders_where_it_can);
+  CAIRN_ADD(rename_without_overwrite_moves_a_folder_to_a_free_name_only);
   CAIRN_ADD(folders_are_made_with_their_parents);
   CAIRN_ADD(only_empty_folders_are_removed);
   CAIRN_ADD(sync_of_a_missing_folder_is_an_error);

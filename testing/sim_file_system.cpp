@@ -159,6 +159,31 @@ void SimFileSystem::rename(const std::string& from, const std::string& to, bool 
   apply(folder, {{base_name(from), std::nullopt}, {base_name(to), moved}});
 }
 
+bool SimFileSystem::exchange(const std::string& one, const std::string& other) {
+  const std::lock_guard lock(mutex_);
+  if (!can_exchange_) return false;
+  begin_whole_operation();
+  const Entry* first = find(one, false);
+  const Entry* second = find(other, false);
+  if (first == nullptr || second == nullptr) throw_storage_error(ENOENT, "cannot exchange " + one);
+  Folder& folder = folder_of(one);
+  if (&folder != &folder_of(other)) throw std::logic_error("exchange between folders: " + other);
+  apply(folder, {{base_name(one), *second}, {base_name(other), *first}});
+  return true;
+}
+
+std::shared_ptr<void> SimFileSystem::lock_folder(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  const Entry* entry = find(path, true);
+  if (entry == nullptr || entry->folder == nullptr || entry->folder->locked) return nullptr;
+  entry->folder->locked = true;
+  return {entry->folder.get(), [this, folder = entry->folder](void*) {
+            const std::lock_guard unlock(mutex_);
+            folder->locked = false;
+          }};
+}
+
 void SimFileSystem::make_link(const std::string& target, const std::string& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
@@ -193,8 +218,15 @@ bool SimFileSystem::remove(const std::string& path) {
 bool SimFileSystem::remove_unlocked(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const Entry* entry = find(path, false);
-  const bool locked = entry != nullptr && entry->file != nullptr && entry->file->locked;
-  return !locked && remove(path);
+  if (entry == nullptr || entry->folder == nullptr) {
+    const bool locked = entry != nullptr && entry->file != nullptr && entry->file->locked;
+    return !locked && remove(path);
+  }
+  if (entry->folder->locked) return false;
+  for (const std::string& name : list(path)) {
+    remove(join_path(path, name));
+  }
+  return remove_folder(path);
 }
 
 bool SimFileSystem::remove_folder(const std::string& path) {

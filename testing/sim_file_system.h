@@ -34,6 +34,8 @@ class SimFileSystem final : public FileSystem {
                                        const CreateOptions& options) override;
   SharedBytes map(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
+  bool exchange(const std::string& one, const std::string& other) override;
+  std::shared_ptr<void> lock_folder(const std::string& path) override;
   void make_link(const std::string& target, const std::string& path) override;
   std::optional<std::string> read_link(const std::string& path) override;
   bool remove(const std::string& path) override;
@@ -47,6 +49,9 @@ class SimFileSystem final : public FileSystem {
   // From now on there are no symbolic links, as on FAT: make_link fails with errno `error`. What
   // is left after a crash has none either.
   void refuse_links(int error);
+
+  // exchange() says false from now on, as on NFS.
+  void forget_exchange() { can_exchange_ = false; }
 
   // Operations so far: calls that change or sync something, each write and sync of a file, and each
   // step of make_folders.
@@ -83,6 +88,7 @@ class SimFileSystem final : public FileSystem {
     std::map<std::string, Entry> entries;  // what processes see
     std::map<std::string, Entry> certain;  // what is on the disk
     std::vector<Change> pending;           // from one to the other
+    bool locked = false;
   };
   class File;
   class Lottery;
@@ -100,6 +106,7 @@ class SimFileSystem final : public FileSystem {
   std::uint64_t operations_ = 0;
   std::uint64_t crash_at_ = ~std::uint64_t{0};
   bool crashed_ = false;
+  bool can_exchange_ = true;
   int link_error_ = 0;  // 0: there are links
   std::int64_t clock_ = 0;
 };

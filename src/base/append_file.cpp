@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/file_error.h"
+#include "base/file_size_limit.h"
 
 namespace cairn {
 namespace {
@@ -20,6 +21,7 @@ bool ends_inside_a_line(int fd) {
 }  // namespace
 
 AppendFile::AppendFile(std::string path, bool truncate) : path_(std::move(path)) {
+  ignore_file_size_signal();
   posix_file_system().make_folders(parent_path(path_));
   const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (truncate ? O_TRUNC : 0);
   file_ = FileDescriptor(open(path_.c_str(), flags, 0666));

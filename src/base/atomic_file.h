@@ -14,7 +14,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -51,14 +53,28 @@ class AtomicFile final : public ByteSink {
 // without a link. False, and nothing is changed, on a file system that has no symbolic links.
 bool replace_link(FileSystem& files, const std::string& target, const std::string& link);
 
-// Removes the temporary files of dead writers from `folder` and returns their names. A missing
-// folder has none; one that cannot be removed is left.
+// Removes the temporary files and folders of dead writers from `folder` and returns their names,
+// after finishing replacements of folders (atomic_folder.h). A missing folder has none; what cannot
+// be removed is left.
 std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
+
+// Only those that were to become `path`.
+void remove_leftovers_of(FileSystem& files, const std::string& path);
 
 // A new name beside `target`, for what is to become it.
 std::string temporary_name(const std::string& target);
 
-// True for a name that AtomicFile or replace_link gave to a temporary file.
-bool is_temporary_name(const std::string& name);
+// The random part that ends it: "-0123456789abcdef".
+std::string_view temporary_suffix(std::string_view temporary);
+// The temporary name with that random part.
+std::string temporary_name(const std::string& target, std::string_view suffix);
+
+// True for a name that AtomicFile, AtomicFolder or replace_link gave to something temporary.
+bool is_temporary_name(std::string_view name);
+
+// A folder's name while another one takes its place: ".cairn-old-<name>-<random>".
+std::string replaced_name(const std::string& target, std::string_view suffix);
+// The name that it had; nullopt when `name` is none of these.
+std::optional<std::string> name_before_replacement(std::string_view name);
 
 }  // namespace cairn

@@ -6,9 +6,9 @@
 // write or an interrupted call is finished, not reported.
 //
 // A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
-// limit is an error like any other, posix_file_system() sets SIGXFSZ to "ignore" before the first
-// file is created, if its disposition is still the default one; a handler of the program's own is
-// left alone.
+// limit is an error like any other, whatever writes a file sets SIGXFSZ to "ignore" before the
+// first one is created, if its disposition is still the default one; a handler of the program's own
+// is left alone (file_size_limit.h).
 #pragma once
 
 #include <chrono>
@@ -61,13 +61,20 @@ class FileSystem {
   // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,
   // too, but replaces nothing.
   virtual void rename(const std::string& from, const std::string& to, bool overwrite = true) = 0;
+  // Atomically gives each of two things, folders too, the name of the other; both must be there, in
+  // one folder. False, with nothing done, where the file system cannot.
+  virtual bool exchange(const std::string& one, const std::string& other) = 0;
   // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
   virtual void make_link(const std::string& target, const std::string& path) = 0;
   virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: no link
   // Removes a file or link; false when there was none.
   virtual bool remove(const std::string& path) = 0;
-  // Removes a file or link unless a living process holds its lock (CreateOptions::lock), without a
-  // moment in which such a process could still take it. False when it was left, or not there.
+  // Holds an advisory lock on a folder while the result lives: see remove_unlocked(). nullptr where
+  // there are no locks on folders, or another one holds it.
+  virtual std::shared_ptr<void> lock_folder(const std::string& path) = 0;
+  // Removes a file, a link, or a folder with the files in it, unless a living process holds its
+  // lock (CreateOptions::lock, lock_folder()), without a moment in which such a process could still
+  // take it. False when it was left, or not there.
   virtual bool remove_unlocked(const std::string& path) = 0;
   // Removes an empty folder; false when there was none.
   virtual bool remove_folder(const std::string& path) = 0;

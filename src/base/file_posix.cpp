@@ -10,30 +10,18 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <csignal>
-#include <mutex>
 
 #include "cairn/error.h"
 
 #include "base/file.h"
 #include "base/file_descriptor.h"
 #include "base/file_error.h"
+#include "base/file_size_limit.h"
 #include "base/file_writer.h"
 #include "base/mapped_file.h"
 
 namespace cairn {
 namespace {
-
-void ignore_file_size_signal() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action = {};
-    if (sigaction(SIGXFSZ, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
-      action.sa_handler = SIG_IGN;
-      sigaction(SIGXFSZ, &action, nullptr);
-    }
-  });
-}
 
 // Opens, whatever signals come.
 FileDescriptor try_open(const std::string& path, int flags, mode_t mode = 0) {
@@ -93,7 +81,13 @@ FileInfo to_file_info(const struct stat& info) {
 int rename_to_new_name(const char* from, const char* to) {
   if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
-  // An old kernel, or a file system without that flag (NFS): a hard link never replaces either.
+  // An old kernel, or a file system without that flag (NFS): a hard link never replaces either. A
+  // folder cannot have one, and replaces nothing but an empty folder.
+  struct stat info = {};
+  if (lstat(from, &info) == 0 && S_ISDIR(info.st_mode)) {
+    if (lstat(to, &info) == 0) return EEXIST;
+    return ::rename(from, to) == 0 ? 0 : errno;
+  }
   if (link(from, to) != 0) return errno;
   return unlink(from) == 0 ? 0 : errno;
 }
@@ -120,6 +114,19 @@ class PosixFileSystem final : public FileSystem {
       throw UsageError("cannot write " + to + ": a folder has that name");
     }
     if (error != 0) throw_storage_error(error, "cannot rename " + from + " to " + to);
+  }
+
+  bool exchange(const std::string& one, const std::string& other) override {
+    if (renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0)
+      return true;
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
+    throw_storage_error(errno, "cannot exchange " + one + " and " + other);
+  }
+
+  std::shared_ptr<void> lock_folder(const std::string& path) override {
+    auto fd = std::make_shared<FileDescriptor>(try_open(path, O_RDONLY | O_DIRECTORY));
+    if (!fd->is_open() || lock(fd->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+    return fd;
   }
 
   void make_link(const std::string& target, const std::string& path) override {
@@ -151,10 +158,20 @@ class PosixFileSystem final : public FileSystem {
     if (!fd.is_open()) {
       if (errno == ENOENT) return false;
       if (errno == ELOOP) return remove(path);  // a link: nobody can hold a lock on it
+      if (errno == EISDIR) return remove_unlocked_folder(path);
       throw_storage_error(errno, "cannot open " + path);
     }
     // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
     return lock(fd.get(), LOCK_EX | LOCK_NB) == 0 && remove(path);
+  }
+
+  bool remove_unlocked_folder(const std::string& path) {
+    const auto held = lock_folder(path);
+    if (held == nullptr) return false;
+    for (const std::string& name : list(path)) {
+      remove(join_path(path, name));
+    }
+    return remove_folder(path);
   }
 
   bool remove_folder(const std::string& path) override {

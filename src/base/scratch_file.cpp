@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/file_error.h"
+#include "base/file_size_limit.h"
 #include "base/mapped_file.h"
 
 namespace cairn {
@@ -35,6 +36,7 @@ int open_unnamed(const std::string& folder) {
 
 ScratchFile::ScratchFile(const std::string& folder)
     : folder_(folder.empty() ? default_folder() : folder) {
+  ignore_file_size_signal();
   fd_ = FileDescriptor(open_unnamed(folder_));
   if (!fd_.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + folder_);
   buffer_.reserve(kScratchBufferBytes);

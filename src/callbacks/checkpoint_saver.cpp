@@ -27,6 +27,7 @@
 #include "base/file.h"
 #include "callbacks/saved_checkpoints.h"
 #include "checkpoint/conflict.h"
+#include "checkpoint/leftovers.h"
 #include "checkpoint/save_pipeline.h"
 #include "checkpoint/write_checkpoint.h"
 #include "train/checkpoint_info.h"
@@ -305,7 +306,10 @@ const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->o
 void CheckpointSaver::init(State& state, Logger& logger) {
   const std::string folder = impl_->folder(state);
   impl_->files.make_folders(folder);
-  for (const std::string& name : remove_leftovers(impl_->files, folder)) {
+  std::vector<std::string> formats = {impl_->options.filename};
+  if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
+  for (const std::string& name :
+       remove_leftovers_of_formats(impl_->files, folder, formats, dist_variables(state.run_name))) {
     logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
   }
 }

@@ -209,6 +209,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   for (const auto& [from, to] : options.rename) {
     job.rename.push_back({from, to});
   }
+  remove_leftovers_of(files, out);
   ConvertResult result;
   result.format = target.name;
   try {

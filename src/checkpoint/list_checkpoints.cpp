@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
+#include "base/atomic_folder.h"
 #include "checkpoint/extension.h"
 #include "checkpoint/latest_link.h"
 #include "checkpoint/remove_checkpoint.h"
@@ -132,6 +133,11 @@ class Listing {
 
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options) {
   FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  try {
+    finish_replacements(files, folder);
+  } catch (const StorageError&) {
+    // Nobody may write here, say. Then what is half replaced is not there.
+  }
   return Listing(files, folder, options).list();
 }
 

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "base/atomic_folder.h"
 #include "checkpoint/candidate.h"
 #include "checkpoint/compressed_source.h"
 #include "checkpoint/guarded_source.h"
@@ -52,7 +53,8 @@ Candidate look_at(FileSystem& files, const std::string& path, const OpenOptions&
                       .path = path,
                       .scratch_folder = options.scratch_folder,
                       .on_progress = options.on_progress};
-  const auto info = files.stat(candidate.path);
+  auto info = files.stat(candidate.path);
+  if (!info && finish_replacement_of(files, candidate.path)) info = files.stat(candidate.path);
   candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
   if (!candidate.is_folder) candidate.bytes = files.map(candidate.path);
   candidate.stored_bytes = candidate.bytes.view.size();

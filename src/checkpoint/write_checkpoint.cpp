@@ -81,6 +81,7 @@ std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std:
 
 void save(const Value& value, const std::string& path, const SaveOptions& options) {
   FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  remove_leftovers_of(files, path);
   write_checkpoint(files, value, path, {.overwrite = options.overwrite, .info = options.info});
 }
 

@@ -84,6 +84,7 @@ void write(const Value& value, const ExtractArgs& options) {
     save(value, options.out, {.overwrite = options.force});
     return;
   }
+  remove_leftovers_of(posix_file_system(), options.out);
   AtomicFile file(posix_file_system(), options.out, {.overwrite = options.force});
   write_npy(only_part(value), file);
   file.commit();

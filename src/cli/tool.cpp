@@ -11,6 +11,7 @@
 
 #include "cairn/error.h"
 
+#include "base/file_size_limit.h"
 #include "base/mapped_file.h"
 #include "base/printable.h"
 #include "base/terminal.h"
@@ -98,6 +99,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
 }  // namespace
 
 int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  ignore_file_size_signal();  // for answers that go to a file, too
   const std::ios_base::iostate before = out.exceptions();
   try {
     out.exceptions(std::ios_base::badbit);  // so that no work is done for an answer nobody gets

@@ -1,7 +1,10 @@
 #include "base/scratch_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -46,6 +49,24 @@ TEST(ScratchFileTest, ReleasedPagesAreReadAgain) {
   ASSERT_NE(bytes.release_pages, nullptr);
   bytes.release(bytes.view);
   EXPECT_TRUE(as_text(bytes.view) == text);
+}
+
+// Exits with the error's status.
+[[noreturn]] void write_under_a_limit(const std::string& folder) {
+  const rlimit limits = {100'000, 100'000};
+  setrlimit(RLIMIT_FSIZE, &limits);
+  ScratchFile file(folder);
+  try {
+    file.write(as_bytes(std::string(300'000, 'x')));
+  } catch (const StorageError& e) {
+    std::_Exit(e.status());
+  }
+  std::_Exit(0);
+}
+
+TEST(ScratchFileTest, ExceedingTheFileSizeLimitIsAnErrorAndNotASignal) {
+  const testing::TempFolder temp;
+  EXPECT_EXIT(write_under_a_limit(temp.path()), ::testing::ExitedWithCode(EFBIG), "");
 }
 
 TEST(ScratchFileTest, NoSuchFolderIsAnError) {

@@ -476,6 +476,15 @@ TEST_F(CheckpointSaverTest, LeftoversOfAKilledSaveAreRemovedAtTheStart) {
   EXPECT_THAT(log->messages, Contains(HasSubstr("left by a save that was killed")));
 }
 
+TEST_F(CheckpointSaverTest, LeftoversInFoldersOfTheFormatAreRemovedToo) {
+  std::filesystem::create_directories(folder / "ckpt/ep3");
+  write_file(folder / "ckpt/ep3/.cairn-tmp-ba5.pt-0123456789abcdef", "half");
+  TrainerOptions made = options();
+  made.save_filename = "ep{epoch}/ba{batch}.pt";
+  const Trainer trainer(std::move(made));
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "ckpt/ep3"));
+}
+
 // --- Errors
 // ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
+#include "base/file.h"
+#include "checkpoint/list_checkpoints.h"
 #include "checkpoint/source.h"
 #include "checkpoint/write_dcp.h"
 #include "format/compression/codec.h"
@@ -32,6 +34,22 @@ using testing::TempFolder;
 using testing::write_file;
 
 const std::string kLayouts = kData + "/torch-2.14/dcp-layouts";
+
+// Where names cannot be exchanged: killed between the two steps.
+TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
+  const TempFolder temp;
+  const std::string path = temp / "model";
+  const std::string between = temp / ".cairn-old-model-0123456789abcdef";
+  write_dcp(posix_file_system(), Dict{{"a", 1}}, path, false);
+  posix_file_system().rename(path, between, false);
+  EXPECT_EQ(load(path + "/").at("a"), Value(1));
+  posix_file_system().rename(path, between, false);
+  EXPECT_TRUE(verify(path).ok());
+  posix_file_system().rename(path, between, false);
+  const FolderListing listing = list_checkpoints(temp.path());
+  ASSERT_EQ(listing.checkpoints.size(), 1U);
+  EXPECT_EQ(listing.checkpoints.front().name, "model");
+}
 
 TEST(DcpTest, ShardsOfTwoRanksAreTheGatheredState) {
   for (const std::string version : {"2.6", "2.14"}) {

@@ -1,0 +1,20 @@
+// Temporary files that saves left which were killed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/names.h"
+
+#include "base/file.h"
+
+namespace cairn {
+
+// Removes the temporary files of dead writers from the folders that names of these formats lie in:
+// `folder`, and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others. Returns
+// their paths from `folder`.
+std::vector<std::string> remove_leftovers_of_formats(FileSystem& files, const std::string& folder,
+                                                     const std::vector<std::string>& formats,
+                                                     const FormatVariables& dist);
+
+}  // namespace cairn
