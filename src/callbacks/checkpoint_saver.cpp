@@ -26,9 +26,11 @@
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "callbacks/saved_checkpoints.h"
-#include "checkpoint/conflict.h"
+#include "callbacks/saver_folder.h"
+#include "checkpoint/latest_link.h"
 #include "checkpoint/leftovers.h"
 #include "checkpoint/save_pipeline.h"
+#include "checkpoint/shared_name.h"
 #include "checkpoint/write_checkpoint.h"
 #include "train/checkpoint_info.h"
 
@@ -69,35 +71,6 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", size, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-// Files below `folder`, so deep as `format` has folders, by their path from there.
-std::vector<std::string> list_files(FileSystem& files, const std::string& folder,
-                                    const std::string& format) {
-  const std::size_t slash = format.find('/');
-  std::vector<std::string> found;
-  for (const std::string& name : files.list(folder)) {
-    const auto info = files.stat(join_path(folder, name));
-    const bool is_folder = info && info->type == FileInfo::Type::kFolder;
-    if (slash == std::string::npos) {
-      if (!is_folder) found.push_back(name);
-    } else if (is_folder) {
-      for (const std::string& below :
-           list_files(files, join_path(folder, name), format.substr(slash + 1))) {
-        found.push_back(join_path(name, below));
-      }
-    }
-  }
-  return found;
-}
-
-// What autoresume would go on from.
-bool is_usable(const std::string& path) {
-  try {
-    return verify(path).ok();
-  } catch (const Error&) {  // not of our format, or unreadable
-    return false;
-  }
-}
-
 void refuse_uri(const std::string& option, const std::string& path) {
   const std::size_t scheme = path.find("://");
   if (scheme == std::string::npos) return;
@@ -114,13 +87,11 @@ CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   }
   if (options.folder.empty()) options.folder = ".";
   if (options.latest_filename == "") options.latest_filename.reset();
-  const FormatVariables dist = dist_variables("run");
-  strict_format(options.folder, dist);  // counters are no variables of a folder
+  strict_format(options.folder, dist_variables("run"));  // counters are no variables of a folder
   for (std::string* name :
        {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
     if (name == nullptr) continue;
     name->erase(0, name->find_first_not_of('/'));
-    check_extension(strict_format(*name, dist + time_variables({})));
   }
   if (options.num_checkpoints_to_keep < -1) {
     throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
@@ -137,7 +108,9 @@ struct CheckpointSaver::Impl {
       : options(checked(std::move(o))),
         is_due(create_interval_scheduler(options.save_interval)),
         pipeline({.async = options.save_async,
-                  .max_pending = static_cast<std::size_t>(options.max_pending_saves)}) {}
+                  .max_pending = static_cast<std::size_t>(options.max_pending_saves)}) {
+    check_names(dist_variables("?"));  // as far as they are known; init() knows the run
+  }
 
   std::string folder(const State& state) const {
     return strict_format(options.folder, dist_variables(state.run_name));
@@ -155,8 +128,9 @@ struct CheckpointSaver::Impl {
   void report(Logger& logger);
   void wait();
   void forget_failed();
-  void check_conflicts(const State& state, Logger& logger);
-  void adopt_saved(const State& state);
+  void check_names(const FormatVariables& dist) const;
+  SaverPlace place(const State& state) const;
+  void recognise_saved(const State& state);
 
   CheckpointSaverOptions options;
   std::function<bool(const State&, Event)> is_due;
@@ -168,6 +142,7 @@ struct CheckpointSaver::Impl {
   std::optional<Answer> answer;  // of the interval, from will_save() until its event
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
+  bool may_rewrite_own = false;
   std::set<std::string> damaged;  // in the way, but no checkpoints that could be lost
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
@@ -265,34 +240,42 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
-// Refuses files that training would write again. One that cannot be used is no such file: an
-// autoresumed run passed over it and could otherwise never get by.
-void CheckpointSaver::Impl::check_conflicts(const State& state, Logger& logger) {
-  const std::string here = folder(state);
-  std::vector<std::string> names = list_files(files, here, options.filename);
-  const FormatVariables dist = dist_variables(state.run_name);
-  while (const auto conflict = find_conflict(options.filename, names, dist, state.timestamp)) {
-    const std::string path = join_path(here, conflict->name);
-    if (is_usable(path)) {
-      throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict->why +
-                               "). Remove it, choose another save_folder, or set save_overwrite");
-    }
-    logger.log_message("warning: " + path + " is damaged; it does not stop this run from saving");
-    damaged.insert(path);
-    std::erase(names, conflict->name);
+// Refuses names that cannot be, with the values of `dist`.
+void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
+  check_extension(strict_format(options.filename, dist + time_variables({})));
+  if (!options.latest_filename) return;
+  check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
+  const auto both = shared_name(options.filename, *options.latest_filename, dist);
+  if (both) {
+    throw UsageError("CheckpointSaver: a checkpoint (filename \"" + options.filename +
+                     "\") and the link to the newest (latest_filename \"" +
+                     *options.latest_filename + "\") could both be named " + *both +
+                     ": the link would replace the checkpoint. Give the link another name");
   }
 }
 
-// Files of the run before a resume count, as far as they are this saver's: a state that came from
-// another folder names files that are somebody else's.
-void CheckpointSaver::Impl::adopt_saved(const State& state) {
-  const std::string here = normal_path(folder(state));
-  const FormatVariables dist = dist_variables(state.run_name);
-  const auto is_own = [&](const std::string& path) {
-    return parse_name(options.filename, relative_path(normal_path(path), here), dist).has_value();
-  };
-  const auto exists = [this](const std::string& path) { return files.stat(path).has_value(); };
-  saved.adopt(is_own, exists);
+SaverPlace CheckpointSaver::Impl::place(const State& state) const {
+  return {.files = files,
+          .folder = folder(state),
+          .filename = options.filename,
+          .weights_only = options.weights_only,
+          .run_name = state.run_name,
+          .now = state.timestamp};
+}
+
+// A run that was killed after its last save goes on from it. When only its epoch is to be ended
+// yet, the batch is not saved again under the name that it has then.
+void CheckpointSaver::Impl::recognise_saved(const State& state) {
+  const SaverPlace here = place(state);
+  const std::string saved_path = here.path();
+  if (last_checkpoint_batch || here.now.batch == 0 || !is_saved_already(here, saved_path)) return;
+  last_checkpoint_batch = here.now.batch;
+  if (!options.latest_filename) return;
+  const std::string latest = path(state, *options.latest_filename);
+  const auto target = link_target(files, latest);
+  if (!target || normal_path(*target) != normal_path(saved_path)) {
+    point_link(files, saved_path, latest);  // it was killed before it could
+  }
 }
 
 CheckpointSaver::CheckpointSaver(CheckpointSaverOptions options)
@@ -304,6 +287,7 @@ CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = defaul
 const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->options; }
 
 void CheckpointSaver::init(State& state, Logger& logger) {
+  impl_->check_names(dist_variables(state.run_name));
   const std::string folder = impl_->folder(state);
   impl_->files.make_folders(folder);
   std::vector<std::string> formats = {impl_->options.filename};
@@ -315,12 +299,23 @@ void CheckpointSaver::init(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::fit_start(State& state, Logger& logger) {
-  impl_->adopt_saved(state);
-  if (!impl_->options.overwrite) impl_->check_conflicts(state, logger);
   if (impl_->options.num_checkpoints_to_keep == 0) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
+    return;
   }
+  const SaverPlace place = impl_->place(state);
+  adopt_saved(place, impl_->saved);
+  if (!impl_->options.overwrite) {
+    for (const std::string& path :
+         check_conflicts(place, impl_->saved, impl_->may_rewrite_own).damaged) {
+      logger.log_message("warning: " + path + " is damaged; it does not stop this run from saving");
+      impl_->damaged.insert(path);
+    }
+  }
+  impl_->recognise_saved(state);
 }
+
+void CheckpointSaver::rewrite_own_files() { impl_->may_rewrite_own = true; }
 
 void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kBatchCheckpoint);
@@ -348,7 +343,7 @@ Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
 void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
 
 void CheckpointSaver::save(State& state, Logger& logger) {
-  impl_->adopt_saved(state);
+  adopt_saved(impl_->place(state), impl_->saved);
   impl_->files.make_folders(impl_->folder(state));
   impl_->save(state, logger);
 }

@@ -1,6 +1,8 @@
 #include "callbacks/saved_checkpoints.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -30,12 +32,27 @@ void SavedCheckpoints::drop_unfinished() {
   std::erase_if(entries_, [](const Entry& entry) { return !entry.is_finished; });
 }
 
-void SavedCheckpoints::adopt(const Predicate& is_own, const Predicate& exists) {
-  std::erase_if(entries_,
-                [&exists](const Entry& entry) { return entry.is_finished && !exists(entry.path); });
-  for (Entry& entry : entries_) {
-    if (!entry.is_own) entry.is_own = is_own(entry.path);
+void SavedCheckpoints::adopt(const Find& find, const Predicate& exists) {
+  std::set<std::string> own;
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    if (entry->is_loaded && !std::exchange(entry->is_examined, true)) {
+      if (auto path = find(entry->path, entry->timestamp)) {
+        entry->path = std::move(*path);
+        entry->is_own = true;
+      }
+    }
+    // Of two that are one file now, saved before and after the folder was moved, the newer counts.
+    if (!own.insert(entry->path).second) entry->path.clear();
   }
+  std::erase_if(entries_, [&exists](const Entry& entry) {
+    return entry.path.empty() || (entry.is_finished && !exists(entry.path));
+  });
+}
+
+bool SavedCheckpoints::is_saved_here(const std::string& path, const Timestamp& now) const {
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.path == path && !entry.is_loaded && entry.timestamp.batch <= now.batch;
+  });
 }
 
 std::vector<std::string> SavedCheckpoints::superfluous(int keep) const {

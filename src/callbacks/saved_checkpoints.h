@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,15 @@ class SavedCheckpoints {
   // Nothing is under way any more: what was begun and not finished has failed.
   void drop_unfinished();
 
-  // Once the folder is known: `is_own` says which of the paths that came from a loaded state this
-  // saver may remove; paths for which `exists` is false are forgotten.
-  void adopt(const Predicate& is_own, const Predicate& exists);
+  // Once the folder is known: `find` is asked once for each path that came from a loaded state, the
+  // newest first. It gives the path at which this saver owns it, and may remove it; nullopt for one
+  // that is somebody else's. Paths for which `exists` is false are forgotten.
+  using Find = std::function<std::optional<std::string>(const std::string& path,
+                                                        const Timestamp& timestamp)>;
+  void adopt(const Find& find, const Predicate& exists);
+
+  // Whether this process saved `path`, at or before `now`.
+  bool is_saved_here(const std::string& path, const Timestamp& now) const;
 
   // The oldest own paths, so many that `keep` are left.
   std::vector<std::string> superfluous(int keep) const;
@@ -44,6 +51,7 @@ class SavedCheckpoints {
     std::string path;
     Timestamp timestamp;
     bool is_loaded = false;
+    bool is_examined = false;  // adopt() has asked whose it is
     bool is_own = true;
     bool is_finished = false;
   };

@@ -13,18 +13,31 @@ using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 
 bool is_in_epoch(const std::string& variable) { return variable.ends_with("_in_epoch"); }
 
-void check_format(const std::string& format) {
-  const auto pieces = split_format(format);
-  const auto has = [&](auto&& predicate) {
-    return std::any_of(pieces.begin(), pieces.end(), [&](const FormatPiece& piece) {
+// Which variables a format has.
+class Fields {
+ public:
+  explicit Fields(const std::string& format) : pieces_(split_format(format)) {}
+
+  bool has(const std::string& name) const {
+    return any([&](const std::string& field) { return field == name; });
+  }
+  bool has_in_epoch() const { return any(is_in_epoch); }
+  // Whether every batch has a name of its own. Tokens need not grow.
+  bool is_new_with_every_batch() const {
+    return has("batch") || has("sample") || has("total_wct") || has("batch_in_epoch") ||
+           has("sample_in_epoch");
+  }
+
+ private:
+  template <class Predicate>
+  bool any(const Predicate& predicate) const {
+    return std::any_of(pieces_.begin(), pieces_.end(), [&](const FormatPiece& piece) {
       return piece.is_field && predicate(piece.name);
     });
-  };
-  if (has(is_in_epoch) && !has([](const std::string& name) { return name == "epoch"; })) {
-    throw UsageError("save_filename \"" + format +
-                     "\": names repeat in every epoch; add {epoch} to it");
   }
-}
+
+  std::vector<FormatPiece> pieces_;
+};
 
 // Why a file with these counters may be written again; empty when it will not be.
 std::string reason(const Counters& counters, const Timestamp& now) {
@@ -48,8 +61,19 @@ std::string reason(const Counters& counters, const Timestamp& now) {
 std::optional<Conflict> find_conflict(const std::string& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now) {
-  check_format(format);
+  const Fields fields(format);
+  if (fields.has_in_epoch() && !fields.has("epoch")) {
+    throw UsageError("save_filename \"" + format +
+                     "\": names repeat in every epoch; add {epoch} to it");
+  }
+  const std::string present =
+      fields.is_new_with_every_batch() ? "" : strict_format(format, dist + time_variables(now));
   for (const std::string& name : names) {
+    if (name == present) {
+      return Conflict{.name = name,
+                      .why = "this run saves under that name, and does not go on from it",
+                      .is_present = true};
+    }
     const auto counters = parse_name(format, name, dist);
     if (!counters) continue;
     std::string why = reason(*counters, now);

@@ -13,13 +13,16 @@ namespace cairn {
 struct Conflict {
   std::string name;  // one of those given
   std::string why;   // "its batch is 9, and training is at 7"
+  // It is the name that a save would have at this moment, and may have again later: a constant one,
+  // or one with {epoch} alone. Harmless when it is this run's file that training goes on from.
+  bool is_present = false;
 };
 
 // The first of `names` (paths relative to the save folder, which `format` makes) that training
-// could write in the future: one that has a counter beyond that of `now`. Counters within an epoch
-// are compared when the epoch is the current one. Names of another form, and those that training
-// has passed, are no conflict.
-// UsageError for a format with {*_in_epoch} and no {epoch}: such names repeat in every epoch.
+// could write in the future: one that has a counter beyond that of `now`, or the name of now itself
+// when that may come again. Counters within an epoch are compared when the epoch is the current
+// one. Names of another form, and those that training has passed, are no conflict. UsageError for a
+// format with {*_in_epoch} and no {epoch}: such names repeat in every epoch.
 std::optional<Conflict> find_conflict(const std::string& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now);

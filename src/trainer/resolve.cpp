@@ -40,10 +40,14 @@ class Conflicts {
 
 bool is_uri(const std::string& path) { return path.find("://") != std::string::npos; }
 
-bool has_saver(const TrainerOptions& options) {
-  return std::ranges::any_of(options.callbacks, [](const Handle<Callback>& callback) {
-    return dynamic_cast<const CheckpointSaver*>(callback.get()) != nullptr;
-  });
+std::vector<const CheckpointSaver*> savers_of(const TrainerOptions& options) {
+  std::vector<const CheckpointSaver*> savers;
+  for (const Handle<Callback>& callback : options.callbacks) {
+    if (const auto* saver = dynamic_cast<const CheckpointSaver*>(callback.get())) {
+      savers.push_back(saver);
+    }
+  }
+  return savers;
 }
 
 template <class T>
@@ -121,10 +125,27 @@ void check_resuming(const TrainerOptions& options, Conflicts& found) {
   found.add(!options.run_name && !run_name_of_environment(),
             "autoresume needs run_name (or RUN_NAME in the environment): a restarted job must find "
             "its own checkpoints");
-  found.add(!options.save_folder && !has_saver(options),
+  const auto savers = savers_of(options);
+  found.add(!options.save_folder && savers.empty(),
             "autoresume needs save_folder, or a CheckpointSaver in callbacks");
-  found.add(!options.save_latest_filename && !has_saver(options),
+  found.add(!options.save_latest_filename && savers.empty(),
             "autoresume needs save_latest_filename");
+  const bool has_whole_state = savers.empty()
+                                   ? !options.save_weights_only
+                                   : std::ranges::any_of(savers, [](const CheckpointSaver* saver) {
+                                       return !saver->options().weights_only;
+                                     });
+  found.add(
+      !has_whole_state,
+      "autoresume needs checkpoints of the whole state, and save_weights_only (weights_only of "
+      "a CheckpointSaver) leaves it out: a restarted job could not go on. Save the weights "
+      "with a second CheckpointSaver");
+  const bool keeps_any = savers.empty()
+                             ? options.save_num_checkpoints_to_keep != 0
+                             : std::ranges::any_of(savers, [](const CheckpointSaver* saver) {
+                                 return saver->options().num_checkpoints_to_keep != 0;
+                               });
+  found.add(!keeps_any, "autoresume needs checkpoints, and save_num_checkpoints_to_keep is 0");
 }
 
 void check_device(const TrainerOptions& options, Conflicts& found) {

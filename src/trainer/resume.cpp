@@ -1,5 +1,9 @@
 #include "trainer/resume.h"
 
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
@@ -7,12 +11,59 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "base/file.h"
+#include "trainer/check_savers.h"
+
 namespace cairn {
 namespace {
 
 std::string position(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
+
+// Checkpoints of other runs that lie in this one's folder.
+class OtherRuns {
+ public:
+  void add(const std::string& path, const std::string& run_name) {
+    paths_.emplace_back(path, run_name);
+    names_.insert(run_name);
+  }
+  bool any() const { return !paths_.empty(); }
+
+  std::string describe(const std::string& folder, const std::string& run_name) const {
+    std::string names;
+    for (const std::string& name : names_) {
+      names += (names.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    return "warning: autoresume passed over " + std::to_string(paths_.size()) + " checkpoint" +
+           (paths_.size() == 1 ? "" : "s") + " in " + folder + " of other runs (" + names +
+           "): this one is \"" + run_name + "\"";
+  }
+
+  // UsageError when one of them has a name that this run would write.
+  void refuse_collision(const std::string& folder, const std::string& filename,
+                        const std::string& run_name) const {
+    const FormatVariables dist = dist_variables(run_name);
+    for (const auto& [path, whose] : paths_) {
+      const std::string name = relative_path(normal_path(path), normal_path(folder));
+      if (!parse_name(filename, name, dist)) continue;
+      throw UsageError("autoresume: " + folder + " has no checkpoint of the run \"" + run_name +
+                       "\", but " + path + " of the run \"" + whose +
+                       "\", a name that this run would write, too. To go on with that run, set "
+                       "run_name to \"" +
+                       whose +
+                       "\". To begin another one, give it a folder of its own (save_folder "
+                       "\"" +
+                       folder +
+                       "/{run_name}\") or put {run_name} into save_filename, and "
+                       "set load_path to begin from that checkpoint.");
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> paths_;  // with the run's name
+  std::set<std::string> names_;
+};
 
 }  // namespace
 
@@ -24,12 +75,18 @@ LoadPlan load_plan(const TrainerOptions& options) {
           .load_exclude_algorithms = options.load_exclude_algorithms};
 }
 
-void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* saver) {
+void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
+                      const CheckpointSaver* whole) {
   std::string missing;
   if (!run_name || run_name->empty()) missing += "\n  run_name: a restarted job must know its name";
-  if (saver == nullptr) {
+  if (first == nullptr) {
     missing += "\n  save_folder, or a CheckpointSaver in callbacks: where its checkpoints are";
-  } else if (!saver->options().latest_filename) {
+  } else if (whole == nullptr) {
+    missing +=
+        "\n  a saver of the whole state: nothing can go on from weights alone, or from what is not "
+        "kept. Set weights_only (save_weights_only) to false and num_checkpoints_to_keep not to 0, "
+        "or add a CheckpointSaver with another folder to callbacks";
+  } else if (!whole->options().latest_filename) {
     missing += "\n  save_latest_filename: the link that marks the newest checkpoint";
   }
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
@@ -38,6 +95,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
                       Logger& logger, FileSystem* files) {
   const CheckpointSaverOptions& options = saver.options();
+  OtherRuns others;
   FindOptions find;
   find.filename = options.filename;
   find.run_name = run_name;
@@ -46,10 +104,16 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + path + ": " + why);
   };
+  find.on_other_run = [&others](const std::string& path, const std::string& whose) {
+    others.add(path, whose);
+  };
   const auto found = find_latest(options.folder, find);
+  const std::string folder = partial_format(options.folder, dist_variables(run_name));
+  if (others.any()) logger.log_message(others.describe(folder, run_name));
   if (!found) {
-    logger.log_message("autoresume: no checkpoint in " +
-                       partial_format(options.folder, dist_variables(run_name)) +
+    others.refuse_collision(folder, options.filename, run_name);
+    logger.log_message("autoresume: no checkpoint" +
+                       std::string(others.any() ? " of this run in " : " in ") + folder +
                        (plan.load_path ? "; loading load_path" : "; starting afresh"));
     return;
   }
@@ -74,7 +138,12 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                        .ignore_keys = plan.load_ignore_keys,
                        .exclude_algorithms = plan.load_exclude_algorithms,
                        .verify = plan.resumed ? Verify::kQuick : Verify::kFull});
-  state.run_name = run_name;  // a run that starts from another one's checkpoint is itself
+  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
+  if (std::exchange(state.run_name, run_name) != run_name) {
+    for (CheckpointSaver* saver : savers_among(state.callbacks)) {
+      saver->load_state_dict(Dict());
+    }
+  }
   logger.log_message("loaded " + path +
                      (plan.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
   return rng;

@@ -1,9 +1,13 @@
 // Autoresume: which checkpoint the run goes on from (spec: Composer's Trainer, autoresume=True).
 //
-//  1. A run name, a save folder and a latest name are required: without any of them a restarted
-//     job could not find its own files.
-//  2. The newest checkpoint of the reference saver's folder that verifies in full wins; each one
-//     that is passed over is logged with the reason, and none is deleted.
+//  1. A run name, a save folder, a latest name and a saver of the whole state are required: without
+//     any of them a restarted job could not find its own files, or go on from them. With several
+//     savers it goes by the first that saves the whole state.
+//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, and
+//  verifies
+//     in full wins; each one that is passed over is logged with the reason, those of other runs in
+//     one line, and none is deleted. When all that is there under names that this run would write
+//     is of other runs, the start is refused: beginning beside them would write over them.
 //  3. When there is one, it replaces load_path, and the options that were meant for the first
 //     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
 //     load_strict_model_weights stays.
@@ -35,11 +39,14 @@ struct LoadPlan {
 // The plan of the options themselves.
 LoadPlan load_plan(const TrainerOptions& options);
 
-// UsageError listing what autoresume lacks. `saver` is the reference saver, or null.
-void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* saver);
+// UsageError listing what autoresume lacks. `first` is the first saver, `whole` the first of the
+// whole state; null where there is none.
+void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
+                      const CheckpointSaver* whole);
 
-// Steps 2 and 3. `saver` is the reference saver. StorageError when the folder cannot be read: then
-// nobody knows whether there is a checkpoint, and starting over would be wrong.
+// Steps 2 and 3. `saver` is the first of the whole state. StorageError when the folder cannot be
+// read: then nobody knows whether there is a checkpoint, and starting over would be wrong.
+// UsageError when it is another run's.
 void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
                       Logger& logger, FileSystem* files = nullptr);
 

@@ -7,6 +7,7 @@
 
 #include "train/fit_loop.h"
 #include "train/predict_loop.h"
+#include "trainer/check_savers.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
@@ -70,9 +71,7 @@ void Trainer::save_checkpoint_to_save_folder() {
 
 void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& act) {
   std::exception_ptr failed;
-  for (const auto& callback : state.callbacks) {
-    auto* saver = dynamic_cast<CheckpointSaver*>(callback.get());
-    if (saver == nullptr) continue;
+  for (CheckpointSaver* saver : savers_among(state.callbacks)) {
     try {
       act(*saver);
     } catch (...) {

@@ -4,7 +4,8 @@
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator
 //  3. optimizer; run name
-//  4. loggers, then callbacks, then a CheckpointSaver when save_folder is set and there is none
+//  4. loggers, then callbacks, then a CheckpointSaver when save_folder is set and there is none;
+//     that no saver writes another's files
 //  5. init
 //  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
 //  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside
@@ -33,7 +34,8 @@ struct Trainer::Impl {
   FitResult fit(FitOptions fit_options);
   // Around eval() and predict() of their own: nobody serves a SIGTERM there.
   void unattended(const std::function<void()>& work);
-  CheckpointSaver* reference_saver() const;  // the first one; null without
+  CheckpointSaver* reference_saver() const;   // the first one; null without
+  CheckpointSaver* autoresume_saver() const;  // the first that saves the whole state; null without
   // All of them, also when one throws; then throws what the first one threw.
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void wait_for_saves();
@@ -58,6 +60,7 @@ struct Trainer::Impl {
   void make_optimizer();
   void assemble_loggers();
   void assemble_callbacks();
+  void check_savers();
   void log_hyperparameters();
   void make_scaler();
   void load();

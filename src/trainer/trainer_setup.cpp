@@ -19,6 +19,7 @@
 
 #include "optim/parameter_names.h"
 #include "train/data_spec.h"
+#include "trainer/check_savers.h"
 #include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
 
@@ -71,8 +72,8 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   for (const auto& algorithm : options.algorithms)
     state.algorithms.push_back(algorithm.shared());
   assemble_callbacks();
+  check_savers();
   make_optimizer();
-  if (options.autoresume) check_autoresume(options.run_name, reference_saver());
   engine.run_event(Event::kInit);
 
   log_hyperparameters();
@@ -142,14 +143,35 @@ void Trainer::Impl::assemble_callbacks() {
     state.callbacks.push_back(destination);
   for (const auto& callback : options.callbacks)
     state.callbacks.push_back(callback.shared());
-  if (reference_saver() == nullptr && options.save_folder) {
+  if (!options.save_folder) return;
+  if (const CheckpointSaver* saver = reference_saver()) {
+    logger.log_message(
+        "warning: save_folder and the other save_ options are not used: callbacks has "
+        "a CheckpointSaver, which saves to " +
+        saver->options().folder);
+  } else {
     state.callbacks.push_back(std::make_shared<CheckpointSaver>(saver_of(options)));
   }
 }
 
+void Trainer::Impl::check_savers() {
+  const auto savers = savers_among(state.callbacks);
+  check_paths(savers, state.run_name);
+  if (!options.autoresume) return;
+  check_autoresume(options.run_name, reference_saver(), autoresume_saver());
+  for (CheckpointSaver* saver : savers) {
+    saver->rewrite_own_files();
+  }
+}
+
 CheckpointSaver* Trainer::Impl::reference_saver() const {
-  for (const auto& callback : state.callbacks) {
-    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) return saver;
+  const auto savers = savers_among(state.callbacks);
+  return savers.empty() ? nullptr : savers.front();
+}
+
+CheckpointSaver* Trainer::Impl::autoresume_saver() const {
+  for (CheckpointSaver* saver : savers_among(state.callbacks)) {
+    if (saves_whole_state(*saver)) return saver;
   }
   return nullptr;
 }
@@ -175,7 +197,7 @@ void Trainer::Impl::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadPlan plan = load_plan(options);
   if (options.autoresume) {
-    apply_autoresume(plan, state.run_name, *reference_saver(), logger);
+    apply_autoresume(plan, state.run_name, *autoresume_saver(), logger);
   }
   if (plan.load_path) {
     loaded_rng = load_planned(plan, state, logger);

@@ -68,6 +68,22 @@ TEST(ConflictTest, UnderstandsWhatComposerDoesNot) {  // W41
   EXPECT_FALSE(conflict("ep{epoch}.pt", "ep3xpt"));
 }
 
+TEST(ConflictTest, NamesThatDoNotChangeWithTheBatchAreWrittenAgain) {
+  for (const auto& [format, name] :
+       {std::pair("last.pt", "last.pt"), std::pair("{run_name}.pt", "unicorn.pt"),
+        std::pair("ep{epoch}.pt", "ep2.pt"), std::pair("t{token}.pt", "t31.pt")}) {
+    const auto found = find_conflict(format, {"other.pt", name}, dist(), kPosition);
+    ASSERT_TRUE(found.has_value()) << format;
+    EXPECT_EQ(found->name, name);
+    EXPECT_TRUE(found->is_present);
+  }
+  EXPECT_FALSE(conflict("last.pt", "first.pt"));
+  EXPECT_FALSE(conflict("ep{epoch}.pt", "ep1.pt"));
+  EXPECT_FALSE(conflict("ba{batch}.pt", "ba7.pt")) << "the next one is another";
+  EXPECT_FALSE(conflict("ep{epoch}-ba{batch_in_epoch}.pt", "ep2-ba1.pt"));
+  EXPECT_FALSE(find_conflict("ba{batch}.pt", {"ba8.pt"}, dist(), kPosition)->is_present);
+}
+
 TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
   EXPECT_THROW(conflict("ba{batch_in_epoch}.pt", "x"), UsageError);
   EXPECT_NO_THROW(conflict("ep{epoch:03d}-ba{batch_in_epoch}.pt", "x"));

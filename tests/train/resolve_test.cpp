@@ -96,6 +96,10 @@ TEST(Resolve, AutoresumeNeedsARunNameAFolderAndALatestName) {
   options.save_folder = "ckpt";
   options.save_latest_filename = "latest";
   EXPECT_EQ(conflicts_of(options), "none");
+  options.save_weights_only = true;
+  options.save_num_checkpoints_to_keep = 0;
+  EXPECT_THAT(conflicts_of(options), AllOf(HasSubstr("save_weights_only"),
+                                           HasSubstr("save_num_checkpoints_to_keep is 0")));
 }
 
 // T61: the folder of a CheckpointSaver in callbacks is as good.
@@ -104,6 +108,10 @@ TEST(Resolve, AutoresumeTakesTheFolderOfASaver) {
   options.autoresume = true;
   options.run_name = "r";
   options.callbacks = {CheckpointSaver({.folder = "ckpt"})};
+  EXPECT_EQ(conflicts_of(options), "none");
+  options.callbacks = {CheckpointSaver({.folder = "ckpt", .weights_only = true})};
+  EXPECT_THAT(conflicts_of(options), HasSubstr("weights_only"));
+  options.callbacks.push_back(CheckpointSaver({.folder = "whole"}));
   EXPECT_EQ(conflicts_of(options), "none");
 }
 

@@ -42,7 +42,8 @@ struct CheckpointSaverOptions {
 class CheckpointSaver final : public Callback {
  public:
   // UsageError for a name with an unknown extension, or one that needs a program which is not
-  // installed (".pt.lzo": lzop); a folder that is a URI; an interval that cannot be.
+  // installed (".pt.lzo": lzop); a link that could have a checkpoint's name; an interval that
+  // cannot be. UnsupportedError for a folder that is a URI.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
   ~CheckpointSaver() override;
   CheckpointSaver(CheckpointSaver&&) noexcept;
@@ -51,8 +52,10 @@ class CheckpointSaver final : public Callback {
   const CheckpointSaverOptions& options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
-  void init(State& state, Logger& logger) override;       // creates the folder, removes leftovers
-  void fit_start(State& state, Logger& logger) override;  // refuses conflicting files
+  // Checks the names with the run's values (UsageError), creates the folder, removes leftovers.
+  void init(State& state, Logger& logger) override;
+  // AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would replace.
+  void fit_start(State& state, Logger& logger) override;
   void batch_checkpoint(State& state, Logger& logger) override;
   void epoch_checkpoint(State& state, Logger& logger) override;
   void iteration_checkpoint(State& state, Logger& logger) override;
@@ -66,6 +69,10 @@ class CheckpointSaver final : public Callback {
   void save(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
+  // From now on checkpoints of the run itself, by its run_name, that are further in training are no
+  // conflict when a fit() starts, but are written again. Trainers with autoresume call it: the
+  // command that is started again goes on from before them.
+  void rewrite_own_files();
 
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
   // them. Waits for saves under way; throws what one of them threw.

@@ -1,0 +1,149 @@
+#include "callbacks/saver_folder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "checkpoint/conflict.h"
+#include "checkpoint/source.h"
+#include "checkpoint/training_info.h"
+
+namespace cairn {
+namespace {
+
+// Files below `folder`, so deep as `format` has folders, by their path from there.
+std::vector<std::string> list_files(FileSystem& files, const std::string& folder,
+                                    const std::string& format) {
+  const std::size_t slash = format.find('/');
+  std::vector<std::string> found;
+  for (const std::string& name : files.list(folder)) {
+    const auto info = files.stat(join_path(folder, name));
+    const bool is_folder = info && info->type == FileInfo::Type::kFolder;
+    if (slash == std::string::npos) {
+      if (!is_folder) found.push_back(name);
+    } else if (is_folder) {
+      for (const std::string& below :
+           list_files(files, join_path(folder, name), format.substr(slash + 1))) {
+        found.push_back(join_path(name, below));
+      }
+    }
+  }
+  return found;
+}
+
+// What the checkpoint says of itself; nullopt when it is damaged, or gone. What is whole and
+// nothing that could be read says nothing. That it could not be looked at is an error like any
+// other.
+std::optional<CheckpointInfo> info_of(FileSystem& files, const std::string& path, Verify how) {
+  try {
+    const auto source = open_source(path, {.files = &files});
+    if (!source->verify(how).ok()) return std::nullopt;
+    return training_info(*source);
+  } catch (const CorruptError&) {
+    return std::nullopt;
+  } catch (const NotFoundError&) {
+    return std::nullopt;
+  } catch (const UnsupportedError&) {
+  } catch (const MismatchError&) {  // a timestamp that is none
+  } catch (const UsageError&) {     // a pipe
+  }
+  return CheckpointInfo{};
+}
+
+// One that does not say whose it is may be this run's.
+bool is_own_run(const SaverPlace& place, const CheckpointInfo& info) {
+  return info.run_name.empty() || info.run_name == place.run_name;
+}
+
+bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
+  return info.timestamp && position(*info.timestamp) == position(timestamp);
+}
+
+[[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
+                         const CheckpointInfo& info) {
+  std::string whose;
+  if (!is_own_run(place, info)) whose = " It is of the run \"" + info.run_name + "\".";
+  throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict.why + ")." +
+                           whose + " Remove it, choose another save_folder, or set save_overwrite");
+}
+
+// Whether the saver may write over a checkpoint that says `info`.
+bool may_replace(const SaverPlace& place, const Conflict& conflict, const CheckpointInfo& info,
+                 bool may_rewrite_own) {
+  if (!is_own_run(place, info)) return false;
+  return (may_rewrite_own && !info.run_name.empty()) ||
+         (conflict.is_present && is_at(info, place.now));
+}
+
+// The last parts of `path`, as many as `format` has.
+std::string tail_of(const std::string& path, const std::string& format) {
+  auto parts = 1 + std::count(format.begin(), format.end(), '/');
+  std::size_t begin = path.size();
+  while (parts-- > 0 && begin != std::string::npos && begin > 0) {
+    begin = path.rfind('/', begin - 1);
+  }
+  return begin == std::string::npos ? path : path.substr(begin + (path[begin] == '/' ? 1 : 0));
+}
+
+}  // namespace
+
+std::string SaverPlace::path() const {
+  return join_path(folder, strict_format(filename, dist() + time_variables(now)));
+}
+
+bool is_saved_already(const SaverPlace& place, const std::string& path) {
+  if (!place.files.stat(path)) return false;
+  const auto info = info_of(place.files, path, Verify::kQuick);
+  return info && info->run_name == place.run_name && is_at(*info, place.now) &&
+         info->kind == (place.weights_only ? "weights" : "full");
+}
+
+FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own) {
+  FolderConflicts result;
+  std::vector<std::string> names = list_files(place.files, place.folder, place.filename);
+  const FormatVariables dist = place.dist();
+  while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
+    names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
+    const std::string path = join_path(place.folder, conflict->name);
+    if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
+    // Every byte of those that could be worth keeping: weights alone nobody goes on from.
+    const auto info =
+        info_of(place.files, path, place.weights_only ? Verify::kQuick : Verify::kFull);
+    if (!info) {
+      result.damaged.push_back(path);
+    } else if (!may_replace(place, *conflict, *info, may_rewrite_own)) {
+      refuse(place, path, *conflict, *info);
+    }
+  }
+  return result;
+}
+
+void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
+  const std::string here = normal_path(place.folder);
+  const FormatVariables dist = place.dist();
+  const auto is_own_name = [&](const std::string& name) {
+    return parse_name(place.filename, name, dist).has_value();
+  };
+  std::set<std::string> moved;  // folders that are this one now
+  const auto find = [&](const std::string& path,
+                        const Timestamp& timestamp) -> std::optional<std::string> {
+    const std::string there = normal_path(path);
+    if (is_own_name(relative_path(there, here))) return path;
+    const std::string name = tail_of(there, place.filename);
+    const std::string now = join_path(place.folder, name);
+    if (!is_own_name(name) || !place.files.stat(now)) return std::nullopt;
+    const std::string folder = there.substr(0, there.size() - name.size());
+    if (!moved.contains(folder)) {
+      const auto info = info_of(place.files, now, Verify::kQuick);
+      if (!info || info->run_name != place.run_name || !is_at(*info, timestamp))
+        return std::nullopt;
+      moved.insert(folder);
+    }
+    return now;
+  };
+  saved.adopt(find, [&](const std::string& path) { return place.files.stat(path).has_value(); });
+}
+
+}  // namespace cairn

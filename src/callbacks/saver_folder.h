@@ -1,0 +1,56 @@
+// What lies in a CheckpointSaver's folder when training starts: whose it is, and whether the saver
+// may write over it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/time.h"
+
+#include "base/file.h"
+#include "callbacks/saved_checkpoints.h"
+
+namespace cairn {
+
+// Where a run saves, and where it is.
+struct SaverPlace {
+  FileSystem& files;
+  std::string folder;    // formatted
+  std::string filename;  // the format
+  bool weights_only = false;
+  std::string run_name;
+  Timestamp now;  // at which training starts
+
+  FormatVariables dist() const { return dist_variables(run_name); }
+  // The path under which `now` is saved.
+  std::string path() const;
+};
+
+// Whether `path` is a checkpoint that this saver of this run made at `now`, whole.
+bool is_saved_already(const SaverPlace& place, const std::string& path);
+
+struct FolderConflicts {
+  std::vector<std::string> damaged;  // paths that will be written again, and hold no checkpoint
+};
+
+// Refuses files that training would write over: AlreadyExistsError that names the file, whose it is
+// and what to do. None of them are
+//  - what is damaged, or no checkpoint: an autoresumed run passed over it and could otherwise never
+//    get by. It is reported.
+//  - the file that training goes on from, and one that `saved` wrote in this process, under a name
+//    that does not change with the batch;
+//  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.
+FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own);
+
+// Makes entries of `saved` that came from a loaded checkpoint this saver's own where they are:
+// those in the folder whose names it makes; and, when the folder has another path than then (it was
+// moved, copied, or is named from another working directory), those that lie in it now under their
+// names. That it is that folder is certain when one of them says that it was made by this run at
+// the position that the entry tells; a fork into a folder of its own takes over nothing.
+void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved);
+
+}  // namespace cairn

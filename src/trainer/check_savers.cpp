@@ -1,0 +1,105 @@
+#include "trainer/check_savers.h"
+
+#include <algorithm>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/error.h"
+
+#include "base/file.h"
+#include "base/real_path.h"
+#include "checkpoint/format_string.h"
+#include "checkpoint/shared_name.h"
+
+namespace cairn {
+namespace {
+
+// What a saver writes, as a format whose every name is an absolute path.
+struct WrittenPath {
+  std::string format;
+  std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
+};
+
+std::string without_fields(std::string text) {
+  for (std::size_t at = 0; (at = text.find_first_of("{}", at)) != std::string::npos; at += 2) {
+    text.insert(at, 1, text[at]);
+  }
+  return text;
+}
+
+bool has_counter(const std::string& format, const FormatVariables& dist) {
+  const auto pieces = split_format(format);
+  return std::any_of(pieces.begin(), pieces.end(), [&](const FormatPiece& piece) {
+    return piece.is_field && find_variable(dist, piece.name) == nullptr;
+  });
+}
+
+std::string absolute_format(const std::string& folder, const std::string& name,
+                            const FormatVariables& dist) {
+  std::string where = strict_format(folder, dist);
+  std::string rest = name;
+  const std::size_t slash = name.rfind('/');
+  if (slash != std::string::npos && !has_counter(name.substr(0, slash), dist)) {
+    where = join_path(where, strict_format(name.substr(0, slash), dist));
+    rest = name.substr(slash + 1);
+  }
+  return join_path(without_fields(real_path(where)), rest);
+}
+
+std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t number,
+                                  const FormatVariables& dist) {
+  const CheckpointSaverOptions& options = saver.options();
+  const std::string whose = "\" of saver " + std::to_string(number) + " (" +
+                            (options.weights_only ? "weights" : "whole state") + ", in " +
+                            strict_format(options.folder, dist) + ")";
+  std::vector<WrittenPath> paths = {{absolute_format(options.folder, options.filename, dist),
+                                     "the checkpoints \"" + options.filename + whose}};
+  if (options.latest_filename) {
+    paths.push_back({absolute_format(options.folder, *options.latest_filename, dist),
+                     "the link \"" + *options.latest_filename + whose});
+  }
+  return paths;
+}
+
+void check_pair(const std::vector<WrittenPath>& one, const std::vector<WrittenPath>& other,
+                const FormatVariables& dist) {
+  for (const WrittenPath& a : one) {
+    for (const WrittenPath& b : other) {
+      const auto path = shared_name(a.format, b.format, dist);
+      if (!path) continue;
+      throw UsageError("two CheckpointSavers would write one path, such as " + *path + ": " +
+                       a.described + ", and " + b.described +
+                       ". Each would replace and remove the other's files. Give one of them " +
+                       "another folder, filename or latest_filename (nullopt: no link)");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<CheckpointSaver*> savers_among(
+    const std::vector<std::shared_ptr<Callback>>& callbacks) {
+  std::vector<CheckpointSaver*> savers;
+  for (const auto& callback : callbacks) {
+    if (auto* saver = dynamic_cast<CheckpointSaver*>(callback.get())) savers.push_back(saver);
+  }
+  return savers;
+}
+
+bool saves_whole_state(const CheckpointSaver& saver) {
+  return !saver.options().weights_only && saver.options().num_checkpoints_to_keep != 0;
+}
+
+void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name) {
+  const FormatVariables dist = dist_variables(run_name);
+  std::vector<std::vector<WrittenPath>> before;
+  for (std::size_t i = 0; i < savers.size(); ++i) {
+    if (savers[i]->options().num_checkpoints_to_keep == 0) continue;  // writes nothing
+    std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist);
+    for (const auto& other : before) {
+      check_pair(other, paths, dist);
+    }
+    before.push_back(std::move(paths));
+  }
+}
+
+}  // namespace cairn
