@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "base/printable.h"
+#include "base/read_fault.h"
 #include "checkpoint/conflict.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
@@ -32,23 +34,17 @@ std::vector<std::string> list_files(FileSystem& files, const std::string& folder
   return found;
 }
 
-// What the checkpoint says of itself; nullopt when it is damaged, or gone. What is whole and
-// nothing that could be read says nothing. That it could not be looked at is an error like any
-// other.
+// What the checkpoint says of itself; nullopt when it is damaged, or none, or gone. That it cannot
+// be read this time is an error like any other: nobody knows what it is.
 std::optional<CheckpointInfo> info_of(FileSystem& files, const std::string& path, Verify how) {
   try {
     const auto source = open_source(path, {.files = &files});
     if (!source->verify(how).ok()) return std::nullopt;
     return training_info(*source);
-  } catch (const CorruptError&) {
+  } catch (const std::exception& e) {
+    if (read_fault_of(e) == ReadFault::kNow) throw;
     return std::nullopt;
-  } catch (const NotFoundError&) {
-    return std::nullopt;
-  } catch (const UnsupportedError&) {
-  } catch (const MismatchError&) {  // a timestamp that is none
-  } catch (const UsageError&) {     // a pipe
   }
-  return CheckpointInfo{};
 }
 
 // One that does not say whose it is may be this run's.
@@ -63,7 +59,8 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
                          const CheckpointInfo& info) {
   std::string whose;
-  if (!is_own_run(place, info)) whose = " It is of the run \"" + info.run_name + "\".";
+  if (!is_own_run(place, info))
+    whose = " It is of the run \"" + printable_line(info.run_name) + "\".";
   throw AlreadyExistsError(path + " could be overwritten by this run (" + conflict.why + ")." +
                            whose + " Remove it, choose another save_folder, or set save_overwrite");
 }

@@ -12,6 +12,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "trainer/check_savers.h"
 
 namespace cairn {
@@ -25,8 +26,8 @@ std::string position(const Timestamp& timestamp) {
 class OtherRuns {
  public:
   void add(const std::string& path, const std::string& run_name) {
-    paths_.emplace_back(path, run_name);
-    names_.insert(run_name);
+    paths_.emplace_back(path, printable_line(run_name));
+    names_.insert(paths_.back().second);
   }
   bool any() const { return !paths_.empty(); }
 
