@@ -1,59 +1,177 @@
-// Step k, for a parameter w with gradient g (arXiv:1412.6980 and 1711.05101, as PyTorch 2's Python
-// computes it):
+// Adam and AdamW. Step k, for a parameter w with gradient g (arXiv:1412.6980 and 1711.05101, as
+// PyTorch 2's Python computes it):
 //
-//  1. decay: Adam adds weight_decay * w to g; AdamW multiplies w by 1 - lr * weight_decay.
+//  1. decay: Adam adds weight_decay * w to g; AdamW, and Adam with decoupled_weight_decay,
+//     multiplies w by 1 - lr * weight_decay.
 //  2. m = lerp(m, g, 1 - beta1).
 //  3. adam_step().
-#include "optim/adam.h"
+//
+// libtorch's own step updates the first moment with a product and a sum; Python's (since 2.0) with
+// lerp. The last bits differ, and where a gradient is nothing but rounding, Adam makes whole steps
+// of them: only with Python's order does a run go on as Python's would. The options, states and
+// archives are libtorch's.
+#include <torch/torch.h>
 
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
+
+#include "optim/optimizer_format.h"
 #include "optim/optimizer_step.h"
+#include "optim/option_checks.h"
 #include "optim/param_state.h"
+#include "optim/torch_layouts.h"
 
 namespace cairn {
 namespace {
 
+constexpr const char* kDecoupled = "decoupled_weight_decay";
+
+// Newer Python's Adam(decoupled_weight_decay=True), an entry that libtorch's options lack.
+bool is_decoupled(const torch::optim::OptimizerOptions& options) {
+  const GroupExtras* extras = find_extras(options);
+  const Value* flag = extras == nullptr ? nullptr : extras->loaded.find(kDecoupled);
+  return flag != nullptr && flag->kind() == Kind::kBool && flag->as_bool();
+}
+
+// Adam and AdamW differ in the place of "maximize" and "foreach".
+template <class Options, class State, bool kIsAdamW>
+class AdamLayout : public LayoutOf<Options, State> {
+  std::string python_name() const override { return kIsAdamW ? "AdamW" : "Adam"; }
+  void describe_group(GroupFields& group, Options& options) const override {
+    group.number("lr", options.lr());
+    group.pair("betas", options.betas());
+    group.number("eps", options.eps());
+    kIsAdamW ? group.number("weight_decay", options.weight_decay())
+             : group.number("weight_decay", options.weight_decay(), 0);
+    group.flag("amsgrad", options.amsgrad());
+    if (kIsAdamW) group.python_only("foreach", None{});
+    group.must_be("maximize", false);
+    if (!kIsAdamW) group.python_only("foreach", None{});
+    group.python_only("capturable", false);
+    group.python_only("differentiable", false);
+    group.python_only("fused", None{});
+    describe_decoupled(group);
+  }
+  void describe_state(StateFields& state, State& values, const Options& options) const override {
+    state.step("step", values.step());
+    state.tensor("exp_avg", values.exp_avg());
+    state.tensor("exp_avg_sq", values.exp_avg_sq());
+    state.tensor("max_exp_avg_sq", values.max_exp_avg_sq(), {.required = options.amsgrad()});
+  }
+
+ protected:
+  virtual void describe_decoupled(GroupFields& group) const {
+    group.must_be_if_present(kDecoupled, kIsAdamW);
+  }
+};
+
+using TorchAdamLayout =
+    AdamLayout<torch::optim::AdamOptions, torch::optim::AdamParamState, /*kIsAdamW=*/false>;
+using AdamWLayout =
+    AdamLayout<torch::optim::AdamWOptions, torch::optim::AdamWParamState, /*kIsAdamW=*/true>;
+
+// cairn's own Adam follows the flag; the group keeps it as it keeps all that was loaded.
+class CairnAdamLayout final : public TorchAdamLayout {
+  void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
+};
+
 // `decay(parameter, gradient, options)` does step 1 and gives the gradient to go on with.
 template <class Options, class State>
-void step_all(torch::optim::Optimizer& optimizer, const char* name, const auto& decay) {
+void step_all(torch::optim::Optimizer& optimizer, const auto& decay) {
+  const OptimizerLayout& layout = layout_of(optimizer);
   for (auto& group : optimizer.param_groups()) {
     const auto& options = static_cast<const Options&>(group.options());
     const auto [beta1, beta2] = options.betas();
     for (const at::Tensor& parameter : group.params()) {
-      at::Tensor gradient = dense_gradient(parameter, name);
+      at::Tensor gradient = real_view(gradient_of(parameter, layout, {}));
       if (!gradient.defined()) continue;
       auto& state = param_state<State>(optimizer, parameter);
-      Moments moments{state.exp_avg(), state.exp_avg_sq(), state.max_exp_avg_sq()};
-      moments.prepare(parameter, options.amsgrad());
-      if (options.weight_decay() != 0) gradient = decay(parameter, gradient, options);
-      state.exp_avg().lerp_(gradient, 1 - beta1);
+      Moments moments(parameter, options.amsgrad(),
+                      {&state.exp_avg(), &state.exp_avg_sq(), &state.max_exp_avg_sq()});
+      const at::Tensor weights = real_view(parameter);
+      if (options.weight_decay() != 0) gradient = decay(weights, gradient, options);
+      moments.exp_avg.lerp_(gradient, 1 - beta1);
       state.step(state.step() + 1);
-      adam_step(parameter, gradient, moments,
+      adam_step(weights, gradient, moments,
                 {options.lr(), {beta1, beta2}, options.eps(), options.amsgrad(), state.step()});
     }
   }
 }
 
-}  // namespace
-
-at::Tensor AdamOptimizer::step(LossClosure closure) {
-  at::Tensor loss = closure_loss(closure);
-  const torch::NoGradGuard no_grad;
-  step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
-      *this, "Adam", [](const auto& parameter, const auto& gradient, const auto& options) {
-        return gradient.add(parameter, options.weight_decay());
-      });
-  return loss;
+at::Tensor decayed(const at::Tensor& parameter, const at::Tensor& gradient, const auto& options) {
+  parameter.mul_(1 - options.lr() * options.weight_decay());
+  return gradient;
 }
 
-at::Tensor AdamWOptimizer::step(LossClosure closure) {
-  at::Tensor loss = closure_loss(closure);
-  const torch::NoGradGuard no_grad;
-  step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
-      *this, "AdamW", [](const auto& parameter, const auto& gradient, const auto& options) {
-        parameter.mul_(1 - options.lr() * options.weight_decay());
-        return gradient;
-      });
-  return loss;
+// Options as libtorch has them.
+template <class To, class From>
+To adam_options(const From& from) {
+  return To(from.lr)
+      .betas({from.betas[0], from.betas[1]})
+      .eps(from.eps)
+      .weight_decay(from.weight_decay)
+      .amsgrad(from.amsgrad);
+}
+
+class AdamOptimizer final : public torch::optim::Adam {
+ public:
+  AdamOptimizer(std::vector<at::Tensor> parameters, const cairn::AdamOptions& options)
+      : Adam(std::move(parameters), adam_options<torch::optim::AdamOptions>(options)) {
+    if (!options.decoupled_weight_decay) return;
+    auto decoupled = std::make_unique<OptionsWithExtras<torch::optim::AdamOptions>>(
+        adam_options<torch::optim::AdamOptions>(options));
+    decoupled->loaded.set(kDecoupled, true);
+    param_groups_.front().set_options(decoupled->clone());
+    defaults_ = std::move(decoupled);  // of groups that are added
+  }
+
+  at::Tensor step(LossClosure closure = nullptr) override {
+    at::Tensor loss = closure_loss(closure);
+    const torch::NoGradGuard no_grad;
+    step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
+        *this, [](const auto& parameter, const auto& gradient, const auto& options) {
+          return is_decoupled(options) ? decayed(parameter, gradient, options)
+                                       : gradient.add(parameter, options.weight_decay());
+        });
+    return loss;
+  }
+};
+
+class AdamWOptimizer final : public torch::optim::AdamW {
+ public:
+  using torch::optim::AdamW::AdamW;
+  at::Tensor step(LossClosure closure = nullptr) override {
+    at::Tensor loss = closure_loss(closure);
+    const torch::NoGradGuard no_grad;
+    step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
+        *this, [](const auto& parameter, const auto& gradient, const auto& options) {
+          return decayed(parameter, gradient, options);
+        });
+    return loss;
+  }
+};
+
+}  // namespace
+
+const OptimizerLayout* adam_layout(const torch::optim::Optimizer& optimizer) {
+  const OptimizerLayout* own = layout_if<AdamOptimizer, CairnAdamLayout>(optimizer);
+  return own != nullptr ? own : layout_if<torch::optim::Adam, TorchAdamLayout>(optimizer);
+}
+
+const OptimizerLayout* adamw_layout(const torch::optim::Optimizer& optimizer) {
+  return layout_if<torch::optim::AdamW, AdamWLayout>(optimizer);
+}
+
+std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
+  OptionChecks("Adam").adam(options_);
+  return std::make_shared<AdamOptimizer>(each_once(std::move(parameters)), options_);
+}
+
+std::shared_ptr<torch::optim::Optimizer> AdamW::create(std::vector<at::Tensor> parameters) const {
+  OptionChecks("AdamW").adam(options_);
+  return std::make_shared<AdamWOptimizer>(each_once(std::move(parameters)),
+                                          adam_options<torch::optim::AdamWOptions>(options_));
 }
 
 }  // namespace cairn

@@ -1,48 +1,75 @@
-// Step k, for a parameter w with gradient g (arXiv:1711.05101, as Composer computes it):
+// DecoupledAdamW. Step k, for a parameter w with gradient g (arXiv:1711.05101, as Composer computes
+// it):
 //
-//  1. decay: w = w * (1 - weight_decay * lr / initial_lr). Not times lr: the decay of a whole run
-//     does not depend on the learning rate, only on its schedule.
+//  1. decay: w = w * decay_factor().
 //  2. m = beta1 * m + (1 - beta1) * g.
 //  3. adam_step().
-#include "optim/decoupled_adamw.h"
+#include <torch/torch.h>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
-#include "optim/param_state.h"
+#include "optim/option_checks.h"
 
 namespace cairn {
 
-DecoupledAdamWOptimizer::DecoupledAdamWOptimizer(std::vector<at::Tensor> parameters,
-                                                 const DecoupledAdamWOptions& options)
-    : Optimizer(std::move(parameters), std::make_unique<DecoupledAdamWGroup>(options)) {}
+void DecoupledAdamWOptions::describe(GroupFields& group) {
+  group.number("lr", lr);
+  group.pair("betas", betas);
+  group.number("eps", eps);
+  group.number("weight_decay", weight_decay);
+  group.flag("amsgrad", amsgrad);
+  group.python_only("foreach", None{});
+  group.python_only("maximize", false);  // Composer's ignores these, too
+  group.python_only("capturable", false);
+  group.python_only("differentiable", false);
+  group.python_only("fused", None{});
+}
 
-at::Tensor DecoupledAdamWOptimizer::step(LossClosure closure) {
-  at::Tensor loss = closure_loss(closure);
-  const torch::NoGradGuard no_grad;
-  for (auto& group : param_groups()) {
-    const auto& options = static_cast<const DecoupledAdamWGroup&>(group.options());
-    const DecoupledAdamWOptions& values = options.values;
-    const double decay = decay_factor(options, values.weight_decay);
-    for (const at::Tensor& parameter : group.params()) {
-      const at::Tensor gradient = dense_gradient(parameter, "DecoupledAdamW");
-      if (!gradient.defined()) continue;
-      auto& state = param_state<DecoupledAdamWState>(*this, parameter);
-      Moments moments{state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq};
-      moments.prepare(parameter, values.amsgrad);
-      if (decay != 1) parameter.mul_(decay);
-      state.exp_avg.mul_(values.betas[0]).add_(gradient, 1 - values.betas[0]);
-      adam_step(parameter, gradient, moments,
-                {values.lr, values.betas, values.eps, values.amsgrad, ++state.step});
-    }
+namespace {
+
+struct DecoupledAdamWState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+  at::Tensor max_exp_avg_sq = {};  // with amsgrad only
+
+  void describe(StateFields& state, const DecoupledAdamWOptions& options) {
+    state.step("step", step);
+    state.tensor("exp_avg", exp_avg);
+    state.tensor("exp_avg_sq", exp_avg_sq);
+    state.tensor("max_exp_avg_sq", max_exp_avg_sq, {.required = options.amsgrad});
   }
-  return loss;
-}
+};
 
-void DecoupledAdamWOptimizer::save(torch::serialize::OutputArchive& /*archive*/) const {
-  refuse_archive("DecoupledAdamW");
-}
+class DecoupledAdamWOptimizer final
+    : public OptimizerOf<DecoupledAdamWOptions, DecoupledAdamWState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+  std::string python_name() const override { return "DecoupledAdamW"; }
 
-void DecoupledAdamWOptimizer::load(torch::serialize::InputArchive& /*archive*/) {
-  refuse_archive("DecoupledAdamW");
+ private:
+  void update(const Update& u) override {
+    const Options& o = u.options;
+    Moments moments(u.parameter, o.amsgrad,
+                    {&u.state.exp_avg, &u.state.exp_avg_sq, &u.state.max_exp_avg_sq});
+    const at::Tensor weights = real_view(u.parameter);
+    const at::Tensor gradient = real_view(u.gradient);
+    const double decay = decay_factor(o.weight_decay, o.lr, u.initial_lr);
+    if (decay != 1) weights.mul_(decay);
+    moments.exp_avg.mul_(o.betas[0]).add_(gradient, 1 - o.betas[0]);
+    adam_step(weights, gradient, moments, {o.lr, o.betas, o.eps, o.amsgrad, ++u.state.step});
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<torch::optim::Optimizer> DecoupledAdamW::create(
+    std::vector<at::Tensor> parameters) const {
+  OptionChecks("DecoupledAdamW").adam(options_);
+  return std::make_shared<DecoupledAdamWOptimizer>(each_once(std::move(parameters)), options_);
 }
 
 }  // namespace cairn

@@ -1,63 +1,76 @@
-// One step, for a parameter w with gradient g (arXiv:1711.05101, as Composer computes it):
+// DecoupledSGDW. One step, for a parameter w with gradient g (arXiv:1711.05101, as Composer
+// computes it):
 //
 //  1. momentum: buf = g the first time, then buf = momentum * buf + (1 - dampening) * g;
 //     d = g + momentum * buf with nesterov, buf without; d = g without momentum.
-//  2. decay: w = w * (1 - weight_decay * lr / initial_lr). Not times lr: the decay of a whole run
-//     does not depend on the learning rate, only on its schedule.
+//  2. decay: w = w * decay_factor().
 //  3. w = w - lr * d.
-#include "optim/decoupled_sgdw.h"
+#include <torch/torch.h>
 
-#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
-#include "optim/param_state.h"
+#include "optim/option_checks.h"
 
 namespace cairn {
+
+void DecoupledSGDWOptions::describe(GroupFields& group) {
+  group.number("lr", lr);
+  group.number("momentum", momentum, 0);
+  group.number("dampening", dampening, 0);
+  group.number("weight_decay", weight_decay, 0);
+  group.flag("nesterov", nesterov);
+  group.python_only("maximize", false);  // Composer's ignores it, too
+  group.python_only("foreach", None{});
+  group.python_only("differentiable", false);
+  group.python_only("fused", None{});
+}
+
 namespace {
 
-// The direction d.
-at::Tensor direction(DecoupledSGDWState& state, const at::Tensor& gradient,
-                     const DecoupledSGDWOptions& options) {
-  if (options.momentum == 0) return gradient;
-  at::Tensor& buffer = state.momentum_buffer;
-  if (buffer.defined()) {
-    buffer.mul_(options.momentum).add_(gradient, 1 - options.dampening);
-  } else {
-    buffer = gradient.clone();
+struct DecoupledSGDWState {
+  at::Tensor momentum_buffer = {};  // undefined (Python's None) without momentum
+
+  void describe(StateFields& state, const DecoupledSGDWOptions& /*options*/) {
+    state.tensor("momentum_buffer", momentum_buffer, {.or_none = true});
   }
-  return options.nesterov ? gradient.add(buffer, options.momentum) : buffer;
-}
+};
+
+class DecoupledSGDWOptimizer final : public OptimizerOf<DecoupledSGDWOptions, DecoupledSGDWState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+  std::string python_name() const override { return "DecoupledSGDW"; }
+
+ private:
+  void update(const Update& u) override {
+    const at::Tensor d = direction(u);
+    const double decay = decay_factor(u.options.weight_decay, u.options.lr, u.initial_lr);
+    if (decay != 1) u.parameter.mul_(decay);
+    u.parameter.add_(d, -u.options.lr);
+  }
+
+  // The direction d.
+  static at::Tensor direction(const Update& u) {
+    const Options& o = u.options;
+    if (o.momentum == 0) return u.gradient;
+    at::Tensor& buffer = u.state.momentum_buffer;
+    if (buffer.defined()) {
+      buffer.mul_(o.momentum).add_(u.gradient, 1 - o.dampening);
+    } else {
+      buffer = u.gradient.clone();
+    }
+    return o.nesterov ? u.gradient.add(buffer, o.momentum) : buffer;
+  }
+};
 
 }  // namespace
 
-DecoupledSGDWOptimizer::DecoupledSGDWOptimizer(std::vector<at::Tensor> parameters,
-                                               const DecoupledSGDWOptions& options)
-    : Optimizer(std::move(parameters), std::make_unique<DecoupledSGDWGroup>(options)) {}
-
-at::Tensor DecoupledSGDWOptimizer::step(LossClosure closure) {
-  at::Tensor loss = closure_loss(closure);
-  const torch::NoGradGuard no_grad;
-  for (auto& group : param_groups()) {
-    const auto& options = static_cast<const DecoupledSGDWGroup&>(group.options());
-    const double decay = decay_factor(options, options.values.weight_decay);
-    for (const at::Tensor& parameter : group.params()) {
-      const at::Tensor gradient = dense_gradient(parameter, "DecoupledSGDW");
-      if (!gradient.defined()) continue;
-      auto& state = param_state<DecoupledSGDWState>(*this, parameter);
-      const at::Tensor d = direction(state, gradient, options.values);
-      if (decay != 1) parameter.mul_(decay);
-      parameter.add_(d, -options.values.lr);
-    }
-  }
-  return loss;
-}
-
-void DecoupledSGDWOptimizer::save(torch::serialize::OutputArchive& /*archive*/) const {
-  refuse_archive("DecoupledSGDW");
-}
-
-void DecoupledSGDWOptimizer::load(torch::serialize::InputArchive& /*archive*/) {
-  refuse_archive("DecoupledSGDW");
+std::shared_ptr<torch::optim::Optimizer> DecoupledSGDW::create(
+    std::vector<at::Tensor> parameters) const {
+  OptionChecks("DecoupledSGDW").sgd(options_);
+  return std::make_shared<DecoupledSGDWOptimizer>(each_once(std::move(parameters)), options_);
 }
 
 }  // namespace cairn

@@ -8,26 +8,27 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-namespace cairn {
+#include "train/number.h"
 
-std::optional<double> find_number(const Value& value) {
-  if (value.kind() == Kind::kInt || value.kind() == Kind::kFloat) return value.as_float();
-  if (!value.is_tensor() || value.as_tensor().numel() != 1) return std::nullopt;
-  const at::Tensor tensor = tensor_of(value.as_tensor());
-  if (tensor.is_complex()) return std::nullopt;
-  return tensor.to(at::kDouble).item<double>();
+namespace cairn {
+namespace {
+
+// A count as Python holds one: an int, a float, or a tensor of one element.
+std::optional<std::int64_t> find_count(const Value& value) {
+  const std::optional<double> number = find_number(value);
+  if (!number || *number < 0 || *number != std::floor(*number) || *number > 0x1p53) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(*number);
 }
+
+}  // namespace
 
 // --- Groups
 // ---------------------------------------------------------------------------------------
 
-const Value* GroupReader::take(const char* key) {
-  taken_.insert(key);
-  return saved_.find(key);
-}
-
 const Value* GroupReader::require(const char* key) {
-  const Value* value = take(key);
+  const Value* value = saved_.find(key);
   if (value == nullptr) misfits_.push_back(fmt::format("{}: \"{}\" is missing", where_, key));
   return value;
 }
@@ -37,66 +38,100 @@ void GroupReader::wrong(const char* key, const char* wanted, const Value& found)
       fmt::format("{}: \"{}\" must be {}, found {}", where_, key, wanted, found.type_name()));
 }
 
-void GroupReader::number(const char* key, double& target) {
-  const Value* value = require(key);
-  if (value == nullptr) return;
-  const std::optional<double> number = find_number(*value);
-  if (!number) return wrong(key, "a number", *value);
-  target = *number;
+void GroupReader::visit(const char* key, double& value, std::optional<std::int64_t> /*as_int*/) {
+  const Value* saved = require(key);
+  if (saved == nullptr) return;
+  const std::optional<double> number = find_number(*saved);
+  if (!number) return wrong(key, "a number", *saved);
+  value = *number;
 }
 
-void GroupReader::flag(const char* key, bool& target) {
-  const Value* value = require(key);
-  if (value == nullptr) return;
-  if (value->kind() != Kind::kBool) return wrong(key, "a bool", *value);
-  target = value->as_bool();
+void GroupReader::whole(const char* key, std::int64_t& value) {
+  const Value* saved = require(key);
+  if (saved == nullptr) return;
+  const std::optional<std::int64_t> count = find_count(*saved);
+  if (!count) return wrong(key, "a whole number", *saved);
+  value = *count;
 }
 
-void GroupReader::betas(const char* key, std::array<double, 2>& target) {
-  const Value* value = require(key);
-  if (value == nullptr) return;
-  if (!(value->is_tuple() || value->is_list()) || value->as_items().size() != 2) {
-    return wrong(key, "a tuple of two numbers", *value);
+void GroupReader::flag(const char* key, bool& value) {
+  if (require(key) != nullptr) newer_flag(key, value);
+}
+
+void GroupReader::newer_flag(const char* key, bool& value) {
+  const Value* saved = must_be_bool(key);
+  if (saved != nullptr) value = saved->as_bool();
+}
+
+const Value* GroupReader::must_be_bool(const char* key) {
+  const Value* saved = saved_.find(key);
+  if (saved == nullptr || saved->kind() == Kind::kBool) return saved;
+  wrong(key, "a bool", *saved);
+  return nullptr;
+}
+
+void GroupReader::text_or_none(const char* key, std::optional<std::string>& value) {
+  const Value* saved = require(key);
+  if (saved == nullptr) return;
+  if (!saved->is_none() && !saved->is_str()) return wrong(key, "a str or None", *saved);
+  value = saved->is_none() ? std::nullopt : std::optional(saved->as_str());
+}
+
+const List* GroupReader::require_pair(const char* key) {
+  const Value* saved = require(key);
+  if (saved == nullptr) return nullptr;
+  if ((saved->is_tuple() || saved->is_list()) && saved->as_items().size() == 2) {
+    return &saved->as_items();
   }
-  const std::optional<double> beta1 = find_number(value->as_items()[0]);
-  const std::optional<double> beta2 = find_number(value->as_items()[1]);
-  if (!beta1 || !beta2) return wrong(key, "a tuple of two numbers", *value);
-  target = {*beta1, *beta2};
+  wrong(key, "a tuple of two numbers", *saved);
+  return nullptr;
 }
 
-void GroupReader::betas(const char* key, std::tuple<double, double>& target) {
-  std::array<double, 2> numbers = {std::get<0>(target), std::get<1>(target)};
-  betas(key, numbers);
-  target = {numbers[0], numbers[1]};
+void GroupReader::pair(const char* key, std::array<double, 2>& values,
+                       const Value& /*python_default*/) {
+  const List* items = require_pair(key);
+  if (items == nullptr) return;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::optional<double> number = find_number((*items)[i]);
+    if (!number) return wrong(key, "a tuple of two numbers", (*items)[i]);
+    values[i] = *number;
+  }
 }
 
-void GroupReader::python_only(const char* key, const Value& /*default_value*/) {
-  const Value* value = take(key);
-  if (value != nullptr) extras_.python_only.set(key, *value);
+void GroupReader::pair(const char* key, std::pair<std::optional<double>, double>& values) {
+  const List* items = require_pair(key);
+  if (items == nullptr) return;
+  const std::optional<double> first = find_number(items->front());
+  const std::optional<double> second = find_number(items->back());
+  if ((!first && !items->front().is_none()) || !second) {
+    return wrong(key, "a tuple of a number or None and a number", *saved_.find(key));
+  }
+  values = {first, *second};
 }
 
 void GroupReader::must_be(const char* key, bool wanted) {
-  const Value* value = take(key);
-  if (value == nullptr) return;
-  if (value->kind() != Kind::kBool) return wrong(key, "a bool", *value);
-  if (value->as_bool() != wanted) {
-    throw UnsupportedError(fmt::format(
-        "the saved optimizer was used with {0}={1}, which libtorch's does not have: training would "
-        "continue differently. Only {0}={2} can be loaded",
-        key, value->as_bool() ? "True" : "False", wanted ? "True" : "False"));
-  }
-  extras_.python_only.set(key, *value);
+  bool found = wanted;
+  newer_flag(key, found);
+  if (found == wanted) return;
+  throw UnsupportedError(fmt::format(
+      "the saved optimizer was used with {0}={1}, which this optimizer does not have in C++: "
+      "training would continue differently. Only {0}={2} can be loaded",
+      key, found ? "True" : "False", wanted ? "True" : "False"));
 }
 
 GroupExtras GroupReader::extras() {
-  if (const Value* value = take("initial_lr")) {
-    extras_.initial_lr = find_number(*value);
-    if (!extras_.initial_lr) wrong("initial_lr", "a number", *value);
+  GroupExtras extras;
+  if (const Value* value = saved_.find("initial_lr")) {
+    extras.initial_lr = find_number(*value);
+    if (!extras.initial_lr) wrong("initial_lr", "a number", *value);
   }
   for (const auto& [key, value] : saved_) {
-    if (!key.is_str() || !taken_.contains(key.as_str())) extras_.python_only.set(key, value);
+    if (key.is_str() && key.as_str() == "params") continue;
+    // A copy: the tensor is not to keep a whole file in memory.
+    extras.loaded.set(key,
+                      value.is_tensor() ? Value(view_of(tensor_of(value.as_tensor()))) : value);
   }
-  return std::move(extras_);
+  return extras;
 }
 
 // --- States
@@ -107,45 +142,80 @@ const Value* StateReader::take(const char* key) {
   return source_.saved.find(key);
 }
 
-void StateReader::wrong(const char* key, const std::string& what) {
+void StateReader::wrong(const std::string& key, const std::string& what) {
   misfits_.push_back(fmt::format("\"{}\": \"{}\" {}", source_.name, key, what));
 }
 
-void StateReader::step(const char* key, std::int64_t& target) {
-  const Value* value = take(key);
-  if (value == nullptr) return wrong(key, "is missing");
-  const std::optional<double> number = find_number(*value);
-  if (!number || *number < 0 || *number != std::floor(*number) || *number > 0x1p53) {
-    return wrong(key, "must be a whole number");
+void StateReader::step(const char* key, std::int64_t& value) {
+  const Value* saved = take(key);
+  if (saved == nullptr) return wrong(key, "is missing");
+  const std::optional<std::int64_t> count = find_count(*saved);
+  if (!count) return wrong(key, "must be a whole number");
+  value = *count;
+}
+
+void StateReader::number(const char* key, std::optional<double>& value) {
+  const Value* saved = take(key);
+  if (saved == nullptr) return;
+  value = find_number(*saved);
+  if (!value) wrong(key, "must be a number");
+}
+
+// Python's numbers become what PyTorch makes of them: tensors of its default dtype.
+void StateReader::scalar(const char* key, at::Tensor& value, bool required) {
+  const Value* saved = take(key);
+  if (saved == nullptr) {
+    if (required) wrong(key, "is missing");
+    return;
   }
-  target = static_cast<std::int64_t>(*number);
+  const std::optional<double> number = find_number(*saved);
+  if (!number) return wrong(key, "must be a number");
+  const at::ScalarType dtype = saved->is_tensor() ? tensor_of(saved->as_tensor()).scalar_type()
+                                                  : torch::get_default_dtype_as_scalartype();
+  value = torch::scalar_tensor(*number, dtype);
 }
 
-void StateReader::tensor_if(bool required, const char* key, at::Tensor& target) {
-  const Value* value = take(key);
-  if (value != nullptr) return read(key, *value, target);
-  if (required) wrong(key, "is missing");
+void StateReader::tensor(const char* key, at::Tensor& value, const TensorField& field) {
+  const Value* saved = take(key);
+  if (saved == nullptr) {
+    if (field.required) wrong(key, "is missing");
+  } else if (!(field.or_none && saved->is_none())) {
+    read(key, *saved, value, field);
+  }
 }
 
-void StateReader::tensor_or_none(const char* key, at::Tensor& target) {
-  const Value* value = take(key);
-  if (value == nullptr) return wrong(key, "is missing");
-  if (!value->is_none()) read(key, *value, target);
+void StateReader::tensors(const char* key, std::optional<std::vector<at::Tensor>>& values,
+                          const TensorField& field) {
+  const Value* saved = take(key);
+  if (saved == nullptr) return;
+  if (!saved->is_list()) return wrong(key, fmt::format("is a {}, no list", saved->type_name()));
+  values.emplace();
+  for (const Value& item : saved->as_items()) {
+    values->emplace_back();
+    const std::string name = fmt::format("{}[{}]", key, values->size() - 1);
+    if (!item.is_none()) read(name, item, values->back(), field);
+  }
 }
 
 // As Python does: on the parameter's device and, where it is a float, in its dtype.
-void StateReader::read(const char* key, const Value& value, at::Tensor& target) {
+void StateReader::read(const std::string& key, const Value& value, at::Tensor& target,
+                       const TensorField& field) {
   if (!value.is_tensor()) return wrong(key, fmt::format("is a {}, no tensor", value.type_name()));
   const TensorView& view = value.as_tensor();
   const at::Tensor& parameter = source_.parameter;
-  if (parameter.sizes().vec() != view.shape) {
-    return wrong(key, fmt::format("has shape [{}], its parameter has [{}]",
-                                  fmt::join(view.shape, ", "), fmt::join(parameter.sizes(), ", ")));
+  if (field.shape.value_or(parameter.sizes().vec()) != view.shape) {
+    return wrong(
+        key, field.shape
+                 ? fmt::format("has shape [{}], expected [{}]", fmt::join(view.shape, ", "),
+                               fmt::join(*field.shape, ", "))
+                 : fmt::format("has shape [{}], its parameter has [{}]",
+                               fmt::join(view.shape, ", "), fmt::join(parameter.sizes(), ", ")));
   }
   const at::Tensor read = tensor_of(view, /*share=*/true);
   const at::ScalarType dtype =
       parameter.is_floating_point() ? parameter.scalar_type() : read.scalar_type();
-  target = at::empty_like(parameter, parameter.options().dtype(dtype).requires_grad(false));
+  const at::TensorOptions options = parameter.options().dtype(dtype).requires_grad(false);
+  target = field.shape ? at::empty(*field.shape, options) : at::empty_like(parameter, options);
   target.copy_(read);
 }
 

@@ -1,69 +1,78 @@
-// The visitors of layout.h that read.
+// Reading Python's state into an optimizer's groups and states.
 #pragma once
 
 #include <torch/torch.h>
 
-#include <array>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "cairn/value.h"
+#include "cairn/optim/layout.h"
 
-#include "optim/group_extras.h"
 #include "optim/optimizer_format.h"
 
 namespace cairn {
 
-// A number as Python may hold one: int, float, or a tensor of one element. nullopt for all else.
-std::optional<double> find_number(const Value& value);
-
-class GroupReader {
+class GroupReader final : public GroupFields {
  public:
   GroupReader(const GroupSource& source, std::vector<std::string>& misfits)
       : saved_(source.saved), where_(source.where), misfits_(misfits) {}
 
-  void number(const char* key, double& target);
-  void flag(const char* key, bool& target);
-  void betas(const char* key, std::array<double, 2>& target);
-  void betas(const char* key, std::tuple<double, double>& target);
-  void python_only(const char* key, const Value& default_value);
-  void must_be(const char* key, bool wanted);
-  void must_be_if_present(const char* key, bool wanted) { must_be(key, wanted); }
+  using GroupFields::pair;
+  void whole(const char* key, std::int64_t& value) override;
+  void flag(const char* key, bool& value) override;
+  void newer_flag(const char* key, bool& value) override;
+  void text_or_none(const char* key, std::optional<std::string>& value) override;
+  void pair(const char* key, std::array<double, 2>& values, const Value& python_default) override;
+  void pair(const char* key, std::pair<std::optional<double>, double>& values) override;
+  void python_only(const char* /*key*/, const Value& /*value*/) override {}
+  void must_be(const char* key, bool wanted) override;
+  void must_be_if_present(const char* key, bool wanted) override { must_be(key, wanted); }
 
-  // Call last: "initial_lr", and everything that was not asked for, which Python would keep.
+  void flag_if_present(const char* key) override { must_be_bool(key); }
+
+  // Call last: "initial_lr", and the whole group as it was.
   GroupExtras extras();
 
  private:
-  const Value* take(const char* key);
+  void visit(const char* key, double& value, std::optional<std::int64_t> as_int) override;
   const Value* require(const char* key);
+  // The two items of a tuple or list; nullptr, and a misfit, for anything else.
+  const List* require_pair(const char* key);
+  const Value* must_be_bool(const char* key);  // nullptr when it is absent, or no bool
   void wrong(const char* key, const char* wanted, const Value& found);
 
   const Dict& saved_;
   std::string where_;
   std::vector<std::string>& misfits_;
-  std::set<std::string> taken_ = {"params"};
-  GroupExtras extras_;
 };
 
-class StateReader {
+class StateReader final : public StateFields {
  public:
   StateReader(const StateSource& source, std::vector<std::string>& misfits)
       : source_(source), misfits_(misfits) {}
 
-  void step(const char* key, std::int64_t& target);
-  void tensor(const char* key, at::Tensor& target) { tensor_if(true, key, target); }
-  void tensor_if(bool required, const char* key, at::Tensor& target);
-  void tensor_or_none(const char* key, at::Tensor& target);
+  const at::Tensor& parameter() const override { return source_.parameter; }
+  const std::vector<at::Tensor>& group() const override { return source_.group; }
+
+  using StateFields::scalar;
+  using StateFields::tensor;
+  void tensor(const char* key, at::Tensor& value, const TensorField& field) override;
+  void tensors(const char* key, std::optional<std::vector<at::Tensor>>& values,
+               const TensorField& field) override;
+  void scalar(const char* key, at::Tensor& value, bool required) override;
+  void step(const char* key, std::int64_t& value) override;
+  void count(const char* key, std::int64_t& value) override { step(key, value); }
+  void number(const char* key, std::optional<double>& value) override;
 
   // Call last: entries that were not asked for belong to another optimizer.
   void refuse_the_rest();
 
  private:
   const Value* take(const char* key);
-  void read(const char* key, const Value& value, at::Tensor& target);
-  void wrong(const char* key, const std::string& what);
+  void read(const std::string& key, const Value& value, at::Tensor& target,
+            const TensorField& field);
+  void wrong(const std::string& key, const std::string& what);
 
   const StateSource& source_;
   std::vector<std::string>& misfits_;

@@ -4,7 +4,6 @@
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
 
-#include "optim/group_extras.h"
 #include "optim/optimizer_format.h"
 
 namespace cairn {
@@ -29,16 +28,16 @@ void set_learning_rates(torch::optim::Optimizer& optimizer, const std::vector<do
 }
 
 std::vector<double> initial_learning_rates(torch::optim::Optimizer& optimizer) {
-  const OptimizerFormat* format = find_format(optimizer);
+  const OptimizerLayout* layout = find_layout(optimizer);
   std::vector<double> rates;
   for (auto& group : optimizer.param_groups()) {
     const double lr = group.options().get_lr();
-    if (format == nullptr) {  // a user's own class: not saved, so nothing need be kept
+    if (layout == nullptr) {  // a user's own class: not saved, so nothing need be kept
       rates.push_back(lr);
       continue;
     }
     if (find_extras(group.options()) == nullptr) {
-      group.set_options(format->with_extras(group.options()));
+      group.set_options(layout->with_extras(group.options()));
     }
     auto& extras = dynamic_cast<GroupExtras&>(group.options());
     if (!extras.initial_lr) extras.initial_lr = lr;

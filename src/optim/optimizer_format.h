@@ -1,4 +1,4 @@
-// How one class of optimizer is written and read: the layouts of layout.h behind one interface.
+// Writing and reading what an OptimizerLayout describes, and finding an optimizer's layout.
 #pragma once
 
 #include <torch/torch.h>
@@ -7,9 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "cairn/optim/layout.h"
 #include "cairn/value.h"
 
 namespace cairn {
+
+// nullptr when there are none (yet).
+inline const GroupExtras* find_extras(const torch::optim::OptimizerOptions& options) {
+  return dynamic_cast<const GroupExtras*>(&options);
+}
 
 // A saved group and the live one that it is for.
 struct GroupSource {
@@ -18,44 +24,37 @@ struct GroupSource {
   const torch::optim::OptimizerOptions& live;
 };
 
-// A saved parameter state and what it is for.
+// A parameter state's place, for writing and reading.
 struct StateSource {
   const Dict& saved;
   std::string name;  // of the parameter, for messages
   const at::Tensor& parameter;
+  const std::vector<at::Tensor>& group;           // the live parameters of its group
   const torch::optim::OptimizerOptions& options;  // of the group that the state was saved with
 };
+struct LiveState {
+  const torch::optim::OptimizerParamState& values;
+  const at::Tensor& parameter;
+  const torch::optim::OptimizerParamGroup& group;
+};
+
+// A group's entries but "params".
+Dict write_group(const OptimizerLayout& layout, const torch::optim::OptimizerOptions& options);
+Dict write_state(const OptimizerLayout& layout, const LiveState& state);
 
 // Reading appends what does not fit to `misfits`, and throws UnsupportedError for options under
 // which PyTorch would train differently.
-class OptimizerFormat {
- public:
-  virtual ~OptimizerFormat() = default;
+std::unique_ptr<torch::optim::OptimizerOptions> read_group(const OptimizerLayout& layout,
+                                                           const GroupSource& source,
+                                                           std::vector<std::string>& misfits);
+// nullptr when the entry stands for no state.
+std::unique_ptr<torch::optim::OptimizerParamState> read_state(const OptimizerLayout& layout,
+                                                              const StateSource& source,
+                                                              std::vector<std::string>& misfits);
 
-  // Python's class name.
-  virtual std::string name() const = 0;
-
-  // A group's entries but "params".
-  virtual Dict write_group(const torch::optim::OptimizerOptions& options) const = 0;
-  virtual std::unique_ptr<torch::optim::OptimizerOptions> read_group(
-      const GroupSource& source, std::vector<std::string>& misfits) const = 0;
-  // The same options with room for GroupExtras.
-  virtual std::unique_ptr<torch::optim::OptimizerOptions> with_extras(
-      const torch::optim::OptimizerOptions& options) const = 0;
-
-  virtual Dict write_state(const torch::optim::OptimizerParamState& state,
-                           const torch::optim::OptimizerOptions& options) const = 0;
-  // nullptr when the entry stands for no state.
-  virtual std::unique_ptr<torch::optim::OptimizerParamState> read_state(
-      const StateSource& source, std::vector<std::string>& misfits) const = 0;
-  // What a parameter has before its first step; nullptr for nothing.
-  virtual std::unique_ptr<torch::optim::OptimizerParamState> initial_state(
-      const at::Tensor& parameter, const torch::optim::OptimizerOptions& options) const = 0;
-};
-
-// nullptr for a class that cairn does not know.
-const OptimizerFormat* find_format(const torch::optim::Optimizer& optimizer);
+// The optimizer's own layout, or ours of a class of libtorch; nullptr for any other.
+const OptimizerLayout* find_layout(const torch::optim::Optimizer& optimizer);
 // UnsupportedError instead.
-const OptimizerFormat& format_of(const torch::optim::Optimizer& optimizer);
+const OptimizerLayout& layout_of(const torch::optim::Optimizer& optimizer);
 
 }  // namespace cairn

@@ -36,7 +36,7 @@ class Plan final : public OptimizerLoad {
  public:
   Plan(torch::optim::Optimizer& optimizer, const torch::nn::Module& module)
       : optimizer_(optimizer),
-        format_(format_of(optimizer)),
+        layout_(layout_of(optimizer)),
         live_(named_groups(optimizer, module)) {}
 
   void read(const Value& saved);
@@ -51,7 +51,7 @@ class Plan final : public OptimizerLoad {
   void refuse_unlisted_states();
 
   torch::optim::Optimizer& optimizer_;
-  const OptimizerFormat& format_;
+  const OptimizerLayout& layout_;
   std::vector<NamedGroup> live_;
   const Dict* saved_states_ = nullptr;
   Dict listed_;  // keys of all parameters in the file's groups
@@ -88,8 +88,8 @@ void Plan::read(const Value& saved) {
 
 void Plan::read_group(std::size_t g, const Dict& saved) {
   const auto& live = optimizer_.param_groups()[g];
-  options_[g] =
-      format_.read_group({saved, fmt::format("param_groups/{}", g), live.options()}, misfits);
+  options_[g] = cairn::read_group(
+      layout_, {saved, fmt::format("param_groups/{}", g), live.options()}, misfits);
   const std::vector<Value> keys = match_parameters(g, saved.find("params"));
   for (std::size_t i = 0; i < keys.size(); ++i) {
     read_state(keys[i], g, i);
@@ -146,9 +146,11 @@ void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
   const Value* saved = saved_states_->find(key);
   StatePointer state;
   if (saved == nullptr) {
-    state = format_.initial_state(parameter, options);
+    state = layout_.initial_state(parameter, options);
   } else if (saved->is_dict()) {
-    state = format_.read_state({saved->as_dict(), name, parameter, options}, misfits);
+    const auto& group = optimizer_.param_groups()[g].params();
+    state =
+        cairn::read_state(layout_, {saved->as_dict(), name, parameter, group, options}, misfits);
   } else {
     misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
   }

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <unordered_map>
@@ -12,6 +13,24 @@
 #include "optim/parameter_names.h"
 
 namespace cairn {
+namespace {
+
+// Names of the model's parameters of the same shape help to see which the optimizer should have.
+std::string foreign_parameter(const at::Tensor& parameter, std::size_t i, std::size_t g,
+                              const torch::nn::Module& module) {
+  std::vector<std::string> alike;
+  for (const auto& [name, tensor] : named_parameters(module)) {
+    if (tensor.sizes() == parameter.sizes()) alike.push_back("\"" + name + "\"");
+  }
+  return fmt::format(
+      "parameter {} of the optimizer's group {}, of shape [{}], is none of the model's parameters "
+      "({}): give the optimizer cairn::parameters(module), taken after the module was complete",
+      i, g, fmt::join(parameter.sizes(), ", "),
+      alike.empty() ? "none has that shape"
+                    : fmt::format("of that shape it has {}", fmt::join(alike, ", ")));
+}
+
+}  // namespace
 
 std::vector<NamedGroup> named_groups(const torch::optim::Optimizer& optimizer,
                                      const torch::nn::Module& module) {
@@ -27,10 +46,7 @@ std::vector<NamedGroup> named_groups(const torch::optim::Optimizer& optimizer,
     for (const at::Tensor& parameter : group.params()) {
       const auto found = known.find(parameter.unsafeGetTensorImpl());
       if (found == known.end()) {
-        throw UsageError(fmt::format(
-            "parameter {} of the optimizer's group {} is none of the module's parameters: give the "
-            "optimizer cairn::parameters(module), taken after the module was complete",
-            groups[g].size(), g));
+        throw UsageError(foreign_parameter(parameter, groups[g].size(), g, module));
       }
       const auto [owner, is_new] = group_of.try_emplace(found->first, g);
       if (owner->second != g) {
@@ -54,24 +70,33 @@ void drop_repeated_parameters(torch::optim::Optimizer& optimizer, const torch::n
 }
 
 std::string optimizer_name(const torch::optim::Optimizer& optimizer) {
-  return format_of(optimizer).name();
+  return layout_of(optimizer).python_name();
+}
+
+bool can_be_saved(const torch::optim::Optimizer& optimizer) {
+  return find_layout(optimizer) != nullptr;
+}
+
+bool needs_closure(const torch::optim::Optimizer& optimizer) {
+  const OptimizerLayout* layout = find_layout(optimizer);
+  return layout != nullptr && layout->needs_closure();
 }
 
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
-  const OptimizerFormat& format = format_of(optimizer);
+  const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;
   List groups;
   for (std::size_t g = 0; g < named.size(); ++g) {
-    const torch::optim::OptimizerOptions& options = optimizer.param_groups()[g].options();
+    const auto& group = optimizer.param_groups()[g];
     List names;
     for (const auto& [name, parameter] : named[g]) {
       names.emplace_back(name);
       const auto* state = find_param_state(optimizer, parameter);
-      if (state != nullptr) states.set(name, format.write_state(*state, options));
+      if (state != nullptr) states.set(name, write_state(layout, {*state, parameter, group}));
     }
-    Dict entries = format.write_group(options);
+    Dict entries = write_group(layout, group.options());
     entries.set("params", std::move(names));
     groups.emplace_back(std::move(entries));
   }

@@ -1,4 +1,4 @@
-// What the steps of cairn's own optimizers share.
+// What the steps of cairn's optimizers share.
 #pragma once
 
 #include <torch/torch.h>
@@ -6,51 +6,64 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <string>
-
-#include "cairn/error.h"
-
-#include "optim/group_extras.h"
+#include <initializer_list>
 
 namespace cairn {
 
-// The closure's loss, computed with gradients; undefined without a closure.
-inline at::Tensor closure_loss(const torch::optim::Optimizer::LossClosure& closure) {
-  if (!closure) return {};
-  const torch::AutoGradMode with_gradients(true);
-  return closure();
+// Complex numbers as pairs of real ones, which a step treats like any others (as PyTorch does).
+inline at::Tensor real_view(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_complex() ? at::view_as_real(tensor) : tensor;
 }
 
-// What a parameter is multiplied by before its update; 1 without weight decay.
-template <class Group>
-double decay_factor(const Group& group, double weight_decay) {
-  const double initial_lr = group.initial_lr.value_or(group.get_lr());
-  return 1 - weight_decay * (initial_lr == 0 ? 1 : group.get_lr() / initial_lr);
-}
-
-// Undefined when there is none.
-inline at::Tensor dense_gradient(const at::Tensor& parameter, const std::string& optimizer) {
-  at::Tensor gradient = parameter.grad();
-  if (gradient.defined() && gradient.is_sparse()) {
-    throw UnsupportedError(optimizer + " does not support sparse gradients; use SGD or Adagrad");
+// Zeros like the parameter, where there is nothing yet.
+inline void prepare(const at::Tensor& parameter, std::initializer_list<at::Tensor*> moments) {
+  for (at::Tensor* moment : moments) {
+    if (!moment->defined()) *moment = at::zeros_like(parameter, at::MemoryFormat::Preserve);
   }
+}
+
+// Weight decay as part of the gradient.
+inline at::Tensor with_decay(const at::Tensor& gradient, const at::Tensor& parameter,
+                             double weight_decay) {
+  return weight_decay == 0 ? gradient : gradient.add(parameter, weight_decay);
+}
+
+// The gradient to go on with when weight decay may be decoupled, as in AdamW: then the parameter is
+// decayed and the gradient stays.
+inline at::Tensor decayed_gradient(const at::Tensor& parameter, const at::Tensor& gradient,
+                                   const auto& options) {
+  if (!options.decoupled_weight_decay) {
+    return with_decay(gradient, parameter, options.weight_decay);
+  }
+  if (options.weight_decay != 0) parameter.mul_(1 - options.lr * options.weight_decay);
   return gradient;
 }
 
-// The moments of Adam and its kin. Made on the first gradient; the largest second moment when
-// amsgrad is on, which may be later.
-struct Moments {
-  at::Tensor& exp_avg;
-  at::Tensor& exp_avg_sq;
-  at::Tensor& max_exp_avg_sq;
+// What a parameter is multiplied by before its update, as Composer's optimizers do: not
+// 1 - lr * weight_decay, so that the decay of a whole run depends on the schedule of the rate and
+// not on the rate. 1 without weight decay.
+inline double decay_factor(double weight_decay, double lr, double initial_lr) {
+  return 1 - weight_decay * (initial_lr == 0 ? 1 : lr / initial_lr);
+}
 
-  void prepare(const at::Tensor& parameter, bool amsgrad) {
-    for (at::Tensor* moment : {&exp_avg, &exp_avg_sq, amsgrad ? &max_exp_avg_sq : nullptr}) {
-      if (moment != nullptr && !moment->defined()) {
-        *moment = at::zeros_like(parameter, at::MemoryFormat::Preserve);
-      }
-    }
+inline double power(double base, std::int64_t exponent) {
+  return std::pow(base, static_cast<double>(exponent));
+}
+
+// The moments of Adam and its kin, as real numbers. Made on the first gradient; the largest second
+// moment when amsgrad is on, which may be later.
+struct Moments {
+  Moments(const at::Tensor& parameter, bool amsgrad, const std::array<at::Tensor*, 3>& moments) {
+    prepare(parameter, {moments[0], moments[1]});
+    if (amsgrad) prepare(parameter, {moments[2]});
+    exp_avg = real_view(*moments[0]);
+    exp_avg_sq = real_view(*moments[1]);
+    if (amsgrad) max_exp_avg_sq = real_view(*moments[2]);
   }
+
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+  at::Tensor max_exp_avg_sq;
 };
 
 struct AdamStep {
@@ -65,11 +78,11 @@ struct AdamStep {
 //  v = beta2 * v + (1 - beta2) * g^2
 //  w = w - lr / (1 - beta1^k) * m / (sqrt(v) / sqrt(1 - beta2^k) + eps), where with amsgrad v is
 //  the largest so far.
-inline void adam_step(const at::Tensor& parameter, const at::Tensor& gradient,
-                      const Moments& moments, const AdamStep& step) {
+inline void adam_step(const at::Tensor& parameter, const at::Tensor& gradient, Moments& moments,
+                      const AdamStep& step) {
   const auto [beta1, beta2] = step.betas;
-  const double correction1 = 1 - std::pow(beta1, static_cast<double>(step.step));
-  const double correction2 = 1 - std::pow(beta2, static_cast<double>(step.step));
+  const double correction1 = 1 - power(beta1, step.step);
+  const double correction2 = 1 - power(beta2, step.step);
   moments.exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
   if (step.amsgrad) {
     at::maximum_out(moments.max_exp_avg_sq, moments.max_exp_avg_sq, moments.exp_avg_sq);
@@ -77,11 +90,6 @@ inline void adam_step(const at::Tensor& parameter, const at::Tensor& gradient,
   const at::Tensor& second = step.amsgrad ? moments.max_exp_avg_sq : moments.exp_avg_sq;
   const at::Tensor denominator = second.sqrt().div_(std::sqrt(correction2)).add_(step.eps);
   parameter.addcdiv_(moments.exp_avg, denominator, -step.lr / correction1);
-}
-
-[[noreturn]] inline void refuse_archive(const std::string& optimizer) {
-  throw UnsupportedError("torch::save and torch::load do not know " + optimizer +
-                         "; use cairn::optimizer_state_dict() and load_optimizer_state_dict()");
 }
 
 }  // namespace cairn

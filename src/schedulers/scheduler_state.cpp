@@ -4,6 +4,8 @@
 
 #include "cairn/error.h"
 
+#include "train/number.h"
+
 namespace cairn {
 
 void SchedulerStateWriter::counts(const char* key,
@@ -63,10 +65,9 @@ void SchedulerStateReader::numbers(const char* key, std::vector<double>& target)
   }
   for (std::size_t i = 0; i < target.size(); ++i) {
     const Value& item = value->as_items()[i];
-    if (!item.is_int() && item.kind() != Kind::kFloat) {
-      return wrong(key, "a list of numbers", item);
-    }
-    target[i] = item.as_float();
+    const std::optional<double> number = find_number(item);  // a tensor with Adam(lr=tensor)
+    if (!number) return wrong(key, "a list of numbers", item);
+    target[i] = *number;
   }
 }
 

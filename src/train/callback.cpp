@@ -1,11 +1,9 @@
 #include "cairn/train/callback.h"
 
-#include <cxxabi.h>
-#include <stdlib.h>
-
 #include <array>
-#include <memory>
 #include <typeinfo>
+
+#include "train/class_name.h"
 
 namespace cairn {
 namespace {
@@ -58,17 +56,7 @@ constexpr std::array<Method, kNumEvents> kMethods = {
 
 }  // namespace
 
-std::string Callback::name() const {
-  const char* mangled = typeid(*this).name();
-  int status = 0;
-  const std::unique_ptr<char, decltype(&free)> text(
-      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &free);
-  std::string full = status == 0 ? text.get() : mangled;
-  // "lab::Monitor<int>" -> "Monitor<int>"; "(anonymous namespace)::Monitor" -> "Monitor".
-  const std::size_t arguments = full.find('<');
-  const std::size_t colons = full.rfind("::", arguments);
-  return colons == std::string::npos ? full : full.substr(colons + 2);
-}
+std::string Callback::name() const { return class_name(typeid(*this)); }
 
 void Callback::run_event(Event event, State& state, Logger& logger) {
   (this->*kMethods[static_cast<std::size_t>(event)])(state, logger);

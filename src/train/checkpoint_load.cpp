@@ -25,6 +25,7 @@
 #include "train/checkpoint_migration.h"
 #include "train/entry_names.h"
 #include "train/module_load.h"
+#include "train/number.h"
 #include "train/object_loads.h"
 #include "train/optimizer_load.h"
 #include "train/rng_check.h"
@@ -222,16 +223,6 @@ void CheckpointLoad::try_scaler(const Value& saved) {
   tried_.load("scaler", *entry, scaler);
 }
 
-// A number as some Composer wrote a computed metric; nullopt when it was not computed.
-std::optional<double> computed_number(const Value* value) {
-  if (value == nullptr) return std::nullopt;
-  if (value->is_tensor() && value->as_tensor().numel() == 1) {
-    return tensor_of(value->as_tensor()).item<double>();
-  }
-  if (value->is_int() || value->kind() == Kind::kFloat) return value->as_float();
-  return std::nullopt;
-}
-
 void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metrics,
                                   const Value* saved) {
   if (saved == nullptr || !saved->is_dict()) return;
@@ -247,7 +238,9 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
       continue;
     }
     metric_states_.emplace_back(metric, *state);
-    if (const auto number = computed_number(entry->find("_computed"))) {
+    const Value* computed = entry->find("_computed");
+    if (computed == nullptr) continue;  // None when it was not computed
+    if (const auto number = find_number(*computed)) {
       metric_values_.push_back({label, {key, *number}});
     }
   }

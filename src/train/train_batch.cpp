@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "cairn/error.h"
+#include "cairn/train/optimizer.h"
 #include "cairn/train/scaler.h"
 
 #include "train/data_spec.h"
@@ -47,6 +48,21 @@ void drop_gradients(torch::optim::Optimizer& optimizer) {
 
 void BatchTrainer::train() {
   State& state = context_.state;
+  if (!needs_closure(*state.optimizer)) {
+    evaluate();
+    return step();
+  }
+  const Batch whole = state.batch;
+  state.optimizer->step([&] {
+    const torch::AutoGradMode with_gradients(true);
+    state.batch = whole;  // as it was before the last evaluation's transforms
+    evaluate();
+    return totals_.back().second;
+  });
+}
+
+void BatchTrainer::evaluate() {
+  State& state = context_.state;
   for (const auto& [name, metric] : state.train_metrics)
     metric->reset();
   totals_.clear();
@@ -55,7 +71,6 @@ void BatchTrainer::train() {
   run_microbatches();
   if (context_.precision == Precision::kAmpFp16) state.scaler->unscale_(*state.optimizer);
   context_.engine.run_event(Event::kAfterTrainBatch);
-  step();
 }
 
 void BatchTrainer::step() {

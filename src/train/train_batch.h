@@ -6,6 +6,9 @@
 //  3. For each: before_forward .. after_backward; then the train metrics see it as it was before
 //     algorithms changed it.
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
+//
+// An optimizer that needs a closure (LBFGS) is given 1 to 4 up to its step as one, and runs it as
+// often as it likes, as in Composer; losses and metrics are those of the last time.
 #pragma once
 
 #include <string>
@@ -26,6 +29,7 @@ class BatchTrainer {
   void publish_losses();
 
  private:
+  void evaluate();  // all but the optimizer step
   void run_microbatches();
   void run_microbatch(double weight);
   Losses forward();

@@ -58,6 +58,7 @@ struct Trainer::Impl {
   // Construction.
   void choose_device();
   void make_optimizer();
+  void check_optimizer();
   void assemble_loggers();
   void assemble_callbacks();
   void check_savers();

@@ -75,6 +75,7 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   check_savers();
   make_optimizer();
   engine.run_event(Event::kInit);
+  if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery
 
   log_hyperparameters();
   state.train_metrics = state.model->get_metrics(/*is_train=*/true);
@@ -115,6 +116,28 @@ void Trainer::Impl::make_optimizer() {
   }
   state.optimizer = options.optimizers.create(std::move(parameters));
   drop_repeated_parameters(*state.optimizer, module);
+  check_optimizer();
+}
+
+// What would fail at the first save, or train nothing, fails before the first batch. Of an
+// optimizer that cannot be saved the weights can: that is no error until somebody asks for more.
+void Trainer::Impl::check_optimizer() {
+  if (needs_closure(*state.optimizer) && context.precision == Precision::kAmpFp16) {
+    throw UsageError("precision amp_fp16 does not go with the optimizer " +
+                     optimizer_name(*state.optimizer) +
+                     ", which evaluates a batch several times a step: use amp_bf16 or fp32");
+  }
+  const bool is_saved = std::ranges::any_of(state.callbacks, [](const auto& callback) {
+    const auto* saver = dynamic_cast<const CheckpointSaver*>(callback.get());
+    return saver != nullptr && !saver->options().weights_only;
+  });
+  if (is_saved || can_be_saved(*state.optimizer)) {
+    optimizer_state_dict(*state.optimizer, state.model->module());
+  } else {
+    logger.log_message(
+        "warning: the optimizer's class does not say how it is saved, so that only weights can be "
+        "saved; see cairn/optim/own_optimizer.h");
+  }
 }
 
 void Trainer::Impl::assemble_loggers() {

@@ -6,6 +6,8 @@
 
 #include "cairn/error.h"
 
+#include "testing/lion.h"
+
 namespace cairn {
 namespace {
 
@@ -29,6 +31,7 @@ TEST(OptimizersTest, RecipesMakeTheirOptimizersWithTheirOptions) {
   EXPECT_EQ(optimizer_name(*AdamW().create(parameters())), "AdamW");
   EXPECT_EQ(optimizer_name(*RMSprop().create(parameters())), "RMSprop");
   EXPECT_EQ(optimizer_name(*Adagrad().create(parameters())), "Adagrad");
+  EXPECT_EQ(optimizer_name(*LBFGS().create(parameters())), "LBFGS");
   EXPECT_EQ(optimizer_name(*DecoupledSGDW().create(parameters())), "DecoupledSGDW");
   EXPECT_EQ(optimizer_name(*DecoupledAdamW().create(parameters())), "DecoupledAdamW");
   const auto adamw = AdamW({.lr = 0.5, .betas = {0.1, 0.2}, .amsgrad = true}).create(parameters());
@@ -47,6 +50,15 @@ TEST(OptimizersTest, RefuseOptionsThatCannotBeByName) {
   expect_refused(AdamW({.weight_decay = -1}), "AdamW: weight_decay");
   expect_refused(RMSprop({.alpha = -1}), "RMSprop: alpha");
   expect_refused(Adagrad({.lr_decay = -1}), "Adagrad: lr_decay");
+  expect_refused(Adadelta({.rho = 2}), "Adadelta: rho must be from 0 to 1, found 2");
+  expect_refused(Adamax({.eps = -1}), "Adamax: eps");
+  expect_refused(NAdam({.momentum_decay = -1}), "NAdam: momentum_decay");
+  expect_refused(RAdam({.betas = {-1, 0}}), "RAdam: betas");
+  expect_refused(ASGD({.weight_decay = -1}), "ASGD: weight_decay");
+  expect_refused(Rprop({.etas = {1.5, 2}}), "Rprop: etas must be between 0 and 1, then more");
+  expect_refused(Adafactor({.d = 0.5}), "Adafactor: d must be from 1 to inf, found 0.5");
+  expect_refused(SparseAdam({.lr = 0}), "SparseAdam: lr must be more than 0");
+  expect_refused(LBFGS({.line_search_fn = "armijo"}), "LBFGS: line_search_fn must be");
   expect_refused(DecoupledSGDW({.momentum = -1}), "DecoupledSGDW: momentum");
   expect_refused(DecoupledAdamW({.eps = std::nan("")}), "DecoupledAdamW: eps");
 }
@@ -80,9 +92,9 @@ TEST(OptimizersTest, InitialRatesAreKeptFromTheFirstCallOn) {
 }
 
 TEST(OptimizersTest, OptimizersOfOtherClassesAreRefusedByName) {
-  torch::optim::LBFGS lbfgs(parameters());
-  EXPECT_THROW(optimizer_name(lbfgs), UnsupportedError);
-  EXPECT_THAT(initial_learning_rates(lbfgs), ElementsAre(1));  // schedulers work all the same
+  testing::UnsavedLion lion(parameters());
+  EXPECT_THROW(optimizer_name(lion), UnsupportedError);
+  EXPECT_THAT(initial_learning_rates(lion), ElementsAre(1e-4));  // schedulers work all the same
 }
 
 }  // namespace

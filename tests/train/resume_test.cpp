@@ -7,6 +7,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/lion.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -58,6 +59,17 @@ const Setup kSetups[] = {
        o.eval_dataloader = Evaluator{.dataloader = global_loader(4, 6)};
        o.eval_interval = "2ba";
      }},
+    {"own_optimizer",
+     [](TrainerOptions& o) {
+       o.optimizers = RecipeOf<testing::Lion>({.lr = 0.01, .weight_decay = 0.1});
+     }},
+    {"lbfgs",
+     [](TrainerOptions& o) {
+       o.optimizers = LBFGS({.lr = 0.1, .max_iter = 3, .history_size = 3});
+     }},
+    {"nadam", [](TrainerOptions& o) { o.optimizers = NAdam({.lr = 0.01}); }},
+    {"asgd", [](TrainerOptions& o) { o.optimizers = ASGD({.lr = 0.1, .t0 = 4}); }},
+    {"adafactor", [](TrainerOptions& o) { o.optimizers = Adafactor(); }},
     {"evaluation_at_epoch_end",
      [](TrainerOptions& o) {
        o.train_dataloader = global_loader(10);

@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
 
 #include "testing/message_of.h"
 
@@ -237,6 +238,22 @@ TEST(LambdaLRTest, LoadedBaseRatesDriveTheNextStep) {
   running->step();
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
   EXPECT_EQ(running->state_dict().at("last_epoch").as_int(), 21);
+}
+
+// Python's base_lrs with Adam(lr=tensor).
+TEST(LambdaLRTest, TakesBaseRatesThatAreTensors) {
+  State state;
+  at_batch(state, 20);
+  const auto optimizer = Adam({.lr = 0.5}).create({torch::zeros(2, torch::requires_grad())});
+  const LinearScheduler linear;
+  const auto running = attach_lambda_lr(linear, state, *optimizer, 1);
+  const Value rate = view_of(torch::tensor(8.0));
+  running->load_state_dict(Dict{{"base_lrs", List{rate}},
+                                {"last_epoch", 20},
+                                {"_step_count", 21},
+                                {"_last_lr", List{rate}}});
+  running->step();
+  EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
 }
 
 TEST(LambdaLRTest, RefusesAStateThatDoesNotFitAndKeepsItsOwn) {

@@ -54,12 +54,20 @@ class OptimizerHandle {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
 };
 
-// Python's class name: "AdamW", "DecoupledSGDW". UnsupportedError for a class cairn does not know.
+// Python's class name: "AdamW", "DecoupledSGDW". UnsupportedError for a class that does not say how
+// it is saved: cairn/optim/own_optimizer.h.
 std::string optimizer_name(const torch::optim::Optimizer& optimizer);
+
+// Whether optimizer_state_dict() can save it.
+bool can_be_saved(const torch::optim::Optimizer& optimizer);
+
+// Whether step() has to be given a closure, as LBFGS's.
+bool needs_closure(const torch::optim::Optimizer& optimizer);
 
 // Python's state, keyed by parameter name: {"state": {name: {...}}, "param_groups": [{...,
 // "params": [names]}]} (torch 2.6's keys). Tensors are views of the live ones: valid while those
-// live, and changed by the next step. The names are those of `module`.
+// live, and changed by the next step. The names are those of `module`; UsageError for a parameter
+// that is none of its.
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module);
 

@@ -1,0 +1,184 @@
+// An optimizer of your own: options, what it keeps of a parameter, and the update.
+//
+//   struct LionOptions {
+//     double lr = 1e-4;
+//     std::array<double, 2> betas = {0.9, 0.99};
+//     double weight_decay = 0;
+//     void describe(cairn::GroupFields& group) {
+//       group.number("lr", lr);
+//       group.pair("betas", betas);
+//       group.number("weight_decay", weight_decay);
+//     }
+//   };
+//   struct LionState {
+//     at::Tensor exp_avg;
+//     void describe(cairn::StateFields& state, const LionOptions&) {
+//       state.tensor("exp_avg", exp_avg);
+//     }
+//   };
+//   class Lion final : public cairn::OptimizerOf<LionOptions, LionState> {
+//    public:
+//     using OptimizerOf::OptimizerOf;
+//     std::string python_name() const override { return "Lion"; }
+//
+//    private:
+//     void update(const Update& u) override {
+//       auto& m = u.state.exp_avg;
+//       if (!m.defined()) m = at::zeros_like(u.parameter);
+//       const auto [beta1, beta2] = u.options.betas;
+//       u.parameter.mul_(1 - u.options.lr * u.options.weight_decay);
+//       u.parameter.add_(m.lerp(u.gradient, 1 - beta1).sign(), -u.options.lr);
+//       m.lerp_(u.gradient, 1 - beta2);
+//     }
+//   };
+//
+//   .optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),
+//
+// It is saved, loaded and resumed like cairn's own, which are made in the same way; Python's Lion
+// with such a state_dict() takes it over.
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cairn/optim/layout.h"
+#include "cairn/train/optimizer.h"
+#include "cairn/train/parameters.h"
+
+namespace cairn {
+
+// Options as libtorch keeps them in a parameter group.
+template <class Options>
+struct GroupOf final : torch::optim::OptimizerOptions, GroupExtras {
+  explicit GroupOf(const Options& options) : values(options) {
+    if constexpr (kHasInitialLr) initial_lr = options.lr;
+  }
+  static constexpr bool kHasInitialLr = requires { Options::kHasInitialLr; };
+  std::unique_ptr<torch::optim::OptimizerOptions> clone() const override {
+    return std::make_unique<GroupOf>(*this);
+  }
+  double get_lr() const override { return values.lr; }
+  void set_lr(const double lr) override { values.lr = lr; }
+
+  Options values;
+};
+
+template <class State>
+struct StateOf final : torch::optim::OptimizerParamState {
+  std::unique_ptr<torch::optim::OptimizerParamState> clone() const override {
+    return std::make_unique<StateOf>(*this);
+  }
+
+  State values;
+};
+
+// The loss of a closure, computed with gradients; undefined without one.
+at::Tensor closure_loss(const torch::optim::Optimizer::LossClosure& closure);
+
+// The gradient that a step goes by; undefined: the parameter is left alone.
+struct GradientOptions {
+  bool maximize = false;
+  bool takes_sparse = false;  // UnsupportedError otherwise
+};
+at::Tensor gradient_of(const at::Tensor& parameter, const OptimizerLayout& layout,
+                       const GradientOptions& options);
+
+// Where an optimizer keeps a parameter's state; null before the first.
+std::unique_ptr<torch::optim::OptimizerParamState>& state_slot(torch::optim::Optimizer& optimizer,
+                                                               const at::Tensor& parameter);
+
+[[noreturn]] void refuse_archive(const OptimizerLayout& layout);
+
+// OptionsType: an aggregate with `double lr` and `void describe(GroupFields&)`. Where it has
+// `bool maximize`, gradients are negated; where it has a constant kHasInitialLr, groups have
+// "initial_lr" from their construction on.
+// StateType: an aggregate with `void describe(StateFields&, const OptionsType&)`.
+template <class OptionsType, class StateType>
+class OptimizerOf : public torch::optim::Optimizer,
+                    public LayoutOf<GroupOf<OptionsType>, StateOf<StateType>> {
+  static_assert(
+      requires(OptionsType & options, GroupFields& group) {
+        options.lr = 0.5;
+        options.describe(group);
+      },
+      "OptimizerOf: the options have a field `double lr` and a method describe(GroupFields&)");
+  static_assert(
+      requires(StateType & state, StateFields& fields, const OptionsType& options) {
+        state.describe(fields, options);
+      },
+      "OptimizerOf: the state has a method describe(StateFields&, const Options&)");
+
+ public:
+  using Options = OptionsType;
+  using State = StateType;
+  using Group = GroupOf<Options>;
+
+  explicit OptimizerOf(std::vector<at::Tensor> parameters, const Options& options = {})
+      : Optimizer(std::move(parameters), std::make_unique<Group>(options)) {}
+
+  // Parameters without a gradient are passed over, as Python does.
+  at::Tensor step(LossClosure closure = nullptr) final {
+    at::Tensor loss = closure_loss(closure);
+    const at::NoGradGuard no_grad;
+    for (auto& group : param_groups()) {
+      const auto& options = this->template as<const Group>(group.options(), "options");
+      GradientOptions wanted{.takes_sparse = takes_sparse_gradients()};
+      if constexpr (requires { options.values.maximize; })
+        wanted.maximize = options.values.maximize;
+      for (const at::Tensor& parameter : group.params()) {
+        const at::Tensor gradient = gradient_of(parameter, *this, wanted);
+        if (!gradient.defined()) continue;
+        auto& slot = state_slot(*this, parameter);
+        if (!slot) slot = std::make_unique<StateOf<State>>();
+        update({parameter, gradient, static_cast<StateOf<State>&>(*slot).values, options.values,
+                options.initial_lr.value_or(options.values.lr)});
+      }
+    }
+    return loss;
+  }
+
+  // torch::save and torch::load: UnsupportedError; cairn::optimizer_state_dict() has the state.
+  void save(torch::serialize::OutputArchive& /*archive*/) const final { refuse_archive(*this); }
+  void load(torch::serialize::InputArchive& /*archive*/) final { refuse_archive(*this); }
+
+ protected:
+  struct Update {
+    const at::Tensor& parameter;  // to be changed in place
+    const at::Tensor& gradient;   // shared with the parameter: not to be changed
+    State& state;                 // as made by default before the first update
+    const Options& options;
+    double initial_lr;  // the schedule's base; the present rate without a scheduler
+  };
+  // One parameter's step, without gradients being recorded.
+  virtual void update(const Update& u) = 0;
+  virtual bool takes_sparse_gradients() const { return false; }
+
+ private:
+  bool has_initial_lr() const final { return Group::kHasInitialLr; }
+  void describe_group(GroupFields& group, Group& options) const final {
+    options.values.describe(group);
+  }
+  void describe_state(StateFields& state, StateOf<State>& values,
+                      const Group& options) const final {
+    values.values.describe(state, options.values);
+  }
+};
+
+// TrainerOptions' `.optimizers` for such a class: made when the Trainer has the model's parameters.
+template <class Optimizer>
+class RecipeOf final : public OptimizerRecipe {
+ public:
+  explicit RecipeOf(typename Optimizer::Options options = {}) : options_(std::move(options)) {}
+  std::shared_ptr<torch::optim::Optimizer> create(
+      std::vector<at::Tensor> parameters) const override {
+    return std::make_shared<Optimizer>(each_once(std::move(parameters)), options_);
+  }
+
+ private:
+  typename Optimizer::Options options_;
+};
+
+}  // namespace cairn

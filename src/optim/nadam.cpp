@@ -1,0 +1,91 @@
+// NAdam. Step k, for a parameter w with gradient g (Dozat 2016, as PyTorch 2's Python computes it):
+//
+//  1. decay: weight_decay * w is added to g; with decoupled_weight_decay w is multiplied by
+//     1 - lr * weight_decay instead.
+//  2. mu_k = beta1 * (1 - 0.96^(k * momentum_decay) / 2); P = P * mu_k, in float32 as PyTorch does.
+//  3. m = lerp(m, g, 1 - beta1);  v = beta2 * v + (1 - beta2) * g^2.
+//  4. With n = sqrt(v / (1 - beta2^k)) + eps:
+//     w = w - lr * (1 - mu_k) / (1 - P) * g / n - lr * mu_(k+1) / (1 - P * mu_(k+1)) * m / n.
+#include <torch/torch.h>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
+
+#include "optim/optimizer_step.h"
+#include "optim/option_checks.h"
+
+namespace cairn {
+
+void NAdamOptions::describe(GroupFields& group) {
+  group.number("lr", lr);
+  group.pair("betas", betas);
+  group.number("eps", eps);
+  group.number("weight_decay", weight_decay, 0);
+  group.number("momentum_decay", momentum_decay);
+  group.newer_flag("decoupled_weight_decay", decoupled_weight_decay);
+  group.newer_flag("maximize", maximize);
+  group.python_only("foreach", None{});
+  group.python_only("capturable", false);
+  group.python_only("differentiable", false);
+}
+
+namespace {
+
+struct NAdamState {
+  std::int64_t step = 0;
+  at::Tensor mu_product = torch::scalar_tensor(1.0);  // P
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+
+  void describe(StateFields& state, const NAdamOptions& /*options*/) {
+    state.step("step", step);
+    state.scalar("mu_product", mu_product);
+    state.tensor("exp_avg", exp_avg);
+    state.tensor("exp_avg_sq", exp_avg_sq);
+  }
+};
+
+class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+  std::string python_name() const override { return "NAdam"; }
+
+ private:
+  void update(const Update& u) override {
+    const Options& o = u.options;
+    State& s = u.state;
+    const auto [beta1, beta2] = o.betas;
+    prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
+    const at::Tensor parameter = real_view(u.parameter);
+    const at::Tensor gradient = decayed_gradient(parameter, real_view(u.gradient), o);
+    const at::Tensor exp_avg = real_view(s.exp_avg);
+    const at::Tensor exp_avg_sq = real_view(s.exp_avg_sq);
+    ++s.step;
+    const double mu = momentum(o, s.step);
+    const double mu_next = momentum(o, s.step + 1);
+    s.mu_product.mul_(mu);
+    const double product = s.mu_product.item<double>();
+    exp_avg.lerp_(gradient, 1 - beta1);
+    exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+    const at::Tensor norm = exp_avg_sq.div(1 - power(beta2, s.step)).sqrt_().add_(o.eps);
+    parameter.addcdiv_(gradient, norm, -o.lr * (1 - mu) / (1 - product));
+    parameter.addcdiv_(exp_avg, norm, -o.lr * mu_next / (1 - product * mu_next));
+  }
+
+  static double momentum(const Options& options, std::int64_t step) {
+    const double exponent = static_cast<double>(step) * options.momentum_decay;
+    return options.betas[0] * (1 - 0.5 * std::pow(0.96, exponent));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<torch::optim::Optimizer> NAdam::create(std::vector<at::Tensor> parameters) const {
+  const OptionChecks check("NAdam");
+  check.adam(options_);
+  check.not_negative("momentum_decay", options_.momentum_decay);
+  return std::make_shared<NAdamOptimizer>(each_once(std::move(parameters)), options_);
+}
+
+}  // namespace cairn

@@ -1,0 +1,87 @@
+// RAdam. Step k, for a parameter w with gradient g (arXiv:1908.03265, as PyTorch 2's Python
+// computes it):
+//
+//  1. decay: weight_decay * w is added to g; with decoupled_weight_decay w is multiplied by
+//     1 - lr * weight_decay instead.
+//  2. m = lerp(m, g, 1 - beta1);  v = beta2 * v + (1 - beta2) * g^2;  n = m / (1 - beta1^k).
+//  3. rho_inf = 2 / (1 - beta2) - 1;  rho = rho_inf - 2 * k * beta2^k / (1 - beta2^k).
+//  4. rho > 5: w = w - lr * n * r * sqrt(1 - beta2^k) / (sqrt(v) + eps), where
+//       r = sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
+//     otherwise w = w - lr * n.
+#include <torch/torch.h>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
+
+#include "optim/optimizer_step.h"
+#include "optim/option_checks.h"
+
+namespace cairn {
+
+void RAdamOptions::describe(GroupFields& group) {
+  group.number("lr", lr);
+  group.pair("betas", betas);
+  group.number("eps", eps);
+  group.number("weight_decay", weight_decay, 0);
+  group.newer_flag("maximize", maximize);
+  group.python_only("foreach", None{});
+  group.python_only("capturable", false);
+  group.newer_flag("decoupled_weight_decay", decoupled_weight_decay);
+  group.python_only("differentiable", false);
+}
+
+namespace {
+
+struct RAdamState {
+  std::int64_t step = 0;
+  at::Tensor exp_avg = {};
+  at::Tensor exp_avg_sq = {};
+
+  void describe(StateFields& state, const RAdamOptions& /*options*/) {
+    state.step("step", step);
+    state.tensor("exp_avg", exp_avg);
+    state.tensor("exp_avg_sq", exp_avg_sq);
+  }
+};
+
+class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
+ public:
+  using OptimizerOf::OptimizerOf;
+  std::string python_name() const override { return "RAdam"; }
+
+ private:
+  void update(const Update& u) override {
+    const Options& o = u.options;
+    State& s = u.state;
+    const auto [beta1, beta2] = o.betas;
+    prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
+    const at::Tensor parameter = real_view(u.parameter);
+    const at::Tensor gradient = decayed_gradient(parameter, real_view(u.gradient), o);
+    const at::Tensor exp_avg = real_view(s.exp_avg);
+    const at::Tensor exp_avg_sq = real_view(s.exp_avg_sq);
+    ++s.step;
+    const double correction2 = 1 - power(beta2, s.step);
+    exp_avg.lerp_(gradient, 1 - beta1);
+    exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+    at::Tensor change = (exp_avg / (1 - power(beta1, s.step))).mul_(o.lr);
+    const double rho_inf = 2 / (1 - beta2) - 1;
+    const double rho =
+        rho_inf - 2 * static_cast<double>(s.step) * power(beta2, s.step) / correction2;
+    if (rho > 5) {
+      const double rectified =
+          std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
+      change.mul_(std::sqrt(correction2) / exp_avg_sq.sqrt().add_(o.eps)).mul_(rectified);
+    }
+    parameter.sub_(change);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<torch::optim::Optimizer> RAdam::create(std::vector<at::Tensor> parameters) const {
+  OptionChecks("RAdam").adam(options_);
+  return std::make_shared<RAdamOptimizer>(each_once(std::move(parameters)), options_);
+}
+
+}  // namespace cairn

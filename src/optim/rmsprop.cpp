@@ -1,0 +1,116 @@
+// RMSprop. One step, for a parameter w with gradient g (Hinton's lecture 6e and, centered,
+// arXiv:1308.0850, as PyTorch 2's Python computes it), g with weight_decay * w added:
+//
+//  1. v = alpha * v + (1 - alpha) * g^2;  n = sqrt(v) + eps; centered: a = lerp(a, g, 1 - alpha)
+//  and
+//     n = sqrt(v - a^2) + eps.
+//  2. w = w - lr * g / n; with momentum: b = momentum * b + g / n and w = w - lr * b.
+//
+// The options, states and archives are libtorch's, whose own step takes squares of complex numbers.
+#include <torch/torch.h>
+
+#include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
+#include "cairn/train/parameters.h"
+
+#include "optim/optimizer_format.h"
+#include "optim/optimizer_step.h"
+#include "optim/option_checks.h"
+#include "optim/param_state.h"
+#include "optim/torch_layouts.h"
+
+namespace cairn {
+namespace {
+
+using RMSpropState = torch::optim::RMSpropParamState;
+
+class RMSpropLayout final : public LayoutOf<torch::optim::RMSpropOptions, RMSpropState> {
+  std::string python_name() const override { return "RMSprop"; }
+  void describe_group(GroupFields& group, torch::optim::RMSpropOptions& options) const override {
+    group.number("lr", options.lr());
+    group.number("momentum", options.momentum(), 0);
+    group.number("alpha", options.alpha());
+    group.number("eps", options.eps());
+    group.flag("centered", options.centered());
+    group.number("weight_decay", options.weight_decay(), 0);
+    group.python_only("capturable", false);
+    group.python_only("foreach", None{});
+    group.must_be("maximize", false);
+    group.python_only("differentiable", false);
+  }
+  void describe_state(StateFields& state, RMSpropState& values,
+                      const torch::optim::RMSpropOptions& options) const override {
+    state.step("step", values.step());
+    state.tensor("square_avg", values.square_avg());
+    state.tensor("momentum_buffer", values.momentum_buffer(), {.required = options.momentum() > 0});
+    state.tensor("grad_avg", values.grad_avg(), {.required = options.centered()});
+  }
+};
+
+class RMSpropOptimizer final : public torch::optim::RMSprop {
+ public:
+  using torch::optim::RMSprop::RMSprop;
+  at::Tensor step(LossClosure closure = nullptr) override {
+    at::Tensor loss = closure_loss(closure);
+    const torch::NoGradGuard no_grad;
+    for (auto& group : param_groups()) {
+      const auto& options = static_cast<const torch::optim::RMSpropOptions&>(group.options());
+      for (const at::Tensor& parameter : group.params()) {
+        const at::Tensor gradient = gradient_of(parameter, layout_of(*this), {});
+        if (gradient.defined()) update(parameter, gradient, options);
+      }
+    }
+    return loss;
+  }
+
+ private:
+  void update(const at::Tensor& parameter, const at::Tensor& given,
+              const torch::optim::RMSpropOptions& o) {
+    auto& state = param_state<RMSpropState>(*this, parameter);
+    prepare(parameter, {&state.square_avg()});
+    if (o.momentum() > 0) prepare(parameter, {&state.momentum_buffer()});
+    if (o.centered()) prepare(parameter, {&state.grad_avg()});
+    state.step(state.step() + 1);
+    const at::Tensor gradient = real_view(with_decay(given, parameter, o.weight_decay()));
+    const at::Tensor weights = real_view(parameter);
+    const at::Tensor square_avg = real_view(state.square_avg());
+    square_avg.mul_(o.alpha()).addcmul_(gradient, gradient, 1 - o.alpha());
+    at::Tensor norm = square_avg.clone();
+    if (o.centered()) {
+      const at::Tensor average = real_view(state.grad_avg());
+      average.lerp_(gradient, 1 - o.alpha());
+      norm.addcmul_(average, average, -1);
+    }
+    norm.sqrt_().add_(o.eps());
+    if (o.momentum() > 0) {
+      const at::Tensor buffer = real_view(state.momentum_buffer());
+      weights.add_(buffer.mul_(o.momentum()).addcdiv_(gradient, norm), -o.lr());
+    } else {
+      weights.addcdiv_(gradient, norm, -o.lr());
+    }
+  }
+};
+
+}  // namespace
+
+const OptimizerLayout* rmsprop_layout(const torch::optim::Optimizer& optimizer) {
+  return layout_if<torch::optim::RMSprop, RMSpropLayout>(optimizer);
+}
+
+std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor> parameters) const {
+  const OptionChecks check("RMSprop");
+  check.not_negative("lr", options_.lr);
+  check.not_negative("alpha", options_.alpha);
+  check.not_negative("eps", options_.eps);
+  check.not_negative("weight_decay", options_.weight_decay);
+  check.not_negative("momentum", options_.momentum);
+  return std::make_shared<RMSpropOptimizer>(each_once(std::move(parameters)),
+                                            torch::optim::RMSpropOptions(options_.lr)
+                                                .alpha(options_.alpha)
+                                                .eps(options_.eps)
+                                                .weight_decay(options_.weight_decay)
+                                                .momentum(options_.momentum)
+                                                .centered(options_.centered));
+}
+
+}  // namespace cairn
