@@ -6,10 +6,10 @@
 
 #include "cairn/error.h"
 
+#include "base/class_name.h"
 #include "optim/format_reader.h"
 #include "optim/format_writer.h"
 #include "optim/torch_layouts.h"
-#include "train/class_name.h"
 
 namespace cairn {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <typeinfo>
 
-#include "train/class_name.h"
+#include "base/class_name.h"
 
 namespace cairn {
 namespace {

@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "train/event_failure.h"
+
 namespace cairn {
 namespace {
 
@@ -113,17 +115,28 @@ void Engine::run_algorithms(Event event) {
   }
   if (matching.empty()) return;
   order_algorithms(matching, event);
-  for (Algorithm* algorithm : matching)
-    algorithm->apply(event, state_, logger_);
+  for (Algorithm* algorithm : matching) {
+    try {
+      algorithm->apply(event, state_, logger_);
+    } catch (...) {
+      rethrow_from_event("the algorithm " + algorithm->name(), event, state_);
+    }
+  }
   log_traces(event, matching);
 }
 
 void Engine::run_event(Event event) {
   check(event);
+  last_event_ = event;
   if (adopted_ != state_.callbacks) adopt_callbacks();
   const auto run = [&](const std::vector<Callback*>& callbacks) {
-    for (Callback* callback : callbacks)
-      callback->run_event(event, state_, logger_);
+    for (Callback* callback : callbacks) {
+      try {
+        callback->run_event(event, state_, logger_);
+      } catch (...) {
+        rethrow_from_event("the callback " + callback->name(), event, state_);
+      }
+    }
   };
   if (event == Event::kInit) {
     run(loggers_);

@@ -29,11 +29,15 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // UsageError after close(), for a callback that another open Engine runs, and for an event that
-  // needs a data loader or a max_duration that is not there.
+  // needs a data loader or a max_duration that is not there. What a callback or an algorithm throws
+  // names it and the event (event_failure.h).
   void run_event(Event event);
 
   // Idempotent; never throws what a callback threw.
   void close();
+
+  // The last that was run.
+  Event last_event() const { return last_event_; }
 
  private:
   void check(Event event) const;
@@ -44,6 +48,7 @@ class Engine {
   State& state_;
   Logger& logger_;
   bool closed_ = false;
+  Event last_event_ = Event::kInit;
   // state_.callbacks, as of the last event, in two parts.
   std::vector<std::shared_ptr<Callback>> adopted_;
   std::vector<Callback*> callbacks_;

@@ -10,6 +10,7 @@
 
 #include "train/base_seed.h"
 #include "train/data_spec.h"
+#include "train/failure.h"
 
 namespace cairn {
 namespace {
@@ -154,7 +155,8 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
   loader.start_epoch(state.timestamp.batch, 0);
   while (!state.dataloader_len || state.eval_timestamp.batch < *state.dataloader_len) {
-    std::optional<Batch> batch = loader.next();
+    std::optional<Batch> batch =
+        around_batch(context_, "the data loader", [&] { return loader.next(); });
     if (!batch) break;
     state.batch = std::move(*batch);
     run_batch(evaluator, metrics);
@@ -173,7 +175,8 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
   State& state = context_.state;
   const auto start = std::chrono::steady_clock::now();
   const DataSpec& spec = evaluator.dataloader;
-  if (spec.batch_transforms) state.batch = spec.batch_transforms(std::move(state.batch));
+  state.outputs = Outputs();  // those of the last batch
+  transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
   context_.engine.run_event(Event::kEvalBatchStart);
@@ -181,12 +184,11 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
     context_.engine.run_event(Event::kEvalBeforeForward);
     {
       const AutocastGuard autocast(context_.precision);
-      state.outputs = state.model->eval_forward(state.batch, nullptr);
+      state.outputs = in_batch(context_, "eval_forward()",  //
+                               [&] { return state.model->eval_forward(state.batch, nullptr); });
     }
     context_.engine.run_event(Event::kEvalAfterForward);
-    for (const auto& [name, metric] : metrics) {
-      state.model->update_metric(state.batch, state.outputs, *metric);
-    }
+    update_all_metrics(context_, metrics, state.batch, state.outputs);
   });
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
@@ -199,17 +201,18 @@ void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
                          const std::function<void()>& use) {
   State& state = context.state;
   const DataSpec& spec = *state.dataloader;
-  const auto place = [&](Batch batch) {
-    state.batch = to_device(std::move(batch), context.device);
-    if (spec.microbatch_transforms) state.batch = spec.microbatch_transforms(state.batch);
-  };
   if (!size || num_samples_in_batch(spec, state.batch) <= *size) {
-    place(std::move(state.batch));
+    place_microbatch(context);
     return use();
   }
   const Batch whole = state.batch;
-  for (Batch& part : split_batch(spec, whole, *size)) {
-    place(std::move(part));
+  const std::vector<Batch> parts =
+      in_batch(context, "split_batch()", [&] { return split_batch(spec, whole, *size); });
+  const MicrobatchCount count(context, parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    state.batch = parts[i];
+    context.microbatch = i;
+    place_microbatch(context);
     use();
   }
   state.batch = whole;

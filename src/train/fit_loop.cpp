@@ -8,6 +8,7 @@
 #include "train/base_seed.h"
 #include "train/data_position.h"
 #include "train/data_spec.h"
+#include "train/failure.h"
 
 namespace cairn {
 
@@ -101,7 +102,9 @@ bool FitLoop::train_batches() {
   for (bool any = false;; any = true) {
     context_.engine.run_event(Event::kBeforeDataloader);
     std::optional<Batch> batch;
-    if (!state.dataloader_len || next_batch_ < *state.dataloader_len) batch = loader.next();
+    if (!state.dataloader_len || next_batch_ < *state.dataloader_len) {
+      batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
+    }
     if (!batch) {
       if (any || !from_start) return true;
       throw UsageError("the train data loader gave no batch in epoch " +
@@ -122,9 +125,12 @@ bool FitLoop::train_batches() {
 void FitLoop::train_batch(Batch batch) {
   State& state = context_.state;
   const DataSpec& spec = state.train_dataloader;
-  state.batch = spec.batch_transforms ? spec.batch_transforms(std::move(batch)) : std::move(batch);
+  state.batch = std::move(batch);
+  state.outputs = Outputs();  // those of the last batch
+  transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
+  if (tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens();
   context_.engine.run_event(Event::kAfterDataloader);
   context_.engine.run_event(Event::kBatchStart);
   if (context_.logging()) log_time();
@@ -137,6 +143,20 @@ void FitLoop::train_batch(Batch batch) {
   context_.engine.run_event(Event::kBatchEnd);
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
+}
+
+// UsageError when the run ends after so many tokens, and there has been none.
+void FitLoop::refuse_to_count_no_tokens() const {
+  const State& state = context_.state;
+  const Time& max = *state.max_duration;
+  const bool in_iterations = max.unit() == TimeUnit::kIteration;
+  const TimeUnit counted = in_iterations ? state.iteration_length->unit() : max.unit();
+  if (counted != TimeUnit::kToken || state.timestamp.token > 0) return;
+  throw UsageError((in_iterations
+                        ? "state.iteration_length is " + state.iteration_length->to_string()
+                        : "max_duration is " + max.to_string()) +
+                   ", and the train data loader's batches count no tokens, so that training would "
+                   "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
 }
 
 // Whether anybody can see the losses and metrics of a batch before the next one. Reading them
@@ -202,6 +222,7 @@ void FitLoop::checkpoint(Event event) {
 
 void FitLoop::end_epoch() {
   State& state = context_.state;
+  refuse_to_count_no_tokens();
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   if (!options_.step_schedulers_every_batch) step_schedulers();
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see

@@ -69,6 +69,7 @@ class FitLoop {
   void end_epoch();
   void end_iteration();
   void finish();
+  void refuse_to_count_no_tokens() const;
   bool is_finished() const;
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;

@@ -19,6 +19,11 @@ struct LoopContext {
   Precision precision = Precision::kFp32;
   bool accumulate_on_tokens = false;
 
+  // The part of a batch that is at work, and the batch of predict(): for messages (failure.h).
+  std::size_t microbatch = 0;
+  std::size_t microbatches = 1;
+  std::optional<std::int64_t> predict_batch = std::nullopt;
+
   // Whether anybody sees what is logged: nothing is gathered for nobody.
   bool logging() const { return !logger.destinations().empty(); }
 };
@@ -27,6 +32,44 @@ inline Batch to_device(Batch batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
   return batch.map([&](const at::Tensor& tensor) { return tensor.to(device); });
 }
+
+// state.batch through the loader's batch_transforms.
+void transform_batch(LoopContext& context, const DataSpec& spec);
+// state.batch to the device, and through the loader's microbatch_transforms.
+void place_microbatch(LoopContext& context);
+
+// The number of parts of the batch at work, as long as it lives.
+class MicrobatchCount {
+ public:
+  MicrobatchCount(LoopContext& context, std::size_t count) : context_(context) {
+    context.microbatches = count;
+  }
+  ~MicrobatchCount() {
+    context_.microbatches = 1;
+    context_.microbatch = 0;
+  }
+  MicrobatchCount(const MicrobatchCount&) = delete;
+  MicrobatchCount& operator=(const MicrobatchCount&) = delete;
+
+ private:
+  LoopContext& context_;
+};
+
+// Forgets the number of the batch of predict() at its end.
+class PredictBatch {
+ public:
+  explicit PredictBatch(LoopContext& context) : context_(context) {}
+  ~PredictBatch() { context_.predict_batch.reset(); }
+  PredictBatch(const PredictBatch&) = delete;
+  PredictBatch& operator=(const PredictBatch&) = delete;
+
+ private:
+  LoopContext& context_;
+};
+
+// Model::update_metric() for each of `metrics`.
+void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
+                        const Outputs& outputs);
 
 // Computes `metrics`, keeps the values in state.metric_values[label] and logs them as
 // "metrics/<label>/<name>".

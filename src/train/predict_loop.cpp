@@ -6,21 +6,22 @@
 
 #include "train/base_seed.h"
 #include "train/data_spec.h"
+#include "train/failure.h"
 
 namespace cairn {
 namespace {
 
 Outputs predict_batch(LoopContext& context) {
   State& state = context.state;
-  const DataSpec& spec = *state.dataloader;
-  if (spec.batch_transforms) state.batch = spec.batch_transforms(std::move(state.batch));
-  state.batch = to_device(std::move(state.batch), context.device);
-  if (spec.microbatch_transforms) state.batch = spec.microbatch_transforms(state.batch);
+  state.outputs = Outputs();  // those of the last batch
+  transform_batch(context, *state.dataloader);
+  place_microbatch(context);
   context.engine.run_event(Event::kPredictBatchStart);
   context.engine.run_event(Event::kPredictBeforeForward);
   {
     const AutocastGuard autocast(context.precision);
-    state.outputs = state.model->eval_forward(state.batch, nullptr);
+    state.outputs = in_batch(context, "eval_forward()",  //
+                             [&] { return state.model->eval_forward(state.batch, nullptr); });
   }
   context.engine.run_event(Event::kPredictAfterForward);
   Outputs outputs = state.outputs.map([](const at::Tensor& tensor) { return tensor.cpu(); });
@@ -37,6 +38,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   const DataloaderGuard guard(state);
   const torch::NoGradGuard no_grad;
   const EvalMode eval_mode(state.model->module());
+  const PredictBatch guard_of_number(context);
   state.dataloader = &dataloader;
   state.dataloader_label = "predict";
   state.dataloader_len = epoch_length(dataloader, subset_num_batches);
@@ -48,7 +50,9 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   draw_base_seed();
   dataloader.dataloader->start_epoch(0, 0);
   for (std::int64_t i = 0; i < *state.dataloader_len; ++i) {
-    std::optional<Batch> batch = dataloader.dataloader->next();
+    context.predict_batch = i;
+    std::optional<Batch> batch =
+        around_batch(context, "the data loader", [&] { return dataloader.dataloader->next(); });
     if (!batch) break;
     state.batch = std::move(*batch);
     all.push_back(predict_batch(context));

@@ -7,6 +7,7 @@
 #include "cairn/train/scaler.h"
 
 #include "train/data_spec.h"
+#include "train/failure.h"
 
 namespace cairn {
 namespace {
@@ -75,12 +76,14 @@ void BatchTrainer::evaluate() {
 
 void BatchTrainer::step() {
   State& state = context_.state;
-  if (context_.precision == Precision::kAmpFp16) {
-    state.scaler->step(*state.optimizer);
-    state.scaler->update();
-  } else {
-    state.optimizer->step();
-  }
+  in_batch(context_, "the optimizer's step()", [&] {
+    if (context_.precision == Precision::kAmpFp16) {
+      state.scaler->step(*state.optimizer);
+      state.scaler->update();
+    } else {
+      state.optimizer->step();
+    }
+  });
 }
 
 void BatchTrainer::run_microbatches() {
@@ -90,13 +93,16 @@ void BatchTrainer::run_microbatches() {
   if (!size || num_samples_in_batch(spec, state.batch) <= *size) return run_microbatch(1.0);
 
   const Batch whole = state.batch;
-  const std::vector<Batch> parts = split_batch(spec, whole, *size);
+  const std::vector<Batch> parts = in_batch(context_, "split_batch()",  //
+                                            [&] { return split_batch(spec, whole, *size); });
   const std::vector<double> sizes = sizes_of(parts, spec, context_.accumulate_on_tokens);
   double all = 0;
   for (const double each : sizes)
     all += each;
+  const MicrobatchCount count(context_, parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     state.batch = parts[i];
+    context_.microbatch = i;
     run_microbatch(sizes[i] / all);
   }
   state.batch = whole;
@@ -104,10 +110,8 @@ void BatchTrainer::run_microbatches() {
 
 void BatchTrainer::run_microbatch(double weight) {
   State& state = context_.state;
-  state.batch = to_device(std::move(state.batch), context_.device);
-  if (state.dataloader->microbatch_transforms) {
-    state.batch = state.dataloader->microbatch_transforms(std::move(state.batch));
-  }
+  state.outputs = Outputs();  // those of the last batch
+  place_microbatch(context_);
   Batch for_metrics;
   if (!state.train_metrics.empty()) for_metrics = state.batch;
   accumulate(forward(), weight);
@@ -122,15 +126,18 @@ Losses BatchTrainer::forward() {
   engine.run_event(Event::kBeforeForward);
   {
     const AutocastGuard autocast(context_.precision);
-    state.outputs = state.model->forward(state.batch);
+    state.outputs =
+        in_batch(context_, "forward()", [&] { return state.model->forward(state.batch); });
   }
   engine.run_event(Event::kAfterForward);
   engine.run_event(Event::kBeforeLoss);
   Losses losses;
   {
     const AutocastGuard autocast(context_.precision);
-    losses = state.model->loss(state.outputs, state.batch);
-    state.loss = scalar_of(losses);
+    in_batch(context_, "loss()", [&] {
+      losses = state.model->loss(state.outputs, state.batch);
+      state.loss = scalar_of(losses);
+    });
   }
   engine.run_event(Event::kAfterLoss);
   engine.run_event(Event::kBeforeBackward);
@@ -142,7 +149,7 @@ void BatchTrainer::backward(double weight) {
   at::Tensor loss = state.loss;
   if (context_.precision == Precision::kAmpFp16) loss = state.scaler->scale(loss);
   if (weight != 1.0) loss = loss * weight;
-  loss.backward();
+  in_batch(context_, "backward()", [&] { loss.backward(); });
   context_.engine.run_event(Event::kAfterBackward);
 }
 
@@ -180,10 +187,10 @@ void BatchTrainer::update_metrics(const Batch& batch) {
   const torch::NoGradGuard no_grad;
   const EvalMode eval_mode(state.model->module());
   const AutocastGuard autocast(context_.precision);
-  const Outputs outputs = state.model->eval_forward(batch, &state.outputs);
-  for (const auto& [name, metric] : state.train_metrics) {
-    state.model->update_metric(batch, outputs, *metric);
-  }
+  const Outputs outputs = in_batch(context_, "eval_forward()", [&] {  //
+    return state.model->eval_forward(batch, &state.outputs);
+  });
+  update_all_metrics(context_, state.train_metrics, batch, outputs);
 }
 
 }  // namespace cairn

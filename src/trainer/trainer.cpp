@@ -124,6 +124,19 @@ void Trainer::Impl::check_can_fit() const {
   if (!state.max_duration) {
     throw UsageError("fit() does not know how long: set max_duration, or duration in fit()");
   }
+  const auto& length = state.iteration_length;
+  if (length && ((length->unit() != TimeUnit::kEpoch && length->unit() != TimeUnit::kToken) ||
+                 length->value() < 1)) {
+    throw UsageError("state.iteration_length is " + length->to_string() +
+                     "; it must be 1 or more, in ep or tok");
+  }
+  if (state.max_duration->unit() == TimeUnit::kIteration && !length) {
+    throw UsageError(
+        "max_duration is " + state.max_duration->to_string() +
+        ", and nothing says how long an iteration is, so that training would never end: set "
+        "trainer.state().iteration_length = \"2ep\" (in ep or tok) before fit(), or give "
+        "max_duration in ep, ba, sp or tok");
+  }
   if (state.max_duration->unit() == TimeUnit::kEpoch && !state.dataloader_len) {
     throw UsageError(
         "max_duration is in epochs, and the train data loader has no known length: give "

@@ -8,6 +8,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -19,6 +20,7 @@ using ::testing::ElementsAreArray;
 using testing::EventRecorder;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
+using testing::message_of;
 using testing::tiny_dataset;
 using testing::tiny_loader;
 using testing::tiny_options;
@@ -83,6 +85,37 @@ TEST(FitEvents, IterationsHaveEventsWhenTheyHaveALength) {
 }
 
 // --- How long ------------------------------------------------------------------------------------
+
+// What is missing is named before anything is trained, where the run would never end.
+TEST(FitDuration, InIterationsNeedsTheirLength) {
+  TrainerOptions options = tiny_options();
+  options.max_duration = "1iter";
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }), HasSubstr("iteration_length"));
+  trainer.state().iteration_length = Time("3ba");
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }), HasSubstr("3ba"));
+  EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  trainer.state().iteration_length = Time("2ep");
+  trainer.fit();
+  EXPECT_EQ(trainer.state().timestamp.epoch, 2);
+  EXPECT_EQ(trainer.state().timestamp.iteration, 1);
+}
+
+TEST(FitDuration, InTokensNeedsBatchesThatCountThem) {
+  TrainerOptions options = tiny_options();
+  options.max_duration = "1tok";
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }), HasSubstr("get_num_tokens_in_batch"));
+  EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  DataSpec none = tiny_loader(4);
+  none.get_num_tokens_in_batch = [](const Batch&) { return 0; };
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit({.train_dataloader = none}); }),
+              HasSubstr("never end"));
+  DataSpec some = tiny_loader(4);
+  some.get_num_tokens_in_batch = [](const Batch& batch) { return batch[0].size(0); };
+  trainer.fit({.train_dataloader = some, .reset_time = true});
+  EXPECT_EQ(trainer.state().timestamp.token, 2);
+}
 
 // Observed with Composer for 5 batches an epoch.
 TEST(FitDuration, FollowsComposersSequence) {

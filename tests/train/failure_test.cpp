@@ -1,0 +1,210 @@
+// What goes wrong in user code says where in the run, in one readable text, and keeps its cause.
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/message_of.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::At;
+using ::testing::HasSubstr;
+using testing::message_of;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testing::tiny_loader;
+using testing::tiny_options;
+using testing::TinyModel;
+
+// No line of a backtrace, which libtorch puts behind its message.
+const auto kIsReadable = AllOf(Not(HasSubstr("frame #")), Not(HasSubstr("Exception raised from")));
+
+DataLoader loader_of(const at::Tensor& x, const at::Tensor& y) {
+  return DataLoader(tensor_dataset({x, y}), {.batch_size = 2});
+}
+
+// Five features a sample, where the model takes four, from batch 1 on.
+DataSpec loader_with_a_wrong_shape() {
+  DataSpec data = tiny_loader(8);
+  auto batches = std::make_shared<int>(0);
+  data.batch_transforms = [batches](Batch batch) {
+    if (++*batches > 1) batch[0] = torch::zeros({2, 5}, at::kDouble);
+    return batch;
+  };
+  return data;
+}
+
+std::string fit_failure(TrainerOptions options) {
+  Trainer trainer(std::move(options));
+  return message_of<TrainingError>([&] { trainer.fit(); });
+}
+
+TEST(Failure, AWrongShapeNamesBatchEventAndModel) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader = loader_with_a_wrong_shape();
+  EXPECT_THAT(
+      fit_failure(std::move(options)),
+      AllOf(
+          StartsWith("training failed in batch 1 of epoch 0 (counted from 0), in forward() (model "
+                     "TinyNet, after the event before_forward): mat1 and mat2 shapes cannot be "
+                     "multiplied (2x5 and 4x8)"),
+          HasSubstr("\n  batch: Double [2, 5], Long [2]"),
+          HasSubstr("\n  parameters of TinyNet: Double"), kIsReadable));
+}
+
+TEST(Failure, AWrongTypeSaysWhatTheParametersAre) {
+  TrainerOptions options = tiny_options();
+  options.model = classifier(torch::nn::Linear(4, 3), {.num_classes = 3});
+  EXPECT_THAT(fit_failure(std::move(options)),
+              AllOf(HasSubstr("(model Linear, after"), HasSubstr("batch: Double [2, 4], Long [2]"),
+                    HasSubstr("parameters of Linear: Float"), kIsReadable));
+}
+
+TEST(Failure, KeepsTheOriginalAsItsCause) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader = loader_with_a_wrong_shape();
+  Trainer trainer(std::move(options));
+  try {
+    trainer.fit();
+    FAIL() << "trained";
+  } catch (const TrainingError& error) {
+    const std::string cause = message_of<c10::Error>([&] { std::rethrow_if_nested(error); });
+    EXPECT_THAT(cause, HasSubstr("shapes cannot be multiplied"));
+  }
+}
+
+TEST(Failure, NamesTheMicrobatch) {
+  TrainerOptions options = tiny_options();
+  DataSpec data = DataLoader(testing::tiny_dataset(8), {.batch_size = 8});
+  auto parts = std::make_shared<int>(0);
+  data.microbatch_transforms = [parts](Batch batch) {
+    if (++*parts == 3) batch[0] = batch[0].to(at::kFloat);
+    return batch;
+  };
+  options.train_dataloader = data;
+  options.device_train_microbatch_size = 2;
+  EXPECT_THAT(
+      fit_failure(std::move(options)),
+      AllOf(HasSubstr("batch 0 of epoch 0 (counted from 0), microbatch 3 of 4, in forward()"),
+            HasSubstr("batch: Float [2, 4], Long [2]")));
+}
+
+TEST(Failure, InTheLossShowsTheOutputs) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader =
+      loader_of(torch::zeros({4, 4}, at::kDouble), torch::full({4}, 7));  // 3 classes
+  EXPECT_THAT(fit_failure(std::move(options)),
+              AllOf(HasSubstr("in loss() (model TinyNet, after the event before_loss)"),
+                    HasSubstr("\n  outputs: Double [2, 3]"), kIsReadable));
+}
+
+TEST(Failure, InTheLossOfAClassifierKeepsCairnsErrorAndSaysWhere) {
+  TrainerOptions options = tiny_options();
+  options.model = classifier(torch::nn::Linear(4, 3), {.num_classes = 3});
+  options.train_dataloader = loader_of(torch::zeros({4, 4}), torch::zeros({4, 2}));
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }),
+              AllOf(StartsWith("training failed in batch 0"), HasSubstr("[2, 2]")));
+}
+
+struct BrokenMetric final : Metric {
+  std::string name() const override { return "Broken"; }
+  std::unique_ptr<Metric> clone() const override { return std::make_unique<BrokenMetric>(); }
+  void reset() override {}
+  void update(const at::Tensor& outputs, const at::Tensor& target) override {
+    outputs.add(target.unsqueeze(0).expand({5, 2}));
+  }
+  at::Tensor compute() override { return torch::zeros({}); }
+  Value state_dict() const override { return Dict(); }
+  void load_state_dict(const Value& /*state*/) override {}
+};
+
+struct MeasuredModel final : TinyModel {
+  Metrics get_metrics(bool /*is_train*/) override {
+    return {{"Broken", std::make_shared<BrokenMetric>()}};
+  }
+};
+
+TEST(Failure, InAMetricNamesIt) {
+  TrainerOptions options = tiny_options();
+  options.model = std::make_shared<MeasuredModel>();
+  EXPECT_THAT(fit_failure(std::move(options)),
+              AllOf(HasSubstr("training failed"), HasSubstr("update_metric(Broken)")));
+}
+
+TEST(Failure, InAnEvaluationNamesItsLabel) {
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader =
+      Evaluator{.label = "held-out", .dataloader = loader_with_a_wrong_shape()};
+  EXPECT_THAT(fit_failure(std::move(options)),
+              AllOf(StartsWith("evaluation of \"held-out\" failed in batch 1 (counted from 0), in "
+                               "eval_forward() (model TinyNet, after the event "
+                               "eval_before_forward): mat1 and mat2"),
+                    HasSubstr("batch: Double [2, 5]"), kIsReadable));
+}
+
+TEST(Failure, InAPredictionNamesItsBatch) {
+  Trainer trainer(tiny_options());
+  const auto message =
+      message_of<TrainingError>([&] { trainer.predict(loader_with_a_wrong_shape()); });
+  EXPECT_THAT(message,
+              StartsWith("prediction failed in batch 1 (counted from 0), in eval_forward()"));
+  EXPECT_EQ(trainer.predict(tiny_loader(4)).size(), 2U) << "and goes on";
+}
+
+struct BrokenData final : Dataset {
+  std::int64_t size() const override { return 4; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return torch::zeros({2}).index({torch::tensor(indices[0] + 100)});
+  }
+};
+
+TEST(Failure, InADatasetIsTheDataLoaders) {
+  for (const int workers : {0, 2}) {
+    TrainerOptions options = tiny_options();
+    options.train_dataloader =
+        DataLoader(std::make_shared<BrokenData>(), {.batch_size = 2, .num_workers = workers});
+    EXPECT_THAT(fit_failure(std::move(options)),
+                AllOf(HasSubstr("in the data loader"), HasSubstr("out of bounds"), kIsReadable));
+  }
+}
+
+struct OfTheUser : std::exception {};
+
+TEST(Failure, InACallbackNamesItAndTheEvent) {
+  TrainerOptions options = tiny_options();
+  options.callbacks = At(Event::kBatchEnd, [](State& state) {
+    if (state.timestamp.batch == 3) torch::zeros({2}).add_(torch::zeros({3}));
+  });
+  EXPECT_THAT(fit_failure(std::move(options)),
+              AllOf(StartsWith("the callback At failed at the event batch_end, after 3 batches "
+                               "(epoch 0): The size of tensor a (2) must match"),
+                    kIsReadable));
+}
+
+TEST(Failure, OfACallbacksOwnClassPassesAsItIs) {
+  TrainerOptions options = tiny_options();
+  options.callbacks = At(Event::kBatchEnd, [](State&) { throw OfTheUser(); });
+  Trainer trainer(std::move(options));
+  EXPECT_THROW(trainer.fit(), OfTheUser);
+}
+
+TEST(Failure, OfTheStandardLibraryInACallbackIsNamedToo) {
+  TrainerOptions options = tiny_options();
+  options.callbacks = At(Event::kEpochEnd, [](State&) { std::vector<int>().at(3) = 1; });
+  EXPECT_THAT(
+      fit_failure(std::move(options)),
+      StartsWith("the callback At failed at the event epoch_end, after 5 batches (epoch 1): "
+                 "vector"));
+}
+
+}  // namespace
+}  // namespace cairn
