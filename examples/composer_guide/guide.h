@@ -21,7 +21,7 @@ class State;
 namespace guide {
 
 using Model = std::shared_ptr<cairn::Model>;
-using cairn::DataSpec;
+using DataSpec = cairn::DataSpecOrLoader;
 
 // saving.cpp
 void save_with_own_names(Model model, DataSpec train_dataloader);

@@ -8,7 +8,7 @@ int main() {
   torch::Tensor y = (x.sum(1) > 1).to(torch::kInt64);  // above or below the diagonal
   torch::nn::Sequential net(torch::nn::Linear(2, 32), torch::nn::ReLU(), torch::nn::Linear(32, 2));
 
-  cairn::Trainer trainer({
+  cairn::Trainer trainer(cairn::TrainerOptions{
       .model = cairn::classifier(net, {.num_classes = 2}),
       .train_dataloader =
           cairn::DataLoader(cairn::tensor_dataset({x, y}), {.batch_size = 50, .shuffle = true}),

@@ -12,9 +12,14 @@
 namespace cairn {
 namespace {
 
-bool is_better_when_less(std::string metric) {
-  std::transform(metric.begin(), metric.end(), metric.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+std::string in_lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+bool is_better_when_less(const std::string& name) {
+  const std::string metric = in_lower_case(name);
   static constexpr std::array kWords = {"loss", "error", "perplexity", "crossentropy"};
   return std::any_of(kWords.begin(), kWords.end(), [&metric](const char* word) {
     return metric.find(word) != std::string::npos;
@@ -23,20 +28,29 @@ bool is_better_when_less(std::string metric) {
 
 }  // namespace
 
+Comparison::Comparison(const char* name) {
+  const std::string known = in_lower_case(name);
+  if (known == "less" || known == "lt") {
+    function_ = std::less<double>();
+  } else if (known == "greater" || known == "gt") {
+    function_ = std::greater<double>();
+  } else {
+    throw UsageError(std::string("EarlyStopper: comp is \"") + name +
+                     "\"; give \"less\" (\"lt\"), \"greater\" (\"gt\") or a function");
+  }
+}
+
 EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(options)) {
   if (options_.monitor.empty() || options_.dataloader_label.empty()) {
     throw UsageError("EarlyStopper needs monitor and dataloader_label");
   }
-  const TimeUnit unit = options_.patience.unit();
+  const TimeUnit unit = options_.patience.time().unit();
   if (unit != TimeUnit::kEpoch && unit != TimeUnit::kBatch) {
     throw UsageError("EarlyStopper: patience is in epochs or batches, not " +
-                     options_.patience.to_string());
+                     options_.patience.time().to_string());
   }
   if (!options_.comp) {
-    const bool less = is_better_when_less(options_.monitor);
-    options_.comp = [less](double value, double best) {
-      return less ? value < best : value > best;
-    };
+    options_.comp = is_better_when_less(options_.monitor) ? "less" : "greater";
   }
 }
 
@@ -61,8 +75,9 @@ void EarlyStopper::update(State& state, Logger& logger) {
     best_occurred_ = state.timestamp;
     return;
   }
-  const TimeUnit unit = options_.patience.unit();
-  if (state.timestamp.get(unit) - best_occurred_.get(unit) > options_.patience) {
+  const Time& patience = options_.patience.time();
+  const TimeUnit unit = patience.unit();
+  if (state.timestamp.get(unit) - best_occurred_.get(unit) > patience) {
     logger.log_message("EarlyStopper: " + options_.monitor + " has not improved since " +
                        best_occurred_.get(unit).to_string() + "; training ends");
     state.stop_training();

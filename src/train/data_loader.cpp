@@ -33,21 +33,34 @@ at::Tensor order_of_epoch(std::int64_t size, const DataLoaderOptions& options, s
 
 }  // namespace
 
+std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index) {
+  std::uint64_t mixed = 0;
+  for (const std::int64_t part : {seed, epoch, index}) {
+    // SplitMix64: a step, and its finalizer.
+    mixed = (mixed ^ static_cast<std::uint64_t>(part)) + 0x9E3779B97F4A7C15;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+    mixed ^= mixed >> 31;
+  }
+  return mixed;
+}
+
 struct DataLoader::Impl {
   std::shared_ptr<const Dataset> dataset;
   DataLoaderOptions options;
   std::int64_t size;
   std::int64_t num_batches;
-  at::Tensor order;  // of the epoch; int64, contiguous
+  std::int64_t epoch = 0;
+  at::Tensor order = {};  // of the epoch; int64, contiguous
   std::int64_t next_batch = 0;
-  std::unique_ptr<Prefetcher> prefetcher;  // null without workers
+  std::unique_ptr<Prefetcher> prefetcher = nullptr;  // null without workers
 
-  // Called from loader threads with their own reference to the order.
-  Batch fetch(const at::Tensor& epoch_order, std::int64_t number) const {
+  // Called from loader threads with their own reference to the order, and their epoch.
+  Batch fetch(const at::Tensor& order_of, std::int64_t epoch_of, std::int64_t number) const {
     const std::int64_t begin = number * options.batch_size;
     const std::int64_t end = std::min(begin + options.batch_size, size);
-    const auto* indices = epoch_order.data_ptr<std::int64_t>();
-    return dataset->get_batch({indices + begin, indices + end});
+    const auto* indices = order_of.data_ptr<std::int64_t>();
+    return dataset->get_batch_in_epoch({indices + begin, indices + end}, epoch_of);
   }
 };
 
@@ -56,8 +69,11 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
   const std::int64_t size = dataset->size();
   const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
   const std::int64_t num_batches = (size + round_up) / options.batch_size;
-  impl_ = std::make_unique<Impl>(
-      Impl{std::move(dataset), options, size, num_batches, {}, num_batches, nullptr});
+  impl_ = std::make_unique<Impl>(Impl{.dataset = std::move(dataset),
+                                      .options = options,
+                                      .size = size,
+                                      .num_batches = num_batches,
+                                      .next_batch = num_batches});
 }
 
 DataLoader::~DataLoader() = default;
@@ -73,6 +89,7 @@ std::optional<std::int64_t> DataLoader::num_samples() const {
 void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   const torch::NoGradGuard no_grad;
   Impl& self = *impl_;
+  self.epoch = epoch;
   self.order = order_of_epoch(self.size, self.options, epoch);
   self.next_batch = std::clamp<std::int64_t>(first_batch, 0, self.num_batches);
   if (self.options.num_workers == 0) return;
@@ -80,8 +97,8 @@ void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
     self.prefetcher = std::make_unique<Prefetcher>(
         self.options.num_workers, self.options.num_workers * self.options.prefetch_factor);
   }
-  self.prefetcher->start([impl = &self, order = self.order](
-                             std::int64_t number) { return impl->fetch(order, number); },
+  self.prefetcher->start([impl = &self, order = self.order,
+                          epoch](std::int64_t number) { return impl->fetch(order, epoch, number); },
                          self.next_batch, self.num_batches);
 }
 
@@ -89,7 +106,7 @@ std::optional<Batch> DataLoader::next() {
   Impl& self = *impl_;
   if (self.prefetcher) return self.prefetcher->next();
   if (self.next_batch >= self.num_batches) return std::nullopt;
-  return self.fetch(self.order, self.next_batch++);
+  return self.fetch(self.order, self.epoch, self.next_batch++);
 }
 
 Value DataLoader::state_dict() const {

@@ -1,6 +1,7 @@
 #include "train/failure.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <exception>

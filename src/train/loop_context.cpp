@@ -42,7 +42,7 @@ void compute_metrics(LoopContext& context, const std::string& label, const Metri
   Dict logged;
   for (const auto& [name, metric] : metrics) {
     const double value = around_batch(context, "computing a metric",
-                                      [&] { return metric->compute().item<double>(); });
+                                      [&each = *metric] { return each.compute().item<double>(); });
     values.set(name, value);
     if (context.logging()) logged.set(fmt::format("metrics/{}/{}", label, name), value);
   }

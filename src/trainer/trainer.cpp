@@ -30,7 +30,8 @@ void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
   impl_->unattended([&] { impl_->evaluators.run_standalone(evaluators, subset_num_batches); });
 }
 
-std::vector<Outputs> Trainer::predict(DataSpec dataloader, std::int64_t subset_num_batches) {
+std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
+                                      std::int64_t subset_num_batches) {
   std::vector<Outputs> outputs;
   impl_->unattended([&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches); });
   return outputs;

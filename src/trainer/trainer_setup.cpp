@@ -68,7 +68,7 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   seed_all(state.rank_zero_seed);
   state.run_name = *options.run_name;
   state.save_metrics = options.save_metrics;
-  state.model = options.model;
+  state.model = options.model.shared();
   for (const auto& algorithm : options.algorithms)
     state.algorithms.push_back(algorithm.shared());
   assemble_callbacks();

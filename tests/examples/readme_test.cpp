@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 
@@ -33,6 +36,30 @@ TEST(Readme, ProgramLeavesACheckpointAndFindsItselfFinished) {
   fs::current_path(before);
   EXPECT_EQ(fs::read_symlink(temp / "ckpt/diagonal/latest-rank0.pt"), "ep20-ba400-rank0.pt");
   EXPECT_TRUE(verify(temp / "ckpt/diagonal/latest-rank0.pt").ok());
+}
+
+// The names in `text` that `pattern` finds, a line each.
+std::vector<std::string> names_in(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, pattern)) names.push_back(match[1]);
+  }
+  return names;
+}
+
+TEST(TrainerPage, HasARowForEveryOptionInItsOrder) {
+  const std::string header =
+      testing::read_file(CAIRN_SOURCE_FOLDER "/include/cairn/train/options.h");
+  const std::size_t begin = header.find("struct TrainerOptions");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string fields = header.substr(begin, header.find("\n};", begin) - begin);
+  const auto options = names_in(fields, std::regex(R"(^  [A-Za-z].* (\w+) =)"));
+  EXPECT_GT(options.size(), 40U);
+  EXPECT_EQ(names_in(testing::read_file(CAIRN_SOURCE_FOLDER "/docs/trainer.md"),
+                     std::regex(R"(^\| `(\w+)` \|)")),
+            options);
 }
 
 }  // namespace

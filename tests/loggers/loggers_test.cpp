@@ -134,13 +134,19 @@ TEST(InMemoryLoggerTest, KeepsEveryValueWithItsTime) {
   made.loggers = {memory};
   Trainer trainer(std::move(made));
   trainer.fit();
-  const auto& losses = memory->series("loss/train/total");
+  const auto& losses = memory->data().at("loss/train/total");
   ASSERT_THAT(losses, SizeIs(3));
   EXPECT_EQ(losses[1].first.batch, 1);
+  auto series = memory->get_timeseries("loss/train/total");
+  EXPECT_THAT(series["batch"], ElementsAre(0, 1, 2));
+  EXPECT_THAT(series["sample"], ElementsAre(0, 2, 4));
+  EXPECT_EQ(series["loss/train/total"][1], losses[1].second.as_float());
+  EXPECT_EQ(series["total_wct"][0], 0);
+  EXPECT_GT(series["total_wct"][2], 0);
   EXPECT_EQ(memory->most_recent_value("loss/train/total"), losses[2].second);
   EXPECT_EQ(memory->hyperparameters().at("rank_zero_seed"), Value(3));
   try {
-    memory->series("loss");
+    memory->get_timeseries("loss");
     FAIL() << "no error";
   } catch (const NotFoundError& e) {
     EXPECT_THAT(e.what(), HasSubstr("loss/train/total"));

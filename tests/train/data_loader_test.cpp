@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <atomic>
+#include <set>
 #include <stdexcept>
 
 #include "cairn/error.h"
@@ -60,7 +61,7 @@ TEST(DataLoader, ShufflesAsPythonsDistributedSampler) {
 TEST(DataLoader, SeeksToWhatDroppingBatchesGives) {
   for (const int workers : {0, 1, 3}) {
     DataLoader loader(numbers_to(23),
-                      {.batch_size = 3, .shuffle = true, .seed = 9, .num_workers = workers});
+                      {.batch_size = 3, .shuffle = true, .num_workers = workers, .seed = 9});
     const std::vector<Numbers> all = epoch_of(loader, 4);
     ASSERT_EQ(all.size(), 8U);
     for (std::size_t first = 0; first <= all.size(); ++first) {
@@ -108,6 +109,64 @@ TEST(DataLoader, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(at::equal(at::rand(1), before));
 }
 
+// Each sample is its index with a number that depends on the epoch.
+class Augmented final : public Dataset {
+ public:
+  std::int64_t size() const override { return 9; }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return get_batch_in_epoch(indices, 0);
+  }
+  Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
+                           std::int64_t epoch) const override {
+    std::vector<at::Tensor> samples;
+    for (const std::int64_t i : indices) {
+      auto generator = at::detail::createCPUGenerator(sample_seed(7, epoch, i));
+      samples.push_back(at::randint(1000, {1}, generator, at::kLong) + 1000 * i);
+    }
+    return at::cat(samples);
+  }
+};
+
+TEST(DataLoader, TellsTheDatasetTheEpoch) {
+  DataLoader loader(std::make_shared<Augmented>(), {.batch_size = 2});
+  const std::vector<Numbers> first = epoch_of(loader, 0);
+  const std::vector<Numbers> second = epoch_of(loader, 1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(second[0][0] / 1000, 0) << "the same sample with another number";
+  EXPECT_EQ(epoch_of(loader, 0), first);
+}
+
+TEST(DataLoader, SamplesOfAnEpochDependOnNeitherThreadsNorPositionNorBatches) {
+  DataLoader plain(std::make_shared<Augmented>(), {.batch_size = 3, .shuffle = true});
+  const std::vector<Numbers> expected = epoch_of(plain, 5);
+  for (const int workers : {1, 3}) {
+    DataLoader threaded(std::make_shared<Augmented>(),
+                        {.batch_size = 3, .shuffle = true, .num_workers = workers});
+    threaded.start_epoch(4, 0);  // what was fetched ahead of it is forgotten
+    ASSERT_TRUE(threaded.next());
+    EXPECT_EQ(epoch_of(threaded, 5), expected);
+    EXPECT_EQ(epoch_of(threaded, 5, 2), (std::vector<Numbers>{expected[2]}));
+  }
+  DataLoader whole(std::make_shared<Augmented>(), {.batch_size = 9, .shuffle = true});
+  Numbers joined;
+  for (const Numbers& batch : expected)
+    joined.insert(joined.end(), batch.begin(), batch.end());
+  EXPECT_THAT(epoch_of(whole, 5), ElementsAre(joined));
+}
+
+TEST(SampleSeed, DiffersByEachArgumentAndNeverChanges) {
+  EXPECT_EQ(sample_seed(17, 3, 5), sample_seed(17, 3, 5));
+  std::set<std::uint64_t> seeds;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    for (std::int64_t j = 0; j < 6; ++j) {
+      for (std::int64_t k = 0; k < 6; ++k)
+        seeds.insert(sample_seed(i, j, k));
+    }
+  }
+  EXPECT_EQ(seeds.size(), 216U);
+  EXPECT_EQ(sample_seed(17, 3, 5), 11146113535794455423U) << "runs could not be resumed exactly";
+}
+
 class FailingAt final : public Dataset {
  public:
   explicit FailingAt(std::int64_t index) : index_(index) {}
@@ -144,7 +203,7 @@ TEST(DataLoader, RefusesOptionsThatCannotBe) {
 
 TEST(DataLoader, RefusesThePositionOfAnotherLoaderAndSaysWhatDiffers) {
   DataLoader saved(numbers_to(10), {.batch_size = 2, .shuffle = true, .seed = 1});
-  DataLoader same(numbers_to(10), {.batch_size = 2, .shuffle = true, .seed = 1, .num_workers = 3});
+  DataLoader same(numbers_to(10), {.batch_size = 2, .shuffle = true, .num_workers = 3, .seed = 1});
   EXPECT_NO_THROW(same.load_state_dict(saved.state_dict()));
   DataLoader other(numbers_to(12), {.batch_size = 2, .shuffle = true, .seed = 2});
   try {

@@ -33,7 +33,7 @@ DataLoader loader_of(const at::Tensor& x, const at::Tensor& y) {
 
 // Five features a sample, where the model takes four, from batch 1 on.
 DataSpec loader_with_a_wrong_shape() {
-  DataSpec data = tiny_loader(8);
+  DataSpec data{.dataloader = tiny_loader(8)};
   auto batches = std::make_shared<int>(0);
   data.batch_transforms = [batches](Batch batch) {
     if (++*batches > 1) batch[0] = torch::zeros({2, 5}, at::kDouble);
@@ -83,7 +83,7 @@ TEST(Failure, KeepsTheOriginalAsItsCause) {
 
 TEST(Failure, NamesTheMicrobatch) {
   TrainerOptions options = tiny_options();
-  DataSpec data = DataLoader(testing::tiny_dataset(8), {.batch_size = 8});
+  DataSpec data{.dataloader = DataLoader(testing::tiny_dataset(8), {.batch_size = 8})};
   auto parts = std::make_shared<int>(0);
   data.microbatch_transforms = [parts](Batch batch) {
     if (++*parts == 3) batch[0] = batch[0].to(at::kFloat);

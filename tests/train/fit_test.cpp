@@ -107,11 +107,11 @@ TEST(FitDuration, InTokensNeedsBatchesThatCountThem) {
   Trainer trainer(std::move(options));
   EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }), HasSubstr("get_num_tokens_in_batch"));
   EXPECT_EQ(trainer.state().timestamp.batch, 0);
-  DataSpec none = tiny_loader(4);
+  DataSpec none{.dataloader = tiny_loader(4)};
   none.get_num_tokens_in_batch = [](const Batch&) { return 0; };
   EXPECT_THAT(message_of<UsageError>([&] { trainer.fit({.train_dataloader = none}); }),
               HasSubstr("never end"));
-  DataSpec some = tiny_loader(4);
+  DataSpec some{.dataloader = tiny_loader(4)};
   some.get_num_tokens_in_batch = [](const Batch& batch) { return batch[0].size(0); };
   trainer.fit({.train_dataloader = some, .reset_time = true});
   EXPECT_EQ(trainer.state().timestamp.token, 2);
@@ -154,7 +154,7 @@ TEST(FitDuration, StopsBetweenBatchesOnly) {
 
 TEST(FitDuration, CountsTokens) {
   TrainerOptions options = tiny_options();
-  DataSpec data = tiny_loader(10);
+  DataSpec data{.dataloader = tiny_loader(10)};
   data.get_num_tokens_in_batch = [](const Batch& batch) { return 3 * batch[0].size(0); };
   options.train_dataloader = data;
   options.max_duration = "20tok";

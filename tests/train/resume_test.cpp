@@ -46,12 +46,38 @@ std::shared_ptr<DataLoaderBase> global_loader(std::int64_t samples, std::uint64_
       {.num_batches = samples / 2, .batch_size = 2});
 }
 
+// The features of a sample have other noise in every epoch.
+class Noisy final : public Dataset {
+ public:
+  std::int64_t size() const override { return data_->size(); }
+  Batch get_batch(std::span<const std::int64_t> indices) const override {
+    return data_->get_batch(indices);
+  }
+  Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
+                           std::int64_t epoch) const override {
+    Batch batch = get_batch(indices);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      auto generator = at::detail::createCPUGenerator(sample_seed(3, epoch, indices[i]));
+      batch[0][static_cast<std::int64_t>(i)].add_(at::randn({4}, generator, at::kDouble));
+    }
+    return batch;
+  }
+
+ private:
+  std::shared_ptr<Dataset> data_ = tiny_dataset(10);
+};
+
 const Setup kSetups[] = {
     {"own_loader", [](TrainerOptions&) {}},
     {"global_rng_loader", [](TrainerOptions& o) { o.train_dataloader = global_loader(10); }},
     {"prefetching",
      [](TrainerOptions& o) {
        o.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 2});
+     }},
+    {"augmentation",
+     [](TrainerOptions& o) {
+       o.train_dataloader = DataLoader(std::make_shared<Noisy>(),
+                                       {.batch_size = 2, .shuffle = true, .num_workers = 2});
      }},
     {"shuffled_evaluation",
      [](TrainerOptions& o) {
@@ -164,7 +190,7 @@ TEST(SecondFit, InsideAnEpochGoesOnExactly) {
 
 struct ResumeEdge : ::testing::Test {
   // A checkpoint after `batches` batches of 5 an epoch.
-  std::string checkpoint_after(std::int64_t batches, DataSpec data) {
+  std::string checkpoint_after(std::int64_t batches, DataSpecOrLoader data) {
     TrainerOptions options = tiny_options();
     options.train_dataloader = std::move(data);
     options.max_duration = Time::batches(batches);

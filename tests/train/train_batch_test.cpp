@@ -57,7 +57,7 @@ TEST(Microbatches, LogTheLossOfTheWholeBatch) {
 TEST(Microbatches, CountByTokensWhenAsked) {
   const auto train = [](bool on_tokens) {
     TrainerOptions options = tiny_options();
-    DataSpec data = tiny_loader(6, {.batch_size = 6});
+    DataSpec data{.dataloader = tiny_loader(6, {.batch_size = 6})};
     // Later samples have more tokens.
     data.get_num_tokens_in_batch = [](const Batch& batch) {
       return batch[0].size(0) == 2 ? 10 : batch[0].size(0);
@@ -190,7 +190,7 @@ TEST(TrainMetrics, RunTheModelInEvalModeAndBack) {
 TEST(DataSpec, TransformsTheBatchAndEachMicrobatch) {
   std::vector<std::int64_t> sizes;
   TrainerOptions options = tiny_options();
-  DataSpec data = tiny_loader(8, {.batch_size = 4});
+  DataSpec data{.dataloader = tiny_loader(8, {.batch_size = 4})};
   data.batch_transforms = [&](Batch batch) {
     sizes.push_back(batch[0].size(0));
     return batch;

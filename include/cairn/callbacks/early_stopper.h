@@ -2,23 +2,47 @@
 // (composer/callbacks/early_stopper.py).
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
+#include "cairn/train/duration.h"
 
 namespace cairn {
+
+// Whether a value is better than the best so far: "less" ("lt"), "greater" ("gt"), or a function.
+class Comparison {
+ public:
+  using Function = std::function<bool(double value, double best)>;
+
+  // NOLINTBEGIN(google-explicit-constructor)
+  Comparison(std::nullptr_t = nullptr) {}
+  Comparison(const char* name);  // UsageError for another name
+  Comparison(const std::string& name) : Comparison(name.c_str()) {}
+  template <std::convertible_to<Function> F>
+  requires(!std::convertible_to<F, std::string>) Comparison(F function)
+      : function_(std::move(function)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  explicit operator bool() const { return static_cast<bool>(function_); }
+  bool operator()(double value, double best) const { return function_(value, best); }
+
+ private:
+  Function function_;
+};
 
 struct EarlyStopperOptions {
   std::string monitor = {};           // name of the metric: "MulticlassAccuracy"
   std::string dataloader_label = {};  // "train", or an evaluator's
-  // Whether `value` is better than `best`. Default: less, where the metric's name contains loss,
-  // error or perplexity; greater otherwise.
-  std::function<bool(double value, double best)> comp = nullptr;
+  // Default: "less" where the metric's name contains loss, error or perplexity; "greater"
+  // otherwise.
+  Comparison comp = nullptr;
   double min_delta = 0.0;  // smaller improvements do not count
-  Time patience = "1ep";   // epochs or batches without improvement after which training goes on
+  Duration patience = 1;   // epochs or batches without improvement after which training goes on
 };
 
 // Looks at the metric at the end of every evaluation with that label, or of every epoch for the

@@ -24,12 +24,17 @@ class InMemoryLogger final : public LoggerDestination {
 
   // All values of every metric with the training time at which each was logged, oldest first.
   const std::map<std::string, Series>& data() const { return data_; }
-  const Series& series(const std::string& metric) const;  // NotFoundError naming those there are
-  const Value& most_recent_value(const std::string& metric) const;
+  // A metric to plot: its values under its own name, and beside them those of every field of the
+  // training time, under Composer's names ("epoch", "batch", ..., "total_wct" in seconds). Values
+  // that are no numbers are NaN. NotFoundError naming the metrics there are.
+  std::map<std::string, std::vector<double>> get_timeseries(const std::string& metric) const;
+  const Value& most_recent_value(const std::string& metric) const;  // NotFoundError
   const Dict& hyperparameters() const { return hyperparameters_; }
   const std::vector<std::string>& messages() const { return messages_; }
 
  private:
+  const Series& find(const std::string& metric) const;
+
   const State* state_ = nullptr;
   std::map<std::string, Series> data_;
   Dict hyperparameters_;

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cairn/train/batch.h"
@@ -14,15 +16,41 @@
 
 namespace cairn {
 
-// A finite collection of samples. get_batch() is called from loader threads, so it must be safe to
-// call concurrently and must not draw from torch's global random generator.
+// A finite collection of samples. Its methods are called from loader threads, so they must be safe
+// to call concurrently and must not draw from torch's global random generator.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   // The samples of these indices, stacked along dimension 0.
   virtual Batch get_batch(std::span<const std::int64_t> indices) const = 0;
+
+  // The same for data that differ from epoch to epoch, as random augmentation makes them. This is
+  // what DataLoader calls; it gives get_batch() unless overridden. A sample must depend on its
+  // index and the epoch alone: then a resumed run sees what a run never stopped would have seen,
+  // whatever num_workers and batch_size are. A generator of its own for each does that:
+  //
+  //   Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
+  //                            std::int64_t epoch) const override {
+  //     std::vector<at::Tensor> images;
+  //     for (const std::int64_t i : indices) {
+  //       auto generator = at::detail::createCPUGenerator(sample_seed(kSeed, epoch, i));
+  //       const bool flip = at::rand({}, generator, at::kFloat).item<float>() < 0.5;
+  //       images.push_back(flip ? images_[i].flip(-1) : images_[i]);
+  //     }
+  //     return at::stack(images);
+  //   }
+  //
+  // `epoch` counts from 0; in an evaluation it is the number of batches trained before it.
+  virtual Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
+                                   std::int64_t /*epoch*/) const {
+    return get_batch(indices);
+  }
 };
+
+// A seed for one sample in one epoch: well mixed, so that neighbours have nothing in common, and
+// the same in every version of cairn.
+std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index);
 
 // Samples are the rows of `tensors`, which have one length.
 std::shared_ptr<Dataset> tensor_dataset(Batch tensors);
@@ -59,16 +87,17 @@ class DataLoaderBase {
   virtual void load_state_dict(const Value& /*state*/) {}
 };
 
+// In PyTorch's order.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;
   // Order of epoch e: randperm(n) of a generator seeded with seed + e, as Python's
   // DistributedSampler. When false: 0, 1, 2, ...
   bool shuffle = false;
-  std::int64_t seed = 0;
-  bool drop_last = false;
   // Threads that fetch ahead; 0, PyTorch's default, fetches on the training thread, which is
   // fastest for data in memory. The order never depends on it.
   int num_workers = 0;
+  bool drop_last = false;
+  std::int64_t seed = 0;  // where PyTorch has a generator
   // Batches fetched ahead by each worker.
   int prefetch_factor = 2;
 };
@@ -137,8 +166,9 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader,
       options);
 }
 
-// How the Trainer treats the batches of a loader (composer/core/data_spec.py). Made implicitly from
-// a loader; functions that are not set have Composer's defaults.
+// How the Trainer treats the batches of a loader (composer/core/data_spec.py), in Composer's order:
+//   DataSpec{.dataloader = loader, .get_num_tokens_in_batch = count_tokens}
+// Functions that are not set have Composer's defaults.
 struct DataSpec {
   Handle<DataLoaderBase> dataloader = nullptr;
   std::optional<std::int64_t> num_samples = std::nullopt;
@@ -150,14 +180,26 @@ struct DataSpec {
   std::function<std::int64_t(const Batch&)> get_num_samples_in_batch = nullptr;
   std::function<std::int64_t(const Batch&)> get_num_tokens_in_batch = nullptr;
 
-  DataSpec() = default;
-  // NOLINTBEGIN(google-explicit-constructor): a loader stands for its DataSpec
-  template <class Loader>
-  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> DataSpec(Loader&& loader)
-      : dataloader(std::forward<Loader>(loader)) {}
-  // NOLINTEND(google-explicit-constructor)
-
   explicit operator bool() const { return static_cast<bool>(dataloader); }
+};
+
+// What options called `dataloader` take: a loader, by value or by pointer, or a DataSpec.
+struct DataSpecOrLoader : DataSpec {
+  DataSpecOrLoader() = default;
+  // NOLINTBEGIN(google-explicit-constructor)
+  DataSpecOrLoader(DataSpec spec) : DataSpec(std::move(spec)) {}
+  template <class Loader>
+  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> DataSpecOrLoader(
+      Loader&& loader)
+      : DataSpec{.dataloader = std::forward<Loader>(loader)} {}
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <class Other>
+  requires(!std::constructible_from<Handle<DataLoaderBase>, Other&&> &&
+           !std::derived_from<std::remove_cvref_t<Other>, DataSpec>)
+  DataSpecOrLoader(Other&&) = delete;  // dataloader: a DataLoader; torch's: from_torch_data(*it)
+  // clang-format on
+  // NOLINTEND(google-explicit-constructor)
 };
 
 }  // namespace cairn

@@ -13,7 +13,7 @@ namespace cairn {
 
 struct Evaluator {
   std::string label = "eval";
-  DataSpec dataloader = {};
+  DataSpecOrLoader dataloader = {};
   // Fragments of metric names, matched anywhere in them without regard to case; absent: all.
   std::optional<std::vector<std::string>> metric_names = std::nullopt;
   std::optional<std::int64_t> subset_num_batches = std::nullopt;           // absent: the Trainer's
@@ -21,11 +21,12 @@ struct Evaluator {
   std::optional<std::int64_t> device_eval_microbatch_size = std::nullopt;  // absent: batch size
 };
 
-// None, a bare loader (label "eval", all metrics), or several Evaluators.
+// None, a bare loader or DataSpec (label "eval", all metrics), or several Evaluators.
 class EvaluatorList {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
   EvaluatorList() = default;
+  EvaluatorList(DataSpec dataloader) { items_.push_back({.dataloader = std::move(dataloader)}); }
   EvaluatorList(Evaluator evaluator) { items_.push_back(std::move(evaluator)); }
   EvaluatorList(std::initializer_list<Evaluator> evaluators) : items_(evaluators) {}
   EvaluatorList(std::vector<Evaluator> evaluators) : items_(std::move(evaluators)) {}
@@ -33,7 +34,7 @@ class EvaluatorList {
   requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> EvaluatorList(
       Loader&& loader) {
     items_.emplace_back();
-    items_.back().dataloader = DataSpec(std::forward<Loader>(loader));
+    items_.back().dataloader = std::forward<Loader>(loader);
   }
   // NOLINTEND(google-explicit-constructor)
 

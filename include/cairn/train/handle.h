@@ -1,4 +1,4 @@
-// Handles let options take an object by value or by shared pointer, as Python takes both alike:
+// Handles let options take an object by value or by pointer, as Python takes both alike:
 //   .callbacks = {SpeedMonitor({.window_size = 10}), my_monitor}
 #pragma once
 
@@ -20,6 +20,9 @@ class Handle {
   Handle(std::nullptr_t) {}
   template <class U>
   requires std::convertible_to<U*, T*> Handle(std::shared_ptr<U> object)
+      : object_(std::move(object)) {}
+  template <class U>
+  requires std::convertible_to<U*, T*> Handle(std::unique_ptr<U> object)
       : object_(std::move(object)) {}
   template <class U>
   requires std::derived_from<std::remove_cvref_t<U>, T> Handle(U&& object)

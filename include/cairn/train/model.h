@@ -4,11 +4,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cairn/train/batch.h"
+#include "cairn/train/handle.h"
 #include "cairn/train/metric.h"
 
 namespace torch::nn {
@@ -37,6 +40,26 @@ class Model {
   virtual Metrics get_metrics(bool is_train);
   // Default: metric.update(outputs.single(), batch[1]).
   virtual void update_metric(const Batch& batch, const Outputs& outputs, Metric& metric);
+};
+
+// What TrainerOptions::model takes: an object of a class derived from Model, by value or by
+// pointer.
+class ModelHandle : public Handle<Model> {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  ModelHandle() = default;
+  ModelHandle(std::nullptr_t) {}
+  template <class M>
+  requires std::constructible_from<Handle<Model>, M &&> ModelHandle(M&& model)
+      : Handle<Model>(std::forward<M>(model)) {}
+  // The compiler shows the line of the deleted constructor.
+  // clang-format off
+  template <class M>
+  requires(!std::constructible_from<Handle<Model>, M&&>)
+  ModelHandle(M&&) = delete;  // model: for a torch::nn module classifier(net), or derive from Model
+  // clang-format on
+  operator const std::shared_ptr<Model>&() const { return shared(); }
+  // NOLINTEND(google-explicit-constructor)
 };
 
 struct ClassifierOptions {

@@ -1,19 +1,18 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
+// docs/trainer.md explains each: its default, and when to change it.
 // Arguments that this version does not have (FSDP, profiler, compile, remote stores, ...) are
 // listed in docs/from_composer.md.
 #pragma once
 
-#include <concepts>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
-#include "cairn/time.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/data.h"
+#include "cairn/train/duration.h"
 #include "cairn/train/evaluator.h"
 #include "cairn/train/handle.h"
 #include "cairn/train/interval.h"
@@ -24,27 +23,11 @@
 
 namespace cairn {
 
-// An int of epochs, a time string, or a Time.
-class Duration {
- public:
-  // NOLINTBEGIN(google-explicit-constructor)
-  template <std::integral Int>
-  Duration(Int epochs) : time_(Time::epochs(static_cast<std::int64_t>(epochs))) {}
-  Duration(const char* text) : time_(text) {}
-  Duration(const std::string& text) : time_(text) {}
-  Duration(Time time) : time_(time) {}
-  // NOLINTEND(google-explicit-constructor)
-  const Time& time() const { return time_; }
-
- private:
-  Time time_;
-};
-
 // In Composer's order.
 struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // --- What is trained --------------------------------------------------------------------------
-  std::shared_ptr<Model> model = nullptr;  // required
-  DataSpec train_dataloader = {};          // may be given to fit() instead
+  ModelHandle model = {};                  // required
+  DataSpecOrLoader train_dataloader = {};  // may be given to fit() instead
   std::string train_dataloader_label = "train";
   std::int64_t train_subset_num_batches = -1;           // ends every epoch after this many batches
   bool spin_dataloaders = true;                         // seek to the position on resume

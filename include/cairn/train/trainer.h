@@ -1,8 +1,12 @@
 // Trainer: Composer's Trainer (composer/trainer/trainer.py).
 //
-//   cairn::Trainer trainer({.model = classifier(net), .train_dataloader = train,
-//                           .max_duration = "2ep", .optimizers = AdamW({.lr = 1e-3})});
+//   cairn::Trainer trainer(cairn::TrainerOptions{.model = classifier(net),
+//                                                .train_dataloader = train,
+//                                                .max_duration = "2ep",
+//                                                .optimizers = AdamW({.lr = 1e-3})});
 //   trainer.fit();
+//
+// `Trainer trainer({...})` does the same; with the name, the compiler names a mistaken field.
 #pragma once
 
 #include <memory>
@@ -16,7 +20,7 @@
 namespace cairn {
 
 struct FitOptions {
-  DataSpec train_dataloader = {};  // absent: the one in use
+  DataSpecOrLoader train_dataloader = {};  // absent: the one in use
   std::string train_dataloader_label = "train";
   std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
   std::optional<bool> spin_dataloaders = std::nullopt;
@@ -55,7 +59,11 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // Trains until max_duration. Throws UsageError when there is nothing to train (unless an
-  // autoresumed run is simply finished), and what callbacks, the model or a save threw.
+  // autoresumed run is simply finished) or would never end, and what callbacks, the model or a save
+  // threw. What libtorch or the standard library threw in them arrives as a TrainingError that says
+  // in which batch, of which shapes, or in which callback, with the original nested in it
+  // (std::rethrow_if_nested has its backtrace); cairn's own errors and classes of yours arrive as
+  // they are.
   FitResult fit(FitOptions options = {});
 
   // Evaluates outside fit(): `evaluators`, or those of the Trainer.
@@ -63,7 +71,7 @@ class Trainer {
             std::int64_t subset_num_batches = -1);
 
   // Forward over a loader; the outputs, on the host, batch by batch.
-  std::vector<Outputs> predict(DataSpec dataloader, std::int64_t subset_num_batches = -1);
+  std::vector<Outputs> predict(DataSpecOrLoader dataloader, std::int64_t subset_num_batches = -1);
 
   // Calls every callback's close() and post_close(). Idempotent. Waits for saves under way and
   // throws what one of them threw.
