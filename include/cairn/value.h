@@ -9,6 +9,7 @@
 // the usual exclusion. Containers never form cycles.
 #pragma once
 
+#include <array>
 #include <complex>
 #include <concepts>
 #include <cstdint>
@@ -29,6 +30,7 @@ namespace cairn {
 
 class Value;
 class Dict;
+struct Foreign;  // cairn/foreign.h: an object of a class that cairn does not know
 
 // Python's None.
 struct None {
@@ -73,11 +75,37 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+// A torch.layout, torch.memory_format or torch.qscheme, which are only names: "torch.strided",
+// "torch.channels_last", "torch.per_tensor_affine".
+struct TorchConstant {
+  std::string name;
+  bool operator==(const TorchConstant&) const = default;
+};
+
+// By which name a file calls numpy's inner module. numpy before 1.26 knows only that of numpy 1;
+// PyTorch's weights_only, with Composer's list, only that of numpy 2. What was read keeps its name.
+enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1 };
+
 // A numpy array of numbers: `dtype` is numpy's code without byte order ("u4", "f8").
 struct NdArray {
   std::string dtype;
   std::vector<std::int64_t> shape;
-  SharedBytes bytes;  // little-endian, C order
+  SharedBytes bytes;        // little-endian, C order
+  bool is_fortran = false;  // written column by column, as numpy held it; `bytes` are not
+  NumpyNames names = NumpyNames::kNumpy2;
+};
+
+// One number of numpy's, numpy.float32(0.5): a dtype and its bytes.
+struct NumpyScalar {
+  char type = 'f';  // numpy's: b i u f c
+  std::uint8_t size = 8;
+  NumpyNames names = NumpyNames::kNumpy2;
+  std::array<std::byte, 16> bytes = {};  // the first `size`, little-endian
+
+  std::string dtype() const { return type + std::to_string(size); }
+  ByteView view() const { return {bytes.data(), size}; }
+  // Python's number of the same value: a bool, int, float or complex.
+  Value number() const;
 };
 
 enum class Kind : std::uint8_t {  // in the order of Value's alternatives
@@ -100,6 +128,9 @@ enum class Kind : std::uint8_t {  // in the order of Value's alternatives
   kTensor,
   kNdArray,
   kSparse,
+  kTorchConstant,
+  kNumpyScalar,
+  kForeign,
 };
 
 class Value {
@@ -135,7 +166,10 @@ class Value {
   Value(TensorView v);
   Value(NdArray v);
   Value(SparseTensor v);
+  Value(TorchConstant v) : data_(std::move(v)) {}
+  Value(NumpyScalar v) : data_(v) {}
   // NOLINTEND(google-explicit-constructor)
+  explicit Value(std::shared_ptr<const Foreign> v) : data_(std::move(v)) {}  // cairn/foreign.h
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   // "dict", "OrderedDict", "int", "tensor": for messages.
@@ -148,9 +182,11 @@ class Value {
   bool is_tuple() const { return kind() == Kind::kTuple; }
   bool is_dict() const { return kind() == Kind::kDict; }
   bool is_tensor() const { return kind() == Kind::kTensor; }  // not for a sparse one
+  bool is_foreign() const { return kind() == Kind::kForeign; }
 
-  // The content, when it is of that type; UsageError naming both types otherwise. as_float() also
-  // accepts an int, as Python does; as_items() accepts a list or a tuple.
+  // The content, when it is of that type; UsageError naming both types otherwise, UnsupportedError
+  // naming the class where a Foreign stands. as_float() also accepts an int, as Python does, and
+  // the numbers numpy's of their kind; as_items() accepts a list or a tuple.
   bool as_bool() const;
   std::int64_t as_int() const;
   double as_float() const;
@@ -163,6 +199,7 @@ class Value {
   const TensorView& as_tensor() const;
   const NdArray& as_ndarray() const;
   const SparseTensor& as_sparse() const;
+  const Foreign& as_foreign() const;
   template <class T>
   const T* get_if() const {  // BigInt, std::complex<double>, Size, DType, Device, ...
     return std::get_if<T>(&data_);
@@ -183,7 +220,8 @@ class Value {
 
   // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
   // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are (and what
-  // quantized integers stand for), sparse ones when layout, shape and their parts are.
+  // quantized integers stand for), sparse ones when layout, shape and their parts are. A number of
+  // numpy's equals Python's. Foreign objects are equal when they are one object.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -192,22 +230,39 @@ class Value {
                    Bytes, std::shared_ptr<const List>, std::shared_ptr<const Tuple>,
                    std::shared_ptr<const Set>, std::shared_ptr<const Dict>, TimeDelta, Size, DType,
                    Device, std::shared_ptr<const TensorView>, std::shared_ptr<const NdArray>,
-                   std::shared_ptr<const SparseTensor>>;
+                   std::shared_ptr<const SparseTensor>, TorchConstant, NumpyScalar,
+                   std::shared_ptr<const Foreign>>;
   static BigInt big_int(std::uint64_t v);
 
   Data data_;
 };
 
-// A dict or OrderedDict: insertion-ordered, keys of any hashable kind.
+// dict, and those of Python's subclasses that state holds: of `collections`.
+enum class DictType : std::uint8_t { kDict, kOrderedDict, kCounter, kDefaultDict };
+
+// A dict: insertion-ordered, keys of any hashable kind.
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
 
   Dict() = default;
   Dict(std::initializer_list<Entry> entries, bool ordered = false);
+  explicit Dict(DictType type) : type_(type) {}
   static Dict ordered(std::initializer_list<Entry> entries = {}) { return {entries, true}; }
+  // Without entries; of the same type, with the same attributes and factory.
+  Dict empty_like() const;
 
-  bool is_ordered() const { return ordered_; }  // OrderedDict rather than dict
+  DictType type() const { return type_; }
+  bool is_ordered() const { return type_ == DictType::kOrderedDict; }
+
+  // What Python's object has beside its entries: the `_metadata` of a module's state_dict() is
+  // {"_metadata": ...} here. None when there is nothing.
+  const Value& attributes() const;
+  void set_attributes(Value attributes);
+  // A defaultdict's: a Foreign that names a class (never called), or None.
+  const Value& default_factory() const;
+  void set_default_factory(Value factory);
+
   std::size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
 
@@ -237,7 +292,10 @@ class Dict {
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty while there are few
-  bool ordered_ = false;
+  struct Extras;
+  Extras& mutable_extras();
+  std::shared_ptr<const Extras> extras_;  // null when there are none
+  DictType type_ = DictType::kDict;
 };
 
 // Hash that agrees with operator==; UsageError for an unhashable kind.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "base/value_compare.h"
 
@@ -27,6 +28,11 @@ T& make_unique_object(std::shared_ptr<const T>& pointer) {
 }
 
 [[noreturn]] void wrong_kind(std::string_view wanted, const Value& found) {
+  if (found.is_foreign()) {
+    throw UnsupportedError("expected " + std::string(wanted) + ", found an object of " +
+                           found.as_foreign().class_name() +
+                           ", and cairn runs no code from a file: only its data is there");
+  }
   throw UsageError("expected " + std::string(wanted) + ", found " + std::string(found.type_name()));
 }
 
@@ -79,6 +85,21 @@ std::string BigInt::decimal() const {
   return text;
 }
 
+namespace {
+
+std::string_view dict_name(DictType type) {
+  constexpr std::string_view kNames[] = {"dict", "OrderedDict", "Counter", "defaultdict"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+std::string_view constant_type(std::string_view name) {
+  if (name.starts_with("torch.per_")) return "qscheme";
+  return name.ends_with("_format") || name.starts_with("torch.channels_last") ? "memory_format"
+                                                                              : "layout";
+}
+
+}  // namespace
+
 std::string_view Value::type_name() const {
   switch (kind()) {
     case Kind::kNone:
@@ -103,7 +124,7 @@ std::string_view Value::type_name() const {
     case Kind::kSet:
       return as_set().frozen ? "frozenset" : "set";
     case Kind::kDict:
-      return as_dict().is_ordered() ? "OrderedDict" : "dict";
+      return dict_name(as_dict().type());
     case Kind::kTimeDelta:
       return "timedelta";
     case Kind::kSize:
@@ -118,23 +139,36 @@ std::string_view Value::type_name() const {
       return "ndarray";
     case Kind::kSparse:
       return "sparse tensor";
+    case Kind::kTorchConstant:
+      return constant_type(get_if<TorchConstant>()->name);
+    case Kind::kNumpyScalar:
+      return "numpy scalar";
+    case Kind::kForeign:
+      return "foreign object";
   }
   return "unknown";
 }
 
 bool Value::as_bool() const {
   if (const auto* v = get_if<bool>()) return *v;
+  if (const auto* v = get_if<NumpyScalar>(); v && v->type == 'b') return v->number().as_bool();
   wrong_kind("bool", *this);
 }
 
 std::int64_t Value::as_int() const {
   if (const auto* v = get_if<std::int64_t>()) return *v;
+  if (const auto* v = get_if<NumpyScalar>(); v && (v->type == 'i' || v->type == 'u')) {
+    return v->number().as_int();
+  }
   wrong_kind("int", *this);
 }
 
 double Value::as_float() const {
   if (const auto* v = get_if<double>()) return *v;
   if (const auto* v = get_if<std::int64_t>()) return static_cast<double>(*v);
+  if (const auto* v = get_if<NumpyScalar>(); v && v->type != 'b' && v->type != 'c') {
+    return v->number().as_float();
+  }
   wrong_kind("float", *this);
 }
 
@@ -184,6 +218,11 @@ const SparseTensor& Value::as_sparse() const {
   wrong_kind("sparse tensor", *this);
 }
 
+const Foreign& Value::as_foreign() const {
+  if (const auto* v = get_if<std::shared_ptr<const Foreign>>()) return **v;
+  wrong_kind("foreign object", *this);
+}
+
 List& Value::mutable_list() {
   auto* v = std::get_if<std::shared_ptr<const List>>(&data_);
   if (v == nullptr) wrong_kind("list", *this);
@@ -229,10 +268,43 @@ std::size_t first_slot(const Value& key, std::size_t mask) {
 }
 }  // namespace
 
-Dict::Dict(std::initializer_list<Entry> entries, bool ordered) : ordered_(ordered) {
+struct Dict::Extras {
+  Value attributes = {};
+  Value default_factory = {};
+};
+
+Dict::Dict(std::initializer_list<Entry> entries, bool ordered)
+    : type_(ordered ? DictType::kOrderedDict : DictType::kDict) {
   for (const auto& [key, value] : entries) {
     set(key, value);
   }
+}
+
+Dict Dict::empty_like() const {
+  Dict dict(type_);
+  dict.extras_ = extras_;
+  return dict;
+}
+
+const Value& Dict::attributes() const {
+  static const Value none;
+  return extras_ ? extras_->attributes : none;
+}
+
+const Value& Dict::default_factory() const {
+  static const Value none;
+  return extras_ ? extras_->default_factory : none;
+}
+
+Dict::Extras& Dict::mutable_extras() {
+  if (!extras_) extras_ = std::make_shared<Extras>();
+  return make_unique_object(extras_);
+}
+
+void Dict::set_attributes(Value attributes) { mutable_extras().attributes = std::move(attributes); }
+
+void Dict::set_default_factory(Value factory) {
+  mutable_extras().default_factory = std::move(factory);
 }
 
 const Value* Dict::find(const Value& key) const {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 namespace cairn {
 namespace {
@@ -50,6 +51,12 @@ bool equal_sparse(const SparseTensor& a, const SparseTensor& b) {
          std::equal(
              parts.begin(), parts.end(), others.begin(), others.end(),
              [](const auto& x, const auto& y) { return equal_tensors(*x.second, *y.second); });
+}
+
+// One class is one object in Python, wherever it is named; of others the identity decides.
+bool equal_names(const Foreign& a, const Foreign& b) {
+  return a.made == Foreign::Made::kNamed && b.made == a.made && a.module == b.module &&
+         a.name == b.name;
 }
 
 bool is_number(Kind kind) {
@@ -116,6 +123,13 @@ std::size_t hash_unordered(const List& items) {
   return hash;
 }
 
+// By identity, as Python's objects unless their class says otherwise; of a class by its name.
+std::size_t hash_foreign(const Value& key) {
+  const Foreign& foreign = key.as_foreign();
+  if (foreign.made != Foreign::Made::kNamed) return hash_of(key.identity());
+  return combine(hash_of(foreign.module), hash_of(foreign.name));
+}
+
 }  // namespace
 
 bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
@@ -126,6 +140,8 @@ bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
 }
 
 bool equal_values(const Value& a, const Value& b) {
+  if (const auto* scalar = a.get_if<NumpyScalar>()) return equal_values(scalar->number(), b);
+  if (const auto* scalar = b.get_if<NumpyScalar>()) return equal_values(a, scalar->number());
   if (is_number(a.kind()) && is_number(b.kind())) return equal_numbers(a, b);
   if (a.kind() != b.kind()) return false;
   if (a.identity() != nullptr && a.identity() == b.identity()) return true;
@@ -163,6 +179,10 @@ bool equal_values(const Value& a, const Value& b) {
              equal_bytes(a.as_ndarray().bytes.view, b.as_ndarray().bytes.view);
     case Kind::kSparse:
       return equal_sparse(a.as_sparse(), b.as_sparse());
+    case Kind::kTorchConstant:
+      return *a.get_if<TorchConstant>() == *b.get_if<TorchConstant>();
+    case Kind::kForeign:
+      return equal_names(a.as_foreign(), b.as_foreign());
     default:
       return false;  // numbers were handled above
   }
@@ -203,6 +223,12 @@ std::size_t hash_value(const Value& key) {
       return combine(2, static_cast<std::size_t>(*key.get_if<DType>()));
     case Kind::kDevice:
       return combine(3, hash_of(key.get_if<Device>()->name));
+    case Kind::kTorchConstant:
+      return combine(4, hash_of(key.get_if<TorchConstant>()->name));
+    case Kind::kNumpyScalar:
+      return hash_value(key.get_if<NumpyScalar>()->number());
+    case Kind::kForeign:
+      return hash_foreign(key);
     default:
       break;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cairn/foreign.h"
+
 #include "base/float_text.h"
 
 namespace cairn {
@@ -41,6 +43,10 @@ std::string key_text(const Value& key) {
       return python_float_repr(key.as_float());
     case Kind::kStr:
       return key.as_str();
+    case Kind::kNumpyScalar:
+      return key_text(key.get_if<NumpyScalar>()->number());
+    case Kind::kForeign:
+      return key.as_foreign().class_name();
     default:
       return std::string(key.type_name());
   }

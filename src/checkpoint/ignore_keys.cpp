@@ -34,7 +34,7 @@ class Removal {
 
  private:
   std::optional<Value> filtered_dict(const Dict& dict, const std::string& prefix) {
-    Dict kept = dict.is_ordered() ? Dict::ordered() : Dict();
+    Dict kept = dict.empty_like();
     bool changed = false;
     for (const auto& [key, value] : dict) {
       const auto part = filtered_part(value, prefix + key_text(key), changed);

@@ -35,7 +35,7 @@ class TensorMap {
       return sparse;
     }
     if (value.is_dict()) {
-      Dict dict = value.as_dict().is_ordered() ? Dict::ordered() : Dict();
+      Dict dict = value.as_dict().empty_like();
       for (const auto& [key, part] : value.as_dict()) {
         dict.set(key, changed(part));
       }

@@ -97,7 +97,7 @@ Value rename_tensors(const Value& root, const std::vector<Rename>& rules) {
     return items;
   }
   if (!root.is_dict()) return root;
-  Dict dict = root.as_dict().is_ordered() ? Dict::ordered() : Dict();
+  Dict dict = root.as_dict().empty_like();
   for (const auto& [key, value] : root.as_dict()) {
     const bool is_name = (value.is_tensor() || value.kind() == Kind::kSparse) && key.is_str();
     const Value new_key = is_name ? Value(renamed(key.as_str(), rules)) : key;

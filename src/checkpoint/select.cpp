@@ -74,7 +74,7 @@ class Selector {
   }
 
   std::optional<Value> kept_dict(const Dict& dict, const std::string& path, bool is_included) {
-    Dict result = dict.is_ordered() ? Dict::ordered() : Dict();
+    Dict result = dict.empty_like();
     for (const auto& [key, value] : dict) {
       auto part = kept(value, below(path, key_text(key)), is_included);
       if (part) result.set(key, std::move(*part));

@@ -112,7 +112,7 @@ class TreeCopy {
       return sparse;
     }
     if (value.is_dict()) {
-      Dict dict({}, value.as_dict().is_ordered());
+      Dict dict = value.as_dict().empty_like();
       for (const auto& [key, item] : value.as_dict()) {
         dict.set(key, copy(item));
       }

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/value_compare.h"
 #include "base/value_path.h"
+#include "cli/describe_value.h"
 
 namespace cairn::cli {
 namespace {
@@ -89,6 +90,7 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   if (a.is_str() && !options.wall_clock) {
     return without_addresses(a.as_str()) == without_addresses(b.as_str());
   }
+  if (a.is_foreign()) return describe_value(a) == describe_value(b);
   if (a.kind() == Kind::kSparse) return have_same_form(a.as_sparse(), b.as_sparse());
   if (a.kind() == Kind::kFloat) {
     const double x = a.as_float();

@@ -10,6 +10,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "cairn/foreign.h"
+
 #include "base/tensor_pieces.h"
 
 namespace cairn::cli {
@@ -42,7 +44,7 @@ json describe_dict(const Dict& dict) {
   for (const auto& [key, value] : dict) {
     items.push_back({describe_value(key), describe_value(value)});
   }
-  return {{"type", dict.is_ordered() ? "OrderedDict" : "dict"}, {"items", std::move(items)}};
+  return {{"type", Value(dict.empty_like()).type_name()}, {"items", std::move(items)}};
 }
 
 json describe_set(const Set& set) {
@@ -129,10 +131,47 @@ std::string array_dtype(const std::string& code) {
 }
 
 json describe_array(const NdArray& array) {
-  return {{"type", "ndarray"},
-          {"dtype", array_dtype(array.dtype)},
-          {"shape", array.shape},
-          {"sha256", sha256(array.bytes.view)}};
+  json out = {{"type", "ndarray"},
+              {"dtype", array_dtype(array.dtype)},
+              {"shape", array.shape},
+              {"sha256", sha256(array.bytes.view)}};
+  if (array.is_fortran && array.shape.size() > 1) out["order"] = "F";
+  return out;
+}
+
+json describe_scalar(const NumpyScalar& scalar) {
+  return {{"type", "numpy." + array_dtype(scalar.dtype())},
+          {"value", describe_value(scalar.number())}};
+}
+
+std::string foreign_type(Foreign::Made made) {
+  switch (made) {
+    case Foreign::Made::kNamed:
+      return "name";
+    case Foreign::Made::kBack:
+      return "back reference";
+    case Foreign::Made::kStorage:
+      return "storage";
+    default:
+      return "object";
+  }
+}
+
+// Only the parts that are there.
+json describe_foreign(const Foreign& object) {
+  json out = {{"type", foreign_type(object.made)}, {"class", object.class_name()}};
+  const auto add = [&](const char* key, const Value& part) {
+    if (!part.is_none()) out[key] = describe_value(part);
+  };
+  const bool is_plain =
+      !object.function.is_foreign() || object.function.as_foreign().class_name() == out["class"];
+  if (!is_plain) add("function", object.function);
+  if (!(object.args.is_tuple() && object.args.as_items().empty())) add("args", object.args);
+  add("keywords", object.keywords);
+  add("items", object.items);
+  add("entries", object.entries);
+  if (object.has_state) out["state"] = describe_value(object.state);
+  return out;
 }
 
 }  // namespace
@@ -184,6 +223,12 @@ json describe_value(const Value& value) {
       return describe_array(value.as_ndarray());
     case Kind::kSparse:
       return describe_sparse(value.as_sparse());
+    case Kind::kTorchConstant:
+      return typed(std::string(value.type_name()).c_str(), value.get_if<TorchConstant>()->name);
+    case Kind::kNumpyScalar:
+      return describe_scalar(*value.get_if<NumpyScalar>());
+    case Kind::kForeign:
+      return describe_foreign(value.as_foreign());
   }
   throw std::logic_error("a kind of Value that describe_value does not know");
 }

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cairn/foreign.h"
+
 #include "base/little_endian.h"
 #include "base/numbers.h"
 #include "base/value_path.h"
@@ -110,6 +112,12 @@ json plain_json(const Value& value) {
       return plain_tensor(value.as_tensor());
     case Kind::kNdArray:
       return {{"dtype", value.as_ndarray().dtype}, {"shape", value.as_ndarray().shape}};
+    case Kind::kTorchConstant:
+      return value.get_if<TorchConstant>()->name;
+    case Kind::kNumpyScalar:
+      return plain_json(value.get_if<NumpyScalar>()->number());
+    case Kind::kForeign:
+      return {{"object", value.as_foreign().class_name()}};
     default:  // an int beyond 64 bits, as text; what is no number, by its type
       return key_text(value);
   }

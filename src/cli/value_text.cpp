@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cairn/foreign.h"
+
 #include "base/float_text.h"
 #include "base/utf8.h"
 #include "base/value_path.h"
@@ -78,6 +80,14 @@ std::string value_text(const Value& value) {
     case Kind::kSparse:
       return fmt::format("{} {} {}", name(value.as_sparse().layout),
                          name(value.as_sparse().dtype()), shape_text(value.as_sparse().shape));
+    case Kind::kTorchConstant:
+      return value.get_if<TorchConstant>()->name;
+    case Kind::kNumpyScalar:
+      return fmt::format("{} (numpy {})", value_text(value.get_if<NumpyScalar>()->number()),
+                         value.get_if<NumpyScalar>()->dtype());
+    case Kind::kForeign:
+      return (value.as_foreign().made == Foreign::Made::kNamed ? "name " : "object of ") +
+             value.as_foreign().class_name();
     default:
       return std::string(value.type_name());
   }

@@ -130,10 +130,12 @@ TEST(InspectTest, NamesInAFileCannotTalkToTheTerminal) {
               AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\r")), HasSubstr("\\x1b[2J")));
 }
 
-TEST(InspectTest, WhatIsRefusedIsNamed) {
-  const Answer answer = run({"inspect", kData + "/torch-2.6/whole_module.pt"});
-  EXPECT_EQ(answer.code, kIncompatible);
-  EXPECT_THAT(answer.err, HasSubstr("whole_module.pt"));
+TEST(InspectTest, ObjectsOfOtherClassesAreShownByTheirNames) {
+  const Answer answer = run({"inspect", kData + "/torch-2.6/custom_class.pt"});
+  EXPECT_EQ(answer.code, kDone);
+  EXPECT_THAT(answer.out, HasSubstr("object of __main__.Custom"));
+  EXPECT_THAT(answer.out, HasSubstr("float32 [2]"));
+  EXPECT_EQ(run({"inspect", kData + "/torch-2.6/whole_module.pt"}).code, kDone);
 }
 
 }  // namespace

@@ -43,9 +43,10 @@ TEST(ToolTest, ErrorsSayWhatTheFileIsAndHaveTheirExitCodes) {
   const Answer missing = run({"dump", kData + "/no-such-file.pt"});
   EXPECT_EQ(missing.code, 3);
   EXPECT_THAT(missing.err, HasSubstr("no-such-file.pt"));
-  const Answer foreign = run({"dump", kData + "/torch-2.6/custom_class.pt"});
+  const Answer foreign =
+      run({"convert", kData + "/torch-2.6/whole_module.pt", "--weights-only", "/nowhere/x.pt"});
   EXPECT_EQ(foreign.code, 5);
-  EXPECT_THAT(foreign.err, HasSubstr("__main__.Custom"));
+  EXPECT_THAT(foreign.err, HasSubstr("torch.nn.modules.linear.Linear"));
   const testing::TempFolder temp;
   testing::write_file(temp / "empty.pt", "");
   const Answer empty = run({"dump", temp / "empty.pt"});

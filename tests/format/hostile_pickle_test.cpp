@@ -184,36 +184,40 @@ std::vector<PickleCase> size_cases() {
 
 std::vector<PickleCase> global_cases() {
   return {
-      {"OsSystem", pickle(global("os", "system") + unicode("true") + "\x85R"),
-       PickleAnswer::kUnsupported},
-      {"PosixSystem", pickle(global("posix", "system")), PickleAnswer::kUnsupported},
-      {"BuiltinEval", pickle(global("__builtin__", "eval")), PickleAnswer::kUnsupported},
-      {"Getattr", pickle(global("__builtin__", "getattr")), PickleAnswer::kUnsupported},
-      {"StackGlobal", pickle(unicode("os") + unicode("system") + "\x93"),
-       PickleAnswer::kUnsupported},
+      {"OsSystem", pickle(global("os", "system") + unicode("true") + "\x85R"), PickleAnswer::kRead},
+      {"PosixSystem", pickle(global("posix", "system")), PickleAnswer::kRead},
+      {"BuiltinEval", pickle(global("__builtin__", "eval")), PickleAnswer::kRead},
+      {"Getattr", pickle(global("__builtin__", "getattr")), PickleAnswer::kRead},
+      {"StackGlobal", pickle(unicode("os") + unicode("system") + "\x93"), PickleAnswer::kRead},
       {"StackGlobalOfNumbers", pickle("NN\x93"), PickleAnswer::kCorrupt},
+      {"StackGlobalWithLineFeed", pickle(unicode("a\nos") + unicode("system") + "\x93"),
+       PickleAnswer::kCorrupt},
+      {"StackGlobalWithEscape", pickle(unicode("os") + unicode("\x1b[2J") + "\x93"),
+       PickleAnswer::kCorrupt},
+      {"GlobalWithoutName", pickle(global("os", "")), PickleAnswer::kCorrupt},
+      {"GlobalThatIsNoUtf8", pickle(global("os", "\xff")), PickleAnswer::kCorrupt},
       {"GlobalWithoutLineFeed", "\x80\2cos", PickleAnswer::kCorrupt},
       {"ByteArrayOf16GiB",
        pickle(global("__builtin__", "bytearray") + int64(std::int64_t{1} << 34) + "\x85R"),
        PickleAnswer::kCorrupt},
-      {"FloatTensorClass", pickle(global("torch", "FloatTensor")), PickleAnswer::kUnsupported},
-      {"UInt16Storage", pickle(global("torch", "UInt16Storage")), PickleAnswer::kUnsupported},
-      {"EvilFloatStorage", pickle(global("evil", "FloatStorage")), PickleAnswer::kUnsupported},
+      {"FloatTensorClass", pickle(global("torch", "FloatTensor")), PickleAnswer::kRead},
+      {"UInt16Storage", pickle(global("torch", "UInt16Storage")), PickleAnswer::kRead},
+      {"EvilFloatStorage", pickle(global("evil", "FloatStorage")), PickleAnswer::kRead},
       {"CallOfNumber", pickle("N)R"), PickleAnswer::kUnsupported},
       {"CallOfDType", pickle(global("torch", "float32") + ")R"), PickleAnswer::kUnsupported},
-      {"CallOfTensorClass", pickle(global("torch", "Tensor") + ")R"), PickleAnswer::kUnsupported},
+      {"CallOfTensorClass", pickle(global("torch", "Tensor") + ")R"), PickleAnswer::kRead},
       {"ArgumentsThatAreNoTuple", pickle(global("torch", "Size") + "]R"), PickleAnswer::kCorrupt},
       {"MissingArguments", pickle(global("torch", "Size") + ")R"), PickleAnswer::kCorrupt},
       {"SizeOfText", pickle(global("torch", "Size") + unicode("12") + "\x85R"),
        PickleAnswer::kCorrupt},
-      {"ClassAsValue", pickle(global("torch", "Tensor")), PickleAnswer::kUnsupported},
-      {"BareStorage", pickle(float_storage()), PickleAnswer::kUnsupported},
+      {"ClassAsValue", pickle(global("torch", "Tensor")), PickleAnswer::kRead},
+      {"BareStorage", pickle(float_storage()), PickleAnswer::kRead},
       {"StateOfList", pickle("]Nb"), PickleAnswer::kUnsupported},
       {"StateOfTensor", pickle(tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "}b"),
        PickleAnswer::kUnsupported},
       {"EncodeOfUtf16",
        pickle(global("_codecs", "encode") + unicode("a") + unicode("utf-16") + "\x86R"),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"EncodeOfWideCharacter",
        pickle(global("_codecs", "encode") + unicode("\xe6\x97\xa5") + unicode("latin1") + "\x86R"),
        PickleAnswer::kCorrupt},
@@ -221,14 +225,70 @@ std::vector<PickleCase> global_cases() {
        pickle(global("datetime", "timedelta") + int64(std::int64_t{1} << 62) + "\x85R"),
        PickleAnswer::kCorrupt},
       {"NumpyObjectArray", pickle(global("numpy", "dtype") + unicode("O8") + "\x89\x88\x87R"),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"NumpyScalarOfWrongSize",
        pickle(global("numpy.core.multiarray", "scalar") + global("numpy", "dtype") + unicode("f8") +
               "\x89\x88\x87R" + "C\4abcd" + "\x86R"),
        PickleAnswer::kCorrupt},
       {"NewObjExWithKeywords",
-       pickle(global("torch", "Size") + ")\x85}(" + unicode("a") + "Nu\x92"),
+       pickle(global("torch", "Size") + ")\x85}(" + unicode("a") + "Nu\x92"), PickleAnswer::kRead},
+  };
+}
+
+// An object of __main__.C, numbered 1, after its class, numbered 0.
+std::string foreign_object() { return global("__main__", "C") + "q\0)\x81q\1"s; }
+
+std::vector<PickleCase> foreign_pickle_cases() {
+  return {
+      {"ForeignInItself", pickle(foreign_object() + "}" + unicode("me") + "h\1sb"),
+       PickleAnswer::kRead},
+      {"ForeignInItsArguments", pickle(foreign_object() + "h\1\x85h\0h\1\x85\x81\x86"s),
+       PickleAnswer::kRead},
+      {"ForeignInAListInItself", pickle("]q\2"s + foreign_object() + "h\2ba"), PickleAnswer::kRead},
+      {"ListInItselfBesideAForeign", pickle("]q\2"s + foreign_object() + "ah\2a"),
+       PickleAnswer::kCorrupt},
+      {"ForeignAsItsOwnKey", pickle(foreign_object() + "}h\1Nsb"), PickleAnswer::kRead},
+      {"ForeignWithTwoStates", pickle(foreign_object() + "}b}b"), PickleAnswer::kUnsupported},
+      {"ForeignWithItems", pickle(foreign_object() + "(NNeNa(K\1Nu"s), PickleAnswer::kRead},
+      {"ForeignWithOddEntries", pickle(foreign_object() + "(Nu"), PickleAnswer::kCorrupt},
+      {"ForeignCalledWithAList", pickle(global("a", "b") + "]R"), PickleAnswer::kCorrupt},
+      {"ForeignWithKeywordsThatAreNone", pickle(global("a", "b") + ")N\x92"),
+       PickleAnswer::kCorrupt},
+      {"CallOfACall", pickle(global("a", "b") + ")R)R"), PickleAnswer::kRead},
+      {"ParameterOfForeign",
+       pickle(global("torch._utils", "_rebuild_parameter") + foreign_object() + "\x89N\x87R"),
+       PickleAnswer::kRead},
+      {"StorageOfForeignClass", pickle(storage(global("evil", "FloatStorage"), "0", "K\4"s)),
        PickleAnswer::kUnsupported},
+      {"VeryDeepForeign", "", PickleAnswer::kCorrupt,
+       [] {
+         return pickle(repeated(global("a", "b") + ")\x81", 100'000) + repeated("b", 99'999));
+       }},
+      {"HalfAMillionForeign", "", PickleAnswer::kRead,
+       [] { return pickle("](" + foreign_object() + repeated("h\0)\x81"s, 500'000) + "e"); }},
+      {"ForeignWithAStateOfAMillion", "", PickleAnswer::kRead,
+       [] { return pickle(foreign_object() + "](" + repeated("N", 1'000'000) + "eb"); }},
+      {"ForeignThatLaugh", "", PickleAnswer::kCorrupt,
+       [] {
+         std::string body = foreign_object();
+         for (int i = 2; i < 60; ++i) {
+           const std::string last = "h"s + static_cast<char>(i - 1);
+           body += "0h\0)\x81"s + last + last + "\x86" + "bq" + static_cast<char>(i);
+         }
+         return pickle(body);
+       }},
+      {"MillionBackReferences", "", PickleAnswer::kCorrupt,
+       [] {
+         return pickle("]q\2"s + foreign_object() + repeated("](", 900) +
+                       repeated("h\2", 1'000'000) + repeated("e", 900) + "ba");
+       }},
+      // _rebuild_tensor_v2(storage, 0, a million sizes, strides, foreign, None), again and again
+      {"CallsThatFailAfterAMillionNumbers", "", PickleAnswer::kCorrupt,
+       [] {
+         return pickle("](" + global("torch._utils", "_rebuild_tensor_v2") + "q\2("s +
+                       float_storage() + "K\0("s + repeated("K\0"s, 1'000'000) + "tq\3h\3"s +
+                       foreign_object() + "Ntq\4R"s + repeated("h\2h\4R"s, 100'000) + "e");
+       }},
   };
 }
 
@@ -311,17 +371,17 @@ std::vector<PickleCase> tensor_cases() {
        pickle(global("torch._tensor", "_rebuild_from_type_v2") + "(" +
               global("torch._utils", "_rebuild_tensor_v2") + global("evil", "Tensor") + "(" +
               float_storage() + place + "\x89Nt}tR"),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"RebuildOfRebuild",
        pickle(global("torch._tensor", "_rebuild_from_type_v2") + "(" +
               global("torch._tensor", "_rebuild_from_type_v2") + global("torch", "Tensor") +
               ")}tR"),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"ConjugatedIntegers",
        pickle(global("torch._utils", "_rebuild_tensor_v2") + "(" +
               storage(global("torch", "IntStorage"), "0", "K\4"s) + place + "\x89N}" +
               unicode("conj") + "\x88stR"),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"ConjugatedThousandTimes",
        pickle("](" +
               repeated(global("torch._utils", "_rebuild_tensor_v2") + "(" +
@@ -357,7 +417,7 @@ std::vector<PickleCase> pickle_kind_cases() {
   nested = quantized("QInt32Storage",
                      "(" + global("torch", "per_channel_affine") + nested + nested + "K\0t"s);
   return {
-      {"SparseOfUnknownLayout", sparse("torch.strided", ")"), PickleAnswer::kUnsupported},
+      {"SparseOfUnknownLayout", sparse("torch.strided", ")"), PickleAnswer::kRead},
       {"SparseWithoutParts", sparse("torch.sparse_coo", ")"), PickleAnswer::kCorrupt},
       {"SparseOfTexts", sparse("torch.sparse_coo", unicode("a") + unicode("b") + ")\x87"),
        PickleAnswer::kCorrupt},
@@ -378,12 +438,12 @@ std::vector<PickleCase> pickle_kind_cases() {
       {"Quantized", pickle(quantized("QInt32Storage", affine)), PickleAnswer::kRead},
       {"QuantizedFloats", pickle(quantized("FloatStorage", affine)), PickleAnswer::kCorrupt},
       {"QuantizedByUnknownScheme", pickle(quantized("QInt32Storage", "NK\1K\0\x87"s)),
-       PickleAnswer::kUnsupported},
+       PickleAnswer::kRead},
       {"QuantizedByQuantizedScales", pickle(nested), PickleAnswer::kCorrupt},
       {"QuantizedWithoutScale",
        pickle(quantized("QInt32Storage", global("torch", "per_tensor_affine") + "\x85")),
        PickleAnswer::kCorrupt},
-      {"QSchemeAsValue", pickle(global("torch", "per_tensor_affine")), PickleAnswer::kUnsupported},
+      {"QSchemeAsValue", pickle(global("torch", "per_tensor_affine")), PickleAnswer::kRead},
   };
 }
 
@@ -429,17 +489,22 @@ INSTANTIATE_TEST_SUITE_P(Storages, HostilePickleTest, ::testing::ValuesIn(storag
                          pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Globals, HostilePickleTest, ::testing::ValuesIn(global_cases()),
                          pickle_case_name);
+INSTANTIATE_TEST_SUITE_P(Foreign, HostilePickleTest, ::testing::ValuesIn(foreign_pickle_cases()),
+                         pickle_case_name);
 INSTANTIATE_TEST_SUITE_P(Tensors, HostilePickleTest, ::testing::ValuesIn(tensor_cases()),
                          pickle_case_name);
 
 INSTANTIATE_TEST_SUITE_P(Kinds, HostilePickleTest, ::testing::ValuesIn(pickle_kind_cases()),
                          pickle_case_name);
 
-TEST(HostilePickleTest, RefusalNamesTheGlobal) {
-  const TorchFile file(shared(torch_file_of(pickle(global("os", "system")))), "x.pt");
+TEST(HostilePickleTest, WhoNeedsAForeignObjectIsToldItsClass) {
+  const std::string call = global("os", "system") + unicode("true") + "\x85R";
+  const TorchFile file(shared(torch_file_of(pickle(call))), "x.pt");
+  const Value value = file.read();
+  ASSERT_TRUE(value.is_foreign());
   try {
-    file.read();
-    FAIL() << "was read";
+    value.as_dict();
+    FAIL() << "was a dict";
   } catch (const UnsupportedError& e) {
     EXPECT_NE(std::string(e.what()).find("os.system"), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("runs no code"), std::string::npos) << e.what();

@@ -17,6 +17,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "tests/hostile/sandbox.h"
 
@@ -45,6 +46,9 @@ void use(const std::string& path) {
   const Value value = load(path);
   for (const auto& [name, tensor] : tensors_of(value)) {
     if (tensor->numel() <= kMostElements) tensor->contiguous_bytes();
+  }
+  for (const auto& [name, object] : foreign_objects(value)) {
+    object->class_name();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "base/value_path.h"
 #include "format/pickle/encode_leaf.h"
@@ -61,7 +62,7 @@ class Encoder {
       case Kind::kSet:
         return encode_set(value, value.as_set());
       case Kind::kDict:
-        return value.as_dict().is_ordered() ? encode_ordered_dict(value) : encode_dict(value);
+        return encode_any_dict(value);
       case Kind::kTimeDelta:
         return encode_timedelta(out_, value.as_timedelta());
       case Kind::kSize:
@@ -76,6 +77,12 @@ class Encoder {
         return remember(value, encode_array(out_, value.as_ndarray()));
       case Kind::kSparse:
         return remember(value, tensors_.encode(value.as_sparse()));
+      case Kind::kTorchConstant:
+        return encode_constant(out_, *value.get_if<TorchConstant>());
+      case Kind::kNumpyScalar:
+        return encode_scalar(out_, *value.get_if<NumpyScalar>());
+      case Kind::kForeign:
+        return encode_foreign(value, value.as_foreign());
     }
   }
 
@@ -130,12 +137,28 @@ class Encoder {
     }
   }
 
+  void encode_any_dict(const Value& value) {
+    switch (value.as_dict().type()) {
+      case DictType::kDict:
+        return encode_dict(value);
+      case DictType::kOrderedDict:
+        return encode_ordered_dict(value);
+      case DictType::kCounter:
+        return encode_counter(value);
+      case DictType::kDefaultDict:
+        return encode_defaultdict(value);
+    }
+  }
+
   // CPython has two loops for a dict's items. The one for dict ends each full batch by asking
   // whether there is more only after having opened the next one, which may so stay empty.
   void encode_dict(const Value& value) {
-    const Dict& dict = value.as_dict();
     out_.op(Op::kEmptyDict);
     remember(value, out_.put());
+    encode_dict_items(value.as_dict());
+  }
+
+  void encode_dict_items(const Dict& dict) {
     if (dict.size() == 1) {
       encode_entry(*dict.begin());
       out_.op(Op::kSetItem);
@@ -157,8 +180,42 @@ class Encoder {
 
   // The one for subclasses never leaves a batch empty, and sets the last item alone when it is.
   void encode_ordered_dict(const Value& value) {
-    const Dict& dict = value.as_dict();
     remember(value, out_.empty_ordered_dict());
+    encode_subclass_items(value.as_dict());
+    encode_attributes(value.as_dict());
+  }
+
+  // Counter({...}): the items as an argument.
+  void encode_counter(const Value& value) {
+    out_.global("collections", "Counter");
+    out_.op(Op::kEmptyDict);
+    out_.put();
+    encode_dict_items(value.as_dict());
+    out_.tuple(1);
+    remember(value, out_.reduce());
+    encode_attributes(value.as_dict());
+  }
+
+  void encode_defaultdict(const Value& value) {
+    const Dict& dict = value.as_dict();
+    out_.global("collections", "defaultdict");
+    if (dict.default_factory().is_none()) {
+      out_.empty_tuple();
+    } else {
+      encode(dict.default_factory());
+      out_.tuple(1);
+    }
+    remember(value, out_.reduce());
+    encode_subclass_items(dict);
+  }
+
+  void encode_attributes(const Dict& dict) {
+    if (!dict.attributes().is_dict()) return;
+    encode(dict.attributes());
+    out_.op(Op::kBuild);
+  }
+
+  void encode_subclass_items(const Dict& dict) {
     for (std::size_t first = 0; first < dict.size(); first += kBatch) {
       const std::size_t count = std::min(kBatch, dict.size() - first);
       if (count > 1) out_.op(Op::kMark);
@@ -169,9 +226,77 @@ class Encoder {
     }
   }
 
+  // As the file had it. The pickle names what Python would have to call; nothing is called here.
+  void encode_foreign(const Value& value, const Foreign& object) {
+    switch (object.made) {
+      case Foreign::Made::kNamed:
+        return encode_name(object.module, object.name);
+      case Foreign::Made::kBack:
+        return encode_back(object);
+      case Foreign::Made::kStorage:
+        return tensors_.encode_storage(object.args.as_items().at(0).as_tensor());
+      case Foreign::Made::kCalled:
+      case Foreign::Made::kNew:
+        break;
+    }
+    encode_made(object);
+    const std::uint32_t index = out_.put();
+    remember(value, index);
+    open_.emplace_back(object.id, index);
+    if (object.items.is_list()) encode_items(object.items.as_items());
+    if (object.entries.is_dict()) encode_subclass_items(object.entries.as_dict());
+    if (object.has_state) {
+      encode(object.state);
+      out_.op(Op::kBuild);
+    }
+    open_.pop_back();
+  }
+
+  void encode_made(const Foreign& object) {
+    const bool has_keywords = object.keywords.is_dict() && !object.keywords.as_dict().empty();
+    if (has_keywords) encode_name("copyreg", "__newobj_ex__");
+    encode(object.function);
+    encode(object.args);
+    if (has_keywords) {
+      encode(object.keywords);
+      out_.tuple(3);
+    }
+    const bool is_new = object.made == Foreign::Made::kNew && !has_keywords;
+    out_.op(is_new ? Op::kNewObj : Op::kReduce);
+  }
+
+  // A class of protocol 2: under the name of Python 2, and a nested one as an attribute.
+  void encode_name(std::string_view module, std::string_view name) {
+    const std::size_t dot = name.rfind('.');
+    if (dot != std::string_view::npos) {
+      out_.global("__builtin__", "getattr");
+      encode_name(module, name.substr(0, dot));
+      out_.text(name.substr(dot + 1));
+      out_.tuple(2);
+      out_.reduce();
+      return;
+    }
+    if (module == "copyreg") return out_.global("copy_reg", name);
+    if (module != "builtins") return out_.global(module, name);
+    out_.global("__builtin__", name == "int" ? "long" : name == "str" ? "unicode" : name);
+  }
+
+  void encode_back(const Foreign& back) {
+    const auto found = std::find_if(open_.rbegin(), open_.rend(),
+                                    [&](const auto& each) { return each.first == back.id; });
+    if (found == open_.rend()) {
+      throw UnsupportedError("an object of " + back.class_name() +
+                             " refers to something around it, which cannot be written again; "
+                             "leave the object out (cairn convert --drop-objects)");
+    }
+    out_.get(found->second);
+  }
+
   Pickler out_;
   TensorEncoder tensors_;
   std::unordered_map<const void*, std::uint32_t> objects_;
+  // The foreign objects that are being written, innermost last: their ids and memo numbers.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> open_;
   std::size_t depth_ = 0;
 };
 

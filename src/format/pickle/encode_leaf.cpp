@@ -1,11 +1,29 @@
 #include "format/pickle/encode_leaf.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "cairn/error.h"
 
+#include "format/pickle/numpy_order.h"
+
 namespace cairn::pickle {
 namespace {
+
+std::string_view numpy_module(NumpyNames names) {
+  return names == NumpyNames::kNumpy2 ? "numpy._core.multiarray" : "numpy.core.multiarray";
+}
+
+// The scalar's dtype() as a text that lives as long as the pickler.
+std::string_view code_of(const NumpyScalar& scalar) {
+  static constexpr std::array<std::string_view, 14> kCodes = {
+      "b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"};
+  const std::string code = scalar.dtype();
+  const auto* found = std::find(kCodes.begin(), kCodes.end(), code);
+  if (found == kCodes.end()) throw UnsupportedError("a numpy scalar of dtype " + code);
+  return *found;
+}
 
 // dtype(code, False, True) with its state: byte order and what only unusual dtypes have.
 void encode_array_dtype(Pickler& out, std::string_view code) {
@@ -87,8 +105,31 @@ void encode_device(Pickler& out, const Device& value) {
   out.reduce();
 }
 
+// A layout is made by its name; the others are attributes of torch.
+void encode_constant(Pickler& out, const TorchConstant& value) {
+  constexpr std::string_view kTorch = "torch.";
+  const std::string_view constant = value.name;
+  const bool is_layout = Value(value).type_name() == "layout";
+  if (!constant.starts_with(kTorch)) {
+    throw UnsupportedError("\"" + value.name + "\" is no name of torch's");
+  }
+  if (!is_layout) return out.global("torch", constant.substr(kTorch.size()));
+  out.global("torch.serialization", "_get_layout");
+  out.text(constant);
+  out.tuple(1);
+  out.reduce();
+}
+
+void encode_scalar(Pickler& out, const NumpyScalar& scalar) {
+  out.global(numpy_module(scalar.names), "scalar");
+  encode_array_dtype(out, code_of(scalar));
+  out.bytes(as_text(scalar.view()));
+  out.tuple(2);
+  out.reduce();
+}
+
 std::uint32_t encode_array(Pickler& out, const NdArray& array) {
-  out.global("numpy.core.multiarray", "_reconstruct");
+  out.global(numpy_module(array.names), "_reconstruct");
   out.global("numpy", "ndarray");
   out.integer(0);
   out.tuple(1);
@@ -99,8 +140,13 @@ std::uint32_t encode_array(Pickler& out, const NdArray& array) {
   out.integer(1);
   out.tuple_of(array.shape);
   encode_array_dtype(out, array.dtype);
-  out.boolean(false);  // row-major
-  out.bytes(as_text(array.bytes.view));
+  out.boolean(array.is_fortran);
+  if (array.is_fortran && array.shape.size() > 1 && !array.bytes.view.empty()) {
+    const auto item_size = std::stoul(array.dtype.substr(1));
+    out.bytes(as_text(column_major(array.bytes, array.shape, item_size).view));
+  } else {
+    out.bytes(as_text(array.bytes.view));
+  }
   out.tuple_since_mark();
   out.op(Op::kBuild);
   return index;

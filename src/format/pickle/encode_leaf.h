@@ -13,7 +13,10 @@ void encode_timedelta(Pickler& out, const TimeDelta& value);
 void encode_size(Pickler& out, const Size& value);
 void encode_device(Pickler& out, const Device& value);
 
-// As numpy 1 writes it; weights_only refuses numpy of any version. Returns the memo number.
+void encode_constant(Pickler& out, const TorchConstant& value);
+
+// As numpy writes them, under the name of the module that they say. Return the memo number.
 std::uint32_t encode_array(Pickler& out, const NdArray& array);
+void encode_scalar(Pickler& out, const NumpyScalar& scalar);
 
 }  // namespace cairn::pickle

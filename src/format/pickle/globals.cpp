@@ -5,16 +5,32 @@
 #include "cairn/error.h"
 
 #include "format/pickle/storage_classes.h"
+#include "format/pickle/text.h"
 
 namespace cairn::pickle {
 namespace {
 
-// What Python 2 called the modules of today. (Its names for functions are rows of the tables.)
+// What Python 2 called the modules and classes of today. A pickle of protocol 2 has its names,
+// whoever wrote it.
 std::string_view today(std::string_view module) {
   if (module == "__builtin__") return "builtins";
   if (module == "copy_reg") return "copyreg";
-  if (module == "numpy._core.multiarray") return "numpy.core.multiarray";  // numpy 2
   return module;
+}
+
+std::string_view name_of_today(std::string_view module, std::string_view name) {
+  if (module != "__builtin__") return name;
+  if (name == "long") return "int";
+  return name == "unicode" ? "str" : name;
+}
+
+// Names go into messages, and back into files where a line feed ends them.
+void check_name(std::string_view part) {
+  const bool is_plain = std::all_of(part.begin(), part.end(),
+                                    [](char c) { return c < 0 || (c >= ' ' && c != '\x7f'); });
+  if (part.empty() || !is_plain || !is_utf8(part)) {
+    throw CorruptError("the pickle names a class by what is no name");
+  }
 }
 
 bool is_row(const Global& global, std::string_view module, std::string_view name) {
@@ -33,6 +49,15 @@ const Global* find_global(std::string_view module, std::string_view name,
     if (row != table.end()) return &*row;
   }
   return nullptr;
+}
+
+// A memory format is pickled as an attribute of any module that has imported torch:
+// "torch._utils" "torch.channels_last".
+const Global* find_memory_format(std::string_view name) {
+  constexpr std::string_view kTorch = "torch.";
+  if (!name.starts_with(kTorch)) return nullptr;
+  const Global* global = find_global("torch", name.substr(kTorch.size()), {});
+  return global != nullptr && is_torch_constant(*global) ? global : nullptr;
 }
 
 // Things that users meet and that deserve more than their name.
@@ -61,11 +86,20 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
   if (module == "torch.storage" && (name == "UntypedStorage" || name == "_UntypedStorage")) {
     return graph.add(StorageClass{std::nullopt});
   }
-  if (const Global* global = find_global(today(module), name, more)) return graph.add(global);
-  throw UnsupportedError("the file needs " + std::string(module.substr(0, 200)) + "." +
-                         std::string(name.substr(0, 200)) +
+  name = name_of_today(module, name);
+  module = today(module);
+  if (const Global* global = find_global(module, name, more)) return graph.add(global);
+  if (const Global* global = find_memory_format(name)) return graph.add(global);
+  check_name(module);
+  check_name(name);
+  return graph.add(ForeignName{module, name});
+}
+
+void refuse_global(const ForeignName& name) {
+  throw UnsupportedError("the file needs " + std::string(name.module.substr(0, 200)) + "." +
+                         std::string(name.name.substr(0, 200)) +
                          ", and cairn runs no code from a file; " +
-                         std::string(advice_for(module, name)));
+                         std::string(advice_for(name.module, name.name)));
 }
 
 }  // namespace cairn::pickle

@@ -1,7 +1,8 @@
 // The functions and classes that a pickle may name, and the data that each stands for.
 //
-// This table is closed: a name that is not in it is refused, by name. Nothing here runs code of a
-// file, touches the system or allocates more than its arguments already hold.
+// This table is closed: what is not in it is a name and nothing else, from which only placeholders
+// are made (foreign_objects.h). Nothing here runs code of a file, touches the system or allocates
+// more than its arguments already hold.
 #pragma once
 
 #include <span>
@@ -51,10 +52,16 @@ struct Call {
   [[noreturn]] void fail(const std::string& what) const;
 };
 
-// What "GLOBAL module name" pushes. `more` are rows for one kind of file, looked at first.
-// UnsupportedError for a name that is in no table.
+// What "GLOBAL module name" pushes: for a name that is in no table, a ForeignName. `more` are rows
+// for one kind of file, looked at first. CorruptError for what cannot be a name.
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
                    std::span<const Global> more = {});
+
+// The error for a name that is in no table, where that is not allowed.
+[[noreturn]] void refuse_global(const ForeignName& name);
+
+// Whether the row is one of PyTorch's names for layouts, memory formats and quantization schemes.
+bool is_torch_constant(const Global& global);
 
 // The `call` of a class whose instances are data: makes an Object.
 Ref make_object(const Call& call);
@@ -78,6 +85,6 @@ const TensorView& dense_argument(const Call& call, std::size_t i);
 
 // BUILD on a numpy object.
 void build_numpy_dtype(const Call& state, NumpyDType& dtype);
-Value build_numpy_array(const Call& state);
+Value build_numpy_array(const Call& state, NumpyNames names);
 
 }  // namespace cairn::pickle

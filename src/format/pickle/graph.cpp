@@ -56,6 +56,17 @@ void Graph::replace(NodeId id, Node new_node) {
   node(id) = std::move(new_node);
 }
 
+DictExtras& Graph::extras(NodeId id) {
+  const auto [entry, is_new] = extras_.try_emplace(static_cast<std::uint32_t>(id));
+  if (is_new) charge(2 * sizeof(DictExtras));
+  return entry->second;
+}
+
+const DictExtras* Graph::find_extras(NodeId id) const {
+  const auto found = extras_.find(static_cast<std::uint32_t>(id));
+  return found == extras_.end() ? nullptr : &found->second;
+}
+
 Ref Graph::add(Node node) {
   charge(bytes_of(node));
   if (nodes_.size() > 0xFFFFFFFE) throw CorruptError("the pickle holds too many objects");
@@ -74,9 +85,16 @@ std::string Graph::describe(const Ref& ref) const {
   if (const auto* i = std::get_if<std::int64_t>(&ref)) return "the number " + std::to_string(*i);
   if (std::holds_alternative<double>(ref)) return "a float";
   if (const auto* container = find<Container>(ref)) {
-    constexpr std::array kNames = {"a list", "a tuple",        "a set",          "a frozenset",
-                                   "a dict", "an OrderedDict", "a script object"};
+    constexpr std::array kNames = {
+        "a list",          "a tuple",
+        "a set",           "a frozenset",
+        "a dict",          "an OrderedDict",
+        "a script object", "a Counter",
+        "a defaultdict",   "an object of a class that cairn does not know"};
     return kNames[static_cast<std::size_t>(container->kind)];
+  }
+  if (const auto* name = find<ForeignName>(ref)) {
+    return std::string(name->module.substr(0, 200)) + "." + std::string(name->name.substr(0, 200));
   }
   if (const auto* global = find<const Global*>(ref)) {
     return std::string((*global)->module) + "." + std::string((*global)->name);

@@ -4,11 +4,13 @@
 // and none owns another, so that neither cycles nor depth matter here.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -36,12 +38,16 @@ struct Container {
     kDict,
     kOrderedDict,
     kScriptObject,  // of TorchScript: the dict of its attributes, which BUILD gives it
+    kCounter,
+    kDefaultDict,
+    kForeign,  // foreign_objects.h says what its items are
   };
   Kind kind = Kind::kList;
   std::vector<Ref> items = {};  // of a dict: key, value, key, value, ...
 
   bool is_dict() const {
-    return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kScriptObject;
+    return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kScriptObject ||
+           kind == Kind::kCounter || kind == Kind::kDefaultDict;
   }
   bool is_set() const { return kind == Kind::kSet || kind == Kind::kFrozenSet; }
 };
@@ -75,10 +81,26 @@ struct Object {
   Ref state = None{};          // what BUILD gave it
 };
 
-struct NumpyArrayShell {};  // _reconstruct()'s, before BUILD gives it its content
+// _reconstruct()'s, before BUILD gives it its content.
+struct NumpyArrayShell {
+  std::array<Ref, 3> args = {};
+  NumpyNames names = NumpyNames::kNumpy2;
+};
+
+// A class or function that no table has.
+struct ForeignName {
+  std::string_view module;
+  std::string_view name;
+};
+
+// What some dicts have beside their items.
+struct DictExtras {
+  Ref attributes = None{};
+  Ref default_factory = None{};
+};
 
 using Node = std::variant<Text, Container, const Global*, StorageClass, StorageReference,
-                          NumpyDType, NumpyArrayShell, Object, Value>;
+                          NumpyDType, NumpyArrayShell, ForeignName, Object, Value>;
 
 // Bytes that a copy of `value` copies, beyond the Value itself.
 std::uint64_t owned_bytes(const Value& value);
@@ -97,6 +119,14 @@ class Graph {
 
   // Makes the node behind `id` another one.
   void replace(NodeId id, Node node);
+
+  // Counts `bytes` of work or memory that no node shows. CorruptError as of add().
+  void charge(std::uint64_t bytes);
+
+  // Of the dict behind `id`. The reference is valid until the next call.
+  DictExtras& extras(NodeId id);
+  // nullptr when it has none.
+  const DictExtras* find_extras(NodeId id) const;
 
   // References and pointers to nodes are valid until the next add(); what a Container's items or a
   // Text's view point at stays where it is.
@@ -121,7 +151,7 @@ class Graph {
  private:
   std::vector<Node> nodes_;
   std::deque<std::string> texts_;
-  void charge(std::uint64_t bytes);
+  std::unordered_map<std::uint32_t, DictExtras> extras_;
 
   std::uint64_t budget_;
 };

@@ -1,7 +1,10 @@
 #include "format/pickle/graph_to_value.h"
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
+#include "format/pickle/foreign_objects.h"
+#include "format/pickle/storage_classes.h"
 #include "format/pickle/text.h"
 
 namespace cairn::pickle {
@@ -13,16 +16,16 @@ constexpr std::size_t kMaxDepth = 1000;  // Python's own recursion limit when it
 // with shared parts counted each time: what a walk over the Value will cost.
 class Converter {
  public:
-  Converter(const Graph& graph, std::uint64_t budget)
-      : graph_(graph), states_(graph.size()), budget_(budget) {}
+  Converter(const Graph& graph, std::uint64_t budget, StorageLoader& storages)
+      : graph_(graph), storages_(storages), states_(graph.size()), budget_(budget) {}
 
   Value convert(const Ref& root) {
     enter(root);
     while (!open_.empty()) {
       Frame& frame = open_.back();
-      const auto& items = std::get<Container>(graph_.node(frame.node)).items;
-      if (frame.next < items.size()) {
-        enter(items[frame.next++]);
+      if (const Ref* item = next_item(frame)) {
+        ++frame.next;
+        enter(*item);
       } else {
         close(frame.node);
         open_.pop_back();
@@ -44,6 +47,16 @@ class Converter {
     Progress progress = Progress::kNotSeen;
   };
 
+  // nullptr when all were entered: the items, and what else belongs to a dict.
+  const Ref* next_item(const Frame& frame) const {
+    const auto& items = std::get<Container>(graph_.node(frame.node)).items;
+    if (frame.next < items.size()) return &items[frame.next];
+    const DictExtras* extras = graph_.find_extras(frame.node);
+    if (extras == nullptr) return nullptr;
+    if (frame.next == items.size()) return &extras->attributes;
+    return frame.next == items.size() + 1 ? &extras->default_factory : nullptr;
+  }
+
   State& state(NodeId id) { return states_[static_cast<std::size_t>(id)]; }
 
   // What an object is as data: its fields, or what its class was called with.
@@ -63,6 +76,7 @@ class Converter {
     const auto id = std::get<NodeId>(ref);
     if (state(id).progress == Progress::kDone) return;
     if (state(id).progress == Progress::kOpen) {
+      if (passes_foreign(id)) return;
       throw CorruptError("the pickle holds " + graph_.describe(ref) + " that contains itself");
     }
     if (open_.size() >= kMaxDepth) {
@@ -73,12 +87,25 @@ class Converter {
     open_.push_back({id});
   }
 
+  // Whether the way from the open container `id` to here leads through a foreign object.
+  bool passes_foreign(NodeId id) {
+    std::uint64_t steps = 0;
+    for (auto frame = open_.rbegin(); frame != open_.rend(); ++frame) {
+      const auto& container = std::get<Container>(graph_.node(frame->node));
+      if (container.kind == Container::Kind::kForeign) return true;
+      if (frame->node == id) break;
+      std::uint64_t none = 0;
+      spend(++steps, none);
+    }
+    return false;
+  }
+
   // All items of the container are done.
   void close(NodeId id) {
     const auto& container = std::get<Container>(graph_.node(id));
     std::uint64_t weight = 1;
     try {
-      state(id).value = build(container, weight);
+      state(id).value = build(id, container, weight);
     } catch (const UsageError& e) {
       throw CorruptError(std::string("the pickle is wrong: ") + e.what());
     }
@@ -86,9 +113,20 @@ class Converter {
     state(id).progress = Progress::kDone;
   }
 
-  Value build(const Container& container, std::uint64_t& weight) {
+  static DictType dict_type(Container::Kind kind) {
+    if (kind == Container::Kind::kOrderedDict) return DictType::kOrderedDict;
+    if (kind == Container::Kind::kCounter) return DictType::kCounter;
+    return kind == Container::Kind::kDefaultDict ? DictType::kDefaultDict : DictType::kDict;
+  }
+
+  Value build(NodeId id, const Container& container, std::uint64_t& weight) {
+    if (container.kind == Container::Kind::kForeign) return build_foreign(id, container, weight);
     if (container.is_dict()) {
-      Dict dict({}, container.kind == Container::Kind::kOrderedDict);
+      Dict dict(dict_type(container.kind));
+      if (const DictExtras* extras = graph_.find_extras(id)) {
+        dict.set_attributes(value_of(extras->attributes, weight));
+        dict.set_default_factory(value_of(extras->default_factory, weight));
+      }
       for (std::size_t i = 0; i + 1 < container.items.size(); i += 2) {
         Value key = value_of(container.items[i], weight);
         dict.set(std::move(key), value_of(container.items[i + 1], weight));
@@ -104,6 +142,60 @@ class Converter {
       return set_of(std::move(items), container.kind == Container::Kind::kFrozenSet);
     if (container.kind == Container::Kind::kTuple) return Tuple{std::move(items)};
     return items;
+  }
+
+  Value build_foreign(NodeId id, const Container& container, std::uint64_t& weight) {
+    const std::vector<Ref>& items = container.items;
+    spend(sizeof(Foreign), weight);
+    Foreign object{.made = static_cast<Foreign::Made>(std::get<std::int64_t>(items[kForeignMade]))};
+    object.function = value_of(items[kForeignFunction], weight);
+    object.args = value_of(items[kForeignArgs], weight);
+    object.keywords = value_of(items[kForeignKeywords], weight);
+    object.items = value_of(items[kForeignItems], weight);
+    object.entries = value_of(items[kForeignEntries], weight);
+    object.has_state = items.size() > kForeignState;
+    if (object.has_state) object.state = value_of(items[kForeignState], weight);
+    object.id = static_cast<std::uint64_t>(id);
+    return Value(std::make_shared<const Foreign>(std::move(object)));
+  }
+
+  // A reference to the open container `id`.
+  Value back_reference(NodeId id, std::uint64_t& weight) {
+    spend(sizeof(Foreign), weight);
+    Foreign back{.made = Foreign::Made::kBack, .module = "builtins", .name = "object"};
+    back.id = static_cast<std::uint64_t>(id);
+    Ref at = id;
+    for (std::size_t i = 0; i < kMaxDepth; ++i) {
+      const auto* container = graph_.find<Container>(at);
+      if (container == nullptr || container->kind != Container::Kind::kForeign) break;
+      at = container->items[kForeignFunction];
+    }
+    if (const auto name = named_value(graph_, at); name && name->is_foreign()) {
+      back.module = name->as_foreign().module;
+      back.name = name->as_foreign().name;
+    }
+    return Value(std::make_shared<const Foreign>(std::move(back)));
+  }
+
+  // A storage that stands by itself.
+  Value storage_value(const StorageReference& reference) {
+    if (reference.view_numel)
+      throw UnsupportedError("the file holds a part of a storage by itself");
+    Foreign object{.made = Foreign::Made::kStorage};
+    TensorView tensor;
+    tensor.dtype = reference.dtype.value_or(DType::kUInt8);
+    tensor.storage = storages_.load(reference);
+    tensor.shape = {static_cast<std::int64_t>(reference.numel)};
+    tensor.strides = {1};
+    check_bounds(tensor);
+    object.function = Value(std::make_shared<const Foreign>(storage_name(reference)));
+    object.args = Tuple{{tensor}};
+    return Value(std::make_shared<const Foreign>(std::move(object)));
+  }
+
+  static Foreign storage_name(const StorageReference& reference) {
+    if (!reference.dtype) return {.module = "torch.storage", .name = "UntypedStorage"};
+    return {.module = "torch", .name = std::string(storage_class(*reference.dtype))};
   }
 
   static Value set_of(List items, bool frozen) {
@@ -130,6 +222,7 @@ class Converter {
   Value node_value(NodeId id, const Ref& ref, std::uint64_t& weight) {
     const Node& node = graph_.node(id);
     if (std::holds_alternative<Container>(node)) {
+      if (state(id).progress == Progress::kOpen) return back_reference(id, weight);
       add_weight(state(id).weight, weight);
       return state(id).value;
     }
@@ -142,7 +235,22 @@ class Converter {
       spend(owned_bytes(*value), weight);
       return *value;
     }
-    throw UnsupportedError("the file holds " + graph_.describe(ref) + " as a value");
+    return other_value(id, ref, weight);
+  }
+
+  // One object for each node, as Python has it.
+  Value other_value(NodeId id, const Ref& ref, std::uint64_t& weight) {
+    if (state(id).progress == Progress::kDone) return state(id).value;
+    std::optional<Value> value = named_value(graph_, ref);
+    if (const auto* dtype = graph_.find<NumpyDType>(ref)) value = dtype_value(*dtype);
+    if (const auto* storage = graph_.find<StorageReference>(ref)) value = storage_value(*storage);
+    if (!value) {
+      throw UnsupportedError("the file holds " + graph_.describe(ref) + " as a value");
+    }
+    spend(2 * sizeof(Foreign), weight);
+    state(id).value = *value;
+    state(id).progress = Progress::kDone;
+    return *value;
   }
 
   void add_weight(std::uint64_t amount, std::uint64_t& weight) {
@@ -162,6 +270,7 @@ class Converter {
   }
 
   const Graph& graph_;
+  StorageLoader& storages_;
   std::vector<State> states_;
   std::vector<Frame> open_;
   std::uint64_t budget_;
@@ -170,8 +279,8 @@ class Converter {
 
 }  // namespace
 
-Value to_value(const Graph& graph, const Ref& root, std::uint64_t budget) {
-  return Converter(graph, budget).convert(root);
+Value to_value(const Graph& graph, const Ref& root, std::uint64_t budget, StorageLoader& storages) {
+  return Converter(graph, budget, storages).convert(root);
 }
 
 }  // namespace cairn::pickle

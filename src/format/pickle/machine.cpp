@@ -11,8 +11,12 @@ namespace cairn::pickle {
 void fail(const std::string& what) { throw CorruptError("the pickle " + what); }
 
 Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
-                 std::span<const Global> more)
-    : graph_(graph), storages_(storages), more_(more), in_(pickle, "the pickle") {}
+                 std::span<const Global> more, UnknownNames unknown)
+    : graph_(graph),
+      storages_(storages),
+      more_(more),
+      unknown_(unknown),
+      in_(pickle, "the pickle") {}
 
 Ref Machine::run() {
   std::size_t at = 0;

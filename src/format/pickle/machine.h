@@ -1,12 +1,15 @@
 // The pickle virtual machine: runs the opcodes of protocols 0 to 5 and builds a graph.
 //
 // Iterative; what it allocates is proportional to the bytes it has read. Nothing of the file is
-// run: functions and classes are rows of a closed table (globals.h).
+// run: functions and classes are rows of a closed table (globals.h), and what is made by others
+// are placeholders, or refused.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "cairn/foreign.h"
 
 #include "base/byte_reader.h"
 #include "format/pickle/globals.h"
@@ -18,14 +21,17 @@ namespace cairn::pickle {
 // CorruptError: "the pickle ", and what is wrong with it.
 [[noreturn]] void fail(const std::string& what);
 
+enum class UnknownNames : std::uint8_t { kKept, kRefused };
+
 class Machine {
  public:
   // `more` are rows for this kind of file (resolve_global); they must outlive the graph.
-  Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
-          std::span<const Global> more = {});
+  Machine(ByteView pickle, Graph& graph, StorageLoader& storages, std::span<const Global> more = {},
+          UnknownNames unknown = UnknownNames::kKept);
 
   // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
-  // opcode, UnsupportedError for an opcode or a global that cairn does not know.
+  // opcode, UnsupportedError for an opcode that cairn does not know, and for a global when those
+  // are refused.
   Ref run();
 
  private:
@@ -53,9 +59,13 @@ class Machine {
   void add_items(std::vector<Ref> items, bool to_dict);
   void remember(std::uint64_t index);
   void recall(std::uint64_t index);
+  void push_global(std::string_view module, std::string_view name);
   void push_global_from_stack();
-  void reduce();
+  void reduce(Foreign::Made made);
+  void reduce_with_keywords();
+  bool call_known(const Ref& function, std::span<const Ref> args);
   void build();
+  bool build_numpy(const Ref& object, const Ref& state, std::span<const Ref> items);
   void build_script_object(const Ref& object, const Ref& state);
   void push_storage();
   void push_integer_line(std::string_view line);
@@ -64,6 +74,7 @@ class Machine {
   Graph& graph_;
   StorageLoader& storages_;
   std::span<const Global> more_;
+  UnknownNames unknown_;
   ByteReader in_;
   std::vector<Ref> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack

@@ -3,6 +3,7 @@
 
 #include "cairn/error.h"
 
+#include "format/pickle/foreign_objects.h"
 #include "format/pickle/machine.h"
 
 namespace cairn::pickle {
@@ -67,11 +68,14 @@ void Machine::add_items(std::vector<Ref> items, bool to_dict) {
   const Ref top = pop();
   push(top);
   auto* container = graph_.find<Container>(top);
+  if (to_dict && items.size() % 2 != 0) fail("has a dict key without a value");
+  if (container != nullptr && container->kind == Container::Kind::kForeign) {
+    return add_to_foreign(graph_, std::get<NodeId>(top), items, to_dict);
+  }
   const bool fits = container != nullptr && container->kind != Container::Kind::kTuple &&
                     container->kind != Container::Kind::kFrozenSet &&
                     container->is_dict() == to_dict;
   if (!fits) fail("adds items to " + graph_.describe(top));
-  if (to_dict && items.size() % 2 != 0) fail("has a dict key without a value");
   container->items.insert(container->items.end(), items.begin(), items.end());
 }
 
@@ -102,6 +106,13 @@ bool Machine::run_filling(Op op) {
 
 // --- Functions, classes, storages ---------------------------------------------------------------
 
+void Machine::push_global(std::string_view module, std::string_view name) {
+  const Ref global = resolve_global(graph_, module, name, more_);
+  const auto* foreign = graph_.find<ForeignName>(global);
+  if (foreign != nullptr && unknown_ == UnknownNames::kRefused) refuse_global(*foreign);
+  push(global);
+}
+
 void Machine::push_global_from_stack() {
   const Ref name = pop();
   const Ref module = pop();
@@ -109,24 +120,86 @@ void Machine::push_global_from_stack() {
   const auto* name_text = graph_.find<Text>(name);
   if (module_text == nullptr || name_text == nullptr)
     fail("names a class by something else than text");
-  push(resolve_global(graph_, module_text->text, name_text->text, more_));
+  push_global(module_text->text, name_text->text);
 }
 
-void Machine::reduce() {
+// Calls a row of the tables, and says whether it took the arguments. Those that it cannot take
+// without being damaged (another class in them, numpy's texts) make a placeholder.
+bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
+  const auto* found = graph_.find<const Global*>(function);
+  if (found == nullptr || (*found)->call == nullptr) return false;
+  const Global& global = **found;
+  try {
+    push(global.call({graph_, storages_, global, args}));
+    return true;
+  } catch (const UnsupportedError&) {
+    if (unknown_ == UnknownNames::kRefused) throw;
+  } catch (const CorruptError&) {
+    if (!has_foreign(graph_, args)) throw;
+  }
+  // The call may have looked at all that its arguments hold, for nothing.
+  std::uint64_t looked_at = args.size();
+  for (const Ref& arg : args) {
+    if (const auto* container = graph_.find<Container>(arg)) looked_at += container->items.size();
+  }
+  graph_.charge(looked_at * sizeof(Ref));
+  return false;
+}
+
+void Machine::reduce(Foreign::Made made) {
   const Ref args = pop();
   const Ref function = pop();
   const auto* tuple = graph_.find<Container>(args);
   if (tuple == nullptr || tuple->kind != Container::Kind::kTuple) {
     fail("calls " + graph_.describe(function) + " with " + graph_.describe(args));
   }
-  const auto* global = graph_.find<const Global*>(function);
-  if (global == nullptr || (*global)->call == nullptr) {
+  // A copy: the node moves when the call adds one, its items do not.
+  const std::span<const Ref> items = tuple->items;
+  if (call_known(function, items)) return;
+  if (!is_callable(graph_, function) || unknown_ == UnknownNames::kRefused) {
     throw UnsupportedError("the pickle calls " + graph_.describe(function) +
                            ", and cairn runs no code from a file");
   }
-  // A copy: the node moves when the call adds one, its items do not.
-  const std::span<const Ref> items = tuple->items;
-  push((*global)->call({graph_, storages_, **global, items}));
+  push(make_foreign(graph_, made, function, args));
+}
+
+// NEWOBJ_EX: (class, arguments, keyword arguments)
+void Machine::reduce_with_keywords() {
+  const Ref keywords = pop();
+  const auto* dict = graph_.find<Container>(keywords);
+  if (dict != nullptr && dict->is_dict() && dict->items.empty()) {
+    return reduce(Foreign::Made::kNew);
+  }
+  const Ref args = pop();
+  const Ref type = pop();
+  const auto* tuple = graph_.find<Container>(args);
+  const bool is_call = dict != nullptr && dict->is_dict() && tuple != nullptr &&
+                       tuple->kind == Container::Kind::kTuple && is_callable(graph_, type);
+  if (!is_call) fail("makes " + graph_.describe(type) + " with " + graph_.describe(keywords));
+  if (unknown_ == UnknownNames::kRefused) {
+    throw UnsupportedError("the pickle makes an object with keyword arguments");
+  }
+  push(make_foreign(graph_, Foreign::Made::kNew, type, args, keywords));
+}
+
+// BUILD on a dtype or an array of numpy's; false when it is neither.
+bool Machine::build_numpy(const Ref& object, const Ref& state, std::span<const Ref> items) {
+  static constexpr Global kDTypeState = {"numpy", "dtype.__setstate__", nullptr};
+  static constexpr Global kArrayState = {"numpy", "ndarray.__setstate__", nullptr};
+  if (auto* dtype = graph_.find<NumpyDType>(object)) {
+    build_numpy_dtype({graph_, storages_, kDTypeState, items}, *dtype);
+    return true;
+  }
+  const auto* shell = graph_.find<NumpyArrayShell>(object);
+  if (shell == nullptr) return false;
+  const NumpyNames names = shell->names;
+  const auto id = std::get<NodeId>(object);
+  if (items.size() > 2 && is_foreign(graph_, items[2])) {
+    replace_by_foreign(graph_, id, state);
+  } else {
+    graph_.replace(id, build_numpy_array({graph_, storages_, kArrayState, items}, names));
+  }
+  return true;
 }
 
 // Gives the object on top of the stack its state.
@@ -134,30 +207,26 @@ void Machine::build() {
   const Ref state = pop();
   const Ref object = pop();
   push(object);
-  static constexpr Global kDTypeState = {"numpy", "dtype.__setstate__", nullptr};
-  static constexpr Global kArrayState = {"numpy", "ndarray.__setstate__", nullptr};
   const auto* items = graph_.find<Container>(state);
   const bool is_tuple = items != nullptr && items->kind == Container::Kind::kTuple;
-  if (auto* dtype = graph_.find<NumpyDType>(object); dtype != nullptr && is_tuple) {
-    build_numpy_dtype({graph_, storages_, kDTypeState, items->items}, *dtype);
-    return;
-  }
-  if (graph_.find<NumpyArrayShell>(object) != nullptr && is_tuple) {
-    graph_.replace(std::get<NodeId>(object),
-                   build_numpy_array({graph_, storages_, kArrayState, items->items}));
-    return;
-  }
+  if (is_tuple && build_numpy(object, state, items->items)) return;
   if (auto* data = graph_.find<Object>(object)) {
     data->state = state;
     return;
   }
-  const auto* container = graph_.find<Container>(object);
-  if (container != nullptr && container->kind == Container::Kind::kScriptObject) {
+  const auto* target = graph_.find<Container>(object);
+  if (target != nullptr && target->kind == Container::Kind::kScriptObject) {
     return build_script_object(object, state);
   }
-  // Attributes of a dict, such as the _metadata of a module's state_dict: nothing depends on them.
-  const auto* target = graph_.find<Container>(object);
-  if (target != nullptr && target->is_dict()) return;
+  if (target != nullptr && target->kind == Container::Kind::kForeign) {
+    return set_foreign_state(graph_, std::get<NodeId>(object), state);
+  }
+  // Attributes of a dict, such as the _metadata of a module's state_dict.
+  if (target != nullptr && target->is_dict()) {
+    const bool is_attributes = items != nullptr && items->is_dict();
+    if (is_attributes) graph_.extras(std::get<NodeId>(object)).attributes = state;
+    return;
+  }
   throw UnsupportedError("the pickle sets the state of " + graph_.describe(object) +
                          ", and cairn runs no code from a file");
 }
@@ -187,6 +256,10 @@ void Machine::push_storage() {
   const Call call{graph_, storages_, kId, items->items};
   call.expect_args(5, 6);
   const auto* type = graph_.find<StorageClass>(call.arg(1));
+  if (is_foreign(graph_, call.arg(1))) {
+    throw UnsupportedError("the file holds a storage of class " + graph_.describe(call.arg(1)) +
+                           ", which cairn does not know");
+  }
   const std::int64_t numel = call.integer(4);
   if (call.text(0) != "storage" || type == nullptr || numel < 0) {
     call.fail("expected ('storage', class, key, location, number of elements)");
@@ -213,23 +286,20 @@ bool Machine::run_object(Op op) {
   switch (op) {
     case Op::kGlobal: {
       const std::string_view module = in_.line();
-      push(resolve_global(graph_, module, in_.line(), more_));
+      push_global(module, in_.line());
       return true;
     }
     case Op::kStackGlobal:
       push_global_from_stack();
       return true;
-    case Op::kNewObjEx: {
-      const auto* kwargs = graph_.find<Container>(pop());
-      if (kwargs == nullptr || !kwargs->is_dict() || !kwargs->items.empty()) {
-        throw UnsupportedError("the pickle makes an object with keyword arguments");
-      }
-      reduce();
+    case Op::kNewObjEx:
+      reduce_with_keywords();
       return true;
-    }
     case Op::kReduce:
+      reduce(Foreign::Made::kCalled);
+      return true;
     case Op::kNewObj:
-      reduce();
+      reduce(Foreign::Made::kNew);
       return true;
     case Op::kBuild:
       build();

@@ -1,13 +1,14 @@
 // numpy's functions and classes: arrays and scalars of numbers.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "format/pickle/foreign_objects.h"
 #include "format/pickle/globals.h"
+#include "format/pickle/numpy_order.h"
 
 namespace cairn::pickle {
 namespace {
@@ -28,9 +29,9 @@ std::string code_of(const NumpyDType& dtype) {
   return std::string(1, dtype.kind) + std::to_string(dtype.item_size);
 }
 
-DType dtype_of_same_size(const NumpyDType& dtype) {
+void check_is_number(const NumpyDType& dtype) {
   for (const Row& row : kDTypes) {
-    if (row.code == code_of(dtype)) return row.same_size;
+    if (row.code == code_of(dtype)) return;
   }
   throw UnsupportedError("numpy arrays of dtype " + code_of(dtype));
 }
@@ -48,6 +49,10 @@ Ref call_dtype(const Call& call) {
                          " (only those of numbers are read)");
 }
 
+NumpyNames names_of(const Global& global) {
+  return global.module.starts_with("numpy._core") ? NumpyNames::kNumpy2 : NumpyNames::kNumpy1;
+}
+
 // _reconstruct(ndarray, (0,), b'b'): what it is comes with BUILD.
 Ref call_reconstruct(const Call& call) {
   call.expect_args(3, 3);
@@ -55,11 +60,15 @@ Ref call_reconstruct(const Call& call) {
   if (type == nullptr || (*type)->name != "ndarray") {
     throw UnsupportedError("a numpy array of class " + call.graph.describe(call.arg(0)));
   }
-  return call.graph.add(NumpyArrayShell{});
+  return call.graph.add(
+      NumpyArrayShell{{call.arg(0), call.arg(1), call.arg(2)}, names_of(call.global)});
 }
 
 const NumpyDType& dtype_argument(const Call& call, std::size_t i) {
   const auto* dtype = call.graph.find<NumpyDType>(call.arg(i));
+  if (dtype == nullptr && is_foreign(call.graph, call.arg(i))) {
+    throw UnsupportedError("numpy objects that are no numbers");
+  }
   if (dtype == nullptr) {
     call.fail("expected a dtype, found " + call.graph.describe(call.arg(i)));
   }
@@ -75,61 +84,6 @@ void to_little_endian(std::string& data, const NumpyDType& dtype) {
   }
 }
 
-double half_to_double(std::uint16_t half) {
-  const int exponent = half >> 10 & 0x1F;
-  const int fraction = half & 0x3FF;
-  double magnitude = 0;
-  if (exponent == 0x1F) {
-    magnitude = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(fraction, -24);
-  } else {
-    magnitude = std::ldexp(fraction + 0x400, exponent - 25);
-  }
-  return (half & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
-template <class T>
-T from_bytes(const std::string& data) {
-  T value;
-  std::memcpy(&value, data.data(), sizeof(T));
-  return value;
-}
-
-Value integer_value(const std::string& data, bool is_signed) {
-  std::uint64_t value = 0;
-  const bool is_negative = is_signed && (static_cast<unsigned char>(data.back()) & 0x80) != 0;
-  if (is_negative) value = ~value;
-  std::memcpy(&value, data.data(), data.size());
-  return is_signed ? Value(static_cast<std::int64_t>(value)) : Value(value);
-}
-
-Value scalar_value(const NumpyDType& dtype, const std::string& data) {
-  switch (dtype.kind) {
-    case 'b':
-      return data[0] != 0;
-    case 'i':
-    case 'u':
-      return integer_value(data, dtype.kind == 'i');
-    case 'f':
-      if (dtype.item_size == 2) return half_to_double(from_bytes<std::uint16_t>(data));
-      if (dtype.item_size == 4) return static_cast<double>(from_bytes<float>(data));
-      return from_bytes<double>(data);
-    default:
-      if (dtype.item_size == 8) return std::complex<double>(from_bytes<std::complex<float>>(data));
-      return from_bytes<std::complex<double>>(data);
-  }
-}
-
-// Python's scalars in place of numpy's, which have no other meaning in a checkpoint. None, bool,
-// int and float live in the reference, not in a node.
-Ref add_scalar(Graph& graph, const Value& value) {
-  if (const auto* v = value.get_if<bool>()) return *v;
-  if (const auto* v = value.get_if<std::int64_t>()) return *v;
-  if (const auto* v = value.get_if<double>()) return *v;
-  return graph.add(value);
-}
-
 // scalar(dtype, bytes)
 Ref call_scalar(const Call& call) {
   call.expect_args(2, 2);
@@ -137,25 +91,65 @@ Ref call_scalar(const Call& call) {
   std::string data = call.bytes(1);
   if (data.size() != dtype.item_size) call.fail("the bytes are not of the dtype's size");
   to_little_endian(data, dtype);
-  return add_scalar(call.graph, scalar_value(dtype, data));
+  NumpyScalar scalar{.type = dtype.kind,
+                     .size = static_cast<std::uint8_t>(dtype.item_size),
+                     .names = names_of(call.global)};
+  std::memcpy(scalar.bytes.data(), data.data(), data.size());
+  return call.graph.add(Value(scalar));
 }
 
-// Reorders a column-major array; `strides` and the rest are in elements.
-SharedBytes row_major(const NdArray& array, DType dtype) {
-  TensorView tensor = make_tensor(dtype, array.shape, array.bytes);
-  std::int64_t stride = 1;
-  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-    tensor.strides[d] = stride;
-    stride *= tensor.shape[d];
+// What numpy gives as the bytes of an array, and how they are arranged.
+struct ArrayBytes {
+  NumpyDType dtype;
+  std::vector<std::int64_t> shape;
+  bool is_fortran = false;
+  std::string data;
+};
+
+Value array_value(const Call& call, ArrayBytes from, NumpyNames names) {
+  check_is_number(from.dtype);
+  NdArray array{.dtype = code_of(from.dtype),
+                .shape = std::move(from.shape),
+                .bytes = {},
+                .is_fortran = from.is_fortran,
+                .names = names};
+  auto expected = static_cast<std::int64_t>(from.dtype.item_size);
+  for (const std::int64_t size : array.shape) {
+    if (size < 0) call.fail("a negative size");
+    expected = checked_multiply(expected, size);
   }
-  return tensor.contiguous_bytes();
+  if (static_cast<std::uint64_t>(expected) != from.data.size()) {
+    call.fail("the shape needs " + std::to_string(expected) + " bytes, there are " +
+              std::to_string(from.data.size()));
+  }
+  to_little_endian(from.data, from.dtype);
+  const auto owner = std::make_shared<const std::string>(std::move(from.data));
+  array.bytes = {as_bytes(*owner), owner};
+  if (array.is_fortran && array.shape.size() > 1 && expected > 0) {
+    array.bytes = row_major(array.bytes, array.shape, from.dtype.item_size);
+  }
+  return Value(std::move(array));
+}
+
+// (bytes, dtype, shape, order)
+Ref call_frombuffer(const Call& call) {
+  call.expect_args(4, 4);
+  const NumpyDType dtype = dtype_argument(call, 1);
+  const std::string_view order = call.text(3);
+  if (order != "C" && order != "F") call.fail("an order that is none");
+  return call.graph.add(array_value(call, {dtype, call.integers(2), order == "F", call.bytes(0)},
+                                    names_of(call.global)));
 }
 
 constexpr std::array kNumpyGlobals = {
     Global{"numpy", "ndarray", nullptr},
     Global{"numpy", "dtype", call_dtype},
     Global{"numpy.core.multiarray", "_reconstruct", call_reconstruct},
+    Global{"numpy._core.multiarray", "_reconstruct", call_reconstruct},  // numpy 2
     Global{"numpy.core.multiarray", "scalar", call_scalar},
+    Global{"numpy._core.multiarray", "scalar", call_scalar},
+    Global{"numpy.core.numeric", "_frombuffer", call_frombuffer},  // of pickle protocol 5
+    Global{"numpy._core.numeric", "_frombuffer", call_frombuffer},
 };
 
 }  // namespace
@@ -172,30 +166,10 @@ void build_numpy_dtype(const Call& state, NumpyDType& dtype) {
 }
 
 // (1, shape, dtype, is_fortran, bytes)
-Value build_numpy_array(const Call& state) {
+Value build_numpy_array(const Call& state, NumpyNames names) {
   state.expect_args(5, 5);
   const NumpyDType dtype = dtype_argument(state, 2);
-  NdArray array;
-  array.dtype = code_of(dtype);
-  array.shape = state.integers(1);
-  const DType same_size = dtype_of_same_size(dtype);
-  const bool is_fortran = state.boolean(3);
-  auto data = std::make_shared<std::string>(state.bytes(4));
-
-  auto expected = static_cast<std::int64_t>(dtype.item_size);
-  for (const std::int64_t size : array.shape) {
-    if (size < 0) state.fail("a negative size");
-    expected = checked_multiply(expected, size);
-  }
-  if (static_cast<std::uint64_t>(expected) != data->size()) {
-    state.fail("the shape needs " + std::to_string(expected) + " bytes, there are " +
-               std::to_string(data->size()));
-  }
-  to_little_endian(*data, dtype);
-  array.bytes = {as_bytes(*data), data};
-  if (is_fortran && array.shape.size() > 1 && expected > 0)
-    array.bytes = row_major(array, same_size);
-  return Value(std::move(array));
+  return array_value(state, {dtype, state.integers(1), state.boolean(3), state.bytes(4)}, names);
 }
 
 }  // namespace cairn::pickle

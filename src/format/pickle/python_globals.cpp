@@ -48,11 +48,18 @@ Ref make_dict(const Call& call, Container::Kind kind) {
 Ref call_dict(const Call& call) { return make_dict(call, Container::Kind::kDict); }
 Ref call_ordered_dict(const Call& call) { return make_dict(call, Container::Kind::kOrderedDict); }
 
+Ref call_counter(const Call& call) { return make_dict(call, Container::Kind::kCounter); }
+
 // defaultdict(factory): the factory is only named, never called.
 Ref call_defaultdict(const Call& call) {
   call.expect_args(0, 2);
   const auto rest = call.args.size() > 1 ? call.args.subspan(1) : std::span<const Ref>();
-  return make_dict({call.graph, call.storages, call.global, rest}, Container::Kind::kDict);
+  const Ref dict =
+      make_dict({call.graph, call.storages, call.global, rest}, Container::Kind::kDefaultDict);
+  if (!call.args.empty()) {
+    call.graph.extras(std::get<NodeId>(dict)).default_factory = call.arg(0);
+  }
+  return dict;
 }
 
 Ref call_complex(const Call& call) {
@@ -126,7 +133,7 @@ constexpr std::array kPythonGlobals = {
     Global{"builtins", "int", nullptr},
     Global{"builtins", "float", nullptr},
     Global{"collections", "OrderedDict", call_ordered_dict},
-    Global{"collections", "Counter", call_dict},
+    Global{"collections", "Counter", call_counter},
     Global{"collections", "defaultdict", call_defaultdict},
     Global{"_codecs", "encode", call_encode},
     Global{"datetime", "timedelta", call_timedelta},

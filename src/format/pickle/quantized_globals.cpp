@@ -1,4 +1,4 @@
-// PyTorch's functions and names for quantized tensors.
+// PyTorch's functions for quantized tensors, and its names that stand for settings.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -71,10 +71,20 @@ constexpr std::array kQuantizedGlobals = {
     Global{"torch", "per_channel_affine", nullptr},
     Global{"torch", "per_channel_symmetric", nullptr},
     Global{"torch", "per_channel_affine_float_qparams", nullptr},
+    Global{"torch", "contiguous_format", nullptr},
+    Global{"torch", "preserve_format", nullptr},
+    Global{"torch", "channels_last", nullptr},
+    Global{"torch", "channels_last_3d", nullptr},
     Global{"torch._utils", "_rebuild_qtensor", rebuild_qtensor},
 };
 
 }  // namespace
+
+bool is_torch_constant(const Global& global) {
+  return global.module == "torch" && global.call == nullptr &&
+         (global.name.starts_with("per_") || global.name.ends_with("_format") ||
+          global.name.starts_with("channels_last"));
+}
 
 std::span<const Global> quantized_globals() { return kQuantizedGlobals; }
 

@@ -1,5 +1,7 @@
 // PyTorch's functions for sparse tensors.
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "cairn/error.h"
 
@@ -8,11 +10,23 @@
 namespace cairn::pickle {
 namespace {
 
-// _get_layout('torch.sparse_coo'): a layout is told by its name.
+// _get_layout('torch.sparse_coo')
 Ref get_layout(const Call& call) {
   call.expect_args(1, 1);
-  call.text(0);
-  return call.arg(0);
+  const std::string_view layout = call.text(0);
+  constexpr std::string_view kOthers[] = {"torch.strided", "torch._mkldnn", "torch.jagged"};
+  if (!find_layout(layout) &&
+      std::find(std::begin(kOthers), std::end(kOthers), layout) == std::end(kOthers)) {
+    throw UnsupportedError("a layout " + std::string(layout.substr(0, 40)));
+  }
+  return call.graph.add(Value(TorchConstant{std::string(layout)}));
+}
+
+// The name of a layout, which may also be given by itself.
+std::string_view layout_argument(const Call& call, std::size_t i) {
+  const auto* value = call.graph.find<Value>(call.arg(i));
+  const auto* constant = value == nullptr ? nullptr : value->get_if<TorchConstant>();
+  return constant == nullptr ? call.text(i) : std::string_view(constant->name);
 }
 
 // A torch.Size, or a tuple of ints.
@@ -77,9 +91,10 @@ Ref rebuild_sparse_of_script(const Call& call) {
 Ref rebuild_sparse(const Call& call) {
   if (std::holds_alternative<std::int64_t>(call.arg(0))) return rebuild_sparse_of_script(call);
   call.expect_args(2, 2);
-  const auto layout = find_layout(call.text(0));
+  const std::string_view layout_name = layout_argument(call, 0);
+  const auto layout = find_layout(layout_name);
   if (!layout) {
-    throw UnsupportedError("a sparse tensor of layout " + std::string(call.text(0).substr(0, 40)));
+    throw UnsupportedError("a sparse tensor of layout " + std::string(layout_name.substr(0, 40)));
   }
   SparseTensor tensor{.layout = *layout};
   const Call parts{call.graph, call.storages, call.global, call.items(1)};

@@ -84,7 +84,8 @@ std::uint32_t TensorEncoder::encode(const SparseTensor& tensor) {
   return encode_parameter(tensor.requires_grad, [&] { encode_parts(tensor); });
 }
 
-// Of COO without is_coalesced, which PyTorch before 2.1 takes for one argument too many.
+// Of COO with is_coalesced only where the tensor's own file said it: PyTorch before 2.1 takes it
+// for one argument too many.
 std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.global("torch._utils", "_rebuild_sparse_tensor");
   out_.global("torch.serialization", "_get_layout");
@@ -92,7 +93,9 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.tuple(1);
   out_.reduce();
   const auto parts = parts_of(tensor);
-  if (parts.size() > 2) out_.op(Op::kMark);
+  const bool is_told = tensor.layout == Layout::kSparseCoo && tensor.is_coalesced.has_value();
+  const bool is_long = parts.size() > 2 || is_told;
+  if (is_long) out_.op(Op::kMark);
   for (const auto& [part_name, part] : parts) {
     encode(*part);
   }
@@ -100,7 +103,8 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   out_.tuple_of(tensor.shape);
   out_.tuple(1);
   out_.reduce();
-  if (parts.size() > 2) {
+  if (is_told) out_.boolean(*tensor.is_coalesced);
+  if (is_long) {
     out_.tuple_since_mark();
   } else {
     out_.tuple(3);

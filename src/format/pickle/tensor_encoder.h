@@ -21,6 +21,8 @@ class TensorEncoder {
   // Returns the memo number of the tensor.
   std::uint32_t encode(const TensorView& tensor);
   std::uint32_t encode(const SparseTensor& tensor);
+  // The storage of `tensor` by itself.
+  void encode_storage(const TensorView& tensor);
 
  private:
   struct Known {
@@ -34,7 +36,6 @@ class TensorEncoder {
   std::uint32_t encode_data(const TensorView& tensor, bool requires_grad);
   std::uint32_t encode_parts(const SparseTensor& tensor);
   void encode_quantizer(const Quantizer& quantizer);
-  void encode_storage(const TensorView& tensor);
   const Known& known_storage(const TensorView& tensor);
 
   Pickler& out_;

@@ -17,7 +17,7 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
   const std::uint64_t budget = kFreeBytes + kBytesPerByte * pickle.size();
   Graph graph(budget);
   const Ref root = Machine(pickle, graph, storages, more).run();
-  return to_value(graph, root, budget);
+  return to_value(graph, root, budget, storages);
 }
 
 }  // namespace cairn::pickle

@@ -283,7 +283,9 @@ Metadata parse_metadata(SharedBytes pickle) {
   const std::uint64_t budget = (std::uint64_t{1} << 20) + 64 * pickle.view.size();
   Graph graph(budget);
   NoStorages no_storages;
-  const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes()).run();
+  const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes(),
+                                   pickle::UnknownNames::kRefused)
+                       .run();
   Metadata metadata;
   Parser(graph).parse(root, metadata);
   metadata.files.push_back(std::move(pickle));

@@ -1,0 +1,56 @@
+// Foreign: what stands in a Value where a file holds an object of a class that cairn does not know.
+//
+//   for (const auto& [path, object] : foreign_objects(load("ep1.pt"))) {
+//     std::cout << path << ": " << object->class_name() << "\n";
+//   }
+//
+// Whoever asks such a Value for something else (as_dict(), as_tensor()) gets an UnsupportedError
+// that names the class.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+// A placeholder for an object of a class that cairn does not know, or for that class or function
+// itself: its name and the data that the file gives for it. Inert: nothing is imported, looked up
+// or called by its name, here or when it is written again as it was.
+struct Foreign {
+  enum class Made : std::uint8_t {
+    kNamed,    // the class or function itself
+    kCalled,   // what `function` returns for `args`
+    kNew,      // an instance of the class `function`, made with `args` and `keywords`
+    kBack,     // a reference to an object around it: a cycle, which a tree cannot hold
+    kStorage,  // a torch storage by itself; args: a one-dimensional tensor of all its elements
+  };
+  Made made = Made::kNamed;
+  std::string module = {};  // of kNamed and kBack: "torchmetrics.classification.accuracy"
+  std::string name = {};    // "Accuracy"
+  // Of the others; each None when there is none.
+  Value function = {};  // a Foreign
+  Value args = {};      // tuple
+  Value keywords = {};  // dict
+  Value items = {};     // list: appended, as to a subclass of list
+  Value entries = {};   // dict: set, as to a subclass of dict
+  Value state = {};     // its attributes, mostly a dict
+  bool has_state = false;
+  std::uint64_t id = 0;  // within its file: that of the object that a kBack means
+
+  // "torchmetrics.classification.accuracy.Accuracy": of an object, its class, as far as can be
+  // told; otherwise the function that makes it.
+  std::string class_name() const;
+};
+
+// The classes of the foreign objects in `root` and how many there are of each, by name. Objects
+// within foreign objects do not count.
+std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root);
+// The foreign objects themselves, with their paths, in tree order.
+std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root);
+
+}  // namespace cairn

@@ -1,0 +1,89 @@
+#include "cairn/foreign.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/value_path.h"
+
+namespace cairn {
+namespace {
+
+// Functions of copyreg that make an instance of their first argument, as pickles of old protocols
+// say it.
+bool makes_its_argument(const Foreign& function) {
+  return function.module == "copyreg" &&
+         (function.name == "_reconstructor" || function.name == "__newobj__" ||
+          function.name == "__newobj_ex__");
+}
+
+// Its class when it is an instance, and what it calls otherwise.
+const Foreign* maker_of(const Foreign& object) {
+  if (!object.function.is_foreign()) return nullptr;
+  const Foreign& function = object.function.as_foreign();
+  if (!makes_its_argument(function) || !object.args.is_tuple()) return &function;
+  const List& args = object.args.as_items();
+  return !args.empty() && args[0].is_foreign() ? &args[0].as_foreign() : &function;
+}
+
+class ForeignFinder {
+ public:
+  std::vector<std::pair<std::string, const Foreign*>> find(const Value& root) {
+    visit("", root);
+    return std::move(found_);
+  }
+
+ private:
+  // Value trees are at most a thousand levels deep, whatever file they come from.
+  void visit(const std::string& path, const Value& value) {
+    const std::string prefix = path.empty() ? "" : path + "/";
+    if (value.is_foreign()) {
+      found_.emplace_back(path, &value.as_foreign());
+    } else if (value.is_dict()) {
+      for (const auto& [key, item] : value.as_dict()) {
+        visit(prefix + key_text(key), item);
+      }
+    } else if (value.is_list() || value.is_tuple()) {
+      std::size_t i = 0;
+      for (const Value& item : value.as_items()) {
+        visit(prefix + std::to_string(i++), item);
+      }
+    } else if (value.kind() == Kind::kSet) {
+      for (const Value& item : value.as_set().items) {
+        visit(path, item);
+      }
+    }
+  }
+
+  std::vector<std::pair<std::string, const Foreign*>> found_;
+};
+
+}  // namespace
+
+std::string Foreign::class_name() const {
+  const Foreign* at = this;
+  while (const Foreign* maker = maker_of(*at)) {
+    at = maker;
+  }
+  return at->module + "." + at->name;
+}
+
+std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root) {
+  return ForeignFinder().find(root);
+}
+
+std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
+  std::vector<std::pair<std::string, std::size_t>> classes;
+  for (const auto& [path, object] : foreign_objects(root)) {
+    const std::string name = object->class_name();
+    const auto known = std::find_if(classes.begin(), classes.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    if (known == classes.end()) {
+      classes.emplace_back(name, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  return classes;
+}
+
+}  // namespace cairn

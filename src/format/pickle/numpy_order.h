@@ -1,0 +1,19 @@
+// The two orders in which numpy keeps the elements of an array.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cairn/bytes.h"
+
+namespace cairn::pickle {
+
+// Fortran's order (column by column) turned into C's (row by row), and the reverse. `item_size` is
+// a power of two up to 16.
+SharedBytes row_major(const SharedBytes& fortran, const std::vector<std::int64_t>& shape,
+                      std::size_t item_size);
+SharedBytes column_major(const SharedBytes& c_order, const std::vector<std::int64_t>& shape,
+                         std::size_t item_size);
+
+}  // namespace cairn::pickle
