@@ -52,7 +52,7 @@ inline Value random_tensor(std::vector<Value>& made) {
 }
 
 inline Value random_leaf(std::vector<Value>& made) {
-  switch (pick(13)) {
+  switch (pick(15)) {
     case 0:
       return None{};
     case 1:
@@ -77,6 +77,10 @@ inline Value random_leaf(std::vector<Value>& made) {
     case 10:
       return static_cast<DType>(pick(16));
     case 11:
+      return TorchConstant{pick(2) == 0 ? "torch.strided" : "torch.channels_last"};
+    case 12:
+      return NumpyScalar{.type = 'i', .size = 4, .bytes = {static_cast<std::byte>(pick(256))}};
+    case 13:
       return Device{pick(2) == 0 ? "cpu" : "cuda:" + std::to_string(pick(9))};
     default:
       return random_tensor(made);
@@ -98,7 +102,7 @@ inline Value random_container(int depth, std::vector<Value>& made) {
   const std::size_t size = pick(6);
   const std::size_t kind = pick(5);
   if (kind < 2) {
-    Dict dict({}, kind == 1);
+    Dict dict(kind == 1 ? DictType::kOrderedDict : static_cast<DictType>(2 * pick(2)));
     for (std::size_t i = 0; i < size; ++i) {
       dict.set(random_key(), random_value(depth - 1, made));
     }

@@ -47,10 +47,14 @@ struct Foreign {
   std::string class_name() const;
 };
 
+// Whether a defaultdict's factory is None or one of Python's own types (int, list, ...).
+bool is_plain_factory(const Value& factory);
+
 // The classes of the foreign objects in `root` and how many there are of each, by name. Objects
 // within foreign objects do not count.
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root);
-// The foreign objects themselves, with their paths, in tree order.
+// The foreign objects themselves, with their paths, in tree order: also those that are keys, the
+// attributes of dicts and factories that are not plain.
 std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root);
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
 #include "cairn/foreign.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "base/value_path.h"
@@ -39,8 +40,14 @@ class ForeignFinder {
     if (value.is_foreign()) {
       found_.emplace_back(path, &value.as_foreign());
     } else if (value.is_dict()) {
-      for (const auto& [key, item] : value.as_dict()) {
+      const Dict& dict = value.as_dict();
+      for (const auto& [key, item] : dict) {
+        visit(prefix + key_text(key), key);
         visit(prefix + key_text(key), item);
+      }
+      visit(prefix + "__dict__", dict.attributes());
+      if (!is_plain_factory(dict.default_factory())) {
+        visit(prefix + "default_factory", dict.default_factory());
       }
     } else if (value.is_list() || value.is_tuple()) {
       std::size_t i = 0;
@@ -65,6 +72,16 @@ std::string Foreign::class_name() const {
     at = maker;
   }
   return at->module + "." + at->name;
+}
+
+bool is_plain_factory(const Value& factory) {
+  constexpr std::string_view kTypes[] = {"int",  "float", "bool", "str", "bytes",
+                                         "list", "tuple", "dict", "set", "complex"};
+  if (factory.is_none()) return true;
+  if (!factory.is_foreign()) return false;
+  const Foreign& name = factory.as_foreign();
+  return name.made == Foreign::Made::kNamed && name.module == "builtins" &&
+         std::find(std::begin(kTypes), std::end(kTypes), name.name) != std::end(kTypes);
 }
 
 std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root) {

@@ -15,9 +15,11 @@
 #include <set>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "base/atomic_file.h"
 #include "checkpoint/convert_dtype.h"
+#include "checkpoint/drop_foreign.h"
 #include "checkpoint/map_tensors.h"
 #include "checkpoint/named_tensors.h"
 #include "checkpoint/select.h"
@@ -58,6 +60,7 @@ bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 void write_safetensors_target(const Job& job, ConvertResult& result) {
   NamedTensors named = name_tensors(job.value, job.rename);
   result.left_out = named.left_out;
+  result.renamed_keys = named.renamed_keys;
   result.tied = named.tied;
   result.tensors = named.tensors.size();
   const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
@@ -78,6 +81,7 @@ void write_dcp_target(const Job& job, ConvertResult& result) {
   check_no_shards(job);
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
+  result.objects = foreign_classes(value);
   result.bytes =
       write_dcp(job.files, value, job.out, job.options.overwrite, job.options.scratch_folder);
   result.files = {job.out};
@@ -87,6 +91,7 @@ void write_torch_target(const Job& job, ConvertResult& result) {
   check_no_shards(job);
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
+  result.objects = foreign_classes(value);
   result.bytes = write_checkpoint(job.files, value, job.out,
                                   {.overwrite = job.options.overwrite, .info = job.info});
   result.files = {job.out};
@@ -145,6 +150,11 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
 Value model_of(const Value& root, const std::string& in, const SourceInfo& info) {
   if (info.format == "torchscript") return script_state_dict(root);
   const Value& model = weights_of(root);
+  if (model.is_foreign()) {
+    throw UnsupportedError(in + ": the weights are an object of " +
+                           model.as_foreign().class_name() +
+                           ", which only its Python class can read; save its state_dict() there");
+  }
   const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
                        std::all_of(model.as_dict().begin(), model.as_dict().end(),
                                    [](const auto& entry) { return entry.second.is_tensor(); });
@@ -174,8 +184,17 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
   });
 }
 
-Value changed(Value value, const ConvertOptions& options) {
+// Foreign objects: named, or left out.
+Value with_known(Value value, const ConvertOptions& options, ConvertResult& result) {
+  if (!options.drop_objects) return value;
+  WithoutForeign rest = drop_foreign(value);
+  result.dropped = std::move(rest.dropped);
+  return std::move(rest.value);
+}
+
+Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
   value = select(value, {.include = options.include, .exclude = options.exclude});
+  value = with_known(std::move(value), options, result);
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
   return with_progress(value, options);
 }
@@ -194,8 +213,9 @@ ConvertResult convert(const std::string& in, const std::string& out,
     value = with_tied(value, info.notes);
   }
   if (options.weights_only) value = model_of(value, in, info);
+  ConvertResult result;
   Job job{.files = files,
-          .value = changed(std::move(value), options),
+          .value = changed(std::move(value), options, result),
           .out = out,
           .info = {},
           .rename = {},
@@ -210,7 +230,6 @@ ConvertResult convert(const std::string& in, const std::string& out,
     job.rename.push_back({from, to});
   }
   remove_leftovers_of(files, out);
-  ConvertResult result;
   result.format = target.name;
   try {
     target.write(job, result);

@@ -16,12 +16,21 @@ class Flattener {
  public:
   Flattener(const std::vector<Rename>& rules, NamedTensors& found) : rules_(rules), found_(found) {}
 
-  void visit(const Value& node, const std::string& path, const std::string& name) {
-    const auto enter = [&](const Value& child, const std::string& key) {
-      visit(child, path.empty() ? key : path + "/" + key, path.empty() ? key : name + "." + key);
+  // `odd_key` is a key on the way that is no text; null when there is none.
+  void visit(const Value& node, const std::string& path, const std::string& name,
+             const Value* odd_key = nullptr) {
+    const auto enter = [&](const Value& child, const std::string& key, const Value* odd) {
+      visit(child, path.empty() ? key : path + "/" + key, path.empty() ? key : name + "." + key,
+            odd);
     };
     if (node.is_tensor()) {
       found_.tensors.emplace_back(renamed(name, rules_), node.as_tensor());
+      const std::string& written = found_.tensors.back().first;
+      if (odd_key != nullptr) {
+        found_.renamed_keys.emplace_back(written, "of type " + std::string(odd_key->type_name()));
+      } else if (path.empty()) {
+        found_.renamed_keys.emplace_back(written, "none: the tensor is the whole object");
+      }
     } else if (node.kind() == Kind::kSparse) {
       throw UnsupportedError("tensor " + path + " is sparse (" +
                              std::string(cairn::name(node.as_sparse().layout)) +
@@ -29,11 +38,11 @@ class Flattener {
                              "write a torch.save file");
     } else if (node.is_dict()) {
       for (const auto& [key, child] : node.as_dict()) {
-        enter(child, key_text(key));
+        enter(child, key_text(key), key.is_str() ? odd_key : &key);
       }
     } else if (node.is_list() || node.is_tuple()) {
       for (std::size_t i = 0; i < node.as_items().size(); ++i) {
-        enter(node.as_items()[i], std::to_string(i));
+        enter(node.as_items()[i], std::to_string(i), odd_key);
       }
     } else {
       found_.left_out.push_back(path);

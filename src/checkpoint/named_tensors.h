@@ -27,6 +27,8 @@ struct NamedTensors {
   std::vector<NamedTensor> tensors;  // in tree order
   // What is no tensor and so is not among them, by path: "state/timestamp/epoch".
   std::vector<std::string> left_out;
+  // Names that are no keys of the tree's, and what stands there: a key that is no text, or none.
+  std::vector<std::pair<std::string, std::string>> renamed_keys;
   // Names of tensors that are the same as another one, and the name of that one, which is the
   // first of them by the alphabet.
   std::vector<std::pair<std::string, std::string>> tied;

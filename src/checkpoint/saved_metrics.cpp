@@ -36,6 +36,8 @@ std::optional<double> metric_of(const Value& value) {
     const auto dtype = number_type(value.as_ndarray().dtype);
     return dtype ? only_number(*dtype, value.as_ndarray().bytes.view) : std::nullopt;
   }
+  const auto* scalar = value.get_if<NumpyScalar>();
+  if (scalar != nullptr) return metric_of(scalar->number());
   if (value.is_int() || value.kind() == Kind::kFloat) return value.as_float();
   return std::nullopt;
 }

@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/progress_bar.h"
 
@@ -66,18 +67,26 @@ void parse(ConvertArgs& options) {
   options.convert.verify = options.quick ? Verify::kQuick : Verify::kFull;
 }
 
-void print_json(const ConvertResult& result, const std::string& out, Console& console) {
-  json tied = json::object();
-  for (const auto& [name, keeper] : result.tied) {
-    tied[name] = keeper;
+template <class Second>
+json json_of(const std::vector<std::pair<std::string, Second>>& pairs) {
+  json object = json::object();
+  for (const auto& [first, second] : pairs) {
+    object[first] = second;
   }
+  return object;
+}
+
+void print_json(const ConvertResult& result, const std::string& out, Console& console) {
   console.print_json({{"out", out},
                       {"format", result.format},
                       {"files", result.files},
                       {"bytes", result.bytes},
                       {"tensors", result.tensors},
                       {"left_out", result.left_out},
-                      {"tied", std::move(tied)}});
+                      {"objects", json_of(result.objects)},
+                      {"dropped", json_of(result.dropped)},
+                      {"renamed_keys", json_of(result.renamed_keys)},
+                      {"tied", json_of(result.tied)}});
 }
 
 // "a, b, c and 7 more"
@@ -91,6 +100,32 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
+// What cairn cannot look into, and names that had to be made up.
+void print_objects(const ConvertResult& result, Console& console) {
+  std::vector<std::string> kept;
+  for (const auto& [name, count] : result.objects) {
+    kept.push_back(printable(count == 1 ? name : fmt::format("{} of {}", count, name)));
+  }
+  std::vector<std::string> dropped;
+  for (const auto& [path, name] : result.dropped) {
+    dropped.push_back(printable(fmt::format("{} ({})", path, name)));
+  }
+  if (!kept.empty()) {
+    console.out << fmt::format(
+        "objects written as they were, for Python to make: {} (--drop-objects leaves them out)\n",
+        list_of(kept));
+  }
+  if (!dropped.empty()) console.out << fmt::format("objects left out: {}\n", list_of(dropped));
+  std::vector<std::string> renamed;
+  for (const auto& [name, key] : result.renamed_keys) {
+    renamed.push_back(printable(fmt::format("\"{}\" (key {})", name, key)));
+  }
+  if (!renamed.empty()) {
+    console.out << fmt::format("named by a text, as the format has no other keys: {}\n",
+                               list_of(renamed));
+  }
+}
+
 void print(const ConvertResult& result, const std::string& out, Console& console) {
   console.out << fmt::format("{}: {}, {} tensors, {}", out, result.format, result.tensors,
                              console.bytes(result.bytes));
@@ -99,6 +134,7 @@ void print(const ConvertResult& result, const std::string& out, Console& console
   if (!result.left_out.empty()) {
     console.out << fmt::format("left out, as it is no tensor: {}\n", list_of(result.left_out));
   }
+  print_objects(result, console);
   for (const auto& [name, keeper] : result.tied) {
     console.out << fmt::format("tied: {} is {}\n", name, keeper);
   }
@@ -140,6 +176,8 @@ Run define_convert(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--dtype", options->dtype, "floating-point tensors as bf16, fp16 or fp32")
       ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+  app.add_flag("--drop-objects", convert.drop_objects,
+               "without objects of classes that cairn does not know");
   app.add_option("--shard-size", convert.shard_bytes,
                  "OUT is a folder of safetensors of at most this size each, as 5GB")
       ->transform(CLI::AsSizeValue(true));

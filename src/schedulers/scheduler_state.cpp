@@ -2,15 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <optional>
+
 #include "cairn/error.h"
 
 #include "train/number.h"
 
 namespace cairn {
 
+namespace {
+
+// A key of a Counter; torch.distributed.checkpoint makes texts of all keys.
+std::optional<std::int64_t> int_key(const Value& key) {
+  if (key.is_int()) return key.as_int();
+  if (!key.is_str()) return std::nullopt;
+  const std::string& text = key.as_str();
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
 void SchedulerStateWriter::counts(const char* key,
                                   const std::map<std::int64_t, std::int64_t>& values) {
-  Dict dict;  // a plain one does for PyTorch, which only looks keys up
+  Dict dict(DictType::kCounter);  // PyTorch asks it for elements()
   for (const auto& [value, times] : values) {
     dict.set(value, times);
   }
@@ -77,8 +95,9 @@ void SchedulerStateReader::counts(const char* key, std::map<std::int64_t, std::i
   if (!value->is_dict()) return wrong(key, "a dict of counts", *value);
   std::map<std::int64_t, std::int64_t> counts;
   for (const auto& [item, times] : value->as_dict()) {
-    if (!item.is_int() || !times.is_int()) return wrong(key, "a dict of int counts", times);
-    counts[item.as_int()] = times.as_int();
+    const auto number = int_key(item);
+    if (!number || !times.is_int()) return wrong(key, "a dict of int counts", times);
+    counts[*number] = times.as_int();
   }
   target = std::move(counts);
 }

@@ -17,6 +17,7 @@
 #include <set>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/scaler.h"
 #include "cairn/train/state.h"
@@ -24,6 +25,7 @@
 
 #include "train/checkpoint_migration.h"
 #include "train/entry_names.h"
+#include "train/foreign_parts.h"
 #include "train/module_load.h"
 #include "train/number.h"
 #include "train/object_loads.h"
@@ -58,6 +60,8 @@ class CheckpointLoad {
   void misfit(const std::string& text) { misfits_.push_back(text); }
   const Dict* dict_entry(const Value& saved, const char* key);
 
+  std::vector<std::string> needed_parts(const Value& saved) const;
+  void pass_over(Value& saved, const std::vector<std::string>& needed);
   void plan_model(const Value& model);
   void plan_optimizer(const Value& saved);
   void plan_values(const Value& saved);
@@ -91,6 +95,42 @@ const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
   if (entry->is_dict()) return &entry->as_dict();
   misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
   return nullptr;
+}
+
+// The paths below "state" of what the run's objects will be asked to load.
+std::vector<std::string> CheckpointLoad::needed_parts(const Value& saved) const {
+  std::vector<std::string> parts = {"model", "timestamp", "rank_zero_seed", "run_name",
+                                    "dataset_state"};
+  if (state_.optimizer) parts.push_back("optimizers/" + optimizer_name(*state_.optimizer));
+  if (state_.scaler) parts.push_back("scaler/" + state_.scaler->name());
+  const auto add_names = [&](const std::string& folder, const auto& objects) {
+    std::vector<std::string> names;
+    for (const auto& object : objects) {
+      names.push_back(object->name());
+    }
+    for (const std::string& name : entry_names(names)) {
+      parts.push_back(folder + "/" + name);
+    }
+  };
+  add_names("schedulers", state_.schedulers);
+  add_names("callbacks", state_.callbacks);
+  const Value* algorithms = saved.find("algorithms");
+  for (std::size_t i = 0;
+       algorithms != nullptr && algorithms->is_list() && i < algorithms->as_items().size(); ++i) {
+    const Value& pair = algorithms->as_items()[i];
+    const bool is_live =
+        (pair.is_tuple() || pair.is_list()) && !pair.as_items().empty() &&
+        std::any_of(state_.algorithms.begin(), state_.algorithms.end(),
+                    [&](const auto& live) { return pair.as_items()[0] == Value(live->name()); });
+    if (is_live) parts.push_back("algorithms/" + std::to_string(i));
+  }
+  return parts;
+}
+
+void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
+  for (const std::string& line : pass_over_foreign(saved, needed, "state/")) {
+    warn(line);
+  }
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
@@ -270,6 +310,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
   if (!saved.is_dict()) return misfit("its \"state\" is no dict");
   migrate_state(saved);
+  pass_over(saved, needed_parts(saved));
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
@@ -279,8 +320,9 @@ void CheckpointLoad::check(const Value& checkpoint) {
   if (rng == nullptr && saved.find("timestamp") == nullptr) {
     return warn("the checkpoint holds only weights; everything else stays as it is");
   }
-  plan_optimizer(saved);
   plan_values(saved);
+  saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
+  plan_optimizer(saved);
   try_schedulers(saved);
   try_algorithms(saved);
   try_callbacks(saved);
@@ -302,6 +344,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
 void CheckpointLoad::check_weights(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
   migrate_state(saved);
+  if (saved.is_dict()) pass_over(saved, {"model"});
   const Value* model = saved.is_dict() ? saved.find("model") : nullptr;
   if (model == nullptr) return misfit("it holds no weights (no \"state/model\")");
   plan_model(*model);
@@ -384,6 +427,10 @@ std::optional<Value> load_checkpoint(const std::string& path, State& state, Logg
   LoadOptions load_options;
   load_options.verify = options.verify;
   Value checkpoint = load(path, load_options);
+  if (checkpoint.is_foreign()) {
+    throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
+                           ", which only its Python class can read; save dicts of state_dict()s");
+  }
   if (!checkpoint.is_dict() || (checkpoint.find("state") == nullptr)) {
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");

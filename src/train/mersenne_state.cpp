@@ -111,7 +111,8 @@ Value checked_numpy_state(const Value& state) {
   if (parts[4].kind() != Kind::kFloat && !parts[4].is_int()) {
     throw MismatchError("the cached Gaussian of numpy's state is no float");
   }
-  return Tuple{{parts[0], Tuple{std::move(words)}, parts[2], parts[3], parts[4]}};
+  const Value kept = array != nullptr ? parts[1] : Value(Tuple{std::move(words)});
+  return Tuple{{parts[0], kept, parts[2], parts[3], parts[4]}};
 }
 
 }  // namespace cairn

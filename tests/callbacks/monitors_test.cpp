@@ -175,11 +175,11 @@ TEST_F(EarlyStopperTest, GoesOnCountingAfterAResume) {
 TEST_F(EarlyStopperTest, TakesAnIntegerAndTheNameOfAComparison) {
   EarlyStopper stopper(
       {.monitor = "Accuracy", .dataloader_label = "train", .comp = "less", .patience = 2});
-  EXPECT_FALSE(epoch(stopper, 0.5));
-  EXPECT_FALSE(epoch(stopper, 0.4));  // better: less
-  EXPECT_FALSE(epoch(stopper, 0.6));
-  EXPECT_FALSE(epoch(stopper, 0.6));
+  EXPECT_TRUE(epoch(stopper, 0.5));
+  EXPECT_TRUE(epoch(stopper, 0.4));  // better: less
   EXPECT_TRUE(epoch(stopper, 0.6));
+  EXPECT_TRUE(epoch(stopper, 0.6));
+  EXPECT_FALSE(epoch(stopper, 0.6));
   EXPECT_TRUE(Comparison("GT")(2, 1));
   EXPECT_TRUE(Comparison([](double a, double b) { return a == b; })(1, 1));
   EXPECT_THROW(Comparison("smaller"), UsageError);

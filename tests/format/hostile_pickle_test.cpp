@@ -242,7 +242,7 @@ std::vector<PickleCase> foreign_pickle_cases() {
   return {
       {"ForeignInItself", pickle(foreign_object() + "}" + unicode("me") + "h\1sb"),
        PickleAnswer::kRead},
-      {"ForeignInItsArguments", pickle(foreign_object() + "h\1\x85h\0h\1\x85\x81\x86"s),
+      {"ForeignInItsArguments", pickle(foreign_object() + "h\1\x85h\0h\1\x85\x81\x87"s),
        PickleAnswer::kRead},
       {"ForeignInAListInItself", pickle("]q\2"s + foreign_object() + "h\2ba"), PickleAnswer::kRead},
       {"ListInItselfBesideAForeign", pickle("]q\2"s + foreign_object() + "ah\2a"),
@@ -264,8 +264,8 @@ std::vector<PickleCase> foreign_pickle_cases() {
        [] {
          return pickle(repeated(global("a", "b") + ")\x81", 100'000) + repeated("b", 99'999));
        }},
-      {"HalfAMillionForeign", "", PickleAnswer::kRead,
-       [] { return pickle("](" + foreign_object() + repeated("h\0)\x81"s, 500'000) + "e"); }},
+      {"AHundredThousandForeign", "", PickleAnswer::kRead,
+       [] { return pickle("](" + foreign_object() + repeated("h\0)\x81"s, 100'000) + "e"); }},
       {"ForeignWithAStateOfAMillion", "", PickleAnswer::kRead,
        [] { return pickle(foreign_object() + "](" + repeated("N", 1'000'000) + "eb"); }},
       {"ForeignThatLaugh", "", PickleAnswer::kCorrupt,

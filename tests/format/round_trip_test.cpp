@@ -3,7 +3,10 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <cstring>
+
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 #include "cairn/format/torch_file.h"
 
 #include "cli/describe_value.h"
@@ -116,6 +119,66 @@ TEST(RoundTripTest, NumpyArraysComeBack) {
   const Value value = NdArray{"u4", {2, 2}, shared(std::string("0123456789abcdef"))};
   EXPECT_EQ(describe_value(read_back(encoded(Dict{{"a", value}, {"b", value}}))),
             describe_value(Dict{{"a", value}, {"b", value}}));
+}
+
+TEST(RoundTripTest, TypesOfPythonsDictsStay) {
+  const Value named(std::make_shared<const Foreign>(Foreign{.module = "builtins", .name = "int"}));
+  Dict counter(DictType::kCounter);
+  counter.set(7, 2);
+  Dict counting(DictType::kDefaultDict);
+  counting.set_default_factory(named);
+  counting.set("a", 1);
+  Dict module = Dict::ordered({{"w", 1.0}});
+  module.set_attributes(Dict{{"_metadata", Dict::ordered({{"", Dict{{"version", 1}}}})}});
+  const Value again =
+      read_back(encoded(Dict{{"c", counter}, {"d", counting}, {"m", module}, {"same", module}}));
+  EXPECT_EQ(again.at("c").as_dict().type(), DictType::kCounter);
+  EXPECT_EQ(again.at("c"), Value(counter));
+  EXPECT_EQ(again.at("d").as_dict().type(), DictType::kDefaultDict);
+  EXPECT_EQ(again.at("d").as_dict().default_factory(), named);
+  EXPECT_EQ(again.at("m").as_dict().attributes(), module.attributes());
+  EXPECT_TRUE(again.at("m").as_dict().is_ordered());
+}
+
+TEST(RoundTripTest, NumpysNumbersAndOrderStay) {
+  NumpyScalar third{.type = 'f', .size = 4};
+  const float number = 1.0F / 3;
+  std::memcpy(third.bytes.data(), &number, sizeof number);
+  EXPECT_EQ(third.number(), Value(static_cast<double>(number)));
+  NdArray fortran{"u1", {2, 3}, shared(std::string("abcdef")), true, NumpyNames::kNumpy1};
+  const std::string bytes = encoded(Dict{{"s", third}, {"f", fortran}});
+  EXPECT_NE(pickle_of(bytes).find("adbecf"), std::string::npos);
+  EXPECT_NE(pickle_of(bytes).find("numpy.core.multiarray\n_reconstruct"), std::string::npos);
+  EXPECT_NE(pickle_of(bytes).find("numpy._core.multiarray\nscalar"), std::string::npos);
+  const Value again = read_back(bytes);
+  EXPECT_EQ(again.at("s").kind(), Kind::kNumpyScalar);
+  EXPECT_EQ(again.at("s").get_if<NumpyScalar>()->dtype(), "f4");
+  EXPECT_EQ(again.at("s").as_float(), static_cast<double>(number));
+  EXPECT_EQ(as_text(again.at("f").as_ndarray().bytes.view), "abcdef");
+  EXPECT_TRUE(again.at("f").as_ndarray().is_fortran);
+  EXPECT_EQ(encoded(again), bytes);
+}
+
+TEST(RoundTripTest, SettingsOfTorchStay) {
+  const Value value =
+      List{TorchConstant{"torch.strided"}, TorchConstant{"torch.sparse_coo"},
+           TorchConstant{"torch.channels_last"}, TorchConstant{"torch.per_tensor_affine"}};
+  EXPECT_EQ(read_back(encoded(value)), value);
+  EXPECT_EQ(value.as_items()[0].type_name(), "layout");
+  EXPECT_EQ(value.as_items()[2].type_name(), "memory_format");
+  EXPECT_EQ(value.as_items()[3].type_name(), "qscheme");
+}
+
+TEST(RoundTripTest, WhatAFileSaysOfCoalescedStays) {
+  SparseTensor sparse;
+  sparse.shape = {5};
+  sparse.indices = make_tensor(DType::kInt64, {1, 1}, shared(std::string(8, '\0')));
+  sparse.values = floats({1}, '\1');
+  for (const std::optional<bool> told :
+       {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    sparse.is_coalesced = told;
+    EXPECT_EQ(read_back(encoded(Value(sparse))).as_sparse().is_coalesced, told);
+  }
 }
 
 TEST(RoundTripTest, EmptyBytesAvoidAGlobalThatWeightsOnlyRefuses) {

@@ -114,6 +114,8 @@ Value sample() {
   parameter.is_parameter = true;
   parameter.requires_grad = true;
   dict["parameter"] = parameter;
+  dict["constants"] = List{TorchConstant{"torch.strided"}, TorchConstant{"torch.sparse_csr"},
+                           TorchConstant{"torch.per_channel_affine"}};
   dict["frozenset"] = Set{{"a"}, true};
   dict["timedelta"] = TimeDelta{.days = -1, .seconds = 86399, .microseconds = 7};
   return dict;

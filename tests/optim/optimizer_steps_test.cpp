@@ -68,8 +68,8 @@ void expect_close(const Value& found, const Value& expected, const std::string& 
   } else if (found.is_none() || expected.is_none()) {
     EXPECT_EQ(found.is_none(), expected.is_none()) << where;
   } else if (found.is_tensor() && expected.is_tensor()) {
-    EXPECT_TRUE(are_close(tensor_of(found.as_tensor()).to(at::kDouble),
-                          tensor_of(expected.as_tensor()).to(at::kDouble)))
+    EXPECT_TRUE(are_close(tensor_of(found.as_tensor()).to(at::kComplexDouble),
+                          tensor_of(expected.as_tensor()).to(at::kComplexDouble)))
         << where;
   } else {
     EXPECT_DOUBLE_EQ(number_of(found), number_of(expected)) << where;

@@ -15,6 +15,7 @@ import random
 from collections import OrderedDict
 
 import numpy
+import numpy_names  # noqa: F401
 import torch
 
 STATE_KEYS = ["model", "optimizers", "schedulers", "algorithms", "callbacks", "scaler", "timestamp",
@@ -31,8 +32,9 @@ def checkpoint_classes():
     multiarray = getattr(numpy, "_core", None) or numpy.core
     reconstruct = multiarray.multiarray._reconstruct
     return [datetime.timedelta, numpy.ndarray, numpy.dtype, type(numpy.dtype("uint32")),
-            # Files name it by its place in numpy 1, which numpy 2 still finds.
-            (reconstruct, "numpy.core.multiarray._reconstruct")]
+            # Files name it by its place in the numpy that wrote it; numpy 2 finds both.
+            (reconstruct, "numpy.core.multiarray._reconstruct"),
+            (reconstruct, "numpy._core.multiarray._reconstruct")]
 
 
 def load(path, weights_only=False):

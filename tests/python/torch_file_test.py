@@ -18,6 +18,8 @@ import sys
 import tempfile
 import zipfile
 
+import numpy_names  # noqa: F401
+
 try:
     import torch
 except ImportError:
@@ -71,6 +73,8 @@ def describe(value):
     kind = type(value).__name__
     if value is None:
         return {"type": "None"}
+    if type(value).__module__ == "numpy" and kind != "ndarray":
+        return {"type": "numpy." + str(value.dtype), "value": describe(value.item())}
     if isinstance(value, torch.Tensor):
         return describe_tensor(value)
     if isinstance(value, (bool, str)):
@@ -101,8 +105,13 @@ def describe(value):
     if isinstance(value, torch.device):
         return {"type": "device", "value": str(value)}
     if kind == "ndarray":
-        return {"type": "ndarray", "dtype": str(value.dtype), "shape": list(value.shape),
-                "sha256": sha256(value.tobytes())}
+        out = {"type": "ndarray", "dtype": str(value.dtype), "shape": list(value.shape),
+               "sha256": sha256(value.tobytes())}
+        if value.flags.f_contiguous and not value.flags.c_contiguous:
+            out["order"] = "F"
+        return out
+    if isinstance(value, (torch.layout, torch.memory_format, torch.qscheme)):
+        return {"type": kind, "value": str(value)}
     raise TypeError(kind)
 
 
@@ -170,8 +179,9 @@ def check(path, same_pickle):
     holds = {kind for kind in NOT_WEIGHTS_ONLY if f'"{kind}"' in json.dumps(description)}
     if "ndarray" in holds:
         import numpy
-        # numpy 2 has renamed its modules.
-        same_pickle = same_pickle and numpy.__version__.startswith("1.")
+        # numpy 2 has renamed its modules, and cairn keeps the names that the file had.
+        of_numpy2 = b"numpy._core" in record(path, "data.pkl")
+        same_pickle = same_pickle and of_numpy2 == (not numpy.__version__.startswith("1."))
     value = load(path, weights_only=False)
     assert describe(value) == description, "torch.load gives something else"
     intern_texts(value)

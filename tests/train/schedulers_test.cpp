@@ -248,10 +248,8 @@ TEST(LambdaLRTest, TakesBaseRatesThatAreTensors) {
   const LinearScheduler linear;
   const auto running = attach_lambda_lr(linear, state, *optimizer, 1);
   const Value rate = view_of(torch::tensor(8.0));
-  running->load_state_dict(Dict{{"base_lrs", List{rate}},
-                                {"last_epoch", 20},
-                                {"_step_count", 21},
-                                {"_last_lr", List{rate}}});
+  running->load_state_dict(Dict{
+      {"base_lrs", List{rate}}, {"last_epoch", 20}, {"_step_count", 21}, {"_last_lr", List{rate}}});
   running->step();
   EXPECT_DOUBLE_EQ(learning_rates(*optimizer)[0], 4);
 }

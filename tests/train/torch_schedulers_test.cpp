@@ -106,6 +106,20 @@ TEST(TorchSchedulersTest, ContinueFromASavedStateWithItsOptions) {
                    CosineAnnealingLR({.T_max = 2}));
 }
 
+TEST(MultiStepLRTest, MilestonesAreACounterAndMayHaveTextsForKeys) {
+  const auto optimizer = optimizer_with(1);
+  const auto running = MultiStepLR({.milestones = {2, 7, 7}, .gamma = 0.1}).attach(*optimizer, 1);
+  const Value state = running->state_dict();
+  EXPECT_EQ(state.at("milestones").as_dict().type(), DictType::kCounter);
+  Value through_dcp = state;  // torch.distributed.checkpoint's keys are texts
+  through_dcp.mutable_dict()["milestones"] = Dict{{"2", 1}, {"7", 2}};
+  const auto again = MultiStepLR({.milestones = {9}}).attach(*optimizer, 1);
+  again->load_state_dict(through_dcp);
+  EXPECT_EQ(again->state_dict(), state);
+  through_dcp.mutable_dict()["milestones"] = Dict{{"two", 1}};
+  EXPECT_THROW(again->load_state_dict(through_dcp), MismatchError);
+}
+
 TEST(TorchSchedulersTest, RefuseAStateThatDoesNotFit) {
   const auto optimizer = optimizer_with(1);
   const auto running = StepLR({.step_size = 2}).attach(*optimizer, 1);

@@ -38,6 +38,12 @@ struct ConvertOptions {
   // even. 8-bit floats, integers and complex numbers stay.
   std::optional<DType> dtype = std::nullopt;
 
+  // Objects of classes that cairn does not know (cairn/foreign.h) are written again as they were,
+  // where the format can hold them; Python runs their classes' code when it loads the result, as it
+  // did before. With this they are left out: entries of dicts go, items of lists become None, and
+  // a defaultdict whose factory is none of Python's own types has no factory.
+  bool drop_objects = false;
+
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
   // and their index.
   std::uint64_t shard_bytes = 0;
@@ -59,6 +65,13 @@ struct ConvertResult {
   std::size_t tensors = 0;
   // Paths of what the format cannot hold because it is no tensor.
   std::vector<std::string> left_out;
+  // Foreign objects that were written as they were: their classes, and how many of each.
+  std::vector<std::pair<std::string, std::size_t>> objects;
+  // Paths of those that were dropped, and their classes.
+  std::vector<std::pair<std::string, std::string>> dropped;
+  // Names of tensors that are not the keys that they had, as the format has only texts: the name,
+  // and what the key was ("of type int", "none: the tensor is the whole object").
+  std::vector<std::pair<std::string, std::string>> renamed_keys;
   // Names that stand for the same tensor as another one, and that one's: safetensors keeps them in
   // its metadata.
   std::vector<std::pair<std::string, std::string>> tied;
