@@ -378,6 +378,42 @@ TEST(OptimizerStateDictTest, GroupsMayLackPythonOnlyOptions) {
   EXPECT_EQ(live.state(), state);
 }
 
+// PyTorch 1.7 to 1.11: numbers where there are tensors now, and fewer options.
+TEST(OptimizerStateDictTest, TakesTheLayoutsOfOlderPyTorch) {
+  const auto as_old = [](const Value& state, const std::vector<std::string>& numbers) {
+    const auto number = [](const Value& tensor) {
+      return tensor_of(tensor.as_tensor()).item<double>();
+    };
+    Dict states;
+    for (const auto& [name, entry] : state.at("state").as_dict()) {
+      Dict old = entry.as_dict();
+      for (const std::string& key : numbers)
+        old.set(key, number(entry.at(key)));
+      old.set("step", static_cast<std::int64_t>(number(entry.at("step"))));
+      states.set(name, old);
+    }
+    Dict group = group_of(state).as_dict();
+    for (const char* key :
+         {"foreach", "maximize", "capturable", "differentiable", "decoupled_weight_decay"}) {
+      group.erase(key);
+    }
+    return Value(Dict{{"state", states}, {"param_groups", List{group}}});
+  };
+  const auto expect_taken = [&](const OptimizerRecipe& recipe,
+                                const std::vector<std::string>& numbers) {
+    const Value state = frozen(Trained(recipe, 2).state());
+    Trained live(recipe);
+    live.load(as_old(state, numbers));
+    EXPECT_EQ(live.state(), state);
+  };
+  expect_taken(ASGD({.t0 = 1}), {"eta", "mu"});
+  expect_taken(NAdam(), {"mu_product"});
+  expect_taken(RAdam(), {});
+  expect_taken(Adadelta(), {});
+  expect_taken(Adamax(), {});
+  expect_taken(Rprop(), {});
+}
+
 TEST(OptimizerStateDictTest, KeepsPythonOnlyOptionsAndUnknownOnesOfAFile) {
   Trained saved(AdamW(), 1);
   Value state = with_option(saved.state(), "fused", true);
