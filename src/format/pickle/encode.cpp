@@ -29,7 +29,8 @@ class Encoder {
         return;
       }
     }
-    if (++depth_ > kMaxEncodeDepth) throw UnsupportedError("nested too deep for Python to read");
+    ++depth_;
+    require_depth(0);
     encode_new(value);
     --depth_;
   }
@@ -83,6 +84,13 @@ class Encoder {
         return encode_scalar(out_, *value.get_if<NumpyScalar>());
       case Kind::kForeign:
         return encode_foreign(value, value.as_foreign());
+    }
+  }
+
+  // Room for `more` levels of nesting, with which the object will be read again.
+  void require_depth(std::size_t more) const {
+    if (depth_ + more > kMaxEncodeDepth) {
+      throw UnsupportedError("nested too deep for Python to read");
     }
   }
 
@@ -234,7 +242,8 @@ class Encoder {
       case Foreign::Made::kBack:
         return encode_back(object);
       case Foreign::Made::kStorage:
-        return tensors_.encode_storage(object.args.as_items().at(0).as_tensor());
+        return tensors_.encode_storage(object.args.as_items().at(0).as_tensor(),
+                                       object.class_name() == "torch.storage.UntypedStorage");
       case Foreign::Made::kCalled:
       case Foreign::Made::kNew:
         break;
@@ -254,12 +263,17 @@ class Encoder {
 
   void encode_made(const Foreign& object) {
     const bool has_keywords = object.keywords.is_dict() && !object.keywords.as_dict().empty();
-    if (has_keywords) encode_name("copyreg", "__newobj_ex__");
+    if (has_keywords) {
+      require_depth(1);
+      encode_name("copyreg", "__newobj_ex__");
+      ++depth_;
+    }
     encode(object.function);
     encode(object.args);
     if (has_keywords) {
       encode(object.keywords);
       out_.tuple(3);
+      --depth_;
     }
     const bool is_new = object.made == Foreign::Made::kNew && !has_keywords;
     out_.op(is_new ? Op::kNewObj : Op::kReduce);
@@ -269,6 +283,8 @@ class Encoder {
   void encode_name(std::string_view module, std::string_view name) {
     const std::size_t dot = name.rfind('.');
     if (dot != std::string_view::npos) {
+      const auto parts = static_cast<std::size_t>(std::count(name.begin(), name.end(), '.'));
+      require_depth(2 * parts);
       out_.global("__builtin__", "getattr");
       encode_name(module, name.substr(0, dot));
       out_.text(name.substr(dot + 1));

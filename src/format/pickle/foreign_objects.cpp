@@ -8,6 +8,7 @@
 
 #include "format/pickle/globals.h"
 #include "format/pickle/storage_classes.h"
+#include "format/pickle/text.h"
 
 namespace cairn::pickle {
 namespace {
@@ -18,6 +19,19 @@ bool is_foreign_object(const Graph& graph, const Ref& ref) {
 }
 
 constexpr std::size_t kMostLookedAt = 16;  // arguments, and items of one
+
+// Whether one of the first arguments, or of the first items in one, is `wanted`.
+bool any_argument(const Graph& graph, std::span<const Ref> args, auto wanted) {
+  const auto first = args.first(std::min(args.size(), kMostLookedAt));
+  return std::any_of(first.begin(), first.end(), [&](const Ref& arg) {
+    if (wanted(arg)) return true;
+    const auto* container = graph.find<Container>(arg);
+    if (container == nullptr) return false;
+    const std::span<const Ref> items = container->items;
+    const auto inner = items.first(std::min(items.size(), kMostLookedAt));
+    return std::any_of(inner.begin(), inner.end(), wanted);
+  });
+}
 
 Value name_of(std::string_view module, std::string_view name) {
   return Value(std::make_shared<const Foreign>(
@@ -31,15 +45,13 @@ bool is_foreign(const Graph& graph, const Ref& ref) {
 }
 
 bool has_foreign(const Graph& graph, std::span<const Ref> args) {
-  const auto first = args.first(std::min(args.size(), kMostLookedAt));
-  return std::any_of(first.begin(), first.end(), [&](const Ref& arg) {
-    if (is_foreign(graph, arg)) return true;
-    const auto* container = graph.find<Container>(arg);
-    if (container == nullptr) return false;
-    const std::span<const Ref> items = container->items;
-    const auto inner = items.first(std::min(items.size(), kMostLookedAt));
-    return std::any_of(inner.begin(), inner.end(),
-                       [&](const Ref& item) { return is_foreign(graph, item); });
+  return any_argument(graph, args, [&](const Ref& ref) { return is_foreign(graph, ref); });
+}
+
+bool has_python2_bytes(const Graph& graph, std::span<const Ref> args) {
+  return any_argument(graph, args, [&](const Ref& ref) {
+    const auto* text = graph.find<Text>(ref);
+    return text != nullptr && text->is_python2 && !is_utf8(text->text);
   });
 }
 

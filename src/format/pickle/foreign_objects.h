@@ -25,6 +25,10 @@ bool is_foreign(const Graph& graph, const Ref& ref);
 // that refuses them has met no damage.
 bool has_foreign(const Graph& graph, std::span<const Ref> args);
 
+// Whether one of them is bytes of Python 2 that are no text: written again they would be of another
+// type, for which the function has another answer.
+bool has_python2_bytes(const Graph& graph, std::span<const Ref> args);
+
 // Whether an object can be made by calling `function`, at least in name.
 bool is_callable(const Graph& graph, const Ref& function);
 

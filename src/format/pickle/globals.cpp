@@ -92,6 +92,9 @@ Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
   if (const Global* global = find_memory_format(name)) return graph.add(global);
   check_name(module);
   check_name(name);
+  const bool has_empty_part =
+      name.front() == '.' || name.back() == '.' || name.find("..") != std::string_view::npos;
+  if (has_empty_part) throw CorruptError("the pickle names a class by what is no name");
   return graph.add(ForeignName{module, name});
 }
 

@@ -133,7 +133,7 @@ bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
     push(global.call({graph_, storages_, global, args}));
     return true;
   } catch (const UnsupportedError&) {
-    if (unknown_ == UnknownNames::kRefused) throw;
+    if (unknown_ == UnknownNames::kRefused || has_python2_bytes(graph_, args)) throw;
   } catch (const CorruptError&) {
     if (!has_foreign(graph_, args)) throw;
   }

@@ -114,9 +114,9 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
 }
 
 // ('storage', class, key, location, elements) as a persistent id
-void TensorEncoder::encode_storage(const TensorView& tensor) {
+void TensorEncoder::encode_storage(const TensorView& tensor, bool is_untyped) {
   const Known& known = known_storage(tensor);
-  const std::string_view type = storage_class(tensor.dtype);
+  const std::string_view type = is_untyped ? std::string_view() : storage_class(tensor.dtype);
   out_.op(Op::kMark);
   out_.text("storage");
   if (type.empty()) {

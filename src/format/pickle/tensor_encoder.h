@@ -21,8 +21,8 @@ class TensorEncoder {
   // Returns the memo number of the tensor.
   std::uint32_t encode(const TensorView& tensor);
   std::uint32_t encode(const SparseTensor& tensor);
-  // The storage of `tensor` by itself.
-  void encode_storage(const TensorView& tensor);
+  // The storage of `tensor` by itself; untyped ones count bytes.
+  void encode_storage(const TensorView& tensor, bool is_untyped = false);
 
  private:
   struct Known {
