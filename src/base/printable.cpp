@@ -35,4 +35,24 @@ std::string printable(std::string_view text) { return escaped(text, /*keeps_line
 
 std::string printable_line(std::string_view text) { return escaped(text, /*keeps_lines=*/false); }
 
+std::string printable_json(std::string json) {
+  // In UTF-8 a C1 character is C2 and a byte from 80 to 9F, which no other sequence contains.
+  const auto is_c1_at = [&json](std::size_t i) {
+    const auto next = static_cast<unsigned char>(i + 1 < json.size() ? json[i + 1] : '\0');
+    return json[i] == '\xc2' && next >= 0x80 && next < 0xA0;
+  };
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const bool is_c1 = is_c1_at(i);
+    if (json[i] != '\x7f' && !is_c1) continue;
+    out.append(json, begin, i - begin);
+    if (is_c1) ++i;
+    out += fmt::format("\\u{:04x}", static_cast<unsigned char>(json[i]));
+    begin = i + 1;
+  }
+  if (begin == 0) return json;
+  return out.append(json, begin);
+}
+
 }  // namespace cairn

@@ -14,4 +14,8 @@ std::string printable(std::string_view text);
 // that end a line (U+2028, U+2029), so that it cannot make a line of its own.
 std::string printable_line(std::string_view text);
 
+// The text of a JSON document with DEL and the C1 control characters, which JSON lets stand in its
+// strings and terminals obey, as \u escapes. It means the same.
+std::string printable_json(std::string json);
+
 }  // namespace cairn

@@ -14,17 +14,25 @@
 namespace cairn {
 namespace {
 
-// Files below `folder`, so deep as `format` has folders, by their path from there.
+// False when it cannot be told: a link into somebody else's folder, say.
+bool is_folder(FileSystem& files, const std::string& path) {
+  try {
+    const auto info = files.stat(path);
+    return info && info->type == FileInfo::Type::kFolder;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+// Names below `folder`, so deep as `format` has folders, by their path from there.
 std::vector<std::string> list_files(FileSystem& files, const std::string& folder,
                                     const std::string& format) {
   const std::size_t slash = format.find('/');
   std::vector<std::string> found;
   for (const std::string& name : files.list(folder)) {
-    const auto info = files.stat(join_path(folder, name));
-    const bool is_folder = info && info->type == FileInfo::Type::kFolder;
     if (slash == std::string::npos) {
-      if (!is_folder) found.push_back(name);
-    } else if (is_folder) {
+      found.push_back(name);  // not looked at: whether it matters depends on its name first
+    } else if (is_folder(files, join_path(folder, name))) {
       for (const std::string& below :
            list_files(files, join_path(folder, name), format.substr(slash + 1))) {
         found.push_back(join_path(name, below));
@@ -104,6 +112,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
   while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
+    if (is_folder(place.files, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from.
     const auto info =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,6 +13,7 @@
 
 #include "base/atomic_file.h"
 #include "base/atomic_folder.h"
+#include "base/read_fault.h"
 #include "checkpoint/extension.h"
 #include "checkpoint/latest_link.h"
 #include "checkpoint/remove_checkpoint.h"
@@ -22,29 +24,36 @@ namespace {
 
 constexpr std::string_view kPin = ".pin";
 
-void examine(const CheckpointSource& source, Verify how, ListedCheckpoint& listed) {
+void examine(const CheckpointSource& source, const ListOptions& options, ListedCheckpoint& listed) {
   listed.source = source.info();
   listed.bytes = listed.source.bytes;
-  const VerifyReport report = source.verify(how);
+  const VerifyReport report = source.verify(options.verify);
   if (!report.ok()) {
     listed.condition = Condition::kDamaged;
     listed.problem = report.summary();
   }
   listed.info = training_info(source);
+  if (report.ok() && options.check_state && listed.info.kind == "full") {
+    check_training_state(source);
+  }
 }
 
 class Listing {
  public:
   Listing(FileSystem& files, const std::string& folder, const ListOptions& options)
-      : files_(files), folder_(folder), verify_(options.verify) {
+      : files_(files), folder_(folder), options_(options) {
     opening_.files = &files;
-    opening_.on_progress = options.on_progress;
+    opening_.on_progress = [this](std::uint64_t bytes) {
+      if (is_opening_) expanded_ += bytes;
+      if (options_.on_progress) options_.on_progress(bytes);
+    };
   }
 
   FolderListing list() {
     for (const std::string& name : files_.list(folder_)) {
       if (!is_temporary_name(name) && !is_being_removed(name)) look_at(name);
     }
+    look_into_all();
     for (ListedCheckpoint& listed : listing_.checkpoints) {
       const auto links = links_.find(listed.name);
       if (links != links_.end()) listed.links = links->second;
@@ -55,18 +64,28 @@ class Listing {
   }
 
  private:
+  // Sorts out what is a link or a pin; the others are looked into later.
   void look_at(const std::string& name) {
     const std::string path = join_path(folder_, name);
-    const auto info = files_.stat(path, /*follow=*/false);
-    if (!info) return;  // gone since it was listed
-    if (info->type == FileInfo::Type::kLink) {
-      if (const auto target = files_.read_link(path)) add_link(name, join_path(folder_, *target));
-    } else if (name.ends_with(kPin)) {
-      pins_.insert(name);
-    } else if (const auto target = linked_from(name, path)) {
-      add_link(name, *target);
-    } else {
-      add(name, *info);
+    ListedCheckpoint listed{.name = name, .path = path};
+    try {
+      const auto info = files_.stat(path, /*follow=*/false);
+      if (!info) return;  // gone since it was listed
+      if (info->type == FileInfo::Type::kLink) {
+        if (const auto target = files_.read_link(path)) add_link(name, join_path(folder_, *target));
+      } else if (name.ends_with(kPin)) {
+        pins_.insert(name);
+      } else if (const auto target = linked_from(name, path)) {
+        add_link(name, *target);
+      } else {
+        listed.is_folder = info->type == FileInfo::Type::kFolder;
+        listed.bytes = info->size;
+        listed.modified = info->modified;
+        is_special_[name] = info->type == FileInfo::Type::kOther;
+        found_.push_back(std::move(listed));
+      }
+    } catch (const Error& e) {
+      add_refused(std::move(listed), e);
     }
   }
 
@@ -82,27 +101,55 @@ class Listing {
       links_[base_name(path)].push_back(name);
   }
 
-  void add(const std::string& name, const FileInfo& info) {
-    ListedCheckpoint listed{.name = name,
-                            .path = join_path(folder_, name),
-                            .is_folder = info.type == FileInfo::Type::kFolder,
-                            .bytes = info.size,
-                            .modified = info.modified};
+  void look_into_all() {
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.modified > b.modified; });
+    const ListLimits& limits = options_.limits;
+    std::size_t opened = 0;
+    for (ListedCheckpoint& listed : found_) {
+      const bool is_enough = (limits.files > 0 && opened >= limits.files) ||
+                             (limits.expanded_bytes > 0 && expanded_ >= limits.expanded_bytes);
+      if (!is_enough) {
+        ++opened;
+        look_into(std::move(listed));
+        continue;
+      }
+      ++listing_.not_looked_into;
+      if (!has_checkpoint_name(listed.name)) continue;
+      listed.condition = Condition::kNotLookedInto;
+      listing_.checkpoints.push_back(std::move(listed));
+    }
+  }
+
+  void look_into(ListedCheckpoint listed) {
     try {
-      examine(*open_source(listed.path, opening_), verify_, listed);
+      if (is_special_[listed.name]) {  // opening it may do things
+        throw UsageError(listed.path + ": this is a device or a pipe, not a file");
+      }
+      is_opening_ = true;
+      const auto source = open_source(listed.path, opening_);
+      is_opening_ = false;
+      examine(*source, options_, listed);
     } catch (const NotFoundError&) {
       return;  // gone since it was listed
-    } catch (const Error& e) {
-      // All that can be opened are recognised by content; only of others does the name count.
-      const bool is_opened = !listed.source.format.empty();
-      if (!is_opened && (listed.is_folder || !has_checkpoint_name(name))) {
-        ++listing_.passed_over;
-        return;
-      }
-      const bool is_corrupt = dynamic_cast<const CorruptError*>(&e) != nullptr;
-      listed.condition = is_corrupt ? Condition::kDamaged : Condition::kRefused;
-      listed.problem = without_path(e.what(), listed.path);
+    } catch (const std::exception& e) {
+      is_opening_ = false;
+      return add_refused(std::move(listed), e);
     }
+    listing_.checkpoints.push_back(std::move(listed));
+  }
+
+  // Whatever is wrong with one is its own problem, and none of the others'.
+  void add_refused(ListedCheckpoint listed, const std::exception& error) {
+    // All that can be opened are recognised by content; only of others does the name count.
+    const bool is_opened = !listed.source.format.empty();
+    if (!is_opened && (listed.is_folder || !has_checkpoint_name(listed.name))) {
+      ++listing_.passed_over;
+      return;
+    }
+    const bool is_corrupt = dynamic_cast<const CorruptError*>(&error) != nullptr;
+    listed.condition = is_corrupt ? Condition::kDamaged : Condition::kRefused;
+    listed.problem = without_path(read_problem(error), listed.path);
     listing_.checkpoints.push_back(std::move(listed));
   }
 
@@ -122,8 +169,12 @@ class Listing {
 
   FileSystem& files_;
   const std::string& folder_;
-  Verify verify_;
+  const ListOptions& options_;
   OpenOptions opening_;
+  std::atomic<bool> is_opening_ = false;
+  std::atomic<std::uint64_t> expanded_ = 0;
+  std::vector<ListedCheckpoint> found_;     // not looked into yet
+  std::map<std::string, bool> is_special_;  // of those, whether it is neither file nor folder
   FolderListing listing_;
   std::map<std::string, std::vector<std::string>> links_;  // by the name they point at
   std::set<std::string> pins_;

@@ -17,7 +17,8 @@ namespace cairn {
 enum class Condition : std::uint8_t {
   kGood,     // as far as was asked to be checked
   kDamaged,  // its bytes are not what was written
-  kRefused,  // not of a kind that can be read, or not permitted
+  kRefused,  // not of a kind that can be read, or not readable now
+  kNotLookedInto,
 };
 
 struct ListedCheckpoint {
@@ -37,17 +38,29 @@ struct ListedCheckpoint {
 struct FolderListing {
   std::vector<ListedCheckpoint> checkpoints;  // by position in training, furthest last
   std::size_t passed_over = 0;                // files and folders that are no checkpoints
+  std::size_t not_looked_into = 0;  // ListLimits; those with a checkpoint's name are listed
+};
+
+// How much of a folder is looked into, from the newest file backwards. Any amount when 0.
+struct ListLimits {
+  std::size_t files = 0;             // that are opened
+  std::uint64_t expanded_bytes = 0;  // of compressed files, after which no more are opened
 };
 
 struct ListOptions {
   Verify verify = Verify::kQuick;
+  // Also decode those that say they are "full": what verifies, but is no training state, is
+  // damaged.
+  bool check_state = false;
+  ListLimits limits = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // OpenOptions::on_progress
   FileSystem* files = nullptr;                                     // the machine's own when null
 };
 
 // Looks at what lies directly in `folder`, whatever its names: files, and folders that are
-// checkpoints. What has a checkpoint's name and cannot be opened is listed as damaged or refused.
-// Those without a position come first. NotFoundError, UsageError when it is no folder.
+// checkpoints. What has a checkpoint's name and cannot be opened is listed as damaged or refused:
+// nothing that lies there, whatever it is, ends the listing of the others. Those without a position
+// come first. NotFoundError, UsageError when it is no folder.
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options = {});
 
 // Whether people would take a file of this name for a checkpoint.

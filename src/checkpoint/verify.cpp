@@ -6,6 +6,7 @@
 
 #include "cairn/error.h"
 
+#include "base/printable.h"
 #include "checkpoint/check_records.h"
 #include "checkpoint/open_checkpoint.h"
 #include "checkpoint/source.h"
@@ -101,17 +102,17 @@ VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions&
 }
 
 std::string Damage::describe() const {
-  std::string text = record.empty() ? "" : "record " + record;
+  std::string text = record.empty() ? "" : "record " + printable_line(record);
   constexpr std::size_t kMostNames = 3;
   for (std::size_t i = 0; i < std::min(tensors.size(), kMostNames); ++i) {
-    text += (i == 0 ? " (tensor " : ", ") + tensors[i];
+    text += (i == 0 ? " (tensor " : ", ") + printable_line(tensors[i]);
   }
   if (tensors.size() > kMostNames) {
     text += fmt::format(" and {} more", tensors.size() - kMostNames);
   }
   if (!tensors.empty()) text += ")";
   if (!text.empty()) text += ", ";
-  return text + fmt::format("bytes {} to {}: {}", begin, end, what);
+  return text + fmt::format("bytes {} to {}: {}", begin, end, printable_line(what));
 }
 
 std::string VerifyReport::summary() const {

@@ -108,6 +108,7 @@ void verify_dcp(const ShardedFolder& folder, Verify how,
     add_damaged_records(file, known, record_crcs(folder.file(file), known.records, on_progress),
                         report);
   }
+  if (report.ok()) folder.read();  // whether all of it makes the tree that load() gives
 }
 
 }  // namespace cairn

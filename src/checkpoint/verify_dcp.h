@@ -10,8 +10,9 @@
 namespace cairn {
 
 // Every item must be a torch.save file of what the metadata says; with Verify::kFull, every record
-// of it must also match its CRC-32. Damage names the item, its file and the range in it. Sets what
-// the report says of content; `on_progress` may be null.
+// of it must also match its CRC-32. What has no damage makes the tree that load() gives:
+// CorruptError when it does not. Damage names the item, its file and the range in it. Sets what the
+// report says of content; `on_progress` may be null.
 void verify_dcp(const sharded::ShardedFolder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report);
 

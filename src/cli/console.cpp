@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "base/size_text.h"
 
 namespace cairn::cli {
@@ -24,7 +25,11 @@ std::string Console::bytes(std::uint64_t count) const {
 }
 
 void Console::print_json(const nlohmann::json& object) const {
-  out << object.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  out << json_text(object, 1) << "\n";
+}
+
+std::string json_text(const nlohmann::json& value, int indent) {
+  return printable_json(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace cairn::cli

@@ -28,8 +28,12 @@ struct Console {
   // "362 KiB", or "370688" with exact_bytes.
   std::string bytes(std::uint64_t count) const;
 
-  // The answer with --json; bytes that are no UTF-8 (in a file name, say) are replaced.
+  // The answer with --json, as json_text().
   void print_json(const nlohmann::json& object) const;
 };
+
+// The only way from JSON to text in the tool: bytes that are no UTF-8 (in a file name, say) are
+// replaced, and no control character is left in it. `indent` is -1 for all in one line.
+std::string json_text(const nlohmann::json& value, int indent);
 
 }  // namespace cairn::cli

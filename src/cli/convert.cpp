@@ -94,7 +94,7 @@ std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kMostNames = 3;
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
+    text += (i == 0 ? "" : ", ") + printable_line(names[i]);
   }
   if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
   return text;
@@ -127,8 +127,8 @@ void print_objects(const ConvertResult& result, Console& console) {
 }
 
 void print(const ConvertResult& result, const std::string& out, Console& console) {
-  console.out << fmt::format("{}: {}, {} tensors, {}", out, result.format, result.tensors,
-                             console.bytes(result.bytes));
+  console.out << fmt::format("{}: {}, {} tensors, {}", printable_line(out), result.format,
+                             result.tensors, console.bytes(result.bytes));
   if (result.files.size() > 1) console.out << fmt::format(" in {} files", result.files.size());
   console.out << "\n";
   if (!result.left_out.empty()) {
@@ -136,7 +136,7 @@ void print(const ConvertResult& result, const std::string& out, Console& console
   }
   print_objects(result, console);
   for (const auto& [name, keeper] : result.tied) {
-    console.out << fmt::format("tied: {} is {}\n", name, keeper);
+    console.out << fmt::format("tied: {} is {}\n", printable_line(name), printable_line(keeper));
   }
 }
 

@@ -104,10 +104,10 @@ std::string summary(const Differences& differences) {
 
 void print(const Differences& differences, Console& console) {
   for (const std::string& path : differences.only_in_a) {
-    console.out << console.red("only in A  ") << printable(path) << "\n";
+    console.out << console.red("only in A  ") << printable_line(path) << "\n";
   }
   for (const std::string& path : differences.only_in_b) {
-    console.out << console.green("only in B  ") << printable(path) << "\n";
+    console.out << console.green("only in B  ") << printable_line(path) << "\n";
   }
   print_tensors(differences, console);
   print_values(differences, console);

@@ -13,6 +13,7 @@
 #include "cairn/exit_code.h"
 
 #include "base/machine.h"
+#include "base/printable.h"
 #include "base/probe_folder.h"
 #include "base/program.h"
 #include "base/scratch_file.h"
@@ -98,7 +99,7 @@ void print_build(const Diagnosis& found, Console& console) {
 
 void print_folder(const FolderState& folder, Console& console) {
   console.out << "\n"
-              << folder.path << ": " << folder.space.file_system << ", "
+              << printable_line(folder.path) << ": " << folder.space.file_system << ", "
               << console.bytes(folder.space.free_bytes) << " of "
               << console.bytes(folder.space.total_bytes) << " free\n";
   Table table({"WHAT", "STATE", "FOR", "DETAIL"});

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "base/atomic_file.h"
+#include "base/printable.h"
 #include "base/value_path.h"
 #include "checkpoint/source.h"
 #include "cli/command.h"
@@ -103,7 +104,8 @@ int run_extract(const ExtractArgs& options, Console& console) {
     console.print_json(
         {{"path", options.out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
   } else {
-    console.out << options.out << ": " << value_text(value) << ", " << console.bytes(bytes) << "\n";
+    console.out << printable_line(options.out) << ": " << printable_line(value_text(value)) << ", "
+                << console.bytes(bytes) << "\n";
   }
   return kDone;
 }

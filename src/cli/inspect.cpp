@@ -96,15 +96,18 @@ void print_head(const Inspected& inspected, Console& console) {
   if (inspected.training.timestamp) {
     lines.emplace_back("position", position_text(*inspected.training.timestamp));
   }
-  lines.insert(lines.end(), inspected.source.notes.begin(), inspected.source.notes.end());
+  for (const auto& [label, text] : inspected.source.notes) {  // of safetensors: the file's own
+    lines.emplace_back(printable_line(label), text);
+  }
   std::size_t width = 0;
   for (const auto& [label, text] : lines) {
     width = std::max(width, label.size());
   }
-  console.out << printable(inspected.path) << "\n";
+  console.out << printable_line(inspected.path) << "\n";
   for (const auto& [label, text] : lines) {
     if (text.empty()) continue;
-    console.out << console.dim(fmt::format("  {:<{}}  ", label, width)) << printable(text) << "\n";
+    console.out << console.dim(fmt::format("  {:<{}}  ", label, width)) << printable_line(text)
+                << "\n";
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "checkpoint/list_checkpoints.h"
 #include "cli/clock_text.h"
 #include "cli/command.h"
@@ -19,7 +20,11 @@ using nlohmann::json;
 struct LsArgs {
   std::string folder;
   bool verify = false;
+  bool all = false;
 };
+
+// Without --all: what takes a second or two, however old the run is.
+constexpr ListLimits kUsually = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
 
 bool is_latest(const ListedCheckpoint& listed) {
   return std::any_of(listed.links.begin(), listed.links.end(),
@@ -39,6 +44,7 @@ std::string tags(const ListedCheckpoint& listed) {
 Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   if (listed.condition == Condition::kDamaged) return {"DAMAGED", &Console::red};
   if (listed.condition == Condition::kRefused) return {"not read", &Console::red};
+  if (listed.condition == Condition::kNotLookedInto) return {"not opened", &Console::dim};
   return options.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
@@ -52,14 +58,19 @@ void print(const FolderListing& listing, const LsArgs& options, Console& console
   }
   if (!listing.checkpoints.empty()) table.print(console);
   for (const ListedCheckpoint& listed : listing.checkpoints) {
-    if (!listed.problem.empty()) console.out << listed.name << ": " << listed.problem << "\n";
+    if (listed.problem.empty()) continue;
+    console.out << printable_line(listed.name) << ": " << printable_line(listed.problem) << "\n";
   }
   if (listing.checkpoints.empty()) {
-    console.err << "cairn: no checkpoints in " << options.folder << "\n";
+    console.err << "cairn: no checkpoints in " << printable_line(options.folder) << "\n";
   }
   if (listing.passed_over > 0) {
     console.err << "cairn: passed over " << listing.passed_over << " that "
                 << (listing.passed_over == 1 ? "is no checkpoint" : "are no checkpoints") << "\n";
+  }
+  if (listing.not_looked_into > 0) {
+    console.err << "cairn: looked into the newest files; " << listing.not_looked_into
+                << " more are known by name only (--all opens them)\n";
   }
 }
 
@@ -78,8 +89,10 @@ json describe(const ListedCheckpoint& listed) {
               {"token", nullptr},
               {"latest", is_latest(listed)},
               {"pinned", listed.is_pinned},
-              {"ok", listed.condition == Condition::kGood},
+              {"looked_into", listed.condition != Condition::kNotLookedInto},
+              {"ok", nullptr},
               {"problem", nullptr}};
+  if (row["looked_into"]) row["ok"] = listed.condition == Condition::kGood;
   if (!listed.info.kind.empty()) row["kind"] = listed.info.kind;
   if (!listed.source.format.empty()) row["format"] = listed.source.format;
   if (!listed.problem.empty()) row["problem"] = listed.problem;
@@ -100,13 +113,15 @@ void print_json(const FolderListing& listing, const LsArgs& options, Console& co
   console.print_json({{"folder", options.folder},
                       {"checked", options.verify ? "full" : "quick"},
                       {"checkpoints", std::move(rows)},
-                      {"passed_over", listing.passed_over}});
+                      {"passed_over", listing.passed_over},
+                      {"not_looked_into", listing.not_looked_into}});
 }
 
 FolderListing list_with_progress(const LsArgs& options, const Console& console) {
   ProgressBar bar(console, {.what = "check " + options.folder});
   return list_checkpoints(options.folder,
                           {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                           .limits = options.all || options.verify ? ListLimits{} : kUsually,
                            .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); }});
 }
 
@@ -129,11 +144,13 @@ Run define_ls(CLI::App& app) {
   const auto options = std::make_shared<LsArgs>();
   app.add_option("FOLDER", options->folder, "a folder of checkpoints")->required();
   app.add_flag("--verify", options->verify,
-               "check every byte; exit code 1 when a checkpoint is not good");
+               "check every byte of all; exit code 1 when a checkpoint is not good");
+  app.add_flag("--all", options->all, "open all files, and not only the newest hundred");
   app.footer(
       "Lists what lies directly in the folder, furthest in training last. Checkpoints are "
       "recognised by content, whatever their names; a folder that is a checkpoint is one row. "
-      "Without --verify only structure and sizes are checked.");
+      "Without --verify only structure and sizes are checked. The newest hundred files are opened, "
+      "and of compressed ones 64 MiB; others are listed by name, unless --all.");
   return [options](Console& console) { return run_ls(*options, console); };
 }
 

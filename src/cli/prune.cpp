@@ -1,7 +1,7 @@
 // cairn prune: removes the checkpoints of a run that no rule keeps.
 //
-//  1. List the folder; structure and sizes of each checkpoint are checked, and the newest of each
-//     series in full.
+//  1. List the folder; structure and sizes of each checkpoint are checked, and whether it holds the
+//     state that it says it holds; the newest of each series in full.
 //  2. decide() (checkpoint/retention.h) says what stays, and why.
 //  3. With --yes, remove the others, the oldest first, each durably, before the next is touched.
 //  One
@@ -17,6 +17,8 @@
 #include "cairn/exit_code.h"
 
 #include "base/busy_file.h"
+#include "base/printable.h"
+#include "base/read_fault.h"
 #include "checkpoint/list_checkpoints.h"
 #include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/retention.h"
@@ -73,6 +75,22 @@ std::string holder_of(FileSystem& files, const ListedCheckpoint& listed) {
   return is_written_now(files, listed) ? "a process is writing it" : "";
 }
 
+// Notes what `look` says is wrong with the candidate, and what it throws about the content. Errors
+// that say nothing about it end the work, before anything was removed.
+template <class Look>
+void unless_unusable(Candidate& candidate, const Look& look) {
+  std::string problem;
+  try {
+    problem = look();
+  } catch (const std::exception& e) {
+    if (read_fault_of(e) == ReadFault::kNow) throw;
+    problem = read_problem(e);
+  }
+  if (problem.empty()) return;
+  candidate.listed.problem = problem;
+  candidate.item.is_good = false;
+}
+
 Candidate candidate_of(FileSystem& files, ListedCheckpoint listed, bool wants_metrics) {
   Candidate candidate;
   candidate.item = {.series = listed.info.run_name + "\n" + listed.info.kind,
@@ -81,10 +99,14 @@ Candidate candidate_of(FileSystem& files, ListedCheckpoint listed, bool wants_me
                     .day = local_day(listed.modified),
                     .is_good = listed.condition == Condition::kGood,
                     .held_by = holder_of(files, listed)};
-  if (wants_metrics && candidate.item.is_good) {
-    candidate.item.metrics = saved_metrics(open_source(listed.path, {.files = &files})->read());
-  }
   candidate.listed = std::move(listed);
+  if (wants_metrics && candidate.item.is_good) {
+    unless_unusable(candidate, [&] {
+      const auto source = open_source(candidate.listed.path, {.files = &files});
+      candidate.item.metrics = saved_metrics(source->read());
+      return std::string();
+    });
+  }
   return candidate;
 }
 
@@ -99,15 +121,11 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
     const auto found = newest.find(candidate.item.series);
     if (!candidate.item.is_good || found == newest.end()) continue;
     if (candidate.item.timestamp != found->second) continue;
-    try {
+    unless_unusable(candidate, [&] {
       const VerifyReport report =
           open_source(candidate.listed.path, opening)->verify(Verify::kFull);
-      if (report.ok()) continue;
-      candidate.listed.problem = report.summary();
-    } catch (const CorruptError& e) {
-      candidate.listed.problem = e.what();
-    }
-    candidate.item.is_good = false;
+      return report.ok() ? std::string() : report.summary();
+    });
   }
 }
 
@@ -117,6 +135,7 @@ std::vector<Candidate> find_candidates(FileSystem& files, const PruneArgs& optio
   const auto on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); };
   FolderListing listing =
       list_checkpoints(options.folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
+                                        .check_state = true,
                                         .on_progress = on_progress,
                                         .files = &files});
   std::vector<Candidate> candidates;
@@ -232,10 +251,11 @@ void print(const Outcome& outcome, const PruneArgs& options, Console& console) {
               << (options.yes ? "\n" : " (nothing done; add --yes)\n");
   for (const std::size_t i : outcome.blocked_by) {
     const ListedCheckpoint& listed = outcome.candidates[i].listed;
-    console.err << "cairn: nothing older is removed, because " << listed.name
-                << " does not verify: " << listed.problem << "; put it aside to go on\n";
+    console.err << "cairn: nothing older is removed, because " << printable_line(listed.name)
+                << " does not verify: " << printable_line(listed.problem)
+                << "; put it aside to go on\n";
   }
-  if (!outcome.error.empty()) console.err << "cairn: " << outcome.error << "\n";
+  if (!outcome.error.empty()) console.err << "cairn: " << printable(outcome.error) << "\n";
 }
 
 void print_json(const Outcome& outcome, const PruneArgs& options, Console& console) {

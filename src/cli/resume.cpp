@@ -2,6 +2,7 @@
 // find_latest() decides, as it does for the Trainer.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "cairn/exit_code.h"
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "checkpoint/list_checkpoints.h"
 #include "checkpoint/source.h"
 #include "cli/command.h"
@@ -43,16 +45,17 @@ std::string place(const Timestamp& timestamp) {
 void add_unsought(FileSystem& files, const ResumeArgs& options, Explanation& explanation) {
   const std::string format =
       partial_format(options.find.filename, dist_variables(options.find.run_name));
+  std::set<std::string> known;
+  if (explanation.found) known.insert(explanation.found->path);
+  for (const auto& [path, why] : explanation.others) {
+    known.insert(path);
+  }
   for (const std::string& name : files.list(explanation.folder)) {
     const std::string path = normal_path(join_path(explanation.folder, name));
+    if (!has_checkpoint_name(name) || known.contains(path)) continue;
     const auto info = files.stat(path, /*follow=*/false);
-    if (!info || info->type != FileInfo::Type::kRegular || !has_checkpoint_name(name)) continue;
-    const bool is_known = (explanation.found && explanation.found->path == path) ||
-                          std::any_of(explanation.others.begin(), explanation.others.end(),
-                                      [&](const auto& other) { return other.first == path; });
-    if (!is_known) {
-      explanation.others.emplace_back(path, "not looked at: its name was not made from " + format);
-    }
+    if (!info || info->type != FileInfo::Type::kRegular) continue;
+    explanation.others.emplace_back(path, "not looked at: its name was not made from " + format);
   }
 }
 
@@ -79,7 +82,7 @@ Explanation explain(FileSystem& files, const ResumeArgs& options) {
 
 void print(const Explanation& explanation, Console& console) {
   if (explanation.found) {
-    console.out << explanation.found->path << "\n"
+    console.out << printable_line(explanation.found->path) << "\n"
                 << place(explanation.found->timestamp) << "; "
                 << explanation.found->report.summary() << "\n";
   }
@@ -91,7 +94,7 @@ void print(const Explanation& explanation, Console& console) {
     table.print(console);
   }
   if (!explanation.found) {
-    console.err << "cairn: no checkpoint in " << explanation.folder
+    console.err << "cairn: no checkpoint in " << printable_line(explanation.folder)
                 << " that a run could go on from: it would start afresh\n";
   }
 }

@@ -23,7 +23,7 @@ Table::Table(const std::vector<std::string>& titles) {
 
 void Table::add(std::vector<Cell> row) {
   for (Cell& cell : row) {
-    cell.text = printable(cell.text);
+    cell.text = printable_line(cell.text);
   }
   rows_.push_back(std::move(row));
 }

@@ -25,7 +25,7 @@ class Table {
   // Titles that start with ">" are of columns that line up at the right, without the ">".
   explicit Table(const std::vector<std::string>& titles);
 
-  // As many cells as there are titles; what comes from files is made printable().
+  // As many cells as there are titles; what comes from files is made printable_line().
   void add(std::vector<Cell> row);
   void print(Console& console) const;
 

@@ -16,6 +16,7 @@
 #include "base/printable.h"
 #include "base/terminal.h"
 #include "cli/command.h"
+#include "cli/printable_stream.h"
 
 namespace cairn::cli {
 namespace {
@@ -49,9 +50,7 @@ int report(const std::exception& error, const GlobalOptions& options, std::ostre
            std::ostream& err) {
   const ExitCode code = exit_code_of(error);
   if (options.json) {
-    out << nlohmann::json{{"error", error.what()}, {"exit_code", static_cast<int>(code)}}.dump(
-               1, ' ', false, nlohmann::json::error_handler_t::replace)
-        << "\n";
+    out << json_text({{"error", error.what()}, {"exit_code", static_cast<int>(code)}}, 1) << "\n";
   }
   err << "cairn: " << printable(error.what()) << "\n";
   return code;
@@ -72,16 +71,21 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
-    Console console{.out = out,
+    const bool color = wants_color(options.color, out);
+    PrintableBuffer gate(out, color);
+    std::ostream printable_out(&gate);
+    printable_out.exceptions(std::ios_base::badbit);
+    Console console{.out = printable_out,
                     .err = err,
                     .json = options.json,
-                    .color = wants_color(options.color, out),
+                    .color = color,
                     .progress = !options.quiet,
                     .exact_bytes = options.exact_bytes};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
     const GuardedReads guard;
     const int code = chosen->second(console);
+    printable_out.flush();
     check_mapped_reads();
     return code;
   } catch (const std::ios_base::failure&) {
@@ -89,7 +93,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
-    err << "cairn: " << error.what() << " (see cairn --help)\n";
+    err << "cairn: " << printable(error.what()) << " (see cairn --help)\n";
     return kFailed;
   } catch (const std::exception& error) {
     return report(error, options, out, err);

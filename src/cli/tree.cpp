@@ -74,12 +74,12 @@ class TreePrinter {
     if (node.children.size() == shown + 1) ++shown;  // a line that says "1 more" saves nothing
     std::size_t width = 0;
     for (std::size_t i = 0; i < shown; ++i) {
-      width = std::max(width, printable(node.children[i].key).size());
+      width = std::max(width, printable_line(node.children[i].key).size());
     }
     const std::string indent(2 * level, ' ');
     for (std::size_t i = 0; i < shown; ++i) {
       const TreeNode& child = node.children[i];
-      console_.out << fmt::format("{}{:<{}}  ", indent, printable(child.key), width)
+      console_.out << fmt::format("{}{:<{}}  ", indent, printable_line(child.key), width)
                    << console_.dim(summary(child)) << "\n";
       print_children(child, level + 1);
     }
@@ -88,7 +88,7 @@ class TreePrinter {
 
  private:
   std::string summary(const TreeNode& node) const {
-    std::string text = printable(value_text(*node.value));
+    std::string text = printable_line(value_text(*node.value));
     if (node.value->is_tensor()) return text + "  " + console_.bytes(node.contents.bytes);
     const std::string contents = contents_text(node.contents, console_);
     return contents.empty() ? text : text + ", " + contents;

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "base/read_fault.h"
 #include "checkpoint/list_checkpoints.h"
 #include "checkpoint/source.h"
 #include "cli/command.h"
@@ -34,7 +35,9 @@ struct Checked {
 };
 
 Checked failed(const std::string& path, const std::exception& error) {
-  return {.path = path, .problem = without_path(error.what(), path), .code = exit_code_of(error)};
+  return {.path = path,
+          .problem = without_path(read_problem(error), path),
+          .code = exit_code_of(error)};
 }
 
 // What a folder stands for: itself when it is a checkpoint, else the checkpoints in it.
@@ -78,7 +81,7 @@ std::vector<Checked> check_all(const VerifyArgs& options, const Console& console
     try {
       const Verify how = options.full ? Verify::kFull : Verify::kQuick;
       checked.report = verify_path(checked.path, how, opening);
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {  // also one that asks for more memory than there is
       checked = failed(checked.path, e);
     }
   }

@@ -4,14 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/console.h"
 #include "cli/describe_value.h"
 
 namespace cairn::cli {
 namespace {
 
-std::string leaf_text(const Value& value) {
-  return describe_value(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string leaf_text(const Value& value) { return json_text(describe_value(value), -1); }
 
 // One item of a container a line, indented by its depth, which is at most a thousand.
 class Writer {

@@ -8,6 +8,7 @@
 #include "cairn/train/state.h"
 
 #include "base/append_file.h"
+#include "base/printable.h"
 
 namespace cairn {
 namespace {
@@ -38,7 +39,7 @@ Json json_of(const Value& value) {
 }
 
 std::string line(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return printable_json(object.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
 }
 
 }  // namespace

@@ -68,11 +68,13 @@ void Logger::log_traces(const Dict& traces) {
     destination->log_traces(traces);
 }
 
+// Messages quote names and texts of files: none of them moves a terminal's cursor.
 void Logger::log_message(const std::string& message) {
+  const std::string shown = printable(message);
   bool taken = false;
   for (const auto& destination : destinations_) {
     destination->took_message_ = true;  // unless it is left to the method of the base class
-    destination->log_message(message);
+    destination->log_message(shown);
     taken = taken || destination->took_message_;
   }
   if (taken) return;
@@ -81,7 +83,7 @@ void Logger::log_message(const std::string& message) {
     const std::scoped_lock lock(sink_mutex);
     sink = message_sink();
   }
-  if (sink) sink(message);
+  if (sink) sink(shown);
 }
 
 void Logger::add(std::shared_ptr<LoggerDestination> destination) {
@@ -101,7 +103,7 @@ std::string format_log_value(const Value& value) {
     case Kind::kFloat:
       return fmt::format("{:.4f}", value.as_float());
     case Kind::kStr:
-      return '"' + value.as_str() + '"';
+      return '"' + printable_line(value.as_str()) + '"';
     case Kind::kList:
     case Kind::kTuple:
       return join(value.as_items());

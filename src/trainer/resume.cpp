@@ -13,6 +13,8 @@
 
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/read_fault.h"
+#include "checkpoint/source.h"
 #include "trainer/check_savers.h"
 
 namespace cairn {
@@ -66,6 +68,13 @@ class OtherRuns {
   std::set<std::string> names_;
 };
 
+// Of an error of loading, which changed nothing: whether another checkpoint may be better.
+bool is_fault_of_file(const Error& error) {
+  const bool is_of_program = dynamic_cast<const MismatchError*>(&error) != nullptr ||
+                             dynamic_cast<const UsageError*>(&error) != nullptr;
+  return !is_of_program && read_fault_of(error) != ReadFault::kNow;
+}
+
 }  // namespace
 
 LoadPlan load_plan(const TrainerOptions& options) {
@@ -101,9 +110,11 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   find.filename = options.filename;
   find.run_name = run_name;
   find.latest_filename = options.latest_filename.value_or("");
+  find.except = plan.except;
   find.files = files;
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
-    logger.log_message("warning: autoresume skipped " + path + ": " + why);
+    logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
+                       without_path(why, printable_line(path)));
   };
   find.on_other_run = [&others](const std::string& path, const std::string& whose) {
     others.add(path, whose);
@@ -118,7 +129,7 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
                        (plan.load_path ? "; loading load_path" : "; starting afresh"));
     return;
   }
-  logger.log_message("autoresume: going on from " + found->path + " (" +
+  logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
                      position(found->timestamp) + ")");
   plan = {.load_path = found->path,
           .load_strict_model_weights = plan.load_strict_model_weights,
@@ -148,6 +159,23 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
   logger.log_message("loaded " + path +
                      (plan.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
   return rng;
+}
+
+std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
+                                    Logger& logger) {
+  LoadPlan first_start = plan;
+  for (;;) {
+    plan = first_start;
+    apply_autoresume(plan, state.run_name, saver, logger);
+    try {
+      return load_planned(plan, state, logger);
+    } catch (const Error& e) {
+      if (!plan.resumed || !is_fault_of_file(e)) throw;
+      logger.log_message("warning: autoresume skipped " + printable_line(*plan.load_path) +
+                         ", which cannot be loaded: " + printable_line(e.what()));
+      first_start.except.push_back(*plan.load_path);
+    }
+  }
 }
 
 }  // namespace cairn

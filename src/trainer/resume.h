@@ -3,11 +3,12 @@
 //  1. A run name, a save folder, a latest name and a saver of the whole state are required: without
 //     any of them a restarted job could not find its own files, or go on from them. With several
 //     savers it goes by the first that saves the whole state.
-//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, and
-//  verifies
-//     in full wins; each one that is passed over is logged with the reason, those of other runs in
-//     one line, and none is deleted. When all that is there under names that this run would write
-//     is of other runs, the start is refused: beginning beside them would write over them.
+//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, and that
+//     verifies in full wins; each one that is passed over is logged with the reason, those of other
+//     runs in one line, and none is deleted. What cannot be read now ends the start
+//     (checkpoint/find_latest.cpp says what is what). When all that is there under names that this
+//     run would write is of other runs, the start is refused: beginning beside them would write
+//     over them.
 //  3. When there is one, it replaces load_path, and the options that were meant for the first
 //     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
 //     load_strict_model_weights stays.
@@ -33,6 +34,7 @@ struct LoadPlan {
   bool load_strict_model_weights = true;
   IgnoreKeys load_ignore_keys = {};
   std::vector<std::string> load_exclude_algorithms = {};
+  std::vector<std::string> except = {};  // that autoresume passes over
   bool resumed = false;  // load_path was found by autoresume: a finished run is no error then
 };
 
@@ -49,6 +51,13 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 // UsageError when it is another run's.
 void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
                       Logger& logger, FileSystem* files = nullptr);
+
+// All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
+// gone or undecodable when it is loaded. `plan` becomes what was done, its load_path empty when
+// there was nothing to load. Returns as load_planned(). MismatchError for a checkpoint that is
+// whole and does not fit: that is no fault of the file, and an older one would not fit either.
+std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
+                                    Logger& logger);
 
 // Loads the plan's checkpoint into `state` (run_name stays the current one; {run_name}, {rank} in
 // the path are filled in) and logs which and the position. Returns the "rng" entry, to be restored

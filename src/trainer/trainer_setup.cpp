@@ -219,11 +219,9 @@ void Trainer::Impl::make_scaler() {
 void Trainer::Impl::load() {
   engine.run_event(Event::kBeforeLoad);
   LoadPlan plan = load_plan(options);
-  if (options.autoresume) {
-    apply_autoresume(plan, state.run_name, *autoresume_saver(), logger);
-  }
+  loaded_rng = options.autoresume ? resume_or_load(plan, state, *autoresume_saver(), logger)
+                                  : load_planned(plan, state, logger);
   if (plan.load_path) {
-    loaded_rng = load_planned(plan, state, logger);
     loaded = true;
     autoresumed = plan.resumed;
   }

@@ -245,5 +245,15 @@ TEST(FileTest, MessagesNameThePathTheReasonAndWhatToDo) {
   }
 }
 
+TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
+  const TempFolder folder;
+  FileSystem& files = posix_file_system();
+  files.make_link(std::string(300, 'x'), folder / "long");
+  EXPECT_FALSE(files.stat(folder / "long").has_value());
+  EXPECT_THROW(files.map(folder / "long"), NotFoundError);
+  EXPECT_TRUE(files.stat(folder / "long", /*follow=*/false).has_value());
+  EXPECT_THROW(files.create(folder / std::string(300, 'x'), {}), StorageError);
+}
+
 }  // namespace
 }  // namespace cairn

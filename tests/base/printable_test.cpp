@@ -21,5 +21,11 @@ TEST(PrintableTest, ALineStaysOneLine) {
   EXPECT_EQ(printable_line("über 日本 █"), "über 日本 █");
 }
 
+TEST(PrintableTest, JsonKeepsItsMeaningWithoutControlCharacters) {
+  EXPECT_EQ(printable_json("{\"a\x7f\": \"\u009b2J \u00a0ü \u0080\"}"),
+            "{\"a\\u007f\": \"\\u009b2J \u00a0ü \\u0080\"}");
+  EXPECT_EQ(printable_json("[1]"), "[1]");
+}
+
 }  // namespace
 }  // namespace cairn

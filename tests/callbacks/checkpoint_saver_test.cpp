@@ -383,6 +383,31 @@ TEST_F(CheckpointSaverTest, DamagedFileOfTheFutureIsNoConflictAndIsPutAside) {
   EXPECT_TRUE(verify(folder / "ckpt/ep1-ba5-rank0.pt").ok());
 }
 
+// "Cannot read it now" is no damage: a good file is neither passed over nor renamed.
+TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
+  const auto compressed = [this] {
+    TrainerOptions made = options("2ep");
+    made.save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt.gz";
+    made.save_latest_filename = "latest-rank{rank}.pt.gz";
+    return made;
+  };
+  {
+    Trainer first(compressed());
+    first.fit();
+  }
+  const auto before = files();
+  const std::string bytes = read_file(folder / "ckpt/ep2-ba10-rank0.pt.gz");
+  TrainerOptions again = compressed();
+  again.load_path = folder / "ckpt/ep1-ba5-rank0.pt.gz";
+  Trainer trainer(std::move(again));
+  {
+    const EnvironmentVariable no_room("TMPDIR", folder / "missing");
+    EXPECT_THROW(trainer.fit(), StorageError);
+  }
+  EXPECT_THAT(files(), ::testing::UnorderedElementsAreArray(before));
+  EXPECT_EQ(read_file(folder / "ckpt/ep2-ba10-rank0.pt.gz"), bytes);
+}
+
 // --- Rotation
 // -------------------------------------------------------------------------------------
 

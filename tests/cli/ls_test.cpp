@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <nlohmann/json.hpp>
@@ -86,6 +87,7 @@ TEST_F(LsTest, JsonSaysAllThatTheTableDoes) {
                        {"token", 0},
                        {"latest", true},
                        {"pinned", false},
+                       {"looked_into", true},
                        {"ok", true},
                        {"problem", nullptr}}));
 }
@@ -167,6 +169,52 @@ TEST_F(LsTest, LinksOfPythonAndLinksElsewhereAreUnderstood) {
   EXPECT_EQ(listing["checkpoints"][0]["latest"], false);
   EXPECT_EQ(listing["checkpoints"][1]["latest"], true);
   EXPECT_EQ(listing["passed_over"], 0);
+}
+
+TEST_F(LsTest, OnlyTheNewestHundredAreOpenedUnlessAllAreAskedFor) {
+  const auto stamp = [](std::int64_t batch) {
+    return RunFolder::start() + std::chrono::minutes(batch);
+  };
+  for (std::int64_t batch = 1; batch <= 30; ++batch) {  // would be damaged, if one looked
+    folder_.write(RunFolder::name(batch), "");
+    folder_.set_time(RunFolder::name(batch), stamp(batch));
+  }
+  folder_.save(200);
+  std::filesystem::copy(folder_ / RunFolder::name(200), folder_ / "original");
+  for (std::int64_t batch = 101; batch < 200; ++batch) {
+    std::filesystem::create_hard_link(folder_ / "original", folder_ / RunFolder::name(batch));
+  }
+  folder_.set_time("original", stamp(100));
+  const json listing = list();
+  EXPECT_EQ(listing["not_looked_into"], 30);
+  ASSERT_EQ(listing["checkpoints"].size(), 131U);
+  for (const json& row : listing["checkpoints"]) {
+    const bool is_opened = row["looked_into"];
+    EXPECT_EQ(is_opened, row["modified"] >= "2026-01-01T13:40:00Z") << row;
+    EXPECT_EQ(row["ok"], is_opened ? json(true) : json());
+  }
+  EXPECT_EQ(listing["checkpoints"].back()["batch"], 200);
+  const Answer answer = run({"ls", folder_.path()});
+  EXPECT_THAT(answer.out, HasSubstr("not opened"));
+  EXPECT_THAT(answer.err, HasSubstr("30 more are known by name only (--all"));
+  EXPECT_EQ(list({"--all"})["not_looked_into"], 0);
+  EXPECT_EQ(list({"--all"})["checkpoints"][0]["ok"], false);
+  EXPECT_EQ(list({"--verify"}, kNegativeAnswer)["not_looked_into"], 0);
+}
+
+TEST_F(LsTest, NoNeighbourEndsTheListing) {
+  folder_.save(10);
+  folder_.link("long.pt", std::string(300, 'x'));
+  folder_.link("loop.pt", "loop.pt");
+  folder_.link("a.symlink", "/dev/zero");
+  ASSERT_EQ(mkfifo((folder_ / "pipe.pt").c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((folder_ / "pipe.symlink").c_str(), 0600), 0);
+  folder_.write("sparse.pt", std::string(100, '\0'));
+  std::filesystem::resize_file(folder_ / "sparse.pt", std::uintmax_t{8} << 40);
+  const json listing = list();
+  EXPECT_THAT(names(listing),
+              ::testing::UnorderedElementsAre(RunFolder::name(10), "pipe.pt", "sparse.pt"));
+  EXPECT_EQ(listing["checkpoints"].back()["ok"], true);
 }
 
 }  // namespace

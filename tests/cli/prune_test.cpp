@@ -64,6 +64,19 @@ class PruneTest : public ::testing::Test {
   RunFolder folder_;
 };
 
+// What verifies need not be what it says it is: it takes nobody's place.
+TEST_F(PruneTest, WhatIsNoTrainingStateIsNeverTheNewestGoodOne) {
+  save({10, 20, 30});
+  cairn::save(Dict{{"state", Dict{{"model", Dict()}}}}, folder_ / RunFolder::name(900),
+              {.info = testing::sample_info(900)});
+  const json answer = prune_json({"--keep-last", "1", "--yes"}, kDamaged);
+  EXPECT_EQ(left({10, 20, 30, 900}), (std::vector<std::int64_t>{10, 20, 30, 900}));
+  EXPECT_EQ(answer["blocked_by"][0]["name"], RunFolder::name(900));
+  std::filesystem::remove(folder_ / RunFolder::name(900));
+  prune_json({"--keep-last", "1", "--yes"});
+  EXPECT_EQ(left({10, 20, 30}), (std::vector<std::int64_t>{30}));
+}
+
 TEST_F(PruneTest, WithoutYesThePlanIsPrintedAndNothingIsDone) {
   save({10, 20, 30});
   const Answer answer = prune({"--keep-last", "2"});

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <torch/data.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
@@ -13,6 +15,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/environment_variable.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -197,6 +200,71 @@ TEST_F(Autoresume, NewestFileCountsWhenTheLinkLagsBehind) {
   std::filesystem::create_symlink("ep0-ba2-rank0.pt", folder / "ckpt/latest-rank0.pt");
   const Trainer resumed(options());
   EXPECT_THAT(log->messages, Contains(HasSubstr("ep1-ba7-rank0.pt")));
+}
+
+TEST_F(Autoresume, WhatCannotBeReadNowStopsTheStartAndTouchesNothing) {
+  const auto compressed = [this] {
+    TrainerOptions made = options();
+    made.save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt.gz";
+    made.save_latest_filename = "latest-rank{rank}.pt.gz";
+    return made;
+  };
+  run_until(compressed(), 3);
+  const auto files = [this] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "ckpt")) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  const auto before = files();
+  {
+    const testing::EnvironmentVariable no_room("TMPDIR", folder / "missing");
+    try {
+      const Trainer trainer(compressed());
+      FAIL() << "started at batch " << trainer.state().timestamp.batch;
+    } catch (const StorageError& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("ep0-ba3-rank0.pt.gz"), HasSubstr("put it aside")));
+    }
+  }
+  EXPECT_EQ(files(), before);
+  EXPECT_EQ(Trainer(compressed()).state().timestamp.batch, 3);
+}
+
+TEST_F(Autoresume, AFileThatVerifiesAndIsNoTrainingStateIsPassedOver) {
+  run_until(options(), 3);
+  const Timestamp far = {.epoch = 2, .batch = 14};
+  save(Dict{{"state", Dict{}}}, folder / "ckpt/ep2-ba14-rank0.pt",
+       {.info = {.kind = "full", .run_name = "run", .timestamp = far}});
+  const Trainer resumed(options());
+  EXPECT_EQ(resumed.state().timestamp.batch, 3);
+  EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr("ep2-ba14"))));
+}
+
+// What is found to be gone, or damaged, when it is loaded, is no end either.
+TEST_F(Autoresume, LoadingFallsBackAsFindingDoes) {
+  struct Saboteur final : LoggerDestination {
+    std::string name() const override { return "Saboteur"; }
+    void log_message(const std::string& message) override {
+      if (message.find("going on from") == std::string::npos) return;
+      if (message.find("ba5") != std::string::npos) std::filesystem::remove(newest);
+      if (message.find("ba4") != std::string::npos) write_file(second, "PK\x03\x04 no more");
+    }
+    std::string newest, second;
+  };
+  run_until(options(), 5);
+  const auto saboteur = std::make_shared<Saboteur>();
+  saboteur->newest = folder / "ckpt/ep0-ba5-rank0.pt";
+  saboteur->second = folder / "ckpt/ep0-ba4-rank0.pt";
+  TrainerOptions made = options();
+  made.loggers = {log, saboteur};
+  const Trainer resumed(std::move(made));
+  EXPECT_EQ(resumed.state().timestamp.batch, 3);
+  EXPECT_THAT(log->messages,
+              Contains(AllOf(HasSubstr("ba5"), HasSubstr("which cannot be loaded"))));
+  EXPECT_THAT(log->messages,
+              Contains(AllOf(HasSubstr("ba4"), HasSubstr("which cannot be loaded"))));
 }
 
 // T60: what was meant for the first start does not count any more, except strictness.
