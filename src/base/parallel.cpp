@@ -9,8 +9,14 @@
 #include <vector>
 
 namespace cairn {
+namespace {
 
-void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
+constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
+
+}  // namespace
+
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::uint64_t bytes) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;
@@ -27,8 +33,8 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   };
   {
     std::vector<std::jthread> others;
-    const std::size_t threads =
-        std::min<std::size_t>(count, std::max(1U, std::thread::hardware_concurrency()));
+    const unsigned most = bytes < kBytesWorthThreads ? 1 : std::thread::hardware_concurrency();
+    const std::size_t threads = std::min<std::size_t>(count, std::max(1U, most));
     try {
       while (others.size() + 1 < threads) {
         others.emplace_back(do_some);

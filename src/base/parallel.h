@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace cairn {
@@ -9,6 +10,10 @@ namespace cairn {
 // Calls work(i) once for every i below `count`, in any order, from as many threads as there are
 // cores, this one among them; returns when all are done. When a call throws, no further ones are
 // started, and the exception (of several, one) is thrown here.
-void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
+//
+// `bytes` is how much there is to look at in all: below 32 MiB, where a second thread costs more
+// than it saves, this one does it alone.
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::uint64_t bytes = ~std::uint64_t{0});
 
 }  // namespace cairn

@@ -11,8 +11,6 @@ namespace cairn {
 namespace {
 
 constexpr std::uint64_t kCrcPieceBytes = std::uint64_t{4} << 20;
-// Below this, starting a second thread costs more than it saves.
-constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
 
 struct Piece {
   std::size_t record = 0;
@@ -46,13 +44,7 @@ std::vector<std::uint32_t> record_crcs(const SharedBytes& file,
     bytes.release(bytes.view);
     if (on_progress) on_progress(piece.size);
   };
-  if (file.view.size() >= kBytesWorthThreads) {
-    for_each_parallel(pieces.size(), check);
-  } else {
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      check(i);
-    }
-  }
+  for_each_parallel(pieces.size(), check, file.view.size());
   std::vector<std::uint32_t> crcs(records.size(), 0);
   for (const Piece& piece : pieces) {
     std::uint32_t& crc = crcs[piece.record];

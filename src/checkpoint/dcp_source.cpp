@@ -8,7 +8,9 @@
 
 #include "cairn/error.h"
 
+#include "base/xxh3.h"
 #include "checkpoint/candidate.h"
+#include "checkpoint/folder_manifest.h"
 #include "checkpoint/verify_dcp.h"
 #include "format/sharded/safetensors_shards.h"
 #include "format/sharded/sharded_folder.h"
@@ -111,10 +113,85 @@ constexpr DcpForm kPickled = {
 constexpr DcpForm kSafetensors = {
     "dcp_safetensors", "a torch.distributed.checkpoint folder in safetensors form", read_shards};
 
+// The folder's manifest and the files that it lists.
+class ManifestCheck {
+ public:
+  ManifestCheck(FileSystem& files, const std::string& folder) {
+    const std::string path = join_path(folder, kFolderManifest);
+    if (!files.stat(path)) return;
+    text_ = files.map(path);
+    try {
+      manifest_ = parse_folder_manifest(as_text(text_.view));
+    } catch (const CorruptError& e) {
+      problem_ = e.what();
+      return;
+    } catch (const UnsupportedError&) {  // a newer cairn's: the folder is whole without it
+      return;
+    }
+    for (const ManifestFile& file : manifest_->files) {
+      const std::string listed = join_path(folder, file.name);
+      const auto info = files.stat(listed);
+      const bool is_there = info && info->type == FileInfo::Type::kRegular;
+      contents_.push_back(is_there ? files.map(listed) : SharedBytes{});
+      // Files of other sizes are others: PyTorch has saved into the folder. If they are damaged,
+      // their own structure says so.
+      if (contents_.back().view.size() != file.bytes) manifest_.reset();
+      if (!manifest_) return;
+    }
+  }
+
+  std::uint64_t bytes() const { return text_.view.size(); }
+  std::string writer() const { return manifest_ ? manifest_->writer : "PyTorch"; }
+  bool has_said_something() const { return manifest_.has_value() || !problem_.empty(); }
+
+  // Adds what differs; of data files with Verify::kFull only.
+  void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
+              VerifyReport& report) const {
+    if (!problem_.empty()) {
+      report.damage.push_back(
+          {.what = problem_, .record = kFolderManifest, .begin = 0, .end = bytes()});
+    }
+    for (std::size_t i = 0; manifest_ && i < contents_.size(); ++i) {
+      const ManifestFile& file = manifest_->files[i];
+      if (how == Verify::kQuick && file.name != kMetadata) continue;
+      const std::string found = digest(contents_[i], on_progress);
+      if (found == file.xxh3_128) continue;
+      report.damage.push_back(
+          {.what = "its XXH3-128 is " + found + ", but " + file.xxh3_128 + " was written",
+           .record = file.name,
+           .begin = 0,
+           .end = file.bytes});
+    }
+  }
+
+ private:
+  static std::string digest(const SharedBytes& bytes,
+                            const std::function<void(std::uint64_t)>& on_progress) {
+    constexpr std::uint64_t kDigestPieceBytes = std::uint64_t{4} << 20;
+    Xxh3 hash;
+    const std::uint64_t size = bytes.view.size();
+    for (std::uint64_t done = 0; done < size; done += kDigestPieceBytes) {
+      const SharedBytes piece = bytes.part(done, std::min(kDigestPieceBytes, size - done));
+      hash.write(piece.view);
+      piece.release(piece.view);
+      if (on_progress) on_progress(piece.view.size());
+    }
+    return hash.digest128();
+  }
+
+  SharedBytes text_;
+  std::string problem_;
+  std::optional<FolderManifest> manifest_;
+  std::vector<SharedBytes> contents_;
+};
+
 class DcpSource final : public CheckpointSource {
  public:
   DcpSource(Candidate candidate, const DcpForm& form)
-      : path_(candidate.path), on_progress_(candidate.on_progress), form_(form) {
+      : path_(candidate.path),
+        on_progress_(candidate.on_progress),
+        form_(form),
+        manifest_(*candidate.files, candidate.path) {
     folder_ = in_folder(path_, [&] {
       return sharded::ShardedFolder::open(
           form.read_metadata(candidate),
@@ -127,7 +204,7 @@ class DcpSource final : public CheckpointSource {
     const sharded::Metadata& metadata = folder_->metadata();
     SourceInfo info{.format = form_.format,
                     .description = form_.description,
-                    .writer = "PyTorch",
+                    .writer = manifest_.writer(),
                     .bytes = bytes(),
                     .notes = {{"items", std::to_string(metadata.items.size())},
                               {"data files", std::to_string(folder_->data_files())}}};
@@ -142,13 +219,19 @@ class DcpSource final : public CheckpointSource {
   VerifyReport verify(Verify how) const override {
     VerifyReport report;
     report.bytes = bytes();
-    in_folder(path_, [&] { verify_dcp(*folder_, how, on_progress_, report); });
+    manifest_.verify(how, on_progress_, report);
+    report.has_manifest = manifest_.has_said_something();
+    // Files that are what was written need no second look at their records; others do, so that the
+    // tensors are named.
+    const bool is_known = report.has_manifest && report.ok();
+    in_folder(path_,
+              [&] { verify_dcp(*folder_, is_known ? Verify::kQuick : how, on_progress_, report); });
     return report;
   }
 
  private:
   std::uint64_t bytes() const {
-    std::uint64_t bytes = folder_->bytes();
+    std::uint64_t bytes = folder_->bytes() + manifest_.bytes();
     for (const SharedBytes& file : folder_->metadata().files) {
       bytes += file.view.size();
     }
@@ -158,6 +241,7 @@ class DcpSource final : public CheckpointSource {
   std::string path_;
   std::function<void(std::uint64_t)> on_progress_;
   const DcpForm& form_;
+  ManifestCheck manifest_;
   std::shared_ptr<const sharded::ShardedFolder> folder_;
 };
 

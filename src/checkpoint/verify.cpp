@@ -121,7 +121,7 @@ std::string VerifyReport::summary() const {
     if (damage.size() > 1) text += fmt::format("; and {} more places", damage.size() - 1);
     return text;
   }
-  const char* checked = !has_checksums ? "contents not checked: there are no checksums"
+  const char* checked = !has_checksums ? "no checksums: only its structure was checked"
                         : has_manifest ? "every byte accounted for"
                                        : "all records match their CRC-32";
   return fmt::format("ok: {} records, {} bytes; {}", records, bytes, checked);

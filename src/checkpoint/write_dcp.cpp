@@ -1,21 +1,53 @@
 #include "checkpoint/write_dcp.h"
 
 #include "base/atomic_folder.h"
+#include "base/xxh3.h"
+#include "checkpoint/folder_manifest.h"
 #include "format/sharded/folder_plan.h"
 
 namespace cairn {
+namespace {
+
+class HashedSink final : public ByteSink {
+ public:
+  HashedSink(ByteSink& to, Xxh3& hash) : to_(to), hash_(hash) {}
+  void write(ByteView bytes) override {
+    to_.write(bytes);
+    hash_.write(bytes);
+  }
+
+ private:
+  ByteSink& to_;
+  Xxh3& hash_;
+};
+
+void add_text(AtomicFolder& building, const char* name, const std::string& text) {
+  building.add(name, text.size(), [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+}
+
+}  // namespace
 
 std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
                         bool overwrite, const std::string& scratch_folder) {
   sharded::FolderPlan plan(value, scratch_folder);
   AtomicFolder building(files, folder, overwrite);
-  building.add(sharded::kDataFile, plan.data_size_bound(),
-               [&](ByteSink& sink) { plan.write_data(sink); });
+  Xxh3 data;
+  building.add(sharded::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
+    HashedSink hashed(sink, data);
+    plan.write_data(hashed);
+  });
   const std::string metadata = plan.metadata();
-  building.add(sharded::kMetadataFile, metadata.size(),
-               [&](ByteSink& sink) { sink.write(as_bytes(metadata)); });
+  add_text(building, sharded::kMetadataFile, metadata);
+  Xxh3 of_metadata;
+  of_metadata.write(as_bytes(metadata));
+  const std::string manifest = write_folder_manifest(
+      {{.name = sharded::kDataFile, .bytes = plan.data_size(), .xxh3_128 = data.digest128()},
+       {.name = sharded::kMetadataFile,
+        .bytes = metadata.size(),
+        .xxh3_128 = of_metadata.digest128()}});
+  add_text(building, kFolderManifest, manifest);
   building.commit();
-  return plan.data_size() + metadata.size();
+  return plan.data_size() + metadata.size() + manifest.size();
 }
 
 }  // namespace cairn

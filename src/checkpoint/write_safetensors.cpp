@@ -54,7 +54,8 @@ std::vector<NamedTensors> shards_of(NamedTensors named, std::uint64_t shard_byte
 
 WrittenFiles write_safetensors(FileSystem& files, const NamedTensors& named,
                                const std::string& path, const WriteSafetensorsOptions& options) {
-  const SafetensorsPlan plan(named.tensors, metadata_of(named, options.metadata));
+  const SafetensorsPlan plan(named.tensors, metadata_of(named, options.metadata),
+                             /*checksums=*/true);
   files.make_folders(parent_path(path));
   AtomicFile file(files, path, {.overwrite = options.overwrite, .expected_bytes = plan.size()});
   plan.write(file);
@@ -72,7 +73,8 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = safetensors::shard_name(i + 1, shards.size());
-    const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata));
+    const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
+                               /*checksums=*/true);
     building.add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);

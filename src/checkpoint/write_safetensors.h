@@ -18,7 +18,7 @@ struct WrittenFiles {
 
 struct WriteSafetensorsOptions {
   bool overwrite = true;
-  // Besides {"format": "pt"} and the tied names.
+  // Besides {"format": "pt"}, the tied names and the checksums.
   SafetensorsFile::Metadata metadata = {};
 };
 

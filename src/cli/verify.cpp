@@ -94,7 +94,7 @@ std::string what_was_checked(const VerifyReport& report, bool full) {
     return records +
            (report.has_manifest ? ", structure, sizes and manifest" : ", structure and sizes");
   }
-  if (!report.has_checksums) return records + "; contents not checked: there are no checksums";
+  if (!report.has_checksums) return records + "; no checksums: only its structure was checked";
   return records +
          (report.has_manifest ? ", every byte accounted for" : ", all match their checksums");
 }

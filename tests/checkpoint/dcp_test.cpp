@@ -150,7 +150,7 @@ TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {
   EXPECT_EQ(report.bytes, bytes);
   EXPECT_EQ(load(temp / "new"), value);
   EXPECT_EQ(posix_file_system().list(temp / "new"),
-            (std::vector<std::string>{".metadata", "__0_0.distcp"}));
+            (std::vector<std::string>{".cairn_manifest.json", ".metadata", "__0_0.distcp"}));
 }
 
 TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {

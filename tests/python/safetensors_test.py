@@ -89,7 +89,9 @@ def check(data, out):
                                                   for t in model.values())
 
     with safe_open(out / "model.safetensors", "pt") as file:
-        assert file.metadata() == {"format": "pt"}, file.metadata()
+        texts = file.metadata()
+        assert texts["format"] == "pt" and all(isinstance(text, str) for text in texts.values())
+        assert set(texts) == {"format", "cairn.writer", "cairn.xxh3"}, texts
     # Every dtype that this version of the reference knows; older ones do not open the file at all.
     try:
         found = load_file(out / "dtypes.safetensors")

@@ -60,8 +60,10 @@ class SafetensorsPlan {
   // by name. Tensors that share a storage are written each in full. UnsupportedError naming the
   // tensor for a dtype that the format cannot hold; UsageError for two tensors of one name, and for
   // names and texts that are not UTF-8.
+  // With `checksums`, texts in the metadata say what the bytes are (docs/formats/safetensors.md);
+  // write() then goes over the tensors twice.
   explicit SafetensorsPlan(std::vector<NamedTensor> tensors,
-                           const SafetensorsFile::Metadata& metadata = {});
+                           const SafetensorsFile::Metadata& metadata = {}, bool checksums = false);
 
   std::uint64_t size() const { return size_; }  // of the file
   // Streams the file. Memory: at most one lazy storage, or 64 MiB for a tensor that is not
@@ -70,7 +72,11 @@ class SafetensorsPlan {
 
  private:
   std::vector<NamedTensor> tensors_;
+  template <class Visit>
+  void for_each_tensor(const Visit& visit) const;
+
   std::string header_;  // with its size
+  bool checksums_ = false;
   std::uint64_t size_ = 0;
 };
 

@@ -18,6 +18,8 @@
 #include "base/little_endian.h"
 #include "base/tensor_pieces.h"
 #include "base/tensor_stream.h"
+#include "base/xxh3.h"
+#include "format/safetensors/checksums.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/header.h"
 
@@ -101,15 +103,22 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
 }  // namespace
 
 SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
-                                 const SafetensorsFile::Metadata& metadata)
-    : tensors_(std::move(tensors)) {
+                                 const SafetensorsFile::Metadata& metadata, bool checksums)
+    : tensors_(std::move(tensors)), checksums_(checksums) {
   check_different_names(tensors_);
   std::sort(tensors_.begin(), tensors_.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const int order_a = safetensors::write_order(row_of(a));
     const int order_b = safetensors::write_order(row_of(b));
     return order_a != order_b ? order_a < order_b : a.first < b.first;
   });
-  const std::string text = header_text(tensors_, metadata);
+  SafetensorsFile::Metadata all = metadata;
+  if (checksums_) {
+    std::erase_if(all, [](const auto& entry) { return safetensors::is_checksum_key(entry.first); });
+    for (auto& entry : safetensors::empty_checksums(tensors_)) {
+      all.push_back(std::move(entry));
+    }
+  }
+  const std::string text = header_text(tensors_, all);
   append_little_endian<std::uint64_t>(header_, text.size());
   header_ += text;
   size_ = header_.size();
@@ -119,8 +128,9 @@ SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
   }
 }
 
-void SafetensorsPlan::write(ByteSink& sink) const {
-  sink.write(as_bytes(header_));
+// Calls visit(tensor, bytes of its storage) for each that has bytes.
+template <class Visit>
+void SafetensorsPlan::for_each_tensor(const Visit& visit) const {
   const Storage* loaded = nullptr;
   SharedBytes bytes;
   for (const auto& [name, tensor] : tensors_) {
@@ -130,8 +140,26 @@ void SafetensorsPlan::write(ByteSink& sink) const {
       bytes = tensor.storage->bytes();
       loaded = tensor.storage.get();
     }
-    write_elements(tensor, bytes, sink);
+    visit(tensor, bytes);
   }
+}
+
+// The checksums stand in front of what they are of: tensors are hashed, and then written.
+void SafetensorsPlan::write(ByteSink& sink) const {
+  std::string header = header_;
+  if (checksums_) {
+    std::vector<std::uint64_t> digests;
+    for_each_tensor([&](const TensorView& tensor, const SharedBytes& bytes) {
+      Xxh3 hash;
+      write_elements(tensor, bytes, hash);
+      digests.push_back(hash.digest64());
+    });
+    safetensors::fill_checksums(header, digests);
+  }
+  sink.write(as_bytes(header));
+  for_each_tensor([&](const TensorView& tensor, const SharedBytes& bytes) {
+    write_elements(tensor, bytes, sink);
+  });
 }
 
 }  // namespace cairn

@@ -1,0 +1,196 @@
+// What cairn writes in formats that have no checksums carries its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+#include "cairn/error.h"
+#include "cairn/format/safetensors.h"
+
+#include "base/xxh3.h"
+#include "checkpoint/folder_manifest.h"
+#include "checkpoint/source.h"
+#include "checkpoint/write_dcp.h"
+#include "testing/copied_folder.h"
+#include "testing/message_of.h"
+#include "testing/sim_file_system.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+#include "testing/test_data.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::Contains;
+using testing::CopiedFolder;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kData;
+using ::testing::Key;
+using testing::message_of;
+using testing::SimFileSystem;
+using testing::TempFolder;
+
+TensorView bytes_tensor(const std::string& bytes) {
+  return make_tensor(DType::kUInt8, {static_cast<std::int64_t>(bytes.size())},
+                     testing::shared(bytes));
+}
+
+Value sample() {
+  TensorView strided = bytes_tensor("abcdef");
+  strided.shape = {3};
+  strided.strides = {2};
+  return Dict{{"w", bytes_tensor("weights")},
+              {"b", strided},
+              {"empty", bytes_tensor("")},
+              {"scalar", make_tensor(DType::kUInt8, {}, testing::shared("s"))}};
+}
+
+// Whether verify() finds that something is wrong.
+bool is_found(FileSystem& files, const std::string& path, Verify how = Verify::kFull) {
+  try {
+    return !verify(path, how, &files).ok();
+  } catch (const UnsupportedError&) {  // a dtype that there is not
+    return true;
+  }
+}
+
+void put(FileSystem& files, const std::string& path, const std::string& bytes) {
+  files.remove(path);
+  files.create(path, {})->write(as_bytes(bytes));
+}
+
+std::string get(FileSystem& files, const std::string& path) {
+  return std::string(as_text(files.map(path).view));
+}
+
+// A flip of every byte of the file, and every length that it could be cut to.
+void expect_all_damage_is_found(FileSystem& files, const std::string& path,
+                                const std::string& file) {
+  const std::string good = get(files, file);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (const int bit : {0, 3, 5}) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
+      put(files, file, bad);
+      EXPECT_TRUE(is_found(files, path)) << file << ", byte " << i << ", bit " << bit;
+    }
+    put(files, file, good.substr(0, i));
+    EXPECT_TRUE(is_found(files, path)) << file << ", cut to " << i;
+  }
+  put(files, file, good);
+  EXPECT_FALSE(is_found(files, path));
+}
+
+struct ChecksumsTest : ::testing::Test {
+  ChecksumsTest() {
+    save(sample(), "/in.pt", {.files = &disk});
+    convert("/in.pt", "/out.safetensors", {.files = &disk});
+  }
+  SimFileSystem disk;
+};
+
+TEST_F(ChecksumsTest, EveryByteOfASafetensorsFileCounts) {
+  const VerifyReport report = verify("/out.safetensors", Verify::kFull, &disk);
+  EXPECT_TRUE(report.has_checksums);
+  EXPECT_THAT(report.summary(), HasSubstr("every byte accounted for"));
+  expect_all_damage_is_found(disk, "/out.safetensors", "/out.safetensors");
+}
+
+TEST_F(ChecksumsTest, TheDamagedTensorIsNamedAndNothingIsLoaded) {
+  std::string bytes = get(disk, "/out.safetensors");
+  bytes[bytes.find("weights")] = 'W';
+  put(disk, "/out.safetensors", bytes);
+  const VerifyReport report = verify("/out.safetensors", Verify::kFull, &disk);
+  ASSERT_EQ(report.damage.size(), 1U);
+  EXPECT_THAT(report.damage.front().tensors, ElementsAre("w"));
+  EXPECT_EQ(report.damage.front().end - report.damage.front().begin, 7U);
+  EXPECT_THROW(load("/out.safetensors", {.files = &disk}), CorruptError);
+  EXPECT_FALSE(is_found(disk, "/out.safetensors", Verify::kQuick)) << "no tensor is read";
+}
+
+TEST_F(ChecksumsTest, TheMetadataIsTextsAndSaysWhoWroteThem) {
+  const SafetensorsFile file(disk.map("/out.safetensors"), "out");
+  EXPECT_THAT(file.metadata(),
+              ElementsAre(::testing::Pair("format", "pt"), Key("cairn.writer"), Key("cairn.xxh3")));
+  EXPECT_EQ(file.find_metadata("cairn.xxh3")->size(), 32U + 3 * 16U);
+  const SourceInfo info = open_source("/out.safetensors", {.files = &disk})->info();
+  EXPECT_THAT(info.writer, HasSubstr("cairn"));
+  EXPECT_THAT(info.notes, ElementsAre(::testing::Pair("format", "pt")));
+}
+
+TEST_F(ChecksumsTest, AreMadeAnewWhenAFileIsConvertedToAnother) {
+  convert("/out.safetensors", "/less.safetensors", {.exclude = {"w"}, .files = &disk});
+  convert("/out.safetensors", "/same.safetensors", {.files = &disk});
+  EXPECT_FALSE(is_found(disk, "/less.safetensors"));
+  EXPECT_EQ(get(disk, "/same.safetensors"), get(disk, "/out.safetensors"));
+}
+
+TEST_F(ChecksumsTest, EveryByteOfADcpFolderCounts) {
+  write_dcp(disk, Dict{{"w", bytes_tensor("weights")}, {"step", 7}}, "/dcp");
+  EXPECT_THAT(verify("/dcp", Verify::kFull, &disk).summary(), HasSubstr("every byte accounted"));
+  for (const std::string& name : disk.list("/dcp")) {
+    expect_all_damage_is_found(disk, "/dcp", "/dcp/" + name);
+  }
+}
+
+TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
+  write_dcp(disk, Dict{{"w", bytes_tensor("weights")}, {"b", bytes_tensor("bias")}}, "/dcp");
+  std::string metadata = get(disk, "/dcp/.metadata");
+  metadata[metadata.find("weight") == std::string::npos ? metadata.size() / 2
+                                                        : metadata.find("weight")] ^= 1;
+  put(disk, "/dcp/.metadata", metadata);
+  EXPECT_TRUE(is_found(disk, "/dcp", Verify::kQuick));
+}
+
+// torch.distributed.checkpoint leaves files alone that it does not know.
+TEST(FolderManifestTest, SaysNothingOfAFolderThatPyTorchSavedIntoAgain) {
+  const TempFolder temp;
+  write_dcp(posix_file_system(), Dict{{"a", 1}}, temp / "ours");
+  const CopiedFolder theirs(kData + "/torch-2.6/dcp");
+  std::filesystem::copy_file(temp / "ours/.cairn_manifest.json",
+                             theirs.path() + "/.cairn_manifest.json");
+  const VerifyReport report = verify(theirs.path());
+  EXPECT_TRUE(report.ok()) << report.summary();
+  EXPECT_FALSE(report.has_manifest);
+}
+
+TEST(FolderManifestTest, RefusesWhatWouldBeReadForNothingOrForEver) {
+  EXPECT_THROW(parse_folder_manifest(write_folder_manifest({{"a", 1, "x"}, {"a", 1, "x"}})),
+               CorruptError);
+  EXPECT_THROW(parse_folder_manifest(write_folder_manifest({{"../a", 1, "x"}})), CorruptError);
+  EXPECT_THROW(parse_folder_manifest(std::string(1 << 20, '[')), CorruptError);
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({{"a", 1, "x"}})).files.front().name, "a");
+}
+
+TEST(FolderManifestTest, NewerOnesArePassedOver) {
+  std::string text = write_folder_manifest({});
+  text.replace(text.find("\"schema\":1"), 10, "\"schema\":2");
+  seal(text, "\"xxh3_128\":\"");
+  EXPECT_THROW(parse_folder_manifest(text), UnsupportedError);
+}
+
+TEST(NoChecksumsTest, IsSaidPlainly) {
+  for (const char* file : {"/torch-2.14/dtypes.safetensors", "/cairn/tiny.safetensors"}) {
+    const VerifyReport report = verify(kData + file);
+    EXPECT_FALSE(report.has_checksums);
+    EXPECT_THAT(report.summary(), HasSubstr("no checksums: only its structure was checked"));
+  }
+}
+
+TEST(Xxh3Test, ASealIsOfAllOfTheText) {
+  std::string text = "a <" + std::string(kSealDigits, '0') + "> b";
+  seal(text, "<");
+  EXPECT_EQ(check_seal(text, "<"), Seal::kGood);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string bad = text;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    EXPECT_NE(check_seal(bad, "<"), Seal::kGood) << i;
+  }
+  EXPECT_EQ(check_seal("nothing", "<"), Seal::kNone);
+}
+
+}  // namespace
+}  // namespace cairn
