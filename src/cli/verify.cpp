@@ -90,11 +90,11 @@ std::vector<Checked> check_all(const VerifyArgs& options, const Console& console
 
 std::string what_was_checked(const VerifyReport& report, bool full) {
   const std::string records = std::to_string(report.records) + " records";
+  if (!report.has_checksums) return records + "; no checksums: only its structure was checked";
   if (!full) {
     return records +
            (report.has_manifest ? ", structure, sizes and manifest" : ", structure and sizes");
   }
-  if (!report.has_checksums) return records + "; no checksums: only its structure was checked";
   return records +
          (report.has_manifest ? ", every byte accounted for" : ", all match their checksums");
 }

@@ -39,6 +39,16 @@ TEST(VerifyTest, EveryTorchFileOfEveryWriterIsWhole) {
   }
 }
 
+TEST(VerifyTest, SaysPlainlyThatAFileHasNoChecksums) {
+  const std::string file = kData + "/cairn/tiny.safetensors";
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"verify", file}, {"verify", "--full", file}}) {
+    const Answer answer = run(how);
+    EXPECT_EQ(answer.code, 0);
+    EXPECT_THAT(answer.out, HasSubstr("no checksums: only its structure was checked"));
+  }
+}
+
 TEST(VerifyTest, FullNamesTheDamagedTensorAndRangeWhereQuickSeesNothing) {
   const testing::TempFolder temp;
   const std::string file = damaged_composer_file(temp);
