@@ -88,7 +88,7 @@ void add_training(Flags flags, TrainerOptions& o) {
   flags.value("--train-subset-num-batches", o.train_subset_num_batches,
               "batches of an epoch; -1: all");
   flags.toggle("spin-dataloaders", o.spin_dataloaders, "seek to the position on resume");
-  flags.time("--max-duration", o.max_duration, "how long to train: 20ep, 500ba, 1dur, ...");
+  flags.time("--max-duration", o.max_duration, "how long to train: 20ep, 500ba, 60000sp, ...");
   flags.value("--scale-schedule-ratio", o.scale_schedule_ratio, "shortens or stretches the run");
   flags.optional_toggle("step-schedulers-every-batch", o.step_schedulers_every_batch,
                         "or every epoch");

@@ -293,6 +293,28 @@ TEST(ExtensionTest, IsUnknownOnlyWhereOneWasMeant) {
   }
 }
 
+// T91, T103: the names of Composer's tests, and what they are written as.
+TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
+  for (const std::string name :
+       {"x.tar", "foo.bar.tar", "x.tgz", "x.tar.gz", "x.tar.bz2", "x.tar.lzma"}) {
+    EXPECT_TRUE(find_extension(name).is_tar) << name;
+  }
+  for (const std::string name : {"x.pt.lz4", "pt.pt.lz4", "x.y.pt.lz4"}) {
+    EXPECT_EQ(find_extension(name).codec, &kLz4) << name;
+    EXPECT_FALSE(find_extension(name).is_tar) << name;
+  }
+  // But for the last, Composer cannot write these either, and says so at the first save, or writes
+  // a plain file.
+  for (const std::string name : {"x.tar.foo", "x.pt.unknown", "x.pt.symlink", "x.lz4", "pt.lz4"}) {
+    EXPECT_THROW(find_extension(name), UsageError) << name;
+  }
+  for (const std::string name :
+       {"", "x", "tar", "x.y", "x.y.z", "tar.foo.xyz", "tar.xyz", "a.tar/b"}) {
+    EXPECT_EQ(find_extension(name).text, "") << name;
+  }
+  EXPECT_EQ(find_extension("x.tar.pt").text, ".pt");
+}
+
 TEST(ExtensionTest, AMissingProgramIsNamedBeforeAnythingIsWritten) {
   const EnvironmentVariable path("PATH", "/nowhere");
   const std::string message = message_of<UsageError>([] { check_extension("ep{epoch}.pt.lzo"); });

@@ -78,6 +78,14 @@ TEST_P(CodecTest, ReadsWhatItWroteAtSizesAroundEveryBuffer) {
   }
 }
 
+// T105
+TEST_P(CodecTest, ComposersTextComesBackFromEachCodec) {
+  const std::string text = "foo foo foo";
+  const std::string packed = encoded_by(codec, text);
+  EXPECT_NE(packed, text);
+  EXPECT_EQ(decoded_by(codec, packed), text);
+}
+
 TEST_P(CodecTest, KnowsItsOwnAndNoOther) {
   for (const std::size_t size : {0, 1, 1000, 100'000}) {
     const std::string bytes = encoded_by(codec, sample(size));

@@ -431,6 +431,32 @@ TEST_F(CheckpointTest, RunNameIsFilledIntoLoadPath) {
   EXPECT_EQ(trainer.state().run_name, "mine");
 }
 
+// T57: what Composer has a callback for.
+TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
+  const std::string weights = saved(options(), /*weights_only=*/true);
+  const Value model = load(weights).at("state").at("model");
+  const auto load_weights = [weights](State& state) {
+    Logger quiet(state);
+    load_checkpoint(weights, state, quiet, {.load_weights_only = true});
+  };
+  TrainerOptions made = options();
+  made.callbacks = testing::At(Event::kBeforeLoad, load_weights);
+  Trainer without_path(made);
+  EXPECT_EQ(state_dict(without_path.state().model->module()), model);
+  EXPECT_EQ(without_path.state().timestamp.batch, 0);
+
+  // The Trainer's own load comes after it, and wins.
+  edit(saved(options()),
+       [](Dict& state) { state["model"] = state_dict(testing::TinyModel({.seed = 77}).module()); });
+  TrainerOptions both = options();
+  both.callbacks = testing::At(Event::kBeforeLoad, load_weights);
+  both.load_path = folder / "edited.pt";
+  Trainer with_path(std::move(both));
+  EXPECT_EQ(state_dict(with_path.state().model->module()),
+            load(folder / "edited.pt").at("state").at("model"));
+  EXPECT_EQ(with_path.state().timestamp.batch, 3);
+}
+
 // T36
 TEST_F(CheckpointTest, UrisAreRefusedByScheme) {
   for (const std::string scheme : {"sftp", "wandb", "gcs", "https"}) {
