@@ -200,7 +200,7 @@ void CheckpointSaver::Impl::forget_failed() {
 
 void CheckpointSaver::Impl::submit(SaveRequest request) {
   if (damaged.erase(request.path) > 0 && files.stat(request.path, /*follow=*/false) &&
-      is_damaged(request.path)) {  // still: somebody may have put a good one there
+      is_damaged(files, request.path)) {  // still: somebody may have put a good one there
     files.rename(request.path, request.path + ".damaged");  // somebody may want to look into it
     messages.push_back("renamed the damaged " + request.path + " to .damaged");
   }

@@ -104,6 +104,10 @@ bool is_saved_already(const SaverPlace& place, const std::string& path) {
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
+bool is_damaged(FileSystem& files, const std::string& path) {
+  return !info_of(files, path, Verify::kFull);
+}
+
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own) {
   FolderConflicts result;

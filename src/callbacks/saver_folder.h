@@ -32,6 +32,10 @@ struct SaverPlace {
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.
 bool is_saved_already(const SaverPlace& place, const std::string& path);
 
+// Whether nobody can go on from the file: it is damaged, or no checkpoint. StorageError when it
+// cannot be read now: then nobody knows, and it is not to be touched.
+bool is_damaged(FileSystem& files, const std::string& path);
+
 struct FolderConflicts {
   std::vector<std::string> damaged;  // paths that will be written again, and hold no checkpoint
 };

@@ -401,7 +401,7 @@ TEST_F(CheckpointSaverTest, WhatCannotBeReadNowIsNeverTakenForDamaged) {
   again.load_path = folder / "ckpt/ep1-ba5-rank0.pt.gz";
   Trainer trainer(std::move(again));
   {
-    const EnvironmentVariable no_room("TMPDIR", folder / "missing");
+    const EnvironmentVariable no_room("TMPDIR", (folder / "missing").c_str());
     EXPECT_THROW(trainer.fit(), StorageError);
   }
   EXPECT_THAT(files(), ::testing::UnorderedElementsAreArray(before));

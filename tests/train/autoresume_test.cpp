@@ -172,7 +172,7 @@ TEST_F(Autoresume, FirstStartFindsNothingAndSaysSo) {
 
 TEST_F(Autoresume, SaysWhichCheckpointAndPosition) {
   run_until(options(), 7);
-  const Trainer trainer(options());
+  Trainer trainer(options());
   EXPECT_THAT(log->messages,
               Contains(AllOf(HasSubstr("ckpt/ep1-ba7-rank0.pt"), HasSubstr("epoch 1, batch 7"))));
 }
@@ -198,7 +198,7 @@ TEST_F(Autoresume, NewestFileCountsWhenTheLinkLagsBehind) {
   run_until(options(), 7);
   std::filesystem::remove(folder / "ckpt/latest-rank0.pt");
   std::filesystem::create_symlink("ep0-ba2-rank0.pt", folder / "ckpt/latest-rank0.pt");
-  const Trainer resumed(options());
+  Trainer resumed(options());
   EXPECT_THAT(log->messages, Contains(HasSubstr("ep1-ba7-rank0.pt")));
 }
 
@@ -220,9 +220,9 @@ TEST_F(Autoresume, WhatCannotBeReadNowStopsTheStartAndTouchesNothing) {
   };
   const auto before = files();
   {
-    const testing::EnvironmentVariable no_room("TMPDIR", folder / "missing");
+    const testing::EnvironmentVariable no_room("TMPDIR", (folder / "missing").c_str());
     try {
-      const Trainer trainer(compressed());
+      Trainer trainer(compressed());
       FAIL() << "started at batch " << trainer.state().timestamp.batch;
     } catch (const StorageError& e) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr("ep0-ba3-rank0.pt.gz"), HasSubstr("put it aside")));
@@ -237,7 +237,7 @@ TEST_F(Autoresume, AFileThatVerifiesAndIsNoTrainingStateIsPassedOver) {
   const Timestamp far = {.epoch = 2, .batch = 14};
   save(Dict{{"state", Dict{}}}, folder / "ckpt/ep2-ba14-rank0.pt",
        {.info = {.kind = "full", .run_name = "run", .timestamp = far}});
-  const Trainer resumed(options());
+  Trainer resumed(options());
   EXPECT_EQ(resumed.state().timestamp.batch, 3);
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr("ep2-ba14"))));
 }
@@ -259,7 +259,7 @@ TEST_F(Autoresume, LoadingFallsBackAsFindingDoes) {
   saboteur->second = folder / "ckpt/ep0-ba4-rank0.pt";
   TrainerOptions made = options();
   made.loggers = {log, saboteur};
-  const Trainer resumed(std::move(made));
+  Trainer resumed(std::move(made));
   EXPECT_EQ(resumed.state().timestamp.batch, 3);
   EXPECT_THAT(log->messages,
               Contains(AllOf(HasSubstr("ba5"), HasSubstr("which cannot be loaded"))));
@@ -308,7 +308,7 @@ TEST_F(Autoresume, FolderAndLinkAreThoseOfTheSaverAmongTheCallbacks) {
 TEST_F(Autoresume, NeedsRunNameFolderAndLink) {
   const auto refusal = [](TrainerOptions made) -> std::string {
     try {
-      const Trainer trainer(std::move(made));
+      Trainer trainer(std::move(made));
     } catch (const UsageError& e) {
       return e.what();
     }
@@ -339,7 +339,7 @@ TEST_F(Autoresume, AnotherModelOrOptimizerIsRefusedAndTheFilesStay) {
   made.model = classifier(torch::nn::Linear(7, 3));
   made.optimizers = SGD({.lr = 0.1});
   try {
-    const Trainer trainer(std::move(made));
+    Trainer trainer(std::move(made));
     FAIL() << "no error";
   } catch (const MismatchError& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr("missing names"), HasSubstr("unexpected names"),

@@ -73,7 +73,7 @@ TEST_P(ForeignMetrics, ArePassedOverWithOneLineAndAllElseIsLoaded) {
 TEST_P(ForeignMetrics, DoNotStopWeightsFromLoadingAlone) {
   TrainerOptions made = foreign_options(release_path(GetParam()));
   made.load_weights_only = true;
-  const Trainer trainer(std::move(made));
+  Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.state().state_dict().at("model"),
             load(release_path(GetParam())).at("state").at("model"));
 }
@@ -112,7 +112,7 @@ TEST(ForeignParts, WhatTheRunNeedsIsAnErrorThatNamesKeyClassAndWayOut) {
     SCOPED_TRACE(key);
     const std::string path = with_foreign(temp, keys);
     try {
-      const Trainer trainer(foreign_options(path));
+      Trainer trainer(foreign_options(path));
       ADD_FAILURE() << "was loaded";
     } catch (const UnsupportedError& e) {
       EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr(key + " is an object of os.system"),
@@ -129,7 +129,7 @@ TEST(ForeignParts, WhatTheRunDoesNotHaveIsPassedOver) {
                                                         {"optimizers", "Lion"}};
   for (const auto& keys : others) {
     const auto logger = std::make_shared<MessageLogger>();
-    const Trainer trainer(foreign_options(with_foreign(temp, keys), logger));
+    Trainer trainer(foreign_options(with_foreign(temp, keys), logger));
     EXPECT_EQ(trainer.state().timestamp.batch, 8);
     EXPECT_THAT(logger->messages, ::testing::Contains(HasSubstr("os.system")).Times(1));
   }
@@ -139,13 +139,13 @@ TEST(ForeignParts, LoadIgnoreKeysLeavesOutWhatWouldBeNeeded) {
   const testing::TempFolder temp;
   TrainerOptions made = foreign_options(with_foreign(temp, {"optimizers", "Adam", "state"}));
   made.load_ignore_keys = {"state/optimizers"};
-  const Trainer trainer(std::move(made));
+  Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.state().timestamp.batch, 8);
 }
 
 TEST(ForeignParts, AWholeModuleIsNoCheckpoint) {
   try {
-    const Trainer trainer(foreign_options(CAIRN_TEST_DATA "/torch-2.6/whole_module.pt"));
+    Trainer trainer(foreign_options(CAIRN_TEST_DATA "/torch-2.6/whole_module.pt"));
     ADD_FAILURE() << "was loaded";
   } catch (const UnsupportedError& e) {
     EXPECT_THAT(e.what(), HasSubstr("torch.nn.modules.linear.Linear"));
@@ -162,7 +162,7 @@ TEST(ForeignParts, NumpysNumbersServeAsPythons) {
   state.mutable_dict()["train_metrics"] = Dict();
   state.mutable_dict()["schedulers"].mutable_dict()["StepLR"].mutable_dict()["gamma"] = half;
   save(checkpoint, temp / "numpy.pt");
-  const Trainer trainer(foreign_options(temp / "numpy.pt"));
+  Trainer trainer(foreign_options(temp / "numpy.pt"));
   EXPECT_EQ(*find_path(trainer.state().state_dict(), "schedulers/StepLR/gamma"), Value(0.25));
 }
 

@@ -63,11 +63,11 @@ TEST(TrainersOptimizer, OverTensorsThatAreNotTheModelsIsRefusedWithTheirShapes) 
   const torch::nn::Linear other(torch::nn::LinearOptions(4, 8));
   options.optimizers =
       std::make_shared<torch::optim::SGD>(other->parameters(), torch::optim::SGDOptions(0.1));
-  EXPECT_THAT(
-      message_of<UsageError>([&] { Trainer trainer(std::move(options)); }),
-      AllOf(HasSubstr("parameter 0 of the optimizer's group 0, of shape [8, 4], is none of "
-                      "the model's parameters"),
-            HasSubstr("of that shape it has \"first.weight\""), HasSubstr("cairn::parameters(module)")));
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer trainer(std::move(options)); }),
+              AllOf(HasSubstr("parameter 0 of the optimizer's group 0, of shape [8, 4], is none of "
+                              "the model's parameters"),
+                    HasSubstr("of that shape it has \"first.weight\""),
+                    HasSubstr("cairn::parameters(module)")));
 }
 
 TEST(TrainersOptimizer, MaximizeOfAFileIsRefusedNamingTheFile) {
@@ -112,7 +112,7 @@ TEST(ClosureOfLBFGS, EvaluatesTheBatchAsOftenAsItLikesAsLibtorchWould) {
   const auto lbfgs = LBFGS({.lr = 0.5, .max_iter = 3}).create(parameters(alone.module()));
   trainer.fit();
 
-  const DataSpec data = tiny_loader(6, {.batch_size = 6});
+  const DataSpec data{.dataloader = tiny_loader(6, {.batch_size = 6})};
   int evaluations = 0;
   double last = 0;
   for (int epoch = 0; epoch < 4; ++epoch) {
@@ -137,7 +137,7 @@ TEST(ClosureOfLBFGS, EvaluatesTheBatchAsOftenAsItLikesAsLibtorchWould) {
 
 TEST(ClosureOfLBFGS, TransformsEachEvaluationsBatchOnce) {
   TrainerOptions options = options_with_lbfgs();
-  DataSpec data = tiny_loader(6, {.batch_size = 6});
+  DataSpec data{.dataloader = tiny_loader(6, {.batch_size = 6})};
   int calls = 0;
   data.microbatch_transforms = [&](Batch batch) {
     ++calls;

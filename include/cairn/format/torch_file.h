@@ -80,9 +80,9 @@ class TorchFile {
   // Of a TorchScript archive the attributes of the module as a dict, modules in it as dicts, and
   // the constants of its code, if there are any, as "constants"; its code is never looked at.
   //
-  // An object of a class that is not data becomes a Foreign. Those of `data_classes` ("module.name")
-  // are taken for data: an instance becomes the dict of its fields, or, without fields, what its
-  // class was called with (an enum's value).
+  // An object of a class that is not data becomes a Foreign. Those of `data_classes`
+  // ("module.name") are taken for data: an instance becomes the dict of its fields, or, without
+  // fields, what its class was called with (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
 
   // Written by torch.jit.save or C++'s torch::save: docs/formats/torchscript.md.
