@@ -24,6 +24,7 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "algorithms/ema_migration.h"
 #include "base/float_text.h"
 
 namespace cairn {
@@ -82,6 +83,13 @@ void average(const NamedTensors& live, const NamedTensors& averaged, double smoo
       ema.copy_(ema * smoothing + now * (1 - smoothing));
     }
   }
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors)
+    names.push_back(name);
+  return names;
 }
 
 Value as_dict(const NamedTensors& tensors) {
@@ -258,13 +266,17 @@ Value EMA::state_dict() const {
               {"ema_started", ema_started_}};
 }
 
-void EMA::load_state_dict(const Value& state, const State& live) {
+void EMA::load_state_dict(const Value& saved, const State& live) {
   std::vector<std::string> misfits;
+  const Value state = migrated_ema_state(
+      saved, {names_of(named_parameters(live.model->module())),
+              names_of(trainable_parameters(live)), names_of(model_buffers(live))});
   const Value* model = state.is_dict() ? state.find("ema_model") : nullptr;
   if (model == nullptr || !model->is_dict()) {
     throw MismatchError(
-        "the saved state of EMA has no \"ema_model\"; cairn reads Composer's since "
-        "0.13");
+        "the saved state of EMA has no \"ema_model\" in any of the layouts of Composer 0.7 and "
+        "newer; "
+        "load_ignore_keys = {\"state/algorithms*\"} starts it afresh");
   }
   NamedTensors parameters =
       read_tensors(model->find("named_parameters_dict"), trainable_parameters(live),

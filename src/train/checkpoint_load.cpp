@@ -188,6 +188,8 @@ void CheckpointLoad::try_schedulers(const Value& saved) {
   names = entry_names(names);
   for (std::size_t i = 0; i < names.size(); ++i) {
     const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    // Composer keeps one entry a class, and gives it to all of the class.
+    if (entry == nullptr && entries != nullptr) entry = entries->find(state_.schedulers[i]->name());
     if (entry == nullptr) {
       warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");
       continue;
@@ -274,7 +276,9 @@ void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metri
     try {
       metric->clone()->load_state_dict(*state);
     } catch (const Error& e) {
-      misfit(fmt::format("metric {}/{}: {}", label, key, e.what()));
+      const std::string entries = label == "train" ? "train_metrics" : "eval_metrics/" + label;
+      misfit(fmt::format("metric {}/{}: {} (load_ignore_keys = {{\"state/{}*\"}} starts it afresh)",
+                         label, key, e.what(), entries));
       continue;
     }
     metric_states_.emplace_back(metric, *state);

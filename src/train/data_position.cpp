@@ -1,5 +1,7 @@
 #include "train/data_position.h"
 
+#include <optional>
+
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
@@ -15,24 +17,32 @@ const Value* find_entry(const State& state, std::string_view key) {
   return entry == nullptr || entry->is_none() ? nullptr : entry;
 }
 
+// Sets what later checkpoints hold of the loader; `rng` is of the start of the epoch.
+void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng) {
+  Dict entries;
+  if (rng) entries.set("rng", *rng);
+  if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
+  state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
+}
+
 }  // namespace
 
 void start_epoch(State& state) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   draw_base_seed();
-  Dict entries;
-  if (loader.uses_global_rng()) entries.set("rng", cpu_rng_state());
-  if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
-  state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
+  keep_entries(state, loader,
+               loader.uses_global_rng() ? std::optional(cpu_rng_state()) : std::nullopt);
   loader.start_epoch(state.timestamp.epoch, 0);
 }
 
 void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value after = rng ? *rng : rng_states();
+  std::optional<Value> at_start;
   if (loader.uses_global_rng()) {
-    if (const Value* at_start = find_entry(state, "rng")) {
-      set_cpu_rng_state(*at_start);
+    if (const Value* saved = find_entry(state, "rng")) {
+      at_start = *saved;
+      set_cpu_rng_state(*saved);
     } else {
       logger.log_message(
           "warning: the order of the data comes from the global random generator, whose state at "
@@ -40,6 +50,7 @@ void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng
           "samples than it would have had");
     }
   }
+  keep_entries(state, loader, at_start);
   loader.start_epoch(state.timestamp.epoch, state.timestamp.batch_in_epoch);
   restore_rng_states(after);
 }

@@ -9,7 +9,8 @@
 //  3. On resume inside an epoch: the generator as it was at the start of the epoch, seek, and then
 //     the generators of the checkpoint. From there on every draw is the one that the run would
 //     have made had it never stopped: nothing between the checkpoint and the next batch draws.
-//  4. Files of Composer have no such entry. Loaders with an order of their own need none.
+//  4. Files of Composer have no such entry. Loaders with an order of their own need none. What a
+//     Python dataset wrote of its own position there is not written again: it would be stale.
 #pragma once
 
 #include <optional>

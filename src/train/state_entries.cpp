@@ -1,6 +1,8 @@
 // State::state_dict(): what a checkpoint holds, key for key as Composer writes it.
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/scaler.h"
@@ -47,12 +49,18 @@ Value scaler_entry(const GradScaler& scaler) {
   return Dict{{scaler.name(), GradScaler(enabled).state_dict()}};
 }
 
+// float32 as torchmetrics computes, but for a number of a metric that computes in float64.
+Value computed_tensor(double number) {
+  const bool is_float = std::isnan(number) || static_cast<float>(number) == number;
+  return view_of(torch::tensor(number, is_float ? at::kFloat : at::kDouble));
+}
+
 Value metric_entries(const Metrics& metrics, const Value* computed) {
   Dict entries;
   for (const auto& [key, metric] : metrics) {
     const Value* number = computed == nullptr ? nullptr : computed->find(key);
     Value value = None{};
-    if (number != nullptr) value = view_of(torch::tensor(number->as_float(), at::kDouble));
+    if (number != nullptr) value = computed_tensor(number->as_float());
     entries.set(key, Dict{{"state_dict", metric->state_dict()}, {"_computed", value}});
   }
   return entries;

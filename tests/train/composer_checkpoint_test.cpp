@@ -17,7 +17,12 @@
 namespace cairn {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using testing::LogRecorder;
+using ::testing::Not;
+using testing::TempFolder;
+using testing::tiny_options;
 
 struct Case {
   const char* folder;
@@ -111,6 +116,101 @@ TEST_P(ComposerCheckpoint, WeightsLoadAlone) {
   const Value weights = load(path("final_weights.pt"));
   load_state_dict(model->module(), weights);
   EXPECT_EQ(state_dict(model->module()), weights);
+}
+
+// --- What a Composer that saved with other things wrote ------------------------------------------
+
+struct ComposerFile : ::testing::Test {
+  // A checkpoint inside an epoch, of a run with metrics, as `change` makes it.
+  std::string made(const TrainerOptions& options, const std::function<void(Dict& state)>& change) {
+    TrainerOptions first = options;
+    first.max_duration = "3ba";
+    Trainer trainer(std::move(first));
+    trainer.fit();
+    Value file = load(trainer.save_checkpoint(folder / "own.pt"));
+    change(file.mutable_dict()["state"].mutable_dict());
+    save(file, folder / "changed.pt");
+    return folder / "changed.pt";
+  }
+  TempFolder folder;
+};
+
+// Composer keys schedulers by class: of two there is one entry, which both load.
+TEST_F(ComposerFile, OneEntryOfTwoSchedulersIsForBoth) {
+  TrainerOptions options = tiny_options();
+  options.schedulers = {LinearScheduler(), ConstantScheduler()};
+  auto log = std::make_shared<LogRecorder>();
+  const std::string path = made(options, [](Dict& state) {
+    EXPECT_TRUE(state["schedulers"].mutable_dict().erase("LambdaLR-1"));
+  });
+  options.model = tiny_options().model;
+  options.load_path = path;
+  options.loggers = {log};
+  Trainer trainer(std::move(options));
+  for (const auto& scheduler : trainer.state().schedulers) {
+    EXPECT_EQ(scheduler->state_dict().at("last_epoch"), Value(3));
+  }
+  EXPECT_THAT(log->messages, Not(Contains(HasSubstr("LambdaLR"))));
+}
+
+TEST_F(ComposerFile, ComputedMetricsHaveTheTypeOfTheirComputation) {
+  torch::nn::Sequential net(torch::nn::Linear(4, 3));
+  TrainerOptions options = tiny_options();
+  const auto x = torch::rand({10, 4});
+  options.train_dataloader =
+      DataLoader(tensor_dataset({x, torch::arange(10) % 3}), {.batch_size = 2});
+  options.model = classifier(net, {.num_classes = 3});
+  options.save_metrics = true;
+  options.callbacks = {std::make_shared<testing::EventRecorder>()};  // somebody looks at metrics
+  made(options, [](Dict& state) {
+    const Value& accuracy = state["train_metrics"].at("MulticlassAccuracy");
+    EXPECT_EQ(accuracy.at("_computed").as_tensor().dtype, DType::kFloat32);
+  });
+  options.model = tiny_options({.metrics = true}).model;  // a mean of doubles
+  options.train_dataloader = tiny_options().train_dataloader;
+  made(options, [](Dict& state) {
+    const Value& mean = state["train_metrics"].at("MeanOutput");
+    EXPECT_EQ(mean.at("_computed").as_tensor().dtype, DType::kFloat64);
+  });
+}
+
+TEST_F(ComposerFile, MetricOfAnotherShapeIsRefusedWithTheWayOut) {
+  torch::nn::Sequential net(torch::nn::Linear(4, 3));
+  TrainerOptions options = tiny_options();
+  options.train_dataloader =
+      DataLoader(tensor_dataset({torch::rand({10, 4}), torch::arange(10) % 3}), {.batch_size = 2});
+  options.model = classifier(net, {.num_classes = 3});
+  options.save_metrics = true;
+  options.load_path = made(options, [](Dict& state) {
+    Dict& metric = state["train_metrics"].mutable_dict()["MulticlassAccuracy"].mutable_dict();
+    metric["state_dict"].mutable_dict().set("tp", view_of(torch::zeros({3}, at::kLong)));
+  });
+  try {
+    const Trainer trainer(options);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const MismatchError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("metric train/MulticlassAccuracy"));
+    EXPECT_THAT(error.what(), HasSubstr("load_ignore_keys = {\"state/train_metrics*\"}"));
+  }
+  options.load_ignore_keys = {"state/train_metrics*"};
+  EXPECT_NO_THROW(Trainer trainer(options));
+}
+
+// A StreamingDataset of Python keeps its position there, which is another one a batch later.
+TEST_F(ComposerFile, PositionOfAPythonDatasetIsNotWrittenAgain) {
+  const Value position = Dict{{"epoch", 0}, {"sample_in_epoch", 6}};
+  TrainerOptions options = tiny_options();
+  options.load_path = made(
+      options, [&](Dict& state) { state["dataset_state"].mutable_dict().set("train", position); });
+  options.max_duration = "4ba";
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.state().dataset_state, position);
+  trainer.fit();
+  const Value saved = load(trainer.save_checkpoint(folder / "later.pt"));
+  const Value* train = find_path(saved, "state/dataset_state/train");
+  ASSERT_NE(train, nullptr);
+  EXPECT_EQ(train->find("sample_in_epoch"), nullptr);
+  EXPECT_NE(train->find("cairn"), nullptr);
 }
 
 // Python and numpy were seeded with the run's seed and never drawn from: what they hold is what

@@ -1,6 +1,6 @@
-// Training recorded by Composer 0.33, continued here from its checkpoints: optimizers, schedulers
-// and algorithms must reproduce each loss and the final weights. The loop is written out, so that a
-// difference is theirs alone.
+// Training recorded by Composer 0.33 and older releases, continued here from its checkpoints:
+// optimizers, schedulers and algorithms must reproduce each loss and the final weights. The loop is
+// written out, so that a difference is theirs alone.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -26,25 +26,21 @@ constexpr std::int64_t kBatchesPerEpoch = 5;
 constexpr std::int64_t kComposerBatches = 15;
 
 const std::string kFolder = CAIRN_TEST_DATA "/composer-0.33/";
+const std::string kReleases = CAIRN_TEST_DATA "/composer-releases/";
 
-// What run.json says of the recorded run.
-struct Record {
-  explicit Record(const std::string& name) {
-    std::ifstream file(kFolder + name + "/run.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const std::string list = text.substr(text.find('['), text.find(']') - text.find('['));
-    const std::regex number(R"(\d+\.\d+)");
-    for (std::sregex_iterator it(list.begin(), list.end(), number), end; it != end; ++it) {
-      losses.push_back(std::stod(it->str()));
-    }
-    std::smatch match;
-    if (std::regex_search(text, match, std::regex(R"rx("sampler_seed": (\d+))rx"))) {
-      sampler_seed = std::stoll(match[1]);
-    }
-  }
+// The losses that run.json lists; none where there is no run.json.
+std::vector<double> recorded_losses(const std::string& run) {
+  std::ifstream file(run + "/run.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (text.empty()) return {};
+  const std::string list = text.substr(text.find('['), text.find(']') - text.find('['));
+  const std::regex number(R"(\d+\.\d+)");
   std::vector<double> losses;
-  std::int64_t sampler_seed = -1;
-};
+  for (std::sregex_iterator it(list.begin(), list.end(), number), end; it != end; ++it) {
+    losses.push_back(std::stod(it->str()));
+  }
+  return losses;
+}
 
 // Saves after every batch, as the recorded runs did.
 struct SaverOfEveryBatch final : Callback {
@@ -63,30 +59,43 @@ bool follows_noise(const std::string& name) {
 
 class Replay {
  public:
-  explicit Replay(const std::string& name) : record_(name), name_(name) {
+  // The run `name` in the folder `runs`. Before 0.10 Composer's schedulers stepped after the time
+  // had advanced, and before 0.10.1 the average was never saved as the model.
+  explicit Replay(const std::string& name, const std::string& runs = kFolder)
+      : losses_(recorded_losses(runs + name)),
+        name_(name),
+        run_(runs + name + "/"),
+        is_before_010_(runs.ends_with("v0.7.1/")) {
     torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::BatchNorm1d(16),
                               torch::nn::ReLU(), torch::nn::Linear(16, 4));
     state_.model = classifier(net, {.num_classes = 4});
     state_.max_duration = "3ep";
     state_.dataloader_len = kBatchesPerEpoch;
-    state_.callbacks = {std::make_shared<SaverOfEveryBatch>()};
-    const Value data = load(kFolder + "data.pt");
-    x_ = tensor_of(data.at("x").as_tensor());
-    y_ = tensor_of(data.at("y").as_tensor());
+    if (!is_before_010_) state_.callbacks = {std::make_shared<SaverOfEveryBatch>()};
+    const Value data = load((runs == kFolder ? kFolder : kReleases) + "data.pt");
+    constexpr std::int64_t kSamples = kBatchSize * kBatchesPerEpoch;
+    x_ = tensor_of(data.at("x").as_tensor()).slice(0, 0, kSamples);
+    y_ = tensor_of(data.at("y").as_tensor()).slice(0, 0, kSamples);
     configure();
     fire(Event::kInit);
   }
 
-  void run_from(const std::string& checkpoint) {
-    load_checkpoint(kFolder + name_ + "/" + checkpoint + "-rank0.pt", state_, logger_);
-    while (state_.timestamp.batch < kComposerBatches) {
+  void load_from(const std::string& checkpoint) {
+    load_checkpoint(run_ + checkpoint + "-rank0.pt", state_, logger_);
+  }
+  void run_from(const std::string& checkpoint, std::int64_t last = kComposerBatches) {
+    load_from(checkpoint);
+    while (state_.timestamp.batch < last) {
       const std::size_t batch = state_.timestamp.batch;
-      EXPECT_NEAR(train_batch(), record_.losses.at(batch), 1e-5) << name_ << " batch " << batch;
+      const double loss = train_batch();
+      if (!losses_.empty()) {
+        EXPECT_NEAR(loss, losses_.at(batch), 1e-5) << name_ << " batch " << batch;
+      }
     }
   }
 
   void expect_final_weights() {
-    const Value expected = load(kFolder + name_ + "/final_weights.pt");
+    const Value expected = load(run_ + "final_weights.pt");
     const Value found = state_dict(state_.model->module());
     ASSERT_EQ(found.as_dict().size(), expected.as_dict().size());
     for (const auto& [key, value] : expected.as_dict()) {
@@ -140,11 +149,17 @@ class Replay {
 
   Batch next_batch() const {
     at::Generator generator =
-        at::detail::createCPUGenerator(record_.sampler_seed + state_.timestamp.epoch);
+        at::detail::createCPUGenerator(state_.rank_zero_seed + state_.timestamp.epoch);
     const at::Tensor order = torch::randperm(x_.size(0), generator);
     const std::int64_t begin = state_.timestamp.batch_in_epoch * kBatchSize;
     const at::Tensor rows = order.slice(0, begin, begin + kBatchSize);
     return {x_.index_select(0, rows), y_.index_select(0, rows)};
+  }
+
+  void step_schedulers() {
+    for (const auto& scheduler : state_.schedulers) {
+      scheduler->step();
+    }
   }
 
   double train_batch() {
@@ -162,11 +177,10 @@ class Replay {
     loss.backward();
     fire(Event::kAfterTrainBatch);
     state_.optimizer->step();
-    for (const auto& scheduler : state_.schedulers) {
-      scheduler->step();
-    }
+    if (!is_before_010_) step_schedulers();
     state_.previous_timestamp = state_.timestamp;
     state_.timestamp = state_.timestamp.to_next_batch(kBatchSize, 0, {});
+    if (is_before_010_) step_schedulers();
     fire(Event::kBatchEnd);
     fire(Event::kBatchCheckpoint);
     return loss.item<double>();
@@ -174,8 +188,10 @@ class Replay {
 
   State state_;
   Logger logger_{state_};
-  Record record_;
+  std::vector<double> losses_;
   std::string name_;
+  std::string run_;
+  bool is_before_010_;
   std::shared_ptr<ComposerScheduler> scheduler_;
   at::Tensor x_, y_;
 };
@@ -199,6 +215,58 @@ INSTANTIATE_TEST_SUITE_P(All, ComposerReplayTest,
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
+
+// --- Older releases ------------------------------------------------------------------------------
+
+class OldComposer
+    : public ::testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
+
+TEST_P(OldComposer, EndsWithItsFinalWeights) {
+  const auto [release, name, checkpoint] = GetParam();
+  Replay replay(name, kReleases + release + "/");
+  replay.run_from(checkpoint);
+  replay.expect_final_weights();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OldComposer,
+                         ::testing::Combine(::testing::Values("v0.7.1", "v0.17.2", "v0.25.0"),
+                                            ::testing::Values("adamw_cosine", "sgdw_linear",
+                                                              "adam_steplr", "ema"),
+                                            ::testing::Values("ep0-ba3", "ep1-ba8")),
+                         [](const auto& made) {
+                           std::string name = std::string(std::get<0>(made.param)) + "_" +
+                                              std::get<1>(made.param) + "_" +
+                                              std::get<2>(made.param);
+                           std::ranges::replace(name, '-', '_');
+                           std::ranges::replace(name, '.', '_');
+                           return name;
+                         });
+
+// The average of 0.7 is kept by position; it goes on as it went on there.
+TEST(OldComposerEma, AverageOf07GoesOn) {
+  const std::string runs = kReleases + "v0.7.1/";
+  for (const char* start : {"ep0-ba3", "ep0-ba5"}) {
+    Replay replay("ema", runs);
+    replay.run_from(start, 8);
+    const Value saved = load(runs + "ema/ep1-ba8-rank0.pt").at("state");
+    const Value& expected = *find_path(saved, "algorithms/EMA/ema_model");
+    const Value now = replay.state().algorithms.at(0)->state_dict();
+    EXPECT_FALSE(now.at("ema_weights_active").as_bool());
+    const Value& average = now.at("ema_model");
+    const auto compare = [&](const char* key, const char* old_key) {
+      std::size_t i = 0;
+      for (const auto& [name, tensor] : average.at(key).as_dict()) {
+        const at::Tensor before = tensor_of(expected.at(old_key).as_items().at(i++).as_tensor());
+        if (follows_noise(name.as_str())) continue;
+        EXPECT_TRUE(torch::allclose(tensor_of(tensor.as_tensor()), before, 1e-4, 1e-5))
+            << start << " " << name.as_str();
+      }
+      EXPECT_EQ(i, expected.at(old_key).as_items().size());
+    };
+    compare("named_parameters_dict", "parameters");
+    compare("named_buffers_dict", "buffers");
+  }
+}
 
 TEST(ComposerReplayStateTest, GradientOfTheFirstBiasIsRoundingAlone) {
   for (const std::string name : {"adamw_cosine", "adam_steplr", "ema"}) {

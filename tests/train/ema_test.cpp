@@ -257,6 +257,55 @@ TEST(EMATest, RefusesAStateOfAnotherModelAndKeepsItsOwn) {
   EXPECT_EQ(run.ema.state_dict(), before);
 }
 
+// --- States of older Composers -------------------------------------------------------------------
+
+Value tensor_value(double number) { return view_of(torch::full({1}, number)); }
+
+// 0.7 to 0.10.0: lists of all parameters and buffers. The model has two of the former, one frozen.
+TEST(EMATest, ReadsTheListsOfComposer07) {
+  const auto lists = [](double weight) {
+    return Dict{{"parameters", List{tensor_value(weight), tensor_value(5)}},
+                {"buffers", List{view_of(torch::scalar_tensor(3, at::kLong))}}};
+  };
+  EmaRun run({.half_life = "1ba"});
+  run.ema.load_state_dict(Dict{{"ema_model", lists(6)}, {"training_model", lists(8)}}, run.state);
+  EXPECT_EQ(saved_weight(run.ema.state_dict()), 6);
+  EXPECT_FALSE(run.ema.state_dict().at("ema_weights_active").as_bool());
+  run.batch(2);
+  EXPECT_EQ(saved_weight(run.ema.state_dict()), 4);
+
+  Value other = Dict{{"ema_model", lists(6)}, {"training_model", lists(8)}};
+  other.mutable_dict()["ema_model"].mutable_dict().set("parameters", List{tensor_value(1)});
+  try {
+    run.ema.load_state_dict(other, run.state);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const MismatchError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("Composer 0.7 to 0.10.0"),
+                                HasSubstr("expected 2 as in this model, found 1")));
+  }
+  EXPECT_EQ(saved_weight(run.ema.state_dict()), 4);
+}
+
+// 0.10.1 to 0.12: two whole state_dicts, of which the one that the model does not hold counts.
+TEST(EMATest, ReadsTheModelsOfComposer0101) {
+  const auto weights = [](double weight) {
+    return Dict{{"module.weight", tensor_value(weight)},
+                {"module.frozen", tensor_value(5)},
+                {"module.counter", view_of(torch::scalar_tensor(3, at::kLong))}};
+  };
+  for (const bool active : {true, false}) {
+    EmaRun run({.half_life = "1ba"});
+    run.ema.load_state_dict(Dict{{"repr", "<EMA>"},
+                                 {"ema_model", weights(6)},
+                                 {"training_model", weights(8)},
+                                 {"ema_weights_active", active},
+                                 {"ema_started", true}},
+                            run.state);
+    EXPECT_EQ(saved_weight(run.ema.state_dict()), active ? 8 : 6);
+    EXPECT_EQ(run.ema.state_dict().at("ema_weights_active").as_bool(), active);
+  }
+}
+
 TEST(EMATest, RefusesOptionsThatCannotBe) {
   EXPECT_THROW(EMA({.half_life = "1ba", .smoothing = 0.5}), UsageError);
   EXPECT_THROW(EMA({.half_life = std::nullopt}), UsageError);

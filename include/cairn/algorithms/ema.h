@@ -42,7 +42,9 @@ class EMA final : public Algorithm {
   // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",
   // "ema_started"}. ema_model holds the set of weights that the model does not.
   Value state_dict() const override;
-  void load_state_dict(const Value& state, const State& live) override;
+  // Also takes the layouts of Composer 0.7 to 0.12. MismatchError, and nothing is changed, when the
+  // state is not of this model.
+  void load_state_dict(const Value& saved, const State& live) override;
 
  private:
   using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
