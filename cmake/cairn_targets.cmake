@@ -13,6 +13,17 @@ function(cairn_warnings target)
   endif()
 endfunction()
 
+# Gives the tests of a program more labels than one. gtest_discover_tests() flattens a list among
+# its PROPERTIES, so ctest does it, when it has read the tests.
+function(cairn_labels program)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake)
+  file(WRITE ${file} "if(${program}_TESTS)
+  set_tests_properties(\${${program}_TESTS} PROPERTIES LABELS \"${ARGN}\")
+endif()
+")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()
+
 # cairn_tests(PROGRAM LABELS unit FILES a_test b_test [LIBS ...] [SOURCES ...]): one program of the
 # test files FILES.cpp of the current folder, core only. Each TEST() is a test of ctest.
 function(cairn_tests program)
@@ -29,9 +40,13 @@ function(cairn_tests program)
   cairn_warnings(${program})
   include(GoogleTest)
   # One seed for RapidCheck, so that a test passes or fails on every run alike.
-  gtest_discover_tests(${program} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
+  list(GET ARG_LABELS 0 label)
+  gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT 120
                        ENVIRONMENT RC_PARAMS=seed=1
                        DISCOVERY_TIMEOUT 60)
+  if(NOT ARG_LABELS STREQUAL label)
+    cairn_labels(${program} ${ARG_LABELS})
+  endif()
 endfunction()
 
 # Lets a target include <torch/torch.h> through cairn_train's precompiled header.
@@ -56,8 +71,11 @@ function(cairn_train_tests program)
   cairn_reuse_torch_header(${program})
   cairn_warnings(${program})
   include(GoogleTest)
-  gtest_discover_tests(${program} PROPERTIES LABELS "train;${ARG_LABELS}" TIMEOUT 300
+  gtest_discover_tests(${program} PROPERTIES LABELS train TIMEOUT 300
                        DISCOVERY_TIMEOUT 120)
+  if(ARG_LABELS)
+    cairn_labels(${program} train ${ARG_LABELS})
+  endif()
 endfunction()
 
 # Fuzzers are built in every developer build with a replay main, so that they cannot rot; the

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,8 @@
 #include "cairn/algorithms/ema.h"
 #include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/algorithms/label_smoothing.h"
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/schedulers/torch_schedulers.h"
@@ -33,6 +36,7 @@ struct ContinueOptions {
   std::string run;
   std::string out;
   std::string losses;
+  std::optional<std::int64_t> sampler_seed;
 };
 
 // Notes the loss of every batch, by the number of batches before it.
@@ -89,25 +93,33 @@ const std::map<std::string, Case>& cases() {
   return all;
 }
 
-cairn::DataLoader load_data(const std::string& file) {
+cairn::DataLoader load_data(const std::string& file, std::int64_t sampler_seed) {
   const cairn::Value data = cairn::load(file);
   const at::Tensor x = cairn::tensor_of(data.at("x").as_tensor());
   const at::Tensor y = cairn::tensor_of(data.at("y").as_tensor());
   return cairn::DataLoader(cairn::tensor_dataset({x, y}),
-                           {.batch_size = 8, .shuffle = true, .seed = 1});
+                           {.batch_size = 8, .shuffle = true, .seed = sampler_seed});
 }
 
-// Sums are rounded in the order of the threads, and the Python run had two.
-constexpr int kThreadsOfTheRun = 2;
+// Composer's runs gave their sampler the run's seed.
+std::int64_t saved_seed(const std::string& checkpoint) {
+  const cairn::Value file = cairn::load(checkpoint);
+  const cairn::Value* seed = cairn::find_path(file, "state/rank_zero_seed");
+  if (seed == nullptr) {
+    throw cairn::UsageError(checkpoint + " has no state/rank_zero_seed: give --sampler-seed");
+  }
+  return seed->as_int();
+}
 
 int finish(const ContinueOptions& options) {
-  torch::set_num_threads(kThreadsOfTheRun);
+  const std::int64_t sampler_seed =
+      options.sampler_seed ? *options.sampler_seed : saved_seed(options.checkpoint);
   torch::nn::Sequential net(torch::nn::Linear(8, 16), torch::nn::BatchNorm1d(16), torch::nn::ReLU(),
                             torch::nn::Linear(16, 4));
   auto recorder = std::make_shared<LossRecorder>();
   cairn::TrainerOptions trainer_options{
       .model = cairn::classifier(net, {.num_classes = 4}),
-      .train_dataloader = load_data(options.data),
+      .train_dataloader = load_data(options.data, sampler_seed),
       .max_duration = "3ep",
       .step_schedulers_every_batch = true,
       .callbacks = recorder,
@@ -138,6 +150,9 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::IsMember(cases()));
   app.add_option("--out", options.out, "write the final weights here (.pt)")->required();
+  app.add_option("--sampler-seed", options.sampler_seed,
+                 "the order of epoch e is a permutation seeded with this + e; default: the seed of "
+                 "the run, from the checkpoint");
   app.add_option("--losses", options.losses, "write the loss of every batch here (JSON)");
   return examples::run_main(app, argc, argv, [&] { return finish(options); });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "base/blas.h"
 #include "base/machine.h"
 #include "base/printable.h"
 #include "base/probe_folder.h"
@@ -34,10 +36,17 @@ struct FolderState {
   std::vector<FolderProbe> probes;
 };
 
+// As libtorch would find it, where it takes one from the system.
+std::optional<Blas> system_blas() {
+  std::optional<Blas> preloaded = loaded_blas();
+  return preloaded ? preloaded : blas_of("libblas.so.3");
+}
+
 struct Diagnosis {
   KnownFormats known = known_formats();
   std::optional<std::string> lzop = find_program("lzop");
   MachineLimits limits = machine_limits();
+  std::optional<Blas> blas = system_blas();
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
   std::string scratch_problem;  // empty: it works
   std::optional<FolderState> folder;
@@ -79,6 +88,32 @@ std::string limit_text(const std::optional<std::uint64_t>& limit, const Console&
   return limit ? console.bytes(*limit) : "no limit";
 }
 
+std::string blas_text(const std::optional<Blas>& blas) {
+  if (!blas) return "no libblas.so.3 here: libtorch has its own";
+  if (blas->is_slow) {
+    return fmt::format("{}, 2 to 20 times slower than OpenBLAS: install {}", blas->name,
+                       kFastBlasPackage);
+  }
+  const std::string pool =
+      blas->has_own_pool ? fmt::format("; {} shares libtorch's threads", kFastBlasPackage) : "";
+  return fmt::format("{}, {} thread{}{}", blas->name, blas->threads, blas->threads == 1 ? "" : "s",
+                     pool);
+}
+
+// What libtorch reads when it is loaded.
+std::string threads_text() {
+  std::string text;
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+  }
+  return text.empty() ? "one for each processor (OMP_NUM_THREADS is not set)" : text;
+}
+
+Cell blas_cell(const std::optional<Blas>& blas) {
+  return blas && blas->is_slow ? Cell("SLOW", &Console::red) : state_cell(true, true);
+}
+
 void print_build(const Diagnosis& found, Console& console) {
   Table table({"WHAT", "STATE", "DETAIL"});
   const MachineLimits& limits = found.limits;
@@ -87,6 +122,8 @@ void print_build(const Diagnosis& found, Console& console) {
   table.add({"lzop", state_cell(found.lzop.has_value(), false),
              found.lzop.value_or("not in the PATH: no .pt.lzo")});
   table.add({"processors", state_cell(true, true), fmt::format("{:.3g}", limits.cpus)});
+  table.add({"threads", state_cell(true, true), threads_text()});
+  table.add({"BLAS", blas_cell(found.blas), blas_text(found.blas)});
   table.add({"memory", state_cell(true, true), limit_text(limits.memory_bytes, console)});
   table.add({"open files", state_cell(true, true),
              limits.open_files ? std::to_string(*limits.open_files) : "no limit"});
@@ -107,6 +144,15 @@ void print_folder(const FolderState& folder, Console& console) {
     table.add({probe.name, state_cell(probe.works, probe.is_needed), probe.meaning, probe.detail});
   }
   table.print(console);
+}
+
+json describe(const std::optional<Blas>& blas) {
+  if (!blas) return {};
+  return {{"name", blas->name},
+          {"path", blas->path},
+          {"threads", blas->threads},
+          {"slow", blas->is_slow},
+          {"own_threads", blas->has_own_pool}};
 }
 
 json optional_number(const std::optional<std::uint64_t>& number) {
@@ -135,6 +181,8 @@ void print_json(const Diagnosis& found, Console& console) {
                       {"containers", found.known.containers},
                       {"lzop", found.lzop ? json(*found.lzop) : json()},
                       {"processors", found.limits.cpus},
+                      {"threads", threads_text()},
+                      {"blas", describe(found.blas)},
                       {"memory_limit", optional_number(found.limits.memory_bytes)},
                       {"open_files_limit", optional_number(found.limits.open_files)},
                       {"file_size_limit", optional_number(found.limits.file_bytes)},

@@ -5,7 +5,8 @@
 //  2. the seed seeds every generator
 //  3. optimizer; run name
 //  4. loggers, then callbacks, then a CheckpointSaver when save_folder is set and there is none;
-//     that no saver writes another's files
+//     that no saver writes another's files; the first line: what the process computes with, and how
+//     many threads
 //  5. init
 //  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
 //  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside

@@ -17,7 +17,9 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "base/machine.h"
 #include "optim/parameter_names.h"
+#include "train/compute.h"
 #include "train/data_spec.h"
 #include "trainer/check_savers.h"
 #include "trainer/resume.h"
@@ -73,6 +75,7 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
     state.algorithms.push_back(algorithm.shared());
   assemble_callbacks();
   check_savers();
+  logger.log_message(set_up_threads(machine_limits().cpus));
   make_optimizer();
   engine.run_event(Event::kInit);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "run_tool.h"
+#include "testing/environment_variable.h"
 #include "testing/temp_folder.h"
 
 namespace cairn::cli {
@@ -71,6 +72,21 @@ TEST(DoctorTest, LimitsOfTheProcessAreSeen) {
   const json found = json::parse(run({"doctor", "--json"}).out);
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(found["file_size_limit"], 1 << 20);
+}
+
+TEST(DoctorTest, NamesTheBlasAndWhatItsThreadsAreChosenBy) {
+  const testing::EnvironmentVariable threads("OMP_NUM_THREADS", "3");
+  const json found = json::parse(run({"doctor", "--json"}).out);
+  EXPECT_EQ(found["threads"], "OMP_NUM_THREADS=3");
+  const Answer answer = run({"doctor"});
+  EXPECT_THAT(answer.out, HasSubstr("BLAS"));
+  if (found["blas"].is_null()) {
+    EXPECT_THAT(answer.out, HasSubstr("libtorch has its own"));
+    return;
+  }
+  EXPECT_THAT(answer.out, HasSubstr(found["blas"]["name"].get<std::string>()));
+  EXPECT_TRUE(std::filesystem::exists(found["blas"]["path"].get<std::string>()));
+  EXPECT_EQ(answer.out.find("SLOW") != std::string::npos, found["blas"]["slow"].get<bool>());
 }
 
 TEST(DoctorTest, AMissingFolderIsNotFound) {

@@ -225,7 +225,10 @@ TEST_F(ResumeEdge, AtTheLastBatchOfAnEpochEndsItWithoutTrainingOrWarning) {
   EXPECT_EQ(events->count("batch_start"), 0);
   EXPECT_EQ(events->count("epoch_start"), 0);
   EXPECT_EQ(events->count("epoch_end"), 1);
-  EXPECT_THAT(log->messages, ::testing::Not(::testing::Contains(HasSubstr("warning"))));
+  // The first line warns of a slow BLAS, where there is one.
+  const auto is_other_warning =
+      ::testing::AllOf(HasSubstr("warning"), ::testing::Not(HasSubstr("BLAS")));
+  EXPECT_THAT(log->messages, ::testing::Not(::testing::Contains(is_other_warning)));
 }
 
 TEST_F(ResumeEdge, InsideAnEpochStartsNeitherEpochNorIteration) {

@@ -1,0 +1,72 @@
+#include "train/compute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "cairn/train/trainer.h"
+
+#include "base/blas.h"
+#include "testing/environment_variable.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using testing::EnvironmentVariable;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Puts the number of threads back.
+struct Compute : ::testing::Test {
+  ~Compute() override { at::set_num_threads(before_); }
+  static int all() { return static_cast<int>(std::thread::hardware_concurrency()); }
+  const int before_ = at::get_num_threads();
+};
+
+TEST_F(Compute, TakesNoMoreThreadsThanThereAreProcessors) {
+  const EnvironmentVariable omp("OMP_NUM_THREADS", nullptr);
+  const EnvironmentVariable mkl("MKL_NUM_THREADS", nullptr);
+  at::set_num_threads(all());
+  EXPECT_THAT(set_up_threads(1.5), HasSubstr("1 thread"));
+  EXPECT_EQ(at::get_num_threads(), 1);
+}
+
+TEST_F(Compute, LeavesANumberThatSomebodyChose) {
+  {
+    const EnvironmentVariable omp("OMP_NUM_THREADS", "4");
+    at::set_num_threads(all());
+    set_up_threads(0.5);
+    EXPECT_EQ(at::get_num_threads(), all());
+  }
+  const EnvironmentVariable omp("OMP_NUM_THREADS", nullptr);
+  at::set_num_threads(all() + 3);  // by the program
+  EXPECT_THAT(set_up_threads(1), HasSubstr(std::to_string(all() + 3) + " threads"));
+  EXPECT_EQ(at::get_num_threads(), all() + 3);
+}
+
+TEST_F(Compute, FirstLineNamesBlasThreadsAndProcessors) {
+  auto log = std::make_shared<testing::LogRecorder>();
+  TrainerOptions options = testing::tiny_options();
+  options.loggers = {log};
+  const Trainer trainer(std::move(options));
+  ASSERT_FALSE(log->messages.empty());
+  const std::string& line = log->messages.front();
+  EXPECT_THAT(line, HasSubstr("computing with "));
+  EXPECT_THAT(line, HasSubstr(std::to_string(at::get_num_threads()) + " thread"));
+  EXPECT_THAT(line, HasSubstr("processor"));
+  const std::optional<Blas> blas = loaded_blas();
+  if (!blas || at::hasMKL()) return;
+  EXPECT_THAT(line, HasSubstr(blas->name));
+  if (blas->is_slow) {
+    EXPECT_THAT(line, HasSubstr("warning: "));
+    EXPECT_THAT(line, HasSubstr(kFastBlasPackage));
+  } else {
+    EXPECT_THAT(line, Not(HasSubstr("warning")));
+  }
+}
+
+}  // namespace
+}  // namespace cairn
