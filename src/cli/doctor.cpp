@@ -107,7 +107,7 @@ std::string threads_text() {
     const char* value = std::getenv(name);
     if (value != nullptr) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
   }
-  return text.empty() ? "one for each processor (OMP_NUM_THREADS is not set)" : text;
+  return text.empty() ? "one for each core (OMP_NUM_THREADS is not set)" : text;
 }
 
 Cell blas_cell(const std::optional<Blas>& blas) {

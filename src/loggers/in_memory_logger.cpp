@@ -55,7 +55,8 @@ std::map<std::string, std::vector<double>> InMemoryLogger::get_timeseries(
     const std::string& metric) const {
   std::map<std::string, std::vector<double>> result;
   for (const auto& [time, value] : find(metric)) {
-    for (const auto& [field, count] : time.state_dict().as_dict()) {
+    const Value fields = time.state_dict();
+    for (const auto& [field, count] : fields.as_dict()) {
       result[field.as_str()].push_back(number_of(count));
     }
     result[metric].push_back(number_of(value));

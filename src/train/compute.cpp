@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <optional>
-#include <thread>
 
 #include "base/blas.h"
 
@@ -19,10 +18,8 @@ bool is_set(std::initializer_list<const char*> variables) {
                              [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-// libtorch starts with one for each processor that the process may run on.
-bool has_default_threads() {
-  return !is_set({"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) &&
-         at::get_num_threads() == static_cast<int>(std::thread::hardware_concurrency());
+bool somebody_chose(int usual) {
+  return is_set({"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) || at::get_num_threads() != usual;
 }
 
 std::string counted(int number, const std::string& what) {
@@ -31,9 +28,10 @@ std::string counted(int number, const std::string& what) {
 
 }  // namespace
 
-std::string set_up_threads(double processors) {
+std::string set_up_threads(double processors, std::optional<int> usual) {
   const int most = std::max(1, static_cast<int>(processors));
-  if (at::get_num_threads() > most && has_default_threads()) at::set_num_threads(most);
+  if (!usual) usual = at::intraop_default_num_threads();
+  if (at::get_num_threads() > most && !somebody_chose(*usual)) at::set_num_threads(most);
   const int threads = at::get_num_threads();
   std::optional<Blas> blas = loaded_blas();
   if (blas && blas->has_own_pool && blas->threads > 1 && threads > 1 &&
