@@ -30,7 +30,7 @@ TORCH = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:
 
 # Not pickled as PyTorch would: cairn avoids the global by which CPython writes empty bytes, and
 # writes the "cpu" of torch.device("cpu") and of a storage once, not twice.
-# It leaves out the is_coalesced of sparse tensors, which PyTorch before 2.1 cannot read.
+# Of sparse tensors it writes is_coalesced only where the file had it.
 OTHER_PICKLE = {"sample.pt", "weights_only.pt", "python_values.pt", "sparse.pt",
                 "sparse_layouts.pt"}
 
@@ -135,6 +135,8 @@ def reason_to_skip(description):
             return "python3-numpy is not installed"
     if TORCH < (2, 0) and re.search('"layout": "torch.sparse_(?!coo)', text):
         return "this PyTorch has no _rebuild_sparse_tensor for that layout"
+    if TORCH < (2, 1) and '"layout": "torch.sparse_coo"' in text:
+        return "this PyTorch cannot read the is_coalesced of newer ones' files"
     for dtype in sorted(set(dtypes_in(description))):
         if not hasattr(torch, dtype):
             return "this PyTorch has no torch." + dtype
@@ -187,7 +189,8 @@ def check(path, same_pickle):
     intern_texts(value)
     again = path.with_name("again.pt")
     torch.save(value, again)
-    if same_pickle:
+    # The names of modules in _metadata are texts of their own in Python; cairn writes a text once.
+    if same_pickle and b"_metadata" not in record(path, "data.pkl"):
         assert record(again, "data.pkl") == record(path, "data.pkl"), "PyTorch's pickle differs"
     if TORCH >= (2, 6) and not holds:
         assert describe(load(path, weights_only=True)) == description, "weights_only differs"
