@@ -228,19 +228,18 @@ TEST_P(OldComposer, EndsWithItsFinalWeights) {
   replay.expect_final_weights();
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OldComposer,
-                         ::testing::Combine(::testing::Values("v0.7.1", "v0.17.2", "v0.25.0"),
-                                            ::testing::Values("adamw_cosine", "sgdw_linear",
-                                                              "adam_steplr", "ema"),
-                                            ::testing::Values("ep0-ba3", "ep1-ba8")),
-                         [](const auto& made) {
-                           std::string name = std::string(std::get<0>(made.param)) + "_" +
-                                              std::get<1>(made.param) + "_" +
-                                              std::get<2>(made.param);
-                           std::ranges::replace(name, '-', '_');
-                           std::ranges::replace(name, '.', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, OldComposer,
+    ::testing::Combine(::testing::Values("v0.7.1", "v0.10.1", "v0.13.5", "v0.17.2", "v0.25.0"),
+                       ::testing::Values("adamw_cosine", "sgdw_linear", "adam_steplr", "ema"),
+                       ::testing::Values("ep0-ba3", "ep1-ba8")),
+    [](const auto& made) {
+      std::string name = std::string(std::get<0>(made.param)) + "_" + std::get<1>(made.param) +
+                         "_" + std::get<2>(made.param);
+      std::ranges::replace(name, '-', '_');
+      std::ranges::replace(name, '.', '_');
+      return name;
+    });
 
 // The average of 0.7 is kept by position; it goes on as it went on there.
 TEST(OldComposerEma, AverageOf07GoesOn) {

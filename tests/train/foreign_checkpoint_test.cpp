@@ -32,6 +32,12 @@ TrainerOptions foreign_options(const std::string& load_path,
       classifier(torch::nn::Sequential(torch::nn::Linear(8, 16), torch::nn::BatchNorm1d(16),
                                        torch::nn::ReLU(), torch::nn::Linear(16, 4)),
                  {.num_classes = 4});
+  const Value data = load(CAIRN_TEST_DATA "/composer-releases/data.pt");
+  const auto rows = [&](const char* name) {
+    return tensor_of(data.at(name).as_tensor()).slice(0, 0, 40);
+  };
+  made.train_dataloader =
+      DataLoader(tensor_dataset({rows("x"), rows("y")}), {.batch_size = 8, .shuffle = true});
   made.max_duration = "3ep";
   made.optimizers = Adam({.lr = 0.01});
   made.schedulers = StepLR({.step_size = 1, .gamma = 0.5});
@@ -58,8 +64,13 @@ TEST_P(ForeignMetrics, ArePassedOverWithOneLineAndAllElseIsLoaded) {
                   .Times(1));
   const Value state = checkpoint_value(trainer.state(), {}).at("state");
   EXPECT_EQ(state.at("model"), saved.at("model"));
-  EXPECT_EQ(state.at("optimizers").at("Adam").at("state"),
-            saved.at("optimizers").at("Adam").at("state"));
+  // Those releases number the parameters.
+  const Dict& numbered = saved.at("optimizers").at("Adam").at("state").as_dict();
+  std::int64_t number = 0;
+  for (const auto& [name, moments] : state.at("optimizers").at("Adam").at("state").as_dict()) {
+    EXPECT_EQ(moments, *numbered.find(number++)) << name.as_str();
+  }
+  EXPECT_EQ(number, 6);
   EXPECT_EQ(state.at("schedulers").at("StepLR").at("last_epoch"),
             saved.at("schedulers").at("StepLR").at("last_epoch"));
   EXPECT_EQ(state.at("schedulers").at("StepLR").at("_last_lr"),
