@@ -1,0 +1,33 @@
+// A whole training run in a child process.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cairn/train/options.h"
+
+#include "child.h"
+
+namespace cairn::attack {
+
+constexpr std::int64_t kBatches = 12;  // 3 epochs of 4
+
+// What distinguishes the runs that are attacked.
+struct Variant {
+  const char* name;
+  std::function<void(TrainerOptions&)> change;
+};
+
+struct Outcome : Ended {
+  std::optional<std::int64_t> began = {};  // the batch that it went on from
+  std::int64_t reached = 0;                // the last batch that it trained
+  std::string weights = {};                // at the end, as bytes
+};
+
+// Trains TinyModel for kBatches batches, saves in `folder`/run every second batch and keeps two;
+// autoresume is on.
+Outcome run(const std::string& folder, const Variant& variant, const Plan& plan);
+
+}  // namespace cairn::attack

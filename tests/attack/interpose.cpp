@@ -1,0 +1,275 @@
+#include "interpose.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+namespace cairn::attack {
+namespace {
+
+constexpr std::size_t kMostDescriptors = 4096;
+
+Plan plan;
+std::atomic<bool> armed = false;
+std::atomic<std::uint64_t> count = 0;
+std::array<std::atomic<bool>, kMostDescriptors> is_inside;
+
+// The function of that name which would have been called without this library.
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+bool concerns(const char* path) {
+  return armed && path != nullptr && std::string_view(path).starts_with(plan.folder);
+}
+
+bool concerns(int fd) {
+  return armed && fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors &&
+         is_inside[static_cast<std::size_t>(fd)];
+}
+
+void note(int fd, bool inside) {
+  if (fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors) {
+    is_inside[static_cast<std::size_t>(fd)] = inside;
+  }
+}
+
+enum class Kind : std::uint8_t { kReading, kChanging };
+
+// Counts a call. True when it is to fail; errno is set then. `half_done` is called before the
+// process is killed or the call fails.
+template <class What, class HalfDone>
+bool is_attacked(What what, Kind kind, const HalfDone& half_done) {
+  if (!concerns(what)) return false;
+  if (plan.calls == Calls::kReading && kind != Kind::kReading) return false;
+  const std::uint64_t number = ++count;
+  const bool is_due = plan.deed == Deed::kFailForever ? number >= plan.at : number == plan.at;
+  if (!is_due || plan.deed == Deed::kNothing) return false;
+  half_done();
+  if (plan.deed == Deed::kKill) raise(SIGKILL);
+  errno = plan.error;
+  return true;
+}
+
+template <class What>
+bool is_attacked(What what, Kind kind) {
+  return is_attacked(what, kind, [] {});
+}
+
+}  // namespace
+
+void arm(const Plan& next) {
+  armed = false;
+  plan = next;
+  count = 0;
+  armed = true;
+}
+
+std::uint64_t disarm() {
+  armed = false;
+  return count;
+}
+
+}  // namespace cairn::attack
+
+// --- The functions of libc ----------------------------------------------------------------------
+
+using cairn::attack::is_attacked;
+using cairn::attack::Kind;
+using cairn::attack::note;
+using cairn::attack::real;
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
+    va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+  }
+  const Kind kind = (flags & (O_CREAT | O_WRONLY | O_RDWR)) != 0 ? Kind::kChanging : Kind::kReading;
+  if (is_attacked(path, kind)) return -1;
+  static auto* const next = real<int(const char*, int, ...)>("open");
+  const int fd = next(path, flags, mode);
+  note(fd, cairn::attack::concerns(path));
+  return fd;
+}
+
+int mkostemp(char* path, int flags) {
+  if (is_attacked(static_cast<const char*>(path), Kind::kChanging)) return -1;
+  static auto* const next = real<int(char*, int)>("mkostemp");
+  const int fd = next(path, flags);
+  note(fd, cairn::attack::concerns(static_cast<const char*>(path)));
+  return fd;
+}
+
+// The descriptor is gone in any case, as it is in Linux.
+int close(int fd) {
+  const bool fails = is_attacked(fd, Kind::kChanging);
+  const int error = errno;
+  note(fd, false);
+  static auto* const next = real<int(int)>("close");
+  const int result = next(fd);
+  if (!fails) return result;
+  errno = error;
+  return -1;
+}
+
+ssize_t write(int fd, const void* bytes, size_t size) {
+  static auto* const next = real<ssize_t(int, const void*, size_t)>("write");
+  if (is_attacked(fd, Kind::kChanging, [&] { next(fd, bytes, size / 2); })) return -1;
+  return next(fd, bytes, size);
+}
+
+ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
+  static auto* const next = real<ssize_t(int, const void*, size_t, off_t)>("pwrite");
+  if (is_attacked(fd, Kind::kChanging, [&] { next(fd, bytes, size / 2, offset); })) return -1;
+  return next(fd, bytes, size, offset);
+}
+
+ssize_t read(int fd, void* bytes, size_t size) {
+  if (is_attacked(fd, Kind::kReading)) return -1;
+  static auto* const next = real<ssize_t(int, void*, size_t)>("read");
+  return next(fd, bytes, size);
+}
+
+ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
+  if (is_attacked(fd, Kind::kReading)) return -1;
+  static auto* const next = real<ssize_t(int, void*, size_t, off_t)>("pread");
+  return next(fd, bytes, size, offset);
+}
+
+void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t offset) noexcept {
+  if ((flags & MAP_ANONYMOUS) == 0 && is_attacked(fd, Kind::kReading)) return MAP_FAILED;
+  static auto* const next = real<void*(void*, size_t, int, int, int, off_t)>("mmap");
+  return next(address, size, protection, flags, fd, offset);
+}
+
+int fsync(int fd) {
+  if (is_attacked(fd, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int)>("fsync");
+  return next(fd);
+}
+
+int fdatasync(int fd) {
+  if (is_attacked(fd, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int)>("fdatasync");
+  return next(fd);
+}
+
+int flock(int fd, int operation) noexcept {
+  if (is_attacked(fd, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, int)>("flock");
+  return next(fd, operation);
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  if (is_attacked(fd, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, off_t)>("ftruncate");
+  return next(fd, size);
+}
+
+int rename(const char* from, const char* to) noexcept {
+  if (is_attacked(to, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*, const char*)>("rename");
+  return next(from, to);
+}
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned flags) noexcept {
+  if (is_attacked(to, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, const char*, int, const char*, unsigned)>("renameat2");
+  return next(from_folder, from, to_folder, to, flags);
+}
+
+int link(const char* from, const char* to) noexcept {
+  if (is_attacked(to, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*, const char*)>("link");
+  return next(from, to);
+}
+
+int symlink(const char* target, const char* path) noexcept {
+  if (is_attacked(path, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*, const char*)>("symlink");
+  return next(target, path);
+}
+
+int unlink(const char* path) noexcept {
+  if (is_attacked(path, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*)>("unlink");
+  return next(path);
+}
+
+int rmdir(const char* path) noexcept {
+  if (is_attacked(path, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*)>("rmdir");
+  return next(path);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  if (is_attacked(path, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*, mode_t)>("mkdir");
+  return next(path, mode);
+}
+
+int stat(const char* path, struct stat* info) noexcept {
+  if (is_attacked(path, Kind::kReading)) return -1;
+  static auto* const next = real<int(const char*, struct stat*)>("stat");
+  return next(path, info);
+}
+
+int lstat(const char* path, struct stat* info) noexcept {
+  if (is_attacked(path, Kind::kReading)) return -1;
+  static auto* const next = real<int(const char*, struct stat*)>("lstat");
+  return next(path, info);
+}
+
+int fstat(int fd, struct stat* info) noexcept {
+  if (is_attacked(fd, Kind::kReading)) return -1;
+  static auto* const next = real<int(int, struct stat*)>("fstat");
+  return next(fd, info);
+}
+
+ssize_t readlink(const char* path, char* target, size_t size) noexcept {
+  if (is_attacked(path, Kind::kReading)) return -1;
+  static auto* const next = real<ssize_t(const char*, char*, size_t)>("readlink");
+  return next(path, target, size);
+}
+
+DIR* opendir(const char* path) {
+  if (is_attacked(path, Kind::kReading)) return nullptr;
+  static auto* const next = real<DIR*(const char*)>("opendir");
+  DIR* folder = next(path);
+  if (folder != nullptr) note(dirfd(folder), cairn::attack::concerns(path));
+  return folder;
+}
+
+int closedir(DIR* folder) {
+  note(dirfd(folder), false);
+  static auto* const next = real<int(DIR*)>("closedir");
+  return next(folder);
+}
+
+struct dirent* readdir(DIR* folder) {
+  if (is_attacked(dirfd(folder), Kind::kReading)) return nullptr;
+  static auto* const next = real<struct dirent*(DIR*)>("readdir");
+  return next(folder);
+}
+
+}  // extern "C"

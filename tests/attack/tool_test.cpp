@@ -1,0 +1,96 @@
+// The tool while file calls fail: it never ends by a signal, never calls a good checkpoint damaged,
+// and never removes more than it was told to.
+#include "cli/tool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <sstream>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/exit_code.h"
+
+#include "base/file.h"
+#include "child.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::attack {
+namespace {
+
+using cairn::testing::TempFolder;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Arguments = std::vector<std::string>;
+
+class ToolUnderAttack : public ::testing::TestWithParam<Arguments> {
+ protected:
+  ToolUnderAttack() {
+    for (const std::int64_t batch : {10, 20, 30}) {
+      const std::string name = "ep" + std::to_string(batch / 10) + "-ba" + std::to_string(batch);
+      save(testing::sample_checkpoint(batch),
+           folder_ / (name + (batch == 20 ? "-rank0.pt.gz" : "-rank0.pt")));
+    }
+    posix_file_system().make_link("ep3-ba30-rank0.pt", folder_ / "latest-rank0.pt");
+  }
+
+  // The command with FOLDER and NEWEST replaced.
+  Ended run_tool(const Plan& plan) const {
+    Arguments arguments = GetParam();
+    for (std::string& argument : arguments) {
+      if (argument == "FOLDER") argument = folder_.path();
+      if (argument == "NEWEST") argument = folder_ / "ep3-ba30-rank0.pt";
+    }
+    return run_child(plan, [&](const Report& report) {
+      std::ostringstream out;
+      const int code = cli::run_tool(arguments, out, out);
+      report.tell("output", out.str());
+      return code;
+    });
+  }
+
+  TempFolder folder_;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Arguments>& each) { return each.param.front(); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Commands, ToolUnderAttack,
+    ::testing::Values(Arguments{"ls", "FOLDER"}, Arguments{"verify", "FOLDER"},
+                      Arguments{"inspect", "NEWEST"}, Arguments{"dump", "NEWEST"},
+                      Arguments{"resume", "--explain", "FOLDER"},
+                      Arguments{"prune", "--keep-last", "3", "--yes", "FOLDER"}),
+    name_of);
+
+TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
+  const auto names = posix_file_system().list(folder_.path());
+  Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
+  const Ended good = run_tool(plan);
+  ASSERT_EQ(good.exit_code, 0) << good.text();
+  ASSERT_GT(good.calls, 2U);
+  for (const Deed deed : {Deed::kFail, Deed::kFailForever}) {
+    for (const int error : {EACCES, EMFILE, ENOMEM, EIO}) {
+      for (std::uint64_t at = 1; at <= good.calls; ++at) {
+        SCOPED_TRACE("call " + std::to_string(at) +
+                     (deed == Deed::kFail ? ": " : " and all after: ") + std::strerror(error));
+        plan.at = at;
+        plan.deed = deed;
+        plan.error = error;
+        const Ended ended = run_tool(plan);
+        EXPECT_EQ(ended.signal, 0) << ended.text();
+        EXPECT_THAT(ended.exit_code, Not(AnyOf(kNegativeAnswer, kDamaged))) << ended.text();
+        EXPECT_THAT(ended.lines("output"), Not(AnyOf(HasSubstr("DAMAGED"), HasSubstr("damaged"))));
+        EXPECT_EQ(posix_file_system().list(folder_.path()), names) << ended.text();
+        if (HasFailure()) return;  // one is enough to read
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn::attack

@@ -1,0 +1,199 @@
+// A whole training run, with its saves, its retention and its resuming, killed and failed at every
+// single file call.
+//
+//  1. Killed at any call, the same command started again ends with the bits of an undisturbed run.
+//  2. Whatever call fails, and with whatever errno: the run ends well, or with an error; the same
+//     command started again ends with the same bits. No checkpoint that was saved is lost.
+//  3. Whatever call fails while a run is resumed: it goes on from the newest checkpoint, or stops
+//     with an error and leaves the folder as it was. It never starts again from an older one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+
+#include "attacked_run.h"
+#include "base/atomic_file.h"
+#include "base/file.h"
+#include "testing/temp_folder.h"
+
+namespace cairn::attack {
+namespace {
+
+namespace fs = std::filesystem;
+using cairn::testing::TempFolder;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Variant kVariants[] = {
+    {"waiting", [](TrainerOptions& o) { o.save_async = false; }},
+    {"background", [](TrainerOptions&) {}},
+    {"compressed", [](TrainerOptions& o) { o.save_filename = "ep{epoch}-ba{batch}.pt.gz"; }},
+    {"nested", [](TrainerOptions& o) { o.save_filename = "ep{epoch}/ba{batch}.pt"; }},
+    {"two_savers",
+     [](TrainerOptions& o) {
+       o.save_async = false;
+       o.callbacks.push_back(CheckpointSaver({.folder = *o.save_folder + "/weights",
+                                              .save_interval = "3ba",
+                                              .weights_only = true,
+                                              .save_async = false}));
+     }},
+};
+
+// Names and contents of all files below a folder, without those that are being written.
+std::map<std::string, std::string> contents_of(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  if (!fs::exists(folder)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (is_temporary_name(name)) continue;
+    std::string& content = files[entry.path().lexically_relative(folder)];
+    if (entry.is_symlink()) {
+      content = fs::read_symlink(entry.path());
+    } else if (entry.is_regular_file()) {
+      content = as_text(posix_file_system().map(entry.path()).view);
+    }
+  }
+  return files;
+}
+
+std::string leftovers_in(const std::string& folder) {
+  std::string names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (is_temporary_name(entry.path().filename())) names += entry.path().string() + "\n";
+  }
+  return names;
+}
+
+class WholeRun : public ::testing::TestWithParam<Variant> {
+ protected:
+  static Plan plan(const TempFolder& folder, Deed deed, std::uint64_t at, int error = 0) {
+    return {.folder = folder.path(), .at = at, .deed = deed, .error = error};
+  }
+  static Outcome undisturbed(const TempFolder& folder) {
+    return run(folder.path(), GetParam(), plan(folder, Deed::kNothing, 0));
+  }
+
+  // The same command again, undisturbed: to the end, with the right bits, and nothing left over.
+  static void expect_goes_on(const TempFolder& folder, const Outcome& before,
+                             const Outcome& straight) {
+    const Outcome again = undisturbed(folder);
+    ASSERT_EQ(again.exit_code, 0) << again.text();
+    EXPECT_EQ(again.weights, straight.weights) << again.text();
+    // What was saved three batches before is there in any case, however it is saved.
+    EXPECT_GE(*again.began, std::min<std::int64_t>(before.reached, kBatches) - 4)
+        << before.text() << again.text();
+    EXPECT_EQ(leftovers_in(folder.path()), "");
+    for (const auto& [name, content] : contents_of(folder.path())) {
+      EXPECT_THAT(name, Not(HasSubstr(".damaged")));
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Savers, WholeRun, ::testing::ValuesIn(kVariants),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(WholeRun, KilledAtEveryFileCallEndsWithTheSameBits) {
+  const TempFolder straight_folder;
+  const Outcome straight = undisturbed(straight_folder);
+  ASSERT_EQ(straight.exit_code, 0) << straight.text();
+  ASSERT_GT(straight.calls, 100U);
+  std::uint64_t at = 1;
+  for (bool killed = true; killed; ++at) {
+    SCOPED_TRACE("killed at call " + std::to_string(at));
+    const TempFolder folder;
+    const Outcome first = run(folder.path(), GetParam(), plan(folder, Deed::kKill, at));
+    killed = first.signal == SIGKILL;
+    ASSERT_TRUE(killed || first.exit_code == 0) << first.text();
+    expect_goes_on(folder, first, straight);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(at, 100U);
+}
+
+TEST_P(WholeRun, FailedAtEveryFileCallStopsOrGoesOnAndLosesNothing) {
+  const TempFolder straight_folder;
+  const Outcome straight = undisturbed(straight_folder);
+  constexpr int kErrors[] = {EIO, ENOSPC, EACCES, EMFILE, ENOMEM};
+  for (std::uint64_t at = 1; at <= straight.calls; ++at) {
+    // Every call fails once; which errno it is goes round, and each run of the test is the same.
+    const int error = kErrors[at % std::size(kErrors)];
+    SCOPED_TRACE("call " + std::to_string(at) + ": " + std::strerror(error));
+    const TempFolder folder;
+    const Outcome first = run(folder.path(), GetParam(), plan(folder, Deed::kFail, at, error));
+    ASSERT_EQ(first.signal, 0) << first.text();
+    ASSERT_THAT(first.exit_code, AnyOf(0, 2)) << first.text();
+    if (first.exit_code == 0) {
+      EXPECT_EQ(first.weights, straight.weights) << first.text();
+    } else {
+      EXPECT_NE(first.error, "");
+    }
+    expect_goes_on(folder, first, straight);
+    if (HasFatalFailure()) return;
+  }
+}
+
+class ResumedRun : public WholeRun {};
+
+INSTANTIATE_TEST_SUITE_P(Savers, ResumedRun, ::testing::ValuesIn(kVariants),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
+  // A run that stopped in the middle.
+  const TempFolder stopped;
+  Variant half = GetParam();
+  half.change = [change = half.change](TrainerOptions& options) {
+    change(options);
+    options.max_duration = "7ba";
+  };
+  ASSERT_EQ(run(stopped.path(), half, plan(stopped, Deed::kNothing, 0)).exit_code, 0);
+  const Outcome good = [&] {
+    const TempFolder folder;
+    fs::copy(stopped.path(), folder.path(),
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks |
+                 fs::copy_options::overwrite_existing);
+    Plan reading = plan(folder, Deed::kNothing, 0);
+    reading.calls = Calls::kReading;
+    return run(folder.path(), GetParam(), reading);
+  }();
+  ASSERT_EQ(good.exit_code, 0) << good.text();
+  ASSERT_GT(*good.began, 0);
+
+  for (const Deed deed : {Deed::kFail, Deed::kFailForever}) {
+    for (const int error : {EACCES, EMFILE, ENOMEM, EIO}) {
+      for (std::uint64_t at = 1; at <= good.calls; ++at) {
+        SCOPED_TRACE("call " + std::to_string(at) +
+                     (deed == Deed::kFail ? ": " : " and all after: ") + std::strerror(error));
+        const TempFolder folder;
+        fs::copy(stopped.path(), folder.path(),
+                 fs::copy_options::recursive | fs::copy_options::copy_symlinks |
+                     fs::copy_options::overwrite_existing);
+        const auto before = contents_of(folder.path());
+        Plan failing = plan(folder, deed, at, error);
+        failing.calls = Calls::kReading;
+        const Outcome run_again = run(folder.path(), GetParam(), failing);
+        ASSERT_EQ(run_again.signal, 0) << run_again.text();
+        if (run_again.began) {
+          EXPECT_EQ(*run_again.began, *good.began) << run_again.text();
+        } else {
+          EXPECT_EQ(run_again.exit_code, 2);
+          EXPECT_NE(run_again.error, "");
+          EXPECT_EQ(contents_of(folder.path()), before) << run_again.text();
+        }
+        if (run_again.exit_code == 0) {
+          EXPECT_EQ(run_again.weights, good.weights);
+        }
+        if (HasFailure()) return;  // one is enough to read
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn::attack
