@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file_error.h"
+#include "base/read_fault.h"
 
 namespace cairn {
 namespace {
@@ -68,6 +69,7 @@ class Mappings {
 
   void remove(Mapping* mapping) {
     const std::lock_guard lock(mutex_);
+    if (mapping->unreadable_from != 0 && is_guarded_) gone_.push_back(failure_of(*mapping));
     mapping->begin = 0;
     free_.push_back(mapping);
   }
@@ -75,11 +77,23 @@ class Mappings {
   void check(const std::string& path) {
     const std::lock_guard lock(mutex_);
     for (const Mapping* mapping = newest_; mapping != nullptr; mapping = mapping->next) {
-      const std::uintptr_t begin = mapping->begin;
-      if (begin == 0 || mapping->unreadable_from == 0 || !concerns(*mapping, path)) continue;
-      throw_storage_error(EIO, "cannot read " + mapping->name + " at byte " +
-                                   std::to_string(mapping->unreadable_from - begin));
+      if (mapping->begin == 0 || mapping->unreadable_from == 0) continue;
+      const Failure failure = failure_of(*mapping);
+      if (concerns(failure, path)) refuse(failure);
     }
+    const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Failure& failure) {
+      return concerns(failure, path);
+    });
+    if (found == gone_.end()) return;
+    const Failure failure = std::move(*found);
+    gone_.erase(found);
+    refuse(failure);
+  }
+
+  void set_guarded(bool is_guarded) {
+    const std::lock_guard lock(mutex_);
+    is_guarded_ = is_guarded;
+    if (!is_guarded) gone_.clear();
   }
 
   // For the handler: waits for nothing and allocates nothing.
@@ -91,9 +105,27 @@ class Mappings {
   }
 
  private:
-  static bool concerns(const Mapping& mapping, const std::string& path) {
-    return path.empty() || mapping.reader == MappedFor::kEverybody || mapping.name == path ||
-           mapping.name.starts_with(path + "/");
+  struct Failure {
+    std::string name;
+    MappedFor reader;
+    std::uint64_t offset;
+  };
+
+  static Failure failure_of(const Mapping& mapping) {
+    return {mapping.name, mapping.reader, mapping.unreadable_from - mapping.begin};
+  }
+
+  static bool concerns(const Failure& failure, const std::string& path) {
+    return path.empty() || failure.reader == MappedFor::kEverybody || failure.name == path ||
+           failure.name.starts_with(path + "/");
+  }
+
+  [[noreturn]] static void refuse(const Failure& failure) {
+    throw UnreadableError("cannot read " + failure.name + " at byte " +
+                              std::to_string(failure.offset) +
+                              ": the disk, or the server, does not give these bytes; check the "
+                              "kernel log",
+                          EIO);
   }
 
   Mapping* grow() {
@@ -107,6 +139,8 @@ class Mappings {
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
   std::vector<Mapping*> free_;
+  bool is_guarded_ = false;
+  std::vector<Failure> gone_;  // of mappings that ended while a GuardedReads lives, unchecked
 };
 
 // Never destroyed: mappings may outlive every static object.
@@ -181,9 +215,11 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, Ma
 
 GuardedReads::GuardedReads() {
   handle_bus_errors();
-  ++guards;
+  if (guards++ == 0) mappings().set_guarded(true);
 }
-GuardedReads::~GuardedReads() { --guards; }
+GuardedReads::~GuardedReads() {
+  if (--guards == 0) mappings().set_guarded(false);
+}
 
 void check_mapped_reads(const std::string& path) { mappings().check(path); }
 

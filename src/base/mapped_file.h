@@ -9,8 +9,9 @@
 //  3. The handler, when the address lies in one of the mappings and a GuardedReads lives: zeros in
 //     place of the page and of all behind it in that mapping; it notes where they begin, and lets
 //     the thread go on. Otherwise the handler that was there before has its turn.
-//  4. check_mapped_reads() throws when a mapping has such zeros. Whoever reads under a GuardedReads
-//     calls it before it relies on what it read, and before it calls anything damaged.
+//  4. check_mapped_reads() throws when a mapping has such zeros, or had them and is gone (once, and
+//     as long as a GuardedReads lives). Who reads under a GuardedReads calls it before relying on
+//     what was read, and before calling anything damaged.
 //  5. Nothing is published while there are such zeros: AtomicFile::commit() calls it, too.
 #pragma once
 
@@ -41,8 +42,8 @@ class GuardedReads {
   GuardedReads& operator=(const GuardedReads&) = delete;
 };
 
-// StorageError of EIO that names the file and the byte when a mapping of `path`, or of a file below
-// it, or a scratch file, could not be read. An empty path stands for all mappings. Thread-safe.
+// UnreadableError that names the file and the byte when a mapping of `path`, or of a file below it,
+// or a scratch file, could not be read. An empty path stands for all mappings. Thread-safe.
 void check_mapped_reads(const std::string& path = {});
 
 }  // namespace cairn

@@ -18,6 +18,7 @@ bool is_out_of_memory(const std::exception& error) {
 ReadFault read_fault_of(const std::exception& error) {
   if (is_out_of_memory(error)) return ReadFault::kContent;
   if (dynamic_cast<const NotFoundError*>(&error) != nullptr) return ReadFault::kNoFile;
+  if (dynamic_cast<const UnreadableError*>(&error) != nullptr) return ReadFault::kBytes;
   if (dynamic_cast<const ReaderMissingError*>(&error) != nullptr) return ReadFault::kNow;
   const bool is_of_content = dynamic_cast<const CorruptError*>(&error) != nullptr ||
                              dynamic_cast<const UnsupportedError*>(&error) != nullptr ||

@@ -19,10 +19,19 @@ class ReaderMissingError : public UnsupportedError {
   using UnsupportedError::UnsupportedError;
 };
 
+// The file was opened, and the disk does not give some of its bytes: a bad block, a file that was
+// cut off while it was read, a server that has forgotten it. It may be whole, but nobody can go on
+// from it here.
+class UnreadableError : public StorageError {
+ public:
+  using StorageError::StorageError;
+};
+
 enum class ReadFault : std::uint8_t {
   kContent,  // it was read, and is damaged, foreign or too large to look into: so it is tomorrow
   kNoFile,   // there is none: it is gone, or a link leads nowhere
-  kNow,      // it could not be read this time: every StorageError
+  kBytes,    // UnreadableError: an older one may do, and it is left as it is
+  kNow,      // it could not be read this time: every other StorageError
 };
 
 // Of whatever reading a file may throw. std::bad_alloc and std::length_error are the file's own

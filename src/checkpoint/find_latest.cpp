@@ -12,10 +12,12 @@
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
 // file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
-// that there is, and somebody may want to rescue its tensors. What could not be read *this time*
-// (no permission, too many open files, no room to expand it, a failing disk) ends the search with
-// that error: by its name it is the one to go on from, and nobody knows whether it is good. A file
-// that claims to be behind the answer is not even looked at, whatever is wrong with it.
+// that there is, and somebody may want to rescue its tensors. So is one with bytes that the disk
+// does not give; but when no other is found, its error ends the search. What could not be read
+// *this time* (no permission, too many open files, no room to expand it, a failing disk) ends the
+// search with that error: by its name it is the one to go on from, and nobody knows whether it is
+// good. A file that claims to be behind the answer is not even looked at, whatever is wrong with
+// it.
 //
 // A file that was given the name of an earlier one by hand is behind for this search; one that was
 // given the name of a later one is found out.
@@ -91,7 +93,7 @@ class Search {
   std::optional<FoundCheckpoint> run() {
     for (;;) {
       look_at_names();
-      if (opened_.empty()) return std::nullopt;
+      if (opened_.empty()) break;
       const auto furthest = std::max_element(
           opened_.begin(), opened_.end(),
           [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
@@ -100,6 +102,8 @@ class Search {
       auto found = check(candidate);
       if (found) return found;
     }
+    if (unreadable_) refuse_to_begin_again();
+    return std::nullopt;
   }
 
   // Calls on_older for all that is left.
@@ -117,6 +121,18 @@ class Search {
   }
 
  private:
+  // To begin again would leave behind what a repaired disk may still give.
+  [[noreturn]] void refuse_to_begin_again() const {
+    try {
+      std::rethrow_exception(unreadable_);
+    } catch (Error& e) {
+      e.add_context(
+          "no checkpoint is good, and the disk does not give all bytes of this one (mend what "
+          "follows, or put the file aside to go on without it)");
+      throw;
+    }
+  }
+
   // Step 2.
   void look_at_names() {
     while (const NamedFile* name = names_.next()) {
@@ -194,6 +210,9 @@ class Search {
         throw;
       }
       skip(path, e.what());
+      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
+        unreadable_ = std::current_exception();
+      }
     } catch (const std::exception& e) {
       if (read_fault_of(e) == ReadFault::kNow) throw;
       skip(path, read_problem(e));
@@ -227,6 +246,8 @@ class Search {
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
+  // Of the furthest that was opened and that the disk does not give.
+  mutable std::exception_ptr unreadable_;
 };
 
 }  // namespace

@@ -80,14 +80,17 @@ std::string holder_of(FileSystem& files, const ListedCheckpoint& listed) {
 template <class Look>
 void unless_unusable(Candidate& candidate, const Look& look) {
   std::string problem;
+  bool is_damaged = true;
   try {
     problem = look();
   } catch (const std::exception& e) {
     if (read_fault_of(e) == ReadFault::kNow) throw;
     problem = read_problem(e);
+    is_damaged = dynamic_cast<const CorruptError*>(&e) != nullptr;
   }
   if (problem.empty()) return;
   candidate.listed.problem = problem;
+  candidate.listed.condition = is_damaged ? Condition::kDamaged : Condition::kRefused;
   candidate.item.is_good = false;
 }
 
@@ -208,7 +211,11 @@ Outcome prune(FileSystem& files, const PruneArgs& options, const Console& consol
     outcome.candidates[i].decision = std::move(plan.decisions[i]);
   }
   outcome.blocked_by = std::move(plan.blocked_by);
-  if (!outcome.blocked_by.empty()) outcome.code = kDamaged;
+  for (const std::size_t i : outcome.blocked_by) {
+    const bool is_damaged = outcome.candidates[i].listed.condition == Condition::kDamaged;
+    outcome.code = is_damaged ? kDamaged : std::max(outcome.code, kFailed);
+    if (is_damaged) break;
+  }
   if (options.yes) remove_all(files, outcome);
   return outcome;
 }

@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "base/read_fault.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
@@ -53,7 +54,7 @@ TEST_F(CutOffFile, GuardedReadsAreZerosAndAnErrorThatNamesFileAndByte) {
   EXPECT_EQ(at(4 * kPage), std::byte{0});
   EXPECT_THAT(message_of([] { check_mapped_reads(); }),
               AllOf(HasSubstr(path_), HasSubstr("at byte " + std::to_string(3 * kPage)),
-                    HasSubstr("Input/output error")));
+                    HasSubstr("kernel log")));
   // A page before it, later.
   EXPECT_EQ(at(2 * kPage), std::byte{0});
   EXPECT_THAT(message_of([] { check_mapped_reads(); }),
@@ -79,10 +80,23 @@ TEST_F(CutOffFile, NothingIsPublishedWhileWhatWasReadIsWrong) {
   EXPECT_FALSE(posix_file_system().stat(folder_ / "copy"));
 }
 
-TEST_F(CutOffFile, IsForgottenWithTheMapping) {
+// An exception ends the mapping before anybody can ask.
+TEST_F(CutOffFile, IsRememberedOnceWhenTheMappingIsGone) {
   const GuardedReads guard;
   EXPECT_EQ(at(kPage), std::byte{0});
   bytes_ = {};
+  EXPECT_NO_THROW(check_mapped_reads("elsewhere"));
+  EXPECT_THROW(check_mapped_reads(path_), UnreadableError);
+  EXPECT_NO_THROW(check_mapped_reads());
+}
+
+TEST_F(CutOffFile, IsForgottenWithTheLastGuard) {
+  {
+    const GuardedReads guard;
+    EXPECT_EQ(at(kPage), std::byte{0});
+    bytes_ = {};
+  }
+  const GuardedReads another;
   EXPECT_NO_THROW(check_mapped_reads());
 }
 

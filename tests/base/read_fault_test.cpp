@@ -23,6 +23,7 @@ TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
   for (const int error : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ENOSPC, EDQUOT, EIO, ESTALE}) {
     EXPECT_EQ(read_fault_of(StorageError("", error)), ReadFault::kNow) << error;
   }
+  EXPECT_EQ(read_fault_of(UnreadableError("", EIO)), ReadFault::kBytes);
   EXPECT_EQ(read_fault_of(ReaderMissingError("")), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(CancelledError("")), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(std::runtime_error("")), ReadFault::kNow);
