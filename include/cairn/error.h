@@ -14,15 +14,16 @@
 
 namespace cairn {
 
-// Root of everything that cairn throws.
+// Root of everything that cairn throws. Its message may hold names out of files, and is safe to
+// print: control characters but line feeds, and bytes that are no UTF-8, are written as "\x1b".
 class Error : public std::runtime_error {
  public:
-  explicit Error(std::string message) : std::runtime_error(message), text_(std::move(message)) {}
+  explicit Error(const std::string& message);
   const char* what() const noexcept override { return text_.c_str(); }
 
   // Prefixes the message with what the caller was doing: "saving ckpt/ep1.pt: <message>".
   // Use in a handler that then rethrows with `throw;`.
-  void add_context(const std::string& doing) { text_ = doing + ": " + text_; }
+  void add_context(const std::string& doing);
 
  private:
   std::string text_;

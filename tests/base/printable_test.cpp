@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cairn/error.h"
+
 namespace cairn {
 namespace {
 
@@ -25,6 +27,13 @@ TEST(PrintableTest, JsonKeepsItsMeaningWithoutControlCharacters) {
   EXPECT_EQ(printable_json("{\"a\x7f\": \"\u009b2J \u00a0ü \u0080\"}"),
             "{\"a\\u007f\": \"\\u009b2J \u00a0ü \\u0080\"}");
   EXPECT_EQ(printable_json("[1]"), "[1]");
+}
+
+TEST(ErrorTest, MessagesAreSafeToPrint) {
+  CorruptError error("name \x1b[2Jof\nb", "a.pt", 0);
+  EXPECT_STREQ(error.what(), "name \\x1b[2Jof\nb");
+  error.add_context("loading \x07.pt");
+  EXPECT_STREQ(error.what(), "loading \\x07.pt: name \\x1b[2Jof\nb");
 }
 
 }  // namespace
