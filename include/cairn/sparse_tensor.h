@@ -53,11 +53,15 @@ std::vector<std::pair<std::string_view, const TensorView*>> parts_of(const Spars
 // the indices lie inside the shape is checked when they are used.
 void check_structure(const SparseTensor& tensor);
 
+// Whether the dense form takes at most 64 MiB, or 64 bytes for each byte of the parts' storages: a
+// file of a kilobyte may claim exabytes.
+bool is_dense_form_in_proportion(const SparseTensor& tensor);
+
 // Calls `use` with the elements of the dense form in row-major order, little-endian, piece by
 // piece, as PyTorch's to_dense() gives them: where a COO index occurs more than once, the values
 // are added up. Takes no memory when the elements are stored in order, else 24 bytes for each.
 // CorruptError for indices that are outside the shape or contradict one another; UnsupportedError
-// when the dense form is absurdly large, or when values of a type without addition have to be
+// unless is_dense_form_in_proportion(), and when values of a type without addition have to be
 // added.
 void for_each_dense_piece(const SparseTensor& tensor, const std::function<void(ByteView)>& use);
 

@@ -4,9 +4,9 @@
 // was read from a file gives Python the same objects: int and float stay apart, tuples stay tuples,
 // dict keys need not be strings and keep their order.
 //
-// A Value is small and cheap to copy: containers and tensors are shared and copied on write, so a
-// copy behaves like a deep one. Reading one Value from several threads is safe; changing it needs
-// the usual exclusion. Containers never form cycles.
+// A Value is small (16 bytes) and cheap to copy: what does not fit into it (texts, containers,
+// tensors) is shared and copied on write, so a copy behaves like a deep one. Reading one Value from
+// several threads is safe; changing it needs the usual exclusion. Containers never form cycles.
 #pragma once
 
 #include <array>
@@ -17,11 +17,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "cairn/bytes.h"
+#include "cairn/shared_object.h"
 #include "cairn/sparse_tensor.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
@@ -40,7 +42,9 @@ struct None {
 // An integer outside int64: two's complement, little-endian, no superfluous sign bytes.
 struct BigInt {
   std::string twos_complement;
-  std::string decimal() const;
+  // Decimal as Python prints it, up to the 4,300 digits that it prints; beyond them hexadecimal,
+  // "-0x1f...", whose making takes time in proportion to its length.
+  std::string text() const;
   bool operator==(const BigInt&) const = default;
 };
 
@@ -145,31 +149,31 @@ class Value {
     } else if (std::in_range<std::int64_t>(v)) {
       data_ = static_cast<std::int64_t>(v);
     } else {
-      data_ = big_int(v);
+      *this = Value(big_int(v));
     }
   }
-  Value(BigInt v) : data_(std::move(v)) {}
+  Value(BigInt v);
   Value(double v) : data_(v) {}
-  Value(std::complex<double> v) : data_(v) {}
-  Value(const char* v) : data_(std::string(v)) {}
-  Value(std::string v) : data_(std::move(v)) {}
-  Value(std::string_view v) : data_(std::string(v)) {}
-  Value(Bytes v) : data_(std::move(v)) {}
+  Value(std::complex<double> v);
+  Value(const char* v) : Value(std::string(v)) {}
+  Value(std::string v);
+  Value(std::string_view v) : Value(std::string(v)) {}
+  Value(Bytes v);
   Value(List v);
   Value(Tuple v);
   Value(Set v);
   Value(Dict v);
-  Value(TimeDelta v) : data_(v) {}
-  Value(Size v) : data_(std::move(v)) {}
+  Value(TimeDelta v);
+  Value(Size v);
   Value(DType v) : data_(v) {}
-  Value(Device v) : data_(std::move(v)) {}
+  Value(Device v);
   Value(TensorView v);
   Value(NdArray v);
   Value(SparseTensor v);
-  Value(TorchConstant v) : data_(std::move(v)) {}
-  Value(NumpyScalar v) : data_(v) {}
+  Value(TorchConstant v);
+  Value(NumpyScalar v);
   // NOLINTEND(google-explicit-constructor)
-  explicit Value(std::shared_ptr<const Foreign> v) : data_(std::move(v)) {}  // cairn/foreign.h
+  explicit Value(std::shared_ptr<const Foreign> v);  // cairn/foreign.h
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   // "dict", "OrderedDict", "int", "tensor": for messages.
@@ -202,7 +206,12 @@ class Value {
   const Foreign& as_foreign() const;
   template <class T>
   const T* get_if() const {  // BigInt, std::complex<double>, Size, DType, Device, ...
-    return std::get_if<T>(&data_);
+    if constexpr (std::is_arithmetic_v<T> || std::same_as<T, None> || std::same_as<T, DType>) {
+      return std::get_if<T>(&data_);
+    } else {
+      const auto* shared = std::get_if<SharedObject<T>>(&data_);
+      return shared == nullptr ? nullptr : &**shared;
+    }
   }
 
   // The content to be changed; copies it first when it is shared.
@@ -214,8 +223,9 @@ class Value {
   const Value& at(std::string_view key) const;
   const Value* find(std::string_view key) const;
 
-  // Identity of the shared container or tensor; nullptr for scalars. Two Values with one identity
-  // are one object, as two references to one dict are in Python.
+  // Identity of the shared container or tensor. Two Values with one identity are one object, as two
+  // references to one dict are in Python. nullptr for scalars, and for an empty container that a
+  // file refers to once: it takes no memory of its own, and is no other's.
   const void* identity() const;
 
   // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
@@ -226,16 +236,21 @@ class Value {
 
  private:
   using Data =
-      std::variant<None, bool, std::int64_t, BigInt, double, std::complex<double>, std::string,
-                   Bytes, std::shared_ptr<const List>, std::shared_ptr<const Tuple>,
-                   std::shared_ptr<const Set>, std::shared_ptr<const Dict>, TimeDelta, Size, DType,
-                   Device, std::shared_ptr<const TensorView>, std::shared_ptr<const NdArray>,
-                   std::shared_ptr<const SparseTensor>, TorchConstant, NumpyScalar,
-                   std::shared_ptr<const Foreign>>;
+      std::variant<None, bool, std::int64_t, SharedObject<BigInt>, double,
+                   SharedObject<std::complex<double>>, SharedObject<std::string>,
+                   SharedObject<Bytes>, SharedObject<List>, SharedObject<Tuple>, SharedObject<Set>,
+                   SharedObject<Dict>, SharedObject<TimeDelta>, SharedObject<Size>, DType,
+                   SharedObject<Device>, SharedObject<TensorView>, SharedObject<NdArray>,
+                   SharedObject<SparseTensor>, SharedObject<TorchConstant>,
+                   SharedObject<NumpyScalar>, SharedObject<std::shared_ptr<const Foreign>>>;
+  friend Value empty_container(Kind kind);
   static BigInt big_int(std::uint64_t v);
 
   Data data_;
 };
+
+// A list, tuple, set or dict without items that takes no memory: see Value::identity().
+Value empty_container(Kind kind);
 
 // dict, and those of Python's subclasses that state holds: of `collections`.
 enum class DictType : std::uint8_t { kDict, kOrderedDict, kCounter, kDefaultDict };
@@ -277,9 +292,12 @@ class Dict {
   // The value of a string key; NotFoundError naming the key and those there are.
   const Value& at(std::string_view key) const;
 
-  // Replaces the value of an equal key (which keeps its place), or appends. UsageError for a key
-  // that Python could not hash (list, dict, set, tensor).
+  // Replaces the value of an equal key (which keeps its place), or appends: a NaN, equal to none,
+  // always does. UsageError for a key that Python could not hash (list, dict, set, tensor).
   void set(Value key, Value value);
+
+  // Makes place for that many entries in all.
+  void reserve(std::size_t entries);
 
   // The value of `key`, which becomes None when it is new.
   Value& operator[](std::string_view key);
@@ -288,17 +306,25 @@ class Dict {
   bool erase(const Value& key);
 
  private:
-  void index_all();
+  friend class Value;
+  const Value* find_text(std::string_view key) const;
+  template <class IsKey>
+  const Value* find_if(std::size_t hash, IsKey is_key) const;
+  void index_all(std::size_t slots);
+  void append(Value key, Value value, std::size_t hash);
 
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> slots_;  // open addressing over entries_; empty while there are few
-  struct Extras;
-  Extras& mutable_extras();
-  std::shared_ptr<const Extras> extras_;  // null when there are none
+  struct Extras {
+    Value attributes = {};
+    Value default_factory = {};
+  };
+  SharedObject<Extras> extras_;
   DictType type_ = DictType::kDict;
 };
 
-// Hash that agrees with operator==; UsageError for an unhashable kind.
+// Hash that agrees with operator==; UsageError for an unhashable kind. Other numbers in each
+// process, so that no file can be made whose keys collide.
 std::size_t hash_value(const Value& key);
 
 // --- Paths: the "/"-joined keys by which messages, globs and tools name a part of the tree. ------

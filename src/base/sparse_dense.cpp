@@ -269,24 +269,39 @@ std::uint64_t stored_bytes(const SparseTensor& tensor) {
   return stored;
 }
 
-void check_dense_size(const SparseTensor& tensor) {
-  constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 32;
-  constexpr std::uint64_t kMostBytesPerByte = 4096;
-  const std::uint64_t stored = stored_bytes(tensor);
-  const std::uint64_t dense =
-      static_cast<std::uint64_t>(tensor.numel()) * item_size(tensor.dtype());
-  if (dense > kFreeBytes && dense / kMostBytesPerByte > stored) {
-    throw UnsupportedError("a sparse tensor of " + std::to_string(stored) +
-                           " bytes whose dense form takes " + std::to_string(dense));
+std::uint64_t dense_bytes(const SparseTensor& tensor) {
+  return checked_multiply<std::uint64_t>(static_cast<std::uint64_t>(tensor.numel()),
+                                         item_size(tensor.dtype()));
+}
+
+// Indices may be a view that shows one number again and again: going through them would cost what
+// the file only claims.
+void check_indices(const SparseTensor& tensor, std::uint64_t stored) {
+  for (const auto& [name, part] : parts_of(tensor)) {
+    const bool is_index = part != &tensor.values;
+    if (is_index && static_cast<std::uint64_t>(part->numel()) > stored) {
+      fail("it has more indices than bytes");
+    }
   }
 }
 
 }  // namespace
 
+bool is_dense_form_in_proportion(const SparseTensor& tensor) {
+  constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20;
+  constexpr std::uint64_t kMostBytesPerByte = 64;
+  const std::uint64_t dense = dense_bytes(tensor);
+  return dense <= kFreeBytes || dense / kMostBytesPerByte <= stored_bytes(tensor);
+}
+
 void for_each_dense_piece(const SparseTensor& tensor, const std::function<void(ByteView)>& use) {
   check_structure(tensor);
   if (tensor.numel() == 0) return;
-  check_dense_size(tensor);
+  if (!is_dense_form_in_proportion(tensor)) {
+    throw UnsupportedError("a sparse tensor of " + std::to_string(stored_bytes(tensor)) +
+                           " bytes whose dense form takes " + std::to_string(dense_bytes(tensor)));
+  }
+  check_indices(tensor, stored_bytes(tensor));
   const auto positions = positions_of(tensor);
   if (positions->runs() > stored_bytes(tensor)) fail("it has more values than bytes");
   DenseStream(tensor, use).run(*positions, static_cast<std::uint64_t>(tensor.numel()));

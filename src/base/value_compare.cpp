@@ -1,12 +1,15 @@
 #include "base/value_compare.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
+
+#include "base/seeded_hash.h"
 
 namespace cairn {
 namespace {
@@ -16,11 +19,14 @@ bool equal_items(const List& a, const List& b) {
 }
 
 bool equal_sets(const Set& a, const Set& b) {
-  const auto holds = [](const Set& set, const Value& item) {
-    return std::find(set.items.begin(), set.items.end(), item) != set.items.end();
-  };
-  return a.items.size() == b.items.size() &&
-         std::all_of(a.items.begin(), a.items.end(), [&](const Value& v) { return holds(b, v); });
+  if (a.items.size() != b.items.size()) return false;
+  Dict others;
+  others.reserve(b.items.size());
+  for (const Value& item : b.items) {
+    others.set(item, None{});
+  }
+  return std::all_of(a.items.begin(), a.items.end(),
+                     [&](const Value& v) { return others.find(v) != nullptr; });
 }
 
 bool equal_dicts(const Dict& a, const Dict& b) {
@@ -90,21 +96,37 @@ bool equal_numbers(const Value& a, const Value& b) {
 }
 
 std::size_t combine(std::size_t seed, std::size_t hash) {
-  return seed ^ (hash + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2));
+  return seeded_hash(seed * 0x9e3779b97f4a7c15ULL + hash);
 }
 
-template <class T>
-std::size_t hash_of(const T& v) {
-  return std::hash<T>()(v);
-}
-
-// Equal numbers have one hash: 1 == 1.0 == True.
-std::size_t hash_number(const Value& key) {
-  if (key.kind() == Kind::kBool) return hash_of<std::int64_t>(key.as_bool() ? 1 : 0);
-  if (key.kind() == Kind::kInt) return hash_of(key.as_int());
+// Equal numbers have one hash: 1 == 1.0 == True. A NaN, equal to none, hashes by its place (as in
+// Python), so that not all tuples of NaNs are looked through: two tuples that hold it at one place
+// are one object.
+std::size_t hash_double(double d, const void* place) {
   std::int64_t whole = 0;
-  const double d = key.as_float();
-  return to_exact_int(d, whole) ? hash_of(whole) : hash_of(d);
+  if (std::isnan(d)) return seeded_hash(std::bit_cast<std::uintptr_t>(place));
+  if (to_exact_int(d, whole)) return seeded_hash(static_cast<std::uint64_t>(whole));
+  return seeded_hash(std::bit_cast<std::uint64_t>(d));
+}
+
+std::size_t hash_int(std::int64_t v) { return seeded_hash(static_cast<std::uint64_t>(v)); }
+
+std::size_t hash_complex(const std::complex<double>& c, const void* place) {
+  return combine(hash_double(c.real(), place), hash_double(c.imag(), place));
+}
+
+// As the Python number that it equals.
+std::size_t hash_numpy(const Value& key) {
+  const Value number = key.get_if<NumpyScalar>()->number();
+  if (number.kind() == Kind::kFloat) return hash_double(number.as_float(), &key);
+  if (const auto* c = number.get_if<std::complex<double>>()) return hash_complex(*c, &key);
+  return hash_value(number);
+}
+
+std::size_t hash_number(const Value& key) {
+  if (key.kind() == Kind::kBool) return hash_int(key.as_bool() ? 1 : 0);
+  if (key.kind() == Kind::kInt) return hash_int(key.as_int());
+  return hash_double(key.as_float(), &key);
 }
 
 template <class Items, class Hash>
@@ -126,8 +148,10 @@ std::size_t hash_unordered(const List& items) {
 // By identity, as Python's objects unless their class says otherwise; of a class by its name.
 std::size_t hash_foreign(const Value& key) {
   const Foreign& foreign = key.as_foreign();
-  if (foreign.made != Foreign::Made::kNamed) return hash_of(key.identity());
-  return combine(hash_of(foreign.module), hash_of(foreign.name));
+  if (foreign.made != Foreign::Made::kNamed) {
+    return seeded_hash(std::bit_cast<std::uintptr_t>(key.identity()));
+  }
+  return combine(seeded_hash(foreign.module), seeded_hash(foreign.name));
 }
 
 }  // namespace
@@ -137,6 +161,15 @@ bool equal_quantizers(const Quantizer* a, const Quantizer* b) {
   if (a->axis != b->axis) return false;
   if (!a->axis) return a->scale == b->scale && a->zero_point == b->zero_point;
   return equal_elements(a->scales, b->scales) && equal_elements(a->zero_points, b->zero_points);
+}
+
+bool is_nan(const Value& v) {
+  if (const auto* d = v.get_if<double>()) return std::isnan(*d);
+  if (const auto* c = v.get_if<std::complex<double>>()) {
+    return std::isnan(c->real()) || std::isnan(c->imag());
+  }
+  const auto* scalar = v.get_if<NumpyScalar>();
+  return scalar != nullptr && is_nan(scalar->number());
 }
 
 bool equal_values(const Value& a, const Value& b) {
@@ -191,22 +224,22 @@ bool equal_values(const Value& a, const Value& b) {
 std::size_t hash_value(const Value& key) {
   switch (key.kind()) {
     case Kind::kNone:
-      return 0x7b1e;
+      return seeded_hash(0x7b1e);
     case Kind::kBool:
     case Kind::kInt:
     case Kind::kFloat:
       return hash_number(key);
     case Kind::kBigInt:
-      return hash_of(key.get_if<BigInt>()->twos_complement);
+      return seeded_hash(key.get_if<BigInt>()->twos_complement);
     case Kind::kComplex: {
       const auto& c = *key.get_if<std::complex<double>>();
-      return combine(hash_of(c.real()), hash_of(c.imag()));
+      return hash_complex(c, &key);
     }
     case Kind::kStr:
-      return hash_of(key.as_str());
+      return TextHash()(key.as_str());
     case Kind::kBytes:
       if (key.as_bytes().is_bytearray) break;
-      return combine(1, hash_of(key.as_bytes().data));
+      return combine(1, seeded_hash(key.as_bytes().data));
     case Kind::kTuple:
       return hash_sequence(0x345678, key.as_items(), hash_value);
     case Kind::kSet:
@@ -214,19 +247,19 @@ std::size_t hash_value(const Value& key) {
       return hash_unordered(key.as_set().items);
     case Kind::kTimeDelta: {
       const TimeDelta d = key.as_timedelta();
-      return combine(hash_of(d.days),
-                     hash_of(d.seconds * std::int64_t{1'000'000} + d.microseconds));
+      return combine(hash_int(d.days),
+                     hash_int(d.seconds * std::int64_t{1'000'000} + d.microseconds));
     }
     case Kind::kSize:
-      return hash_sequence(0x517e, key.get_if<Size>()->dims, hash_of<std::int64_t>);
+      return hash_sequence(0x517e, key.get_if<Size>()->dims, hash_int);
     case Kind::kDType:
       return combine(2, static_cast<std::size_t>(*key.get_if<DType>()));
     case Kind::kDevice:
-      return combine(3, hash_of(key.get_if<Device>()->name));
+      return combine(3, seeded_hash(key.get_if<Device>()->name));
     case Kind::kTorchConstant:
-      return combine(4, hash_of(key.get_if<TorchConstant>()->name));
+      return combine(4, seeded_hash(key.get_if<TorchConstant>()->name));
     case Kind::kNumpyScalar:
-      return hash_value(key.get_if<NumpyScalar>()->number());
+      return hash_numpy(key);
     case Kind::kForeign:
       return hash_foreign(key);
     default:

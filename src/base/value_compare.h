@@ -7,6 +7,9 @@ namespace cairn {
 
 bool equal_values(const Value& a, const Value& b);
 
+// A float that is equal to nothing, itself included.
+bool is_nan(const Value& v);
+
 // Whether the integers of two tensors stand for the same numbers; either may be null.
 bool equal_quantizers(const Quantizer* a, const Quantizer* b);
 

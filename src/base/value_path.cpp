@@ -38,7 +38,7 @@ std::string key_text(const Value& key) {
     case Kind::kInt:
       return std::to_string(key.as_int());
     case Kind::kBigInt:
-      return key.get_if<BigInt>()->decimal();
+      return key.get_if<BigInt>()->text();
     case Kind::kFloat:
       return python_float_repr(key.as_float());
     case Kind::kStr:
@@ -62,34 +62,76 @@ const Value* find_path(const Value& root, std::string_view path) {
   return here;
 }
 
-std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root) {
-  std::vector<std::pair<std::string, const TensorView*>> found;
-  std::vector<std::pair<std::string, const Value*>> stack = {{"", &root}};
-  while (!stack.empty()) {
-    const auto [path, value] = stack.back();
-    stack.pop_back();
-    const std::string prefix = path.empty() ? "" : path + "/";
-    if (value->is_tensor()) {
-      found.emplace_back(path, &value->as_tensor());
-    } else if (value->kind() == Kind::kSparse) {
-      for (const auto& [part, tensor] : parts_of(value->as_sparse())) {
-        found.emplace_back(prefix + std::string(part), tensor);
-      }
-    } else if (value->is_dict()) {
-      const Dict& dict = value->as_dict();
-      const std::size_t first = stack.size();
-      for (const auto& [key, child] : dict) {
-        stack.emplace_back(prefix + key_text(key), &child);
-      }
-      std::reverse(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
-    } else if (value->is_list() || value->is_tuple()) {
-      const List& items = value->as_items();
-      for (std::size_t i = items.size(); i-- > 0;) {
-        stack.emplace_back(prefix + std::to_string(i), &items[i]);
+namespace {
+
+// Walks a tree with one path for all of it: only what is listed costs memory.
+class TensorWalk {
+ public:
+  using Found = std::vector<std::pair<std::string, const TensorView*>>;
+
+  Found all_of(const Value& root) {
+    enter(root);
+    while (!open_.empty()) {
+      Level& level = open_.back();
+      path_.resize(level.path_size);
+      if (level.next == level.size()) {
+        open_.pop_back();
+      } else {
+        enter(level.take(path_));
       }
     }
+    return std::move(found_);
   }
-  return found;
+
+ private:
+  struct Level {
+    const List* items = nullptr;
+    const Dict* dict = nullptr;
+    std::size_t path_size = 0;
+    std::size_t next = 0;
+
+    std::size_t size() const { return dict != nullptr ? dict->size() : items->size(); }
+    // The next part, with its name at the end of `path`.
+    const Value& take(std::string& path) {
+      const std::size_t i = next++;
+      const Value& part =
+          dict != nullptr ? (dict->begin() + static_cast<std::ptrdiff_t>(i))->second : (*items)[i];
+      if (!may_hold_tensors(part)) return part;
+      if (!path.empty()) path += '/';
+      path += dict != nullptr ? key_text((dict->begin() + static_cast<std::ptrdiff_t>(i))->first)
+                              : std::to_string(i);
+      return part;
+    }
+  };
+
+  static bool may_hold_tensors(const Value& value) {
+    return value.is_dict() || value.is_list() || value.is_tuple() || value.is_tensor() ||
+           value.kind() == Kind::kSparse;
+  }
+
+  void enter(const Value& value) {
+    if (value.is_tensor()) {
+      found_.emplace_back(path_, &value.as_tensor());
+    } else if (value.kind() == Kind::kSparse) {
+      for (const auto& [part, tensor] : parts_of(value.as_sparse())) {
+        found_.emplace_back((path_.empty() ? "" : path_ + "/") + std::string(part), tensor);
+      }
+    } else if (value.is_dict()) {
+      open_.push_back({.dict = &value.as_dict(), .path_size = path_.size()});
+    } else if (value.is_list() || value.is_tuple()) {
+      open_.push_back({.items = &value.as_items(), .path_size = path_.size()});
+    }
+  }
+
+  Found found_;
+  std::string path_;
+  std::vector<Level> open_;
+};
+
+}  // namespace
+
+std::vector<std::pair<std::string, const TensorView*>> tensors_of(const Value& root) {
+  return TensorWalk().all_of(root);
 }
 
 }  // namespace cairn

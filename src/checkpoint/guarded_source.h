@@ -1,7 +1,10 @@
-// A source whose reads are errors rather than SIGBUS where the disk fails: base/mapped_file.h.
+// A source whose reads are errors about its file: rather than SIGBUS where the disk fails
+// (base/mapped_file.h), and rather than the end of the program where memory does.
 #pragma once
 
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "cairn/error.h"
@@ -12,7 +15,8 @@
 namespace cairn {
 
 // What `read` gives; a StorageError where bytes of `path` could not be read, also when `read` took
-// the zeros in their place for damage.
+// the zeros in their place for damage. An UnsupportedError where there is not enough memory: files
+// may be made to that end, and those beside them have to be looked at all the same.
 template <class Read>
 auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   const GuardedReads guard;
@@ -23,6 +27,10 @@ auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   } catch (const Error&) {
     check_mapped_reads(path);
     throw;
+  } catch (const std::bad_alloc&) {
+    throw UnsupportedError(path + ": there is not enough memory to read it");
+  } catch (const std::length_error&) {
+    throw UnsupportedError(path + ": it asks for more memory than any machine has");
   }
 }
 

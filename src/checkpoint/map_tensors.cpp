@@ -15,6 +15,7 @@ class TensorMap {
     const bool has_tensors = value.is_tensor() || value.kind() == Kind::kSparse ||
                              value.is_dict() || value.is_list() || value.is_tuple();
     if (!has_tensors) return value;
+    if (value.identity() == nullptr) return value;  // empty
     const auto found = changed_.find(value.identity());
     if (found != changed_.end()) return found->second;
     Value result = rebuilt(value);

@@ -7,6 +7,7 @@
 
 #include "cairn/error.h"
 
+#include "base/seeded_hash.h"
 #include "base/value_path.h"
 
 namespace cairn {
@@ -55,7 +56,7 @@ class Flattener {
 };
 
 void check_names(const std::vector<NamedTensor>& tensors) {
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string, TextHash> names;
   for (const auto& [name, tensor] : tensors) {
     if (names.insert(name).second) continue;
     throw UsageError("two tensors would be named " + name +

@@ -66,6 +66,7 @@ class Places {
   }
 
   void visit(const Value& value) {
+    if (value.identity() == nullptr) return;  // empty
     if (!can_hold_tensors(value) || !seen_.insert(value.identity()).second) return;
     if (value.is_tensor()) {
       add(value.as_tensor());
@@ -96,7 +97,7 @@ class TreeCopy {
   explicit TreeCopy(const Places& places) : places_(places) {}
 
   Value copy(const Value& value) {
-    if (!can_hold_tensors(value)) return value;
+    if (!can_hold_tensors(value) || value.identity() == nullptr) return value;
     if (const auto seen = seen_.find(value.identity()); seen != seen_.end()) return seen->second;
     return seen_.emplace(value.identity(), copy_new(value)).first->second;
   }

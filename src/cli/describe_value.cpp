@@ -102,13 +102,18 @@ json describe_tensor(const TensorView& tensor) {
 }
 
 json describe_sparse(const SparseTensor& tensor) {
-  json out = {
-      {"type", "tensor"},
-      {"dtype", name(tensor.dtype())},
-      {"shape", tensor.shape},
-      {"layout", name(tensor.layout)},
-      {"requires_grad", tensor.requires_grad},
-      {"sha256", streamed_sha256([&](const auto& use) { for_each_dense_piece(tensor, use); })}};
+  json out = {{"type", "tensor"},
+              {"dtype", name(tensor.dtype())},
+              {"shape", tensor.shape},
+              {"layout", name(tensor.layout)},
+              {"requires_grad", tensor.requires_grad}};
+  if (is_dense_form_in_proportion(tensor)) {
+    out["sha256"] = streamed_sha256([&](const auto& use) { for_each_dense_piece(tensor, use); });
+  } else {
+    for (const auto& [part_name, part] : parts_of(tensor)) {
+      out["parts"][std::string(part_name)] = describe_tensor(*part);
+    }
+  }
   if (tensor.is_parameter) out["parameter"] = true;
   return out;
 }
@@ -189,7 +194,7 @@ json describe_value(const Value& value) {
     case Kind::kInt:
       return typed("int", std::to_string(value.as_int()));
     case Kind::kBigInt:
-      return typed("int", value.get_if<BigInt>()->decimal());
+      return typed("int", value.get_if<BigInt>()->text());
     case Kind::kFloat:
       return {{"type", "float"}, {"hex", float_hex(value.as_float())}};
     case Kind::kComplex: {

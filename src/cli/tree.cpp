@@ -22,16 +22,22 @@ class TreeBuilder {
     const auto add = [&](std::string child_key, const Value& child_value) {
       TreeNode child = build(std::move(child_key), child_value, depth > 0 ? depth - 1 : 0);
       node.contents += child.contents;
-      if (depth > 0) node.children.push_back(std::move(child));
+      if (depth == 0) return;
+      if (nodes_left_ > 0) {
+        --nodes_left_;
+        node.children.push_back(std::move(child));
+      } else {
+        ++node.more_children;
+      }
     };
     if (value.is_dict()) {
       for (const auto& [child_key, child_value] : value.as_dict()) {
-        add(depth > 0 ? key_text(child_key) : "", child_value);
+        add(depth > 0 && nodes_left_ > 0 ? key_text(child_key) : "", child_value);
       }
     } else if (value.is_list() || value.is_tuple()) {
       std::size_t i = 0;
       for (const Value& item : value.as_items()) {
-        add(depth > 0 ? std::to_string(i++) : "", item);
+        add(depth > 0 && nodes_left_ > 0 ? std::to_string(i++) : "", item);
       }
     } else {
       node.contents = leaf(value);
@@ -54,6 +60,7 @@ class TreeBuilder {
     return contents;
   }
 
+  std::size_t nodes_left_ = 200'000;
   std::set<std::tuple<const Storage*, std::int64_t, std::vector<std::int64_t>>> seen_;
 };
 
@@ -71,7 +78,8 @@ class TreePrinter {
   void print_children(const TreeNode& node, std::size_t level) {
     if (level >= printing_.depth) return;
     std::size_t shown = std::min(node.children.size(), printing_.most_children);
-    if (node.children.size() == shown + 1) ++shown;  // a line that says "1 more" saves nothing
+    if (node.children.size() == shown + 1 && node.more_children == 0)
+      ++shown;  // a line that says "1 more" saves nothing
     std::size_t width = 0;
     for (std::size_t i = 0; i < shown; ++i) {
       width = std::max(width, printable_line(node.children[i].key).size());
@@ -83,7 +91,7 @@ class TreePrinter {
                    << console_.dim(summary(child)) << "\n";
       print_children(child, level + 1);
     }
-    if (shown < node.children.size()) print_folded(node, shown, indent);
+    if (shown < node.children.size() + node.more_children) print_folded(node, shown, indent);
   }
 
  private:
@@ -95,13 +103,17 @@ class TreePrinter {
   }
 
   void print_folded(const TreeNode& node, std::size_t shown, const std::string& indent) {
-    Contents contents;
-    for (std::size_t i = shown; i < node.children.size(); ++i) {
-      contents += node.children[i].contents;
+    std::uint64_t tensors = node.contents.tensors;
+    std::uint64_t bytes = node.contents.bytes;
+    for (std::size_t i = 0; i < shown; ++i) {
+      tensors -= node.children[i].contents.tensors;
+      bytes -= node.children[i].contents.bytes;
     }
+    const Contents contents{.tensors = tensors, .bytes = bytes};
     const std::string text = contents_text(contents, console_);
     console_.out << indent
-                 << console_.dim(fmt::format("... {} more{}", node.children.size() - shown,
+                 << console_.dim(fmt::format("... {} more{}",
+                                             node.children.size() + node.more_children - shown,
                                              text.empty() ? "" : ", " + text))
                  << "\n";
   }

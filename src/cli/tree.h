@@ -27,9 +27,11 @@ struct TreeNode {
   const Value* value = nullptr;  // of the object, which must live as long
   Contents contents = {};
   std::vector<TreeNode> children = {};  // of a dict, list or tuple above the depth
+  std::size_t more_children = 0;        // that are no nodes: see build_tree()
 };
 
-// The branches down to `depth` levels below the root; their contents are of all levels.
+// The branches down to `depth` levels below the root; their contents are of all levels. At most
+// 200,000 nodes: lists of millions of numbers are counted, not listed.
 TreeNode build_tree(const Value& root, std::size_t depth);
 
 struct TreePrinting {

@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "base/seeded_hash.h"
 #include "format/find_format.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/unpickle.h"
@@ -27,7 +28,7 @@ struct TorchFile::Impl {
   std::string file;
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
-  std::unordered_map<std::string_view, const FileRecord*> by_name = {};
+  std::unordered_map<std::string_view, const FileRecord*, TextHash> by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;
 
@@ -50,7 +51,7 @@ struct TorchFile::Impl {
   void read_records();
   void check_kind_of_zip() const;
   void check_small_records();
-  Value read_pickle(const FileRecord& record, const char* folder,
+  Value read_pickle(const FileRecord& record, const char* folder, MemoryBudget& budget,
                     std::span<const pickle::Global> more) const;
   std::string_view checked_text(const FileRecord& record) const;
 };
@@ -194,6 +195,7 @@ std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes
 
 // Runs the pickle in `record`, whose storages are the records in `folder`.
 Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
+                                   MemoryBudget& budget,
                                    std::span<const pickle::Global> more) const {
   checked_text(record);
   RecordStorages storages({.find = [this](const std::string& name) { return find(name); },
@@ -201,7 +203,7 @@ Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
                            .folder = folder,
                            .is_big_endian = is_big_endian});
   try {
-    return pickle::unpickle(bytes_of(record), storages, more);
+    return pickle::unpickle(bytes_of(record), storages, budget, more);
   } catch (const CorruptError& e) {
     const bool has_offset = e.offset() != CorruptError::kNoOffset;
     corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));
@@ -212,11 +214,20 @@ Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
 }
 
 Value TorchFile::read(const std::vector<std::string>& data_classes) const {
+  std::uint64_t bytes = 0;
+  for (const char* name : {"data.pkl", "constants.pkl"}) {
+    if (const FileRecord* record = impl_->find(name)) bytes += record->size;
+  }
+  MemoryBudget budget(bytes);
+  return read(budget, data_classes);
+}
+
+Value TorchFile::read(MemoryBudget& budget, const std::vector<std::string>& data_classes) const {
   const FileRecord& data = *impl_->find("data.pkl");
-  if (!impl_->is_script()) return impl_->read_pickle(data, "data/", rows_of(data_classes));
-  Value value = impl_->read_pickle(data, "data/", pickle::script_globals());
-  const Value constants =
-      impl_->read_pickle(*impl_->find("constants.pkl"), "constants/", pickle::script_globals());
+  if (!impl_->is_script()) return impl_->read_pickle(data, "data/", budget, rows_of(data_classes));
+  Value value = impl_->read_pickle(data, "data/", budget, pickle::script_globals());
+  const Value constants = impl_->read_pickle(*impl_->find("constants.pkl"), "constants/", budget,
+                                             pickle::script_globals());
   const bool has_place = value.is_dict() && value.find(kScriptConstants) == nullptr;
   const bool has_constants = constants.is_tuple() && !constants.as_items().empty();
   if (has_place && has_constants) value.mutable_dict().set(kScriptConstants, constants);

@@ -99,7 +99,7 @@ std::string format_log_value(const Value& value) {
     case Kind::kInt:
       return std::to_string(value.as_int());
     case Kind::kBigInt:
-      return value.get_if<BigInt>()->decimal();
+      return value.get_if<BigInt>()->text();
     case Kind::kFloat:
       return fmt::format("{:.4f}", value.as_float());
     case Kind::kStr:

@@ -84,6 +84,29 @@ TEST(SparseTensorTest, CompressedIndicesThatDoNotAscendAreCorrupt) {
   EXPECT_THROW(dense(csr({0, -1, 1, 2}, {0, 1})), CorruptError);
 }
 
+TEST(SparseTensorTest, ADenseFormOutOfProportionIsNeverMade) {
+  SparseTensor tensor = coo({0}, {std::int64_t{1} << 32});
+  EXPECT_FALSE(is_dense_form_in_proportion(tensor));
+  std::uint64_t given = 0;
+  EXPECT_THROW(for_each_dense_piece(tensor, [&](ByteView piece) { given += piece.size(); }),
+               UnsupportedError);
+  EXPECT_EQ(given, 0U);
+  tensor.shape = {std::int64_t{64} << 20};
+  EXPECT_TRUE(is_dense_form_in_proportion(tensor));
+}
+
+TEST(SparseTensorTest, IndicesThatAreOneNumberAgainAndAgainAreCorrupt) {
+  SparseTensor tensor = csr({0, 1, 1, 1}, {0});
+  constexpr std::int64_t kRows = std::int64_t{1} << 24;
+  tensor.shape = {kRows, 1};
+  tensor.compressed_indices = longs({1}, {0});
+  tensor.compressed_indices.shape = {kRows + 1};
+  tensor.compressed_indices.strides = {0};
+  tensor.indices = longs({0}, {});
+  tensor.values = bytes_of({0});
+  EXPECT_THROW(dense(tensor), CorruptError);
+}
+
 TEST(SparseTensorTest, AnElementStoredTwiceIsCorruptWhereNothingIsAdded) {
   EXPECT_THROW(dense(csr({0, 2, 2, 2}, {1, 1})), CorruptError);
 }

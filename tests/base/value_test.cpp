@@ -2,10 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <unordered_map>
+
 #include "cairn/error.h"
 
 namespace cairn {
 namespace {
+
+SparseTensor sparse_of(const std::string& indices, const std::string& values) {
+  const auto bytes = [](const std::string& text) {
+    const auto owner = std::make_shared<const std::string>(text);
+    return SharedBytes{as_bytes(*owner), owner};
+  };
+  SparseTensor sparse;
+  sparse.shape = {9};
+  sparse.indices = make_tensor(DType::kInt64, {1, 1}, bytes(indices));
+  sparse.values = make_tensor(DType::kUInt8, {1}, bytes(values));
+  return sparse;
+}
 
 TEST(ValueTest, CopiesBehaveLikeDeepCopies) {
   Value a = Dict{{"list", List{1, 2}}};
@@ -44,6 +61,18 @@ TEST(ValueTest, LargeDictsFindEveryKeyAlsoAfterErasing) {
   }
 }
 
+TEST(ValueTest, ADictWithPlaceReservedFindsItsFirstKeys) {
+  Dict dict;
+  dict.reserve(20);
+  for (int i = 0; i < 20; ++i) {
+    dict.set("key" + std::to_string(i), i);
+    dict.set("key0", 0);
+  }
+  EXPECT_EQ(dict.size(), 20U);
+  EXPECT_EQ(dict.at("key19"), Value(19));
+  EXPECT_EQ(*dict.find("key0"), Value(0));
+}
+
 TEST(ValueTest, KeysThatAreMultiplesOfAPowerOfTwoAreFoundQuickly) {
   Dict dict;
   for (std::int64_t i = 0; i < 100'000; ++i) {
@@ -55,8 +84,105 @@ TEST(ValueTest, KeysThatAreMultiplesOfAPowerOfTwoAreFoundQuickly) {
 TEST(ValueTest, IntegersBeyondInt64AreExact) {
   const Value v = std::uint64_t{18446744073709551615U};
   ASSERT_EQ(v.kind(), Kind::kBigInt);
-  EXPECT_EQ(v.get_if<BigInt>()->decimal(), "18446744073709551615");
-  EXPECT_EQ((BigInt{std::string("\0\0\0\0\0\0\0\0\xff", 9)}.decimal()), "-18446744073709551616");
+  EXPECT_EQ(v.get_if<BigInt>()->text(), "18446744073709551615");
+  EXPECT_EQ((BigInt{std::string("\0\0\0\0\0\0\0\0\xff", 9)}.text()), "-18446744073709551616");
+}
+
+std::string repeated(const std::string& text, std::size_t count) {
+  std::string all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all += text;
+  }
+  return all;
+}
+
+TEST(ValueTest, IntegersOfManyDigitsAreHexadecimal) {
+  const auto text_of = [](std::size_t bytes) { return BigInt{std::string(bytes, '\x7f')}.text(); };
+  EXPECT_EQ(text_of(1785).size(), 4299U);  // decimal digits
+  EXPECT_EQ(text_of(1786), "0x" + repeated("7f", 1786));
+  EXPECT_EQ(text_of(1 << 20).size(), 2 + (2U << 20));
+  EXPECT_EQ(BigInt{std::string(2000, '\0') + "\xf0"}.text(), "-0x1" + std::string(4001, '0'));
+}
+
+// The most keys whose hashes agree in their last 17 bits, of 100,000: about 10 by chance. Each of
+// them costs a look at all the others.
+std::size_t largest_crowd(const std::function<Value(std::int64_t)>& key) {
+  std::vector<Value> keys;  // all at once: some hash by their place in memory
+  std::unordered_map<std::size_t, std::size_t> crowds;
+  std::size_t largest = 0;
+  for (std::int64_t i = 0; i < 100'000; ++i) {
+    keys.push_back(key(i));
+    largest = std::max(largest, ++crowds[hash_value(keys.back()) & 0x1FFFF]);
+  }
+  return largest;
+}
+
+TEST(ValueTest, KeysMadeToCollideDoNot) {
+  constexpr std::size_t kByChance = 20;
+  constexpr std::uint64_t kInverse = 0xf1de83e19937733d;  // of a multiplier that was used once
+  const double nan = std::nan("");
+  EXPECT_LT(largest_crowd([](auto i) { return i << 46; }), kByChance);
+  EXPECT_LT(largest_crowd([](auto i) { return static_cast<std::int64_t>(i * kInverse); }),
+            kByChance);
+  EXPECT_LT(largest_crowd([](auto i) { return static_cast<double>(i) * 0x1p60; }), kByChance);
+  EXPECT_LT(largest_crowd([](auto i) { return std::to_string(i << 20); }), kByChance);
+  EXPECT_LT(largest_crowd([](auto i) { return Tuple{{i << 40, 0}}; }), kByChance);
+  EXPECT_LT(largest_crowd([](auto i) { return Set{{i << 40, 0}, true}; }), kByChance);
+  EXPECT_LT(largest_crowd([&](auto) { return Tuple{{nan}}; }), kByChance);
+  EXPECT_LT(largest_crowd([&](auto) { return Set{{nan}, true}; }), kByChance);
+  EXPECT_LT(largest_crowd([&](auto) { return std::complex<double>(0, nan); }), kByChance);
+}
+
+TEST(ValueTest, EveryNaNIsAKeyOfItsOwnAndFoundByNone) {
+  Dict dict;
+  for (int i = 0; i < 200'000; ++i) {  // quadratic, and so minutes, if each looked at all others
+    dict.set(std::nan(""), i);
+  }
+  dict.set(1.0, "one");
+  EXPECT_EQ(dict.size(), 200'001U);
+  EXPECT_EQ(dict.find(std::nan("")), nullptr);
+  EXPECT_EQ(*dict.find(1), Value("one"));
+  const Value key = Tuple{{std::nan(""), 1}};
+  dict.set(key, "found by itself");
+  dict.set(Tuple{{std::nan(""), 1}}, "another");
+  EXPECT_EQ(*dict.find(key), Value("found by itself"));
+}
+
+TEST(ValueTest, SetsOfManyItemsAreComparedQuickly) {
+  Set up;
+  Set down;
+  for (int i = 0; i < 200'000; ++i) {
+    up.items.emplace_back(i);
+    down.items.emplace_back(199'999 - i);
+  }
+  EXPECT_EQ(Value(up), Value(down));
+  down.items.front() = -1;
+  EXPECT_FALSE(Value(up) == Value(down));
+}
+
+TEST(ValueTest, AValueIsTwoWords) { EXPECT_EQ(sizeof(Value), 16U); }
+
+TEST(ValueTest, EmptyContainersWithoutAnObjectAreContainers) {
+  for (const Kind kind : {Kind::kList, Kind::kTuple, Kind::kSet, Kind::kDict}) {
+    EXPECT_EQ(empty_container(kind).kind(), kind);
+    EXPECT_EQ(empty_container(kind).identity(), nullptr);
+  }
+  EXPECT_EQ(empty_container(Kind::kList), Value(List{}));
+  EXPECT_EQ(empty_container(Kind::kDict), Value(Dict{}));
+  Value one = empty_container(Kind::kDict);
+  const Value other = one;
+  one.mutable_dict().set("a", 1);
+  EXPECT_EQ(one, Value(Dict{{"a", 1}}));
+  EXPECT_EQ(other, Value(Dict{}));
+  EXPECT_THROW(empty_container(Kind::kInt), UsageError);
+}
+
+TEST(ValueTest, TensorsOfLongListsCostOnlyThemselves) {
+  const Value root =
+      List{List(1000, Value(1)), Dict{{"a", List{sparse_of("12345678", "x").values}}}};
+  const auto tensors = tensors_of(root);
+  ASSERT_EQ(tensors.size(), 1U);
+  EXPECT_EQ(tensors[0].first, "1/a/0");
 }
 
 TEST(ValueTest, MissingKeyIsNamedWithThoseThatExist) {
@@ -75,18 +201,6 @@ TEST(ValueTest, PathsReachDictsListsAndTuples) {
   EXPECT_EQ(*find_path(v, "state/list/0/1"), Value(8));
   EXPECT_EQ(find_path(v, "state/list/1"), nullptr);
   EXPECT_EQ(find_path(v, "state/x"), nullptr);
-}
-
-SparseTensor sparse_of(const std::string& indices, const std::string& values) {
-  const auto bytes = [](const std::string& text) {
-    const auto owner = std::make_shared<const std::string>(text);
-    return SharedBytes{as_bytes(*owner), owner};
-  };
-  SparseTensor sparse;
-  sparse.shape = {9};
-  sparse.indices = make_tensor(DType::kInt64, {1, 1}, bytes(indices));
-  sparse.values = make_tensor(DType::kUInt8, {1}, bytes(values));
-  return sparse;
 }
 
 TEST(ValueTest, PartsOfSparseTensorsAreListedAmongTheTensors) {

@@ -438,6 +438,33 @@ TEST_F(FindLatestTest, ReasonsAreOneLineWhateverTheFileSays) {
   EXPECT_THAT(skipped_, ::testing::Each(::testing::Not(::testing::ContainsRegex("[\n\x1b]"))));
 }
 
+TEST_F(FindLatestTest, AHostileNeighbourIsPassedOverInOneLine) {
+  save_sample(20);
+  write(name(900), "\x80\4](" + std::string(4 << 20, '}') + "e.");
+  EXPECT_EQ(find(), name(20));
+  ASSERT_EQ(skipped_.size(), 1U);
+  EXPECT_THAT(skipped_[0], HasSubstr(name(900)));
+  EXPECT_THAT(skipped_[0], HasSubstr("of memory for 4.0 MiB of file"));
+}
+
+TEST_F(FindLatestTest, OutOfMemoryAtOneCandidateIsItsFault) {
+  save_sample(20);
+  save_sample(10);
+  FaultyFileSystem counted(disk_);
+  find({.files = &counted});
+  const std::uint64_t maps = counted.calls(FileCall::kMap);
+  for (std::uint64_t n = 1; n <= maps; ++n) {
+    FaultyFileSystem faulty(disk_);
+    std::uint64_t seen = 0;
+    faulty.before_each([&](FileCall kind, std::uint64_t) {
+      if (kind == FileCall::kMap && ++seen == n) throw std::bad_alloc();
+    });
+    EXPECT_NE(find({.files = &faulty}), "nothing") << n;
+    ASSERT_EQ(skipped_.size(), 1U) << n;
+    EXPECT_THAT(skipped_[0], HasSubstr("not enough memory"));
+  }
+}
+
 TEST_F(FindLatestTest, AFileInPlaceOfTheFolderIsAUsageError) {
   write("/ckpt", "a file");
   EXPECT_THROW(find(), UsageError);

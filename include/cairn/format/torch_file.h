@@ -18,6 +18,8 @@
 
 namespace cairn {
 
+class MemoryBudget;
+
 // One stored piece of a file: its name without the archive's prefix ("data.pkl", "data/0"), and
 // where its bytes lie.
 struct FileRecord {
@@ -84,6 +86,9 @@ class TorchFile {
   // ("module.name") are taken for data: an instance becomes the dict of its fields, or, without
   // fields, what its class was called with (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
+
+  // The same for one of many files, all paid for from one budget (base/memory_budget.h).
+  Value read(MemoryBudget& budget, const std::vector<std::string>& data_classes = {}) const;
 
   // Written by torch.jit.save or C++'s torch::save: docs/formats/torchscript.md.
   bool is_torchscript() const;

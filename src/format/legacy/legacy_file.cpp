@@ -17,6 +17,7 @@
 
 #include "base/byte_reader.h"
 #include "base/checked.h"
+#include "base/seeded_hash.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/pickle_size.h"
 #include "format/pickle/unpickle.h"
@@ -33,7 +34,7 @@ constexpr std::int64_t kVersion = 1001;
 // Where the storages lie; filled when the object has been read.
 struct LegacyPlaces {
   SharedBytes file;
-  std::unordered_map<std::string, std::uint64_t> offsets;
+  std::unordered_map<std::string, std::uint64_t, TextHash> offsets;
 };
 
 class LegacyStorages final : public pickle::KeyedStorages {
@@ -88,7 +89,8 @@ class LegacyStorages final : public pickle::KeyedStorages {
 
 class Reader {
  public:
-  Reader(const SharedBytes& bytes, std::uint64_t at) : bytes_(bytes), storages_(bytes), at_(at) {}
+  Reader(const SharedBytes& bytes, std::uint64_t at)
+      : bytes_(bytes), storages_(bytes), budget_(bytes.view.size() - at), at_(at) {}
 
   LegacyObject read() {
     const Value magic = next_pickle();
@@ -115,7 +117,7 @@ class Reader {
     const ByteView pickle = rest.first(pickle::pickle_size(rest));
     Value value;
     try {
-      value = pickle::unpickle(pickle, storages_);
+      value = pickle::unpickle(pickle, storages_, budget_);
     } catch (const CorruptError& e) {
       throw CorruptError(e.what(), {},
                          e.offset() == CorruptError::kNoOffset ? at_ : at_ + e.offset());
@@ -126,6 +128,7 @@ class Reader {
 
   const SharedBytes& bytes_;
   LegacyStorages storages_;
+  MemoryBudget budget_;
   std::uint64_t at_;
 };
 

@@ -30,18 +30,18 @@ const Ref& Call::arg(std::size_t i) const {
 }
 
 std::int64_t Call::integer(std::size_t i) const {
-  if (const auto* v = std::get_if<std::int64_t>(&arg(i))) return *v;
+  if (const auto v = graph.integer(arg(i))) return *v;
   wrong_argument(*this, i, "an int");
 }
 
 double Call::number(std::size_t i) const {
-  if (const auto* v = std::get_if<double>(&arg(i))) return *v;
-  if (const auto* v = std::get_if<std::int64_t>(&arg(i))) return static_cast<double>(*v);
+  if (const auto v = graph.real(arg(i))) return *v;
+  if (const auto v = graph.integer(arg(i))) return static_cast<double>(*v);
   wrong_argument(*this, i, "a number");
 }
 
 bool Call::boolean(std::size_t i) const {
-  if (const auto* v = std::get_if<bool>(&arg(i))) return *v;
+  if (const auto v = arg(i).boolean()) return *v;
   wrong_argument(*this, i, "a bool");
 }
 
@@ -60,9 +60,10 @@ std::span<const Ref> Call::items(std::size_t i) const {
 
 std::vector<std::int64_t> Call::integers(std::size_t i) const {
   std::vector<std::int64_t> out;
+  out.reserve(items(i).size());
   for (const Ref& item : items(i)) {
-    const auto* v = std::get_if<std::int64_t>(&item);
-    if (v == nullptr) {
+    const auto v = graph.integer(item);
+    if (!v) {
       fail("argument " + std::to_string(i + 1) + " should hold ints only, but holds " +
            graph.describe(item));
     }

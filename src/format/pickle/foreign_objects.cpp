@@ -38,6 +38,8 @@ Value name_of(std::string_view module, std::string_view name) {
       Foreign{.module = std::string(module), .name = std::string(name)}));
 }
 
+Ref ref_of(Foreign::Made made) { return *Ref::of(static_cast<std::int64_t>(made)); }
+
 }  // namespace
 
 bool is_foreign(const Graph& graph, const Ref& ref) {
@@ -63,19 +65,19 @@ bool is_callable(const Graph& graph, const Ref& function) {
 Ref make_foreign(Graph& graph, Foreign::Made made, const Ref& function, const Ref& args,
                  const Ref& keywords) {
   Container object{.kind = Container::Kind::kForeign};
-  object.items = {function, static_cast<std::int64_t>(made), args, keywords, None{}, None{}};
+  object.items.append(std::array<Ref, 6>{function, ref_of(made), args, keywords, None{}, None{}},
+                      graph.budget());
   return graph.add(std::move(object));
 }
 
-void add_to_foreign(Graph& graph, NodeId id, const std::vector<Ref>& items, bool to_dict) {
+void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to_dict) {
   const ForeignItem which = to_dict ? kForeignEntries : kForeignItems;
   Ref held = std::get<Container>(graph.node(id)).items[which];
-  if (std::holds_alternative<None>(held)) {
-    held = graph.add(Container{to_dict ? Container::Kind::kDict : Container::Kind::kList});
+  if (held.is_none()) {
+    held = graph.add(Container{.kind = to_dict ? Container::Kind::kDict : Container::Kind::kList});
     std::get<Container>(graph.node(id)).items[which] = held;
   }
-  auto& all = graph.find<Container>(held)->items;
-  all.insert(all.end(), items.begin(), items.end());
+  if (!items.empty()) graph.find<Container>(held)->items.append(items, graph.budget());
 }
 
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
@@ -83,21 +85,20 @@ void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
   if (items.size() > kForeignState) {
     throw UnsupportedError("the pickle gives one object its state twice");
   }
-  graph.charge(sizeof(Ref));
-  items.push_back(state);
+  items.push_back(state, graph.budget());
 }
 
 void replace_by_foreign(Graph& graph, NodeId shell, const Ref& state) {
-  const NumpyArrayShell array = std::get<NumpyArrayShell>(graph.node(shell));
+  const NumpyArrayShell array = *graph.find<NumpyArrayShell>(shell);
   const bool is_numpy2 = array.names == NumpyNames::kNumpy2;
   const Ref function = graph.add(
       ForeignName{is_numpy2 ? "numpy._core.multiarray" : "numpy.core.multiarray", "_reconstruct"});
-  const Ref args =
-      graph.add(Container{Container::Kind::kTuple, {array.args.begin(), array.args.end()}});
+  Container args{.kind = Container::Kind::kTuple};
+  args.items.append(array.args, graph.budget());
   Container object{.kind = Container::Kind::kForeign};
-  object.items = {
-      function, static_cast<std::int64_t>(Foreign::Made::kCalled), args, None{}, None{}, None{},
-      state};
+  object.items.append(std::array<Ref, 7>{function, ref_of(Foreign::Made::kCalled),
+                                         graph.add(std::move(args)), None{}, None{}, None{}, state},
+                      graph.budget());
   graph.replace(shell, std::move(object));
 }
 

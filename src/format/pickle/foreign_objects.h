@@ -37,7 +37,7 @@ Ref make_foreign(Graph& graph, Foreign::Made made, const Ref& function, const Re
                  const Ref& keywords = None{});
 
 // What APPENDS and SETITEMS add to the object behind `id`.
-void add_to_foreign(Graph& graph, NodeId id, const std::vector<Ref>& items, bool to_dict);
+void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to_dict);
 
 // What BUILD gives it. UnsupportedError for a second time.
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state);

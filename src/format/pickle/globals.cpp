@@ -72,7 +72,9 @@ std::string_view advice_for(std::string_view module, std::string_view name) {
 }  // namespace
 
 Ref make_object(const Call& call) {
-  return call.graph.add(Object{&call.global, {call.args.begin(), call.args.end()}});
+  Object object{.type = &call.global};
+  if (!call.args.empty()) object.args.append(call.args, call.graph.budget());
+  return call.graph.add(std::move(object));
 }
 
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,

@@ -3,62 +3,116 @@
 #include <array>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "format/pickle/globals.h"
 
 namespace cairn::pickle {
 
-std::uint64_t owned_bytes(const Value& value) {
-  if (value.kind() == Kind::kBytes) return value.as_bytes().data.size();
-  if (const auto* v = value.get_if<BigInt>()) return v->twos_complement.size();
-  if (const auto* v = value.get_if<Size>()) return v->dims.size() * sizeof(std::int64_t);
-  if (const auto* v = value.get_if<Device>()) return v->name.size();
-  return 0;
-}
-
 namespace {
 
-std::uint64_t described_bytes(const TensorView& tensor) {
-  return tensor.shape.size() * 2 * sizeof(std::int64_t);
+constexpr std::uint64_t kNodeBytes = sizeof(Node) + 2;  // with its part of the deque's blocks
+constexpr std::uint64_t kCounted = 8;                   // a SharedObject's count of owners
+
+// A Storage, what finds it again by its key, and its bytes' owner.
+constexpr std::uint64_t kStorageBytes = 512;
+
+std::uint64_t text_bytes(const std::string& text) {
+  constexpr std::size_t kInside = 15;  // what a std::string holds in itself
+  return text.size() <= kInside ? 0 : MemoryBudget::allocation(text.size() + 1);
 }
 
-std::uint64_t described_bytes(const Value& value) {
-  if (value.is_tensor()) return described_bytes(value.as_tensor());
-  if (value.kind() == Kind::kNdArray) return value.as_ndarray().bytes.view.size();
-  if (value.kind() != Kind::kSparse) return owned_bytes(value);
-  std::uint64_t bytes = value.as_sparse().shape.size() * sizeof(std::int64_t);
-  for (const auto& [name, part] : parts_of(value.as_sparse())) {
-    bytes += described_bytes(*part);
+template <class T>
+std::uint64_t object_bytes() {
+  return MemoryBudget::allocation(kCounted + sizeof(T));
+}
+
+std::uint64_t numbers_bytes(std::size_t count) {
+  return MemoryBudget::allocation(count * sizeof(std::int64_t));
+}
+
+std::uint64_t bytes_within(const TensorView& tensor) {
+  std::uint64_t bytes =
+      kStorageBytes + numbers_bytes(tensor.shape.size()) + numbers_bytes(tensor.strides.size());
+  if (tensor.quantizer == nullptr) return bytes;
+  bytes += MemoryBudget::allocation(2 * kCounted + sizeof(Quantizer));
+  for (const TensorView* part : {&tensor.quantizer->scales, &tensor.quantizer->zero_points}) {
+    bytes += numbers_bytes(part->shape.size()) + numbers_bytes(part->strides.size());
   }
   return bytes;
 }
 
-std::uint64_t bytes_of(const Node& node) {
-  if (const auto* container = std::get_if<Container>(&node)) {
-    return container->items.size() * sizeof(Ref);
+std::uint64_t array_bytes(const NdArray& array) {
+  return object_bytes<NdArray>() + kStorageBytes + numbers_bytes(array.shape.size()) +
+         MemoryBudget::allocation(array.bytes.view.size());
+}
+
+std::uint64_t sparse_bytes(const SparseTensor& sparse) {
+  std::uint64_t bytes = object_bytes<SparseTensor>() + numbers_bytes(sparse.shape.size());
+  for (const auto& [name, part] : parts_of(sparse)) {
+    bytes += bytes_within(*part);
   }
-  if (const auto* object = std::get_if<Object>(&node)) return object->args.size() * sizeof(Ref);
-  if (const auto* value = std::get_if<Value>(&node)) return described_bytes(*value);
-  return 0;
+  return bytes;
+}
+
+std::uint64_t foreign_bytes(const Foreign& foreign) {
+  constexpr std::uint64_t kCounts = 2 * sizeof(void*);  // what std::make_shared keeps beside it
+  return object_bytes<std::shared_ptr<const Foreign>>() +
+         MemoryBudget::allocation(kCounts + sizeof(Foreign)) + text_bytes(foreign.module) +
+         text_bytes(foreign.name);
 }
 
 }  // namespace
 
-void Graph::charge(std::uint64_t bytes) {
-  if (bytes > budget_) {
-    throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
+std::uint64_t owned_bytes(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kBigInt:
+      return object_bytes<BigInt>() + text_bytes(value.get_if<BigInt>()->twos_complement);
+    case Kind::kComplex:
+      return object_bytes<std::complex<double>>();
+    case Kind::kStr:
+      return object_bytes<std::string>() + text_bytes(value.as_str());
+    case Kind::kBytes:
+      return object_bytes<Bytes>() + text_bytes(value.as_bytes().data);
+    case Kind::kTimeDelta:
+      return object_bytes<TimeDelta>();
+    case Kind::kSize:
+      return object_bytes<Size>() + numbers_bytes(value.get_if<Size>()->dims.size());
+    case Kind::kDevice:
+      return object_bytes<Device>() + text_bytes(value.get_if<Device>()->name);
+    case Kind::kTensor:
+      return object_bytes<TensorView>() + bytes_within(value.as_tensor());
+    case Kind::kNdArray:
+      return array_bytes(value.as_ndarray());
+    case Kind::kSparse:
+      return sparse_bytes(value.as_sparse());
+    case Kind::kTorchConstant:
+      return object_bytes<TorchConstant>() + text_bytes(value.get_if<TorchConstant>()->name);
+    case Kind::kNumpyScalar:
+      return object_bytes<NumpyScalar>();
+    case Kind::kForeign:
+      return foreign_bytes(value.as_foreign());
+    default:
+      return 0;
   }
-  budget_ -= bytes;
 }
 
-void Graph::replace(NodeId id, Node new_node) {
-  charge(bytes_of(new_node));
-  node(id) = std::move(new_node);
+Graph::~Graph() { budget_.give_back(nodes_.size() * kNodeBytes); }
+
+void Graph::charge(std::uint64_t references) {
+  constexpr std::uint64_t kFree = std::uint64_t{8} << 20;
+  constexpr std::uint64_t kPerByte = 8;
+  looked_at_ += references;
+  if (looked_at_ > kFree + kPerByte * budget_.file_bytes()) {
+    throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
+  }
 }
 
 DictExtras& Graph::extras(NodeId id) {
   const auto [entry, is_new] = extras_.try_emplace(static_cast<std::uint32_t>(id));
-  if (is_new) charge(2 * sizeof(DictExtras));
+  if (is_new) {
+    budget_.take(2 * MemoryBudget::allocation(sizeof(DictExtras) + 2 * sizeof(void*)));
+  }
   return entry->second;
 }
 
@@ -68,22 +122,70 @@ const DictExtras* Graph::find_extras(NodeId id) const {
 }
 
 Ref Graph::add(Node node) {
-  charge(bytes_of(node));
+  budget_.take(kNodeBytes);
+  if (const auto* value = std::get_if<Value>(&node)) budget_.take(owned_bytes(*value));
   if (nodes_.size() > 0xFFFFFFFE) throw CorruptError("the pickle holds too many objects");
   nodes_.push_back(std::move(node));
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+Ref Graph::add(StorageReference reference) {
+  budget_.take(MemoryBudget::allocation(sizeof(reference)));
+  return add(Node(std::make_unique<StorageReference>(reference)));
+}
+
+Ref Graph::add(Object object) {
+  budget_.take(MemoryBudget::allocation(sizeof(object)));
+  return add(Node(std::make_unique<Object>(std::move(object))));
+}
+
+Ref Graph::add(NumpyArrayShell shell) {
+  budget_.take(MemoryBudget::allocation(sizeof(shell)));
+  return add(Node(std::make_unique<NumpyArrayShell>(shell)));
+}
+
+Ref Graph::add(ForeignName name) {
+  budget_.take(MemoryBudget::allocation(sizeof(name)));
+  return add(Node(std::make_unique<ForeignName>(name)));
+}
+
+Ref Graph::add_integer(std::int64_t v) {
+  const auto ref = Ref::of(v);
+  return ref ? *ref : add(Node(v));
+}
+
+Ref Graph::add_real(double v) {
+  const auto ref = Ref::of(v);
+  return ref ? *ref : add(Node(v));
+}
+
 std::string_view Graph::keep(std::string text) {
-  charge(text.size());
+  budget_.take(sizeof(text) + text_bytes(text));
   return texts_.emplace_back(std::move(text));
 }
 
+void Graph::replace(NodeId id, Node new_node) {
+  if (const auto* value = std::get_if<Value>(&new_node)) budget_.take(owned_bytes(*value));
+  node(id) = std::move(new_node);
+}
+
+std::optional<std::int64_t> Graph::integer(const Ref& ref) const {
+  if (const auto v = ref.small_int()) return v;
+  if (const auto* v = find<std::int64_t>(ref)) return *v;
+  return std::nullopt;
+}
+
+std::optional<double> Graph::real(const Ref& ref) const {
+  if (const auto v = ref.plain_float()) return v;
+  if (const auto* v = find<double>(ref)) return *v;
+  return std::nullopt;
+}
+
 std::string Graph::describe(const Ref& ref) const {
-  if (std::holds_alternative<None>(ref)) return "None";
-  if (std::holds_alternative<bool>(ref)) return "a bool";
-  if (const auto* i = std::get_if<std::int64_t>(&ref)) return "the number " + std::to_string(*i);
-  if (std::holds_alternative<double>(ref)) return "a float";
+  if (ref.is_none()) return "None";
+  if (ref.boolean()) return "a bool";
+  if (const auto i = integer(ref)) return "the number " + std::to_string(*i);
+  if (real(ref)) return "a float";
   if (const auto* container = find<Container>(ref)) {
     constexpr std::array kNames = {
         "a list",          "a tuple",
@@ -102,6 +204,9 @@ std::string Graph::describe(const Ref& ref) const {
   if (const auto* object = find<Object>(ref)) {
     return "an object of " + std::string(object->type->module) + "." +
            std::string(object->type->name);
+  }
+  if (const auto* converted = find<Converted>(ref)) {
+    return "a " + std::string(converted->value.type_name());
   }
   if (const auto* value = find<Value>(ref)) {
     if (value->get_if<BigInt>() != nullptr) return "an int beyond 64 bits";

@@ -1,28 +1,28 @@
 // What a pickle builds while it runs: objects that may still change and that refer to one another.
 //
-// Scalars live in the reference; everything else is a node. No node is destroyed before the graph,
-// and none owns another, so that neither cycles nor depth matter here.
+// Most numbers live in the reference (ref.h); everything else is a node. No node is destroyed
+// before the graph, and none owns another, so that neither cycles nor depth matter here. All memory
+// is taken from one budget.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <variant>
-#include <vector>
 
 #include "cairn/value.h"
+
+#include "base/memory_budget.h"
+#include "format/pickle/ref.h"
 
 namespace cairn::pickle {
 
 struct Global;  // globals.h
-
-enum class NodeId : std::uint32_t {};
-
-using Ref = std::variant<None, bool, std::int64_t, double, NodeId>;
 
 struct Text {
   std::string_view text;    // in the pickle
@@ -43,7 +43,9 @@ struct Container {
     kForeign,  // foreign_objects.h says what its items are
   };
   Kind kind = Kind::kList;
-  std::vector<Ref> items = {};  // of a dict: key, value, key, value, ...
+  bool is_shared = false;  // the pickle referred to it again
+  bool is_open = false;    // see graph_to_value.cpp
+  Refs items = {};         // of a dict: key, value, key, value, ...
 
   bool is_dict() const {
     return kind == Kind::kDict || kind == Kind::kOrderedDict || kind == Kind::kScriptObject ||
@@ -77,8 +79,15 @@ struct NumpyDType {
 // up to whoever gave its class's row.
 struct Object {
   const Global* type = nullptr;
-  std::vector<Ref> args = {};  // of its making
-  Ref state = None{};          // what BUILD gave it
+  Refs args = {};                           // of its making
+  Ref state = None{};                       // what BUILD gave it
+  std::optional<Ref> plain = std::nullopt;  // see graph_to_value.cpp
+};
+
+// A node that is done, in place of what it was made from; see graph_to_value.cpp.
+struct Converted {
+  Value value;
+  std::uint64_t weight = 0;
 };
 
 // _reconstruct()'s, before BUILD gives it its content.
@@ -99,61 +108,86 @@ struct DictExtras {
   Ref default_factory = None{};
 };
 
-using Node = std::variant<Text, Container, const Global*, StorageClass, StorageReference,
-                          NumpyDType, NumpyArrayShell, ForeignName, Object, Value>;
+// The rare and large ones by pointer: a pickle may make a node with each of its bytes.
+using Node =
+    std::variant<Text, Container, const Global*, StorageClass, NumpyDType, std::int64_t, double,
+                 Value, Converted, std::unique_ptr<StorageReference>, std::unique_ptr<Object>,
+                 std::unique_ptr<NumpyArrayShell>, std::unique_ptr<ForeignName>>;
+static_assert(sizeof(Node) <= 32);
 
-// Bytes that a copy of `value` copies, beyond the Value itself.
+// Bytes that `value` takes beyond the Value itself, without its items.
 std::uint64_t owned_bytes(const Value& value);
 
 class Graph {
  public:
-  // `budget` bounds the bytes that nodes own beyond themselves: calls copy their arguments, and
-  // ten bytes of pickle may call with the same megabyte again and again.
-  explicit Graph(std::uint64_t budget) : budget_(budget) {}
+  // `budget` must outlive the graph, which gives back its nodes when it ends; what Values and
+  // unfinished containers hold stays taken.
+  explicit Graph(MemoryBudget& budget) : budget_(budget) {}
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
 
-  // CorruptError when the budget is used up, or NodeId cannot count the nodes.
+  // UnsupportedError when the budget is used up, CorruptError when NodeId cannot count the nodes.
   Ref add(Node node);
+  Ref add(StorageReference reference);
+  Ref add(Object object);
+  Ref add(NumpyArrayShell shell);
+  Ref add(ForeignName name);
+  Ref add_integer(std::int64_t v);
+  Ref add_real(double v);
 
-  // Keeps a text that does not stand in the pickle as it is. CorruptError as of add().
+  // Keeps a text that does not stand in the pickle as it is. Throws as add() does.
   std::string_view keep(std::string text);
 
   // Makes the node behind `id` another one.
   void replace(NodeId id, Node node);
 
-  // Counts `bytes` of work or memory that no node shows. CorruptError as of add().
-  void charge(std::uint64_t bytes);
+  // Counts references that were looked at and of which nothing was made. CorruptError when those
+  // are out of proportion to the file.
+  void charge(std::uint64_t references);
 
-  // Of the dict behind `id`. The reference is valid until the next call.
+  // Of the dict behind `id`; made when it has none. Stays where it is. Throws as add() does.
   DictExtras& extras(NodeId id);
   // nullptr when it has none.
   const DictExtras* find_extras(NodeId id) const;
 
-  // References and pointers to nodes are valid until the next add(); what a Container's items or a
-  // Text's view point at stays where it is.
+  // Stay where they are.
   Node& node(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
-  std::size_t size() const { return nodes_.size(); }
+
+  MemoryBudget& budget() { return budget_; }
 
   // The node behind `ref` when it is a T; nullptr otherwise.
   template <class T>
   T* find(const Ref& ref) {
-    const auto* id = std::get_if<NodeId>(&ref);
-    return id == nullptr ? nullptr : std::get_if<T>(&node(*id));
+    const auto id = ref.node();
+    if (!id) return nullptr;
+    if constexpr (std::is_same_v<T, StorageReference> || std::is_same_v<T, Object> ||
+                  std::is_same_v<T, NumpyArrayShell> || std::is_same_v<T, ForeignName>) {
+      auto* pointer = std::get_if<std::unique_ptr<T>>(&node(*id));
+      return pointer == nullptr ? nullptr : pointer->get();
+    } else {
+      return std::get_if<T>(&node(*id));
+    }
   }
   template <class T>
   const T* find(const Ref& ref) const {
     return const_cast<Graph*>(this)->find<T>(ref);  // NOLINT
   }
 
+  // An int of 64 bits, a float; nullopt for everything else.
+  std::optional<std::int64_t> integer(const Ref& ref) const;
+  std::optional<double> real(const Ref& ref) const;
+
   // "a list", "torch.Size", "the number 3": for messages.
   std::string describe(const Ref& ref) const;
 
  private:
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;
   std::deque<std::string> texts_;
   std::unordered_map<std::uint32_t, DictExtras> extras_;
-
-  std::uint64_t budget_;
+  MemoryBudget& budget_;
+  std::uint64_t looked_at_ = 0;
 };
 
 }  // namespace cairn::pickle

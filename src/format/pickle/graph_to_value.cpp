@@ -1,8 +1,12 @@
 #include "format/pickle/graph_to_value.h"
 
+#include <bit>
+#include <unordered_map>
+
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
+#include "base/value_path.h"
 #include "format/pickle/foreign_objects.h"
 #include "format/pickle/storage_classes.h"
 #include "format/pickle/text.h"
@@ -12,12 +16,22 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // Python's own recursion limit when it writes
 
-// Post-order over the graph with an explicit stack. `weight` is the size of the tree below a node
-// with shared parts counted each time: what a walk over the Value will cost.
+// Real pickles repeat names and small parts, which makes the tree a few times larger than the file.
+constexpr std::uint64_t kFreeWeight = std::uint64_t{16} << 20;
+constexpr std::uint64_t kWeightPerByte = 64;
+constexpr std::uint64_t kFreeListing = std::uint64_t{32} << 20;
+constexpr std::uint64_t kListingPerByte = 8;
+constexpr std::uint64_t kListedTensor = 80;  // bytes beside its path
+
+// Post-order over the graph with an explicit stack. What is done is replaced by its Value, so that
+// both are never held at once.
 class Converter {
  public:
-  Converter(const Graph& graph, std::uint64_t budget, StorageLoader& storages)
-      : graph_(graph), storages_(storages), states_(graph.size()), budget_(budget) {}
+  Converter(Graph& graph, std::uint64_t pickle_bytes, StorageLoader& storages)
+      : graph_(graph),
+        storages_(storages),
+        most_weight_(kFreeWeight + kWeightPerByte * pickle_bytes),
+        most_listing_(kFreeListing + kListingPerByte * pickle_bytes) {}
 
   Value convert(const Ref& root) {
     enter(root);
@@ -31,8 +45,8 @@ class Converter {
         open_.pop_back();
       }
     }
-    std::uint64_t weight = 0;
-    return value_of(root, weight);
+    Sums sums;
+    return value_of(root, sums);
   }
 
  private:
@@ -40,11 +54,15 @@ class Converter {
     NodeId node;
     std::size_t next = 0;
   };
-  enum class Progress : std::uint8_t { kNotSeen, kOpen, kDone };
-  struct State {
-    Value value = {};
-    std::uint64_t weight = 0;
-    Progress progress = Progress::kNotSeen;
+
+  // Of a tree, with shared parts counted each time they occur, as a walk over the Value will do.
+  struct Listing {
+    std::uint64_t tensors = 0;
+    std::uint64_t bytes = 0;  // of a list of all tensors by their paths (tensors_of)
+  };
+  struct Sums {
+    std::uint64_t weight = 0;  // Values, and bytes of texts
+    Listing listing = {};
   };
 
   // nullptr when all were entered: the items, and what else belongs to a dict.
@@ -57,60 +75,120 @@ class Converter {
     return frame.next == items.size() + 1 ? &extras->default_factory : nullptr;
   }
 
-  State& state(NodeId id) { return states_[static_cast<std::size_t>(id)]; }
+  bool is_dict(const Ref& ref) const {
+    if (const auto* container = graph_.find<Container>(ref)) return container->is_dict();
+    const auto* done = graph_.find<Converted>(ref);
+    return done != nullptr && done->value.is_dict();
+  }
 
-  // What an object is as data: its fields, or what its class was called with.
-  Ref plain(Ref ref) const {
-    while (const auto* object = graph_.find<Object>(ref)) {
-      const auto* state = graph_.find<Container>(object->state);
-      if (state != nullptr && state->is_dict()) return object->state;
-      if (object->args.size() != 1 || !std::holds_alternative<None>(object->state)) break;
-      ref = object->args[0];
-    }
+  // What an object is as data: its fields, or what its class was called with; itself otherwise.
+  Ref inside(const Object& object, const Ref& ref) const {
+    if (is_dict(object.state)) return object.state;
+    if (object.args.size() == 1 && object.state.is_none()) return object.args[0];
     return ref;
+  }
+
+  // The same through objects in objects, however many; each is looked into once.
+  Ref plain(const Ref& ref) {
+    Ref result = ref;
+    while (const auto* object = graph_.find<Object>(result)) {
+      const Ref next = object->plain ? *object->plain : inside(*object, result);
+      if (next == result) break;
+      result = next;
+    }
+    for (Ref at = ref; at != result;) {
+      auto* object = graph_.find<Object>(at);
+      at = object->plain ? result : inside(*object, at);
+      object->plain = result;
+    }
+    return result;
   }
 
   void enter(const Ref& item) {
     const Ref ref = plain(item);
-    if (graph_.find<Container>(ref) == nullptr) return;
-    const auto id = std::get<NodeId>(ref);
-    if (state(id).progress == Progress::kDone) return;
-    if (state(id).progress == Progress::kOpen) {
-      if (passes_foreign(id)) return;
+    auto* container = graph_.find<Container>(ref);
+    if (container == nullptr) return;
+    if (container->is_open) {
+      if (passes_foreign(*ref.node())) return;
       throw CorruptError("the pickle holds " + graph_.describe(ref) + " that contains itself");
     }
     if (open_.size() >= kMaxDepth) {
       throw CorruptError("the pickle is nested deeper than " + std::to_string(kMaxDepth) +
                          " levels");
     }
-    state(id).progress = Progress::kOpen;
-    open_.push_back({id});
+    container->is_open = true;
+    open_.push_back({*ref.node()});
   }
 
   // Whether the way from the open container `id` to here leads through a foreign object.
   bool passes_foreign(NodeId id) {
-    std::uint64_t steps = 0;
     for (auto frame = open_.rbegin(); frame != open_.rend(); ++frame) {
+      if (++steps_ > most_weight_) too_large();
       const auto& container = std::get<Container>(graph_.node(frame->node));
       if (container.kind == Container::Kind::kForeign) return true;
       if (frame->node == id) break;
-      std::uint64_t none = 0;
-      spend(++steps, none);
     }
     return false;
   }
 
   // All items of the container are done.
   void close(NodeId id) {
-    const auto& container = std::get<Container>(graph_.node(id));
-    std::uint64_t weight = 1;
+    auto& container = std::get<Container>(graph_.node(id));
+    Sums sums{.weight = 1};
+    Value value;
     try {
-      state(id).value = build(id, container, weight);
+      value = build(id, container, sums);
     } catch (const UsageError& e) {
       throw CorruptError(std::string("the pickle is wrong: ") + e.what());
     }
-    state(id).weight = weight;
-    state(id).progress = Progress::kDone;
+    if (sums.listing.tensors > 0) {
+      graph_.budget().take(2 * MemoryBudget::allocation(sizeof(Listing) + 2 * sizeof(void*)));
+      listings_.emplace(static_cast<std::uint32_t>(id), sums.listing);
+    }
+    container.items.clear(graph_.budget());
+    graph_.node(id) = Converted{std::move(value), sums.weight};
+  }
+
+  Value build(NodeId id, const Container& container, Sums& sums) {
+    if (container.kind == Container::Kind::kForeign) return foreign(id, container, sums);
+    const DictExtras* extras = graph_.find_extras(id);
+    if (container.items.empty() && extras == nullptr) return empty(container);
+    if (container.is_dict()) return dict(container, extras, sums);
+    List items = list(container, sums);
+    if (container.is_set()) {
+      return set_of(std::move(items), container.kind == Container::Kind::kFrozenSet);
+    }
+    if (container.kind == Container::Kind::kTuple) return Tuple{std::move(items)};
+    return items;
+  }
+
+  void take_object(std::size_t size) {
+    graph_.budget().take(MemoryBudget::allocation(sizeof(std::uint64_t) + size));
+  }
+  void take_items(std::size_t count, std::size_t size) {
+    graph_.budget().take(MemoryBudget::allocation(count * size));
+  }
+
+  // One that nobody else refers to needs no object of its own.
+  Value empty(const Container& container) {
+    switch (container.kind) {
+      case Container::Kind::kTuple:
+        return empty_container(Kind::kTuple);
+      case Container::Kind::kList:
+        if (!container.is_shared) return empty_container(Kind::kList);
+        take_object(sizeof(List));
+        return List{};
+      case Container::Kind::kSet:
+      case Container::Kind::kFrozenSet:
+        take_object(sizeof(Set));
+        return Set{.items = {}, .frozen = container.kind == Container::Kind::kFrozenSet};
+      default: {
+        const DictType type = dict_type(container.kind);
+        if (!container.is_shared && type == DictType::kDict) return empty_container(Kind::kDict);
+        take_object(sizeof(Dict));
+        return Dict(type);
+      }
+    }
   }
 
   static DictType dict_type(Container::Kind kind) {
@@ -119,62 +197,122 @@ class Converter {
     return kind == Container::Kind::kDefaultDict ? DictType::kDefaultDict : DictType::kDict;
   }
 
-  Value build(NodeId id, const Container& container, std::uint64_t& weight) {
-    if (container.kind == Container::Kind::kForeign) return build_foreign(id, container, weight);
-    if (container.is_dict()) {
-      Dict dict(dict_type(container.kind));
-      if (const DictExtras* extras = graph_.find_extras(id)) {
-        dict.set_attributes(value_of(extras->attributes, weight));
-        dict.set_default_factory(value_of(extras->default_factory, weight));
-      }
-      for (std::size_t i = 0; i + 1 < container.items.size(); i += 2) {
-        Value key = value_of(container.items[i], weight);
-        dict.set(std::move(key), value_of(container.items[i + 1], weight));
-      }
-      return dict;
+  // Of a Dict: its entries, and two to four slots for each, of four bytes.
+  static std::size_t table_bytes(std::size_t entries) {
+    return entries * sizeof(Dict::Entry) + std::bit_ceil(entries * 2) * sizeof(std::uint32_t);
+  }
+
+  Value dict(const Container& container, const DictExtras* extras, Sums& sums) {
+    const std::size_t entries = container.items.size() / 2;
+    take_object(sizeof(Dict));
+    take_items(1, table_bytes(entries));
+    Dict dict(dict_type(container.kind));
+    if (extras != nullptr) {
+      take_object(2 * sizeof(Value));
+      dict.set_attributes(value_of(extras->attributes, sums));
+      dict.set_default_factory(value_of(extras->default_factory, sums));
     }
+    dict.reserve(entries);
+    for (std::size_t i = 0; i + 1 < container.items.size(); i += 2) {
+      Value key = value_of(container.items[i], sums);
+      const Listing before = sums.listing;
+      Value value = value_of(container.items[i + 1], sums);
+      if (sums.listing.tensors > before.tensors) {
+        list_below(key_bytes(key), sums.listing.tensors - before.tensors, sums);
+      }
+      dict.set(std::move(key), std::move(value));
+    }
+    return dict;
+  }
+
+  List list(const Container& container, Sums& sums) {
+    constexpr std::uint64_t kIndexBytes = 8;
+    take_object(sizeof(Set));
+    take_items(container.items.size(), sizeof(Value));
     List items;
     items.reserve(container.items.size());
     for (const Ref& item : container.items) {
-      items.push_back(value_of(item, weight));
+      items.push_back(value_of(item, sums));
     }
-    if (container.is_set())
-      return set_of(std::move(items), container.kind == Container::Kind::kFrozenSet);
-    if (container.kind == Container::Kind::kTuple) return Tuple{std::move(items)};
+    list_below(kIndexBytes, sums.listing.tensors, sums);
     return items;
   }
 
-  Value build_foreign(NodeId id, const Container& container, std::uint64_t& weight) {
-    const std::vector<Ref>& items = container.items;
-    spend(sizeof(Foreign), weight);
-    Foreign object{.made = static_cast<Foreign::Made>(std::get<std::int64_t>(items[kForeignMade]))};
-    object.function = value_of(items[kForeignFunction], weight);
-    object.args = value_of(items[kForeignArgs], weight);
-    object.keywords = value_of(items[kForeignKeywords], weight);
-    object.items = value_of(items[kForeignItems], weight);
-    object.entries = value_of(items[kForeignEntries], weight);
+  // The tensors below here have a longer path by one part.
+  void list_below(std::uint64_t part, std::uint64_t tensors, Sums& sums) const {
+    // Both are at most most_listing_, 8 x the size of a file, and a key is no longer than the file.
+    if (tensors > 0 && part + 1 > most_listing_ / tensors) too_large();
+    sums.listing.bytes += (part + 1) * tensors;
+    if (sums.listing.bytes > most_listing_) too_large();
+  }
+
+  static std::uint64_t key_bytes(const Value& key) {
+    return key.is_str() ? key.as_str().size() : key_text(key).size();
+  }
+
+  Value set_of(List items, bool frozen) {
+    const std::uint64_t while_it_is_made = MemoryBudget::allocation(table_bytes(items.size()));
+    graph_.budget().take(while_it_is_made);
+    Dict seen;
+    seen.reserve(items.size());
+    Set set{.items = std::move(items), .frozen = frozen};
+    std::erase_if(set.items, [&](const Value& item) {
+      const std::size_t known = seen.size();
+      seen.set(item, None{});
+      return seen.size() == known;
+    });
+    graph_.budget().give_back(while_it_is_made);
+    return set;
+  }
+
+  // Of items that are paid for.
+  Value foreign(NodeId id, const Container& container, Sums& sums) {
+    const Refs& items = container.items;
+    add_weight(sizeof(Foreign), sums);
+    const auto made = items[kForeignMade].small_int();
+    Foreign object{.made = static_cast<Foreign::Made>(made.value_or(0))};
+    object.function = value_of(items[kForeignFunction], sums);
+    object.args = value_of(items[kForeignArgs], sums);
+    object.keywords = value_of(items[kForeignKeywords], sums);
+    object.items = value_of(items[kForeignItems], sums);
+    object.entries = value_of(items[kForeignEntries], sums);
     object.has_state = items.size() > kForeignState;
-    if (object.has_state) object.state = value_of(items[kForeignState], weight);
+    if (object.has_state) object.state = value_of(items[kForeignState], sums);
     object.id = static_cast<std::uint64_t>(id);
-    return Value(std::make_shared<const Foreign>(std::move(object)));
+    Value value(std::make_shared<const Foreign>(std::move(object)));
+    graph_.budget().take(owned_bytes(value));
+    return value;
   }
 
   // A reference to the open container `id`.
-  Value back_reference(NodeId id, std::uint64_t& weight) {
-    spend(sizeof(Foreign), weight);
+  Value back_reference(NodeId id, Sums& sums) {
     Foreign back{.made = Foreign::Made::kBack, .module = "builtins", .name = "object"};
     back.id = static_cast<std::uint64_t>(id);
+    if (const auto name = class_of_open(id); name && name->is_foreign()) {
+      back.module = name->as_foreign().module;
+      back.name = name->as_foreign().name;
+    }
+    Value value(std::make_shared<const Foreign>(std::move(back)));
+    graph_.budget().take(owned_bytes(value));
+    add_weight(owned_bytes(value), sums);
+    return value;
+  }
+
+  // What makes the foreign object `id`, or what makes that, and so on to a name.
+  std::optional<Value> class_of_open(NodeId id) const {
     Ref at = id;
     for (std::size_t i = 0; i < kMaxDepth; ++i) {
       const auto* container = graph_.find<Container>(at);
       if (container == nullptr || container->kind != Container::Kind::kForeign) break;
       at = container->items[kForeignFunction];
     }
-    if (const auto name = named_value(graph_, at); name && name->is_foreign()) {
-      back.module = name->as_foreign().module;
-      back.name = name->as_foreign().name;
+    const auto* done = graph_.find<Converted>(at);
+    if (done == nullptr) return named_value(graph_, at);
+    Value name = done->value;
+    while (name.is_foreign() && !name.as_foreign().function.is_none()) {
+      name = Value(name.as_foreign().function);
     }
-    return Value(std::make_shared<const Foreign>(std::move(back)));
+    return name;
   }
 
   // A storage that stands by itself.
@@ -198,89 +336,113 @@ class Converter {
     return {.module = "torch", .name = std::string(storage_class(*reference.dtype))};
   }
 
-  static Value set_of(List items, bool frozen) {
-    Dict seen;
-    Set set{.items = {}, .frozen = frozen};
-    for (Value& item : items) {
-      if (seen.find(item) != nullptr) continue;
-      seen.set(item, None{});
-      set.items.push_back(std::move(item));
-    }
-    return set;
-  }
-
-  Value value_of(const Ref& item, std::uint64_t& weight) {
+  Value value_of(const Ref& item, Sums& sums) {
     const Ref ref = plain(item);
-    spend(1, weight);
-    if (const auto* id = std::get_if<NodeId>(&ref)) return node_value(*id, ref, weight);
-    if (const auto* v = std::get_if<bool>(&ref)) return *v;
-    if (const auto* v = std::get_if<std::int64_t>(&ref)) return *v;
-    if (const auto* v = std::get_if<double>(&ref)) return *v;
+    add_weight(1, sums);
+    if (const auto id = ref.node()) return node_value(*id, ref, sums);
+    if (const auto v = ref.boolean()) return *v;
+    if (const auto v = ref.small_int()) return *v;
+    if (const auto v = ref.plain_float()) return *v;
     return None{};
   }
 
-  Value node_value(NodeId id, const Ref& ref, std::uint64_t& weight) {
-    const Node& node = graph_.node(id);
-    if (std::holds_alternative<Container>(node)) {
-      if (state(id).progress == Progress::kOpen) return back_reference(id, weight);
-      add_weight(state(id).weight, weight);
-      return state(id).value;
+  Value node_value(NodeId id, const Ref& ref, Sums& sums) {
+    Node& node = graph_.node(id);
+    if (const auto* text = std::get_if<Text>(&node)) node = converted(*text);
+    if (const auto* done = std::get_if<Converted>(&node)) {
+      add_weight(done->weight, sums);
+      if (const auto found = listings_.find(static_cast<std::uint32_t>(id));
+          found != listings_.end()) {
+        add_listing(found->second, sums);
+      }
+      return done->value;
     }
-    if (const auto* text = std::get_if<Text>(&node)) {
-      spend(text->text.size(), weight);
-      if (text->is_python2 && !is_utf8(text->text)) return Bytes{std::string(text->text)};
-      return text->text;
-    }
+    if (const auto* v = std::get_if<std::int64_t>(&node)) return *v;
+    if (const auto* v = std::get_if<double>(&node)) return *v;
     if (const auto* value = std::get_if<Value>(&node)) {
-      spend(owned_bytes(*value), weight);
+      add_weight(owned_bytes(*value), sums);
+      if (value->is_tensor()) add_listing({1, kListedTensor}, sums);
+      if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListedTensor}, sums);
       return *value;
     }
-    return other_value(id, ref, weight);
+    if (std::holds_alternative<Container>(node)) return back_reference(id, sums);
+    return other_value(id, ref, sums);
   }
 
   // One object for each node, as Python has it.
-  Value other_value(NodeId id, const Ref& ref, std::uint64_t& weight) {
-    if (state(id).progress == Progress::kDone) return state(id).value;
+  Value other_value(NodeId id, const Ref& ref, Sums& sums) {
     std::optional<Value> value = named_value(graph_, ref);
     if (const auto* dtype = graph_.find<NumpyDType>(ref)) value = dtype_value(*dtype);
     if (const auto* storage = graph_.find<StorageReference>(ref)) value = storage_value(*storage);
     if (!value) {
       throw UnsupportedError("the file holds " + graph_.describe(ref) + " as a value");
     }
-    spend(2 * sizeof(Foreign), weight);
-    state(id).value = *value;
-    state(id).progress = Progress::kDone;
+    const std::uint64_t bytes = tree_bytes(*value);
+    graph_.budget().take(bytes);
+    // A name is named often, and long only once.
+    const bool is_name = value->is_foreign() && value->as_foreign().made == Foreign::Made::kNamed;
+    const std::uint64_t weight =
+        is_name ? value->as_foreign().module.size() + value->as_foreign().name.size() : bytes;
+    add_weight(weight, sums);
+    graph_.node(id) = Converted{*value, weight};
     return *value;
   }
 
-  void add_weight(std::uint64_t amount, std::uint64_t& weight) {
-    weight += amount;  // both are at most the budget, so that nothing overflows
-    if (weight > budget_) too_large();
+  // What a Value that was made here takes, with its parts, which are few.
+  static std::uint64_t tree_bytes(const Value& value) {
+    std::uint64_t bytes = owned_bytes(value);
+    if (value.is_foreign()) {
+      const Foreign& object = value.as_foreign();
+      bytes += tree_bytes(object.function) + tree_bytes(object.args) + tree_bytes(object.state);
+    }
+    if (value.is_tuple()) {
+      const List& items = value.as_items();
+      bytes += MemoryBudget::allocation(sizeof(std::uint64_t) + sizeof(Tuple)) +
+               MemoryBudget::allocation(items.size() * sizeof(Value));
+      for (const Value& item : items) {
+        bytes += tree_bytes(item);
+      }
+    }
+    return bytes;
   }
 
-  // Memory that is really taken now, for a copy.
-  void spend(std::uint64_t amount, std::uint64_t& weight) {
-    spent_ += amount;
-    if (spent_ > budget_) too_large();
-    add_weight(amount, weight);
+  Converted converted(const Text& text) {
+    take_object(sizeof(Bytes));
+    take_items(text.text.size() + 1, 1);
+    if (text.is_python2 && !is_utf8(text.text)) {
+      return {Bytes{std::string(text.text)}, text.text.size()};
+    }
+    return {text.text, text.text.size()};
+  }
+
+  void add_weight(std::uint64_t amount, Sums& sums) const {
+    sums.weight += amount;  // both are at most the bound, so that nothing overflows
+    if (sums.weight > most_weight_) too_large();
+  }
+
+  void add_listing(const Listing& more, Sums& sums) const {
+    sums.listing.tensors += more.tensors;
+    sums.listing.bytes += more.bytes;
+    if (sums.listing.bytes > most_listing_) too_large();
   }
 
   [[noreturn]] static void too_large() {
     throw CorruptError("the pickle repeats itself until it is out of proportion to its size");
   }
 
-  const Graph& graph_;
+  Graph& graph_;
   StorageLoader& storages_;
-  std::vector<State> states_;
   std::vector<Frame> open_;
-  std::uint64_t budget_;
-  std::uint64_t spent_ = 0;
+  std::unordered_map<std::uint32_t, Listing> listings_;  // of containers with tensors in them
+  std::uint64_t most_weight_;
+  std::uint64_t most_listing_;
+  std::uint64_t steps_ = 0;  // taken along open containers
 };
 
 }  // namespace
 
-Value to_value(const Graph& graph, const Ref& root, std::uint64_t budget, StorageLoader& storages) {
-  return Converter(graph, budget, storages).convert(root);
+Value to_value(Graph& graph, const Ref& root, std::uint64_t pickle_bytes, StorageLoader& storages) {
+  return Converter(graph, pickle_bytes, storages).convert(root);
 }
 
 }  // namespace cairn::pickle

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/seeded_hash.h"
 #include "format/pickle/globals.h"
 
 namespace cairn::pickle {
@@ -26,12 +27,12 @@ class KeyedStorages : public StorageLoader {
   // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
 
-  const std::unordered_map<std::string, Loaded>& loaded() const { return loaded_; }
+  const std::unordered_map<std::string, Loaded, TextHash>& loaded() const { return loaded_; }
 
  private:
   std::uint64_t file_size_;
   std::uint64_t copied_ = 0;
-  std::unordered_map<std::string, Loaded> loaded_;
+  std::unordered_map<std::string, Loaded, TextHash> loaded_;
 };
 
 // What the elements of `reference` take. CorruptError when that overflows.

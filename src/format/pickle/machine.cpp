@@ -1,6 +1,7 @@
 // The machine's loop and the opcodes that move things about; objects are in machine_objects.cpp.
 #include "format/pickle/machine.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "cairn/error.h"
@@ -18,6 +19,12 @@ Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
       unknown_(unknown),
       in_(pickle, "the pickle") {}
 
+Machine::~Machine() {
+  stack_.clear(graph_.budget());
+  memo_.clear(graph_.budget());
+  graph_.budget().give_back(marks_.capacity() * sizeof(marks_[0]));
+}
+
 Ref Machine::run() {
   std::size_t at = 0;
   try {
@@ -30,7 +37,7 @@ Ref Machine::run() {
       if (!known) refuse(op);
     }
     if (stack_.size() != 1 || !marks_.empty()) fail("leaves more than one object");
-    return stack_.front();
+    return stack_[0];
   } catch (const CorruptError& e) {
     if (e.offset() != CorruptError::kNoOffset) throw;
     throw CorruptError(e.what(), e.file(), at);
@@ -60,17 +67,27 @@ Ref Machine::pop() {
   const std::size_t floor = marks_.empty() ? 0 : marks_.back();
   if (stack_.size() <= floor) fail("takes more from the stack than there is");
   const Ref top = stack_.back();
-  stack_.pop_back();
+  stack_.shrink_to(stack_.size() - 1);
   return top;
 }
 
-std::vector<Ref> Machine::pop_to_mark() {
+void Machine::mark() {
+  if (marks_.size() == marks_.capacity()) {
+    const std::size_t capacity = std::max<std::size_t>(64, marks_.size() * 2);
+    graph_.budget().take((capacity - marks_.capacity()) * sizeof(marks_[0]));
+    marks_.reserve(capacity);
+  }
+  marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
+}
+
+std::span<const Ref> Machine::since_mark() const {
   if (marks_.empty()) fail("looks for a mark that was never set");
-  const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-  std::vector<Ref> items(first, stack_.end());
-  stack_.erase(first, stack_.end());
+  return std::span<const Ref>(stack_).subspan(marks_.back());
+}
+
+void Machine::drop_mark() {
+  stack_.shrink_to(marks_.back());
   marks_.pop_back();
-  return items;
 }
 
 bool Machine::run_stack(Op op) {
@@ -85,16 +102,18 @@ bool Machine::run_stack(Op op) {
       if (in_.u64() > in_.remaining()) fail("announces a frame beyond its end");
       return true;
     case Op::kMark:
-      marks_.push_back(stack_.size());
+      mark();
       return true;
     case Op::kPop:
       pop();
       return true;
     case Op::kPopMark:
-      pop_to_mark();
+      since_mark();
+      drop_mark();
       return true;
     case Op::kDup: {
       const Ref top = pop();
+      share(top);
       push(top);
       push(top);
       return true;
@@ -108,18 +127,23 @@ bool Machine::run_stack(Op op) {
 // the memo never takes more memory than the bytes that justify it.
 void Machine::remember(std::uint64_t index) {
   if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
-  if (index >= memo_.size()) memo_.resize(index + 1);
+  if (index >= memo_.size()) memo_.resize(index + 1, graph_.budget());
   const Ref top = pop();
   push(top);
-  if (!memo_[index]) ++memo_count_;
+  if (memo_[index].is_nothing()) ++memo_count_;
   memo_[index] = top;
 }
 
+void Machine::share(const Ref& ref) {
+  if (auto* container = graph_.find<Container>(ref)) container->is_shared = true;
+}
+
 void Machine::recall(std::uint64_t index) {
-  if (index >= memo_.size() || !memo_[index]) {
+  if (index >= memo_.size() || memo_[index].is_nothing()) {
     fail("refers to object " + std::to_string(index) + ", which it has not made");
   }
-  push(*memo_[index]);
+  share(memo_[index]);
+  push(memo_[index]);
 }
 
 bool Machine::run_memo(Op op) {
@@ -162,7 +186,7 @@ void Machine::push_integer(std::string_view twos_complement) {
   const bool is_negative = !twos_complement.empty() && twos_complement.back() < 0;
   std::uint64_t value = is_negative ? ~std::uint64_t{0} : 0;
   std::memcpy(&value, twos_complement.data(), twos_complement.size());
-  push(static_cast<std::int64_t>(value));
+  push(graph_.add_integer(static_cast<std::int64_t>(value)));
 }
 
 void Machine::push_float() {  // the only big-endian number of a pickle
@@ -170,7 +194,7 @@ void Machine::push_float() {  // the only big-endian number of a pickle
   for (const std::byte byte : in_.take(8)) {
     bits = bits << 8 | static_cast<std::uint64_t>(byte);
   }
-  push(std::bit_cast<double>(bits));
+  push(graph_.add_real(std::bit_cast<double>(bits)));
 }
 
 bool Machine::run_number(Op op) {
@@ -185,13 +209,13 @@ bool Machine::run_number(Op op) {
       push(false);
       return true;
     case Op::kBinInt:
-      push(std::int64_t{static_cast<std::int32_t>(in_.u32())});
+      push(graph_.add_integer(static_cast<std::int32_t>(in_.u32())));
       return true;
     case Op::kBinInt1:
-      push(std::int64_t{in_.u8()});
+      push(graph_.add_integer(in_.u8()));
       return true;
     case Op::kBinInt2:
-      push(std::int64_t{in_.u16()});
+      push(graph_.add_integer(in_.u16()));
       return true;
     case Op::kLong1:
       push_integer(in_.take_text(in_.u8()));

@@ -1,8 +1,8 @@
 // The pickle virtual machine: runs the opcodes of protocols 0 to 5 and builds a graph.
 //
-// Iterative; what it allocates is proportional to the bytes it has read. Nothing of the file is
-// run: functions and classes are rows of a closed table (globals.h), and what is made by others
-// are placeholders, or refused.
+// Iterative; what it allocates is paid for by the graph's budget. Nothing of the file is run:
+// functions and classes are rows of a closed table (globals.h), and what is made by others are
+// placeholders, or refused.
 #pragma once
 
 #include <optional>
@@ -28,6 +28,9 @@ class Machine {
   // `more` are rows for this kind of file (resolve_global); they must outlive the graph.
   Machine(ByteView pickle, Graph& graph, StorageLoader& storages, std::span<const Global> more = {},
           UnknownNames unknown = UnknownNames::kKept);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
 
   // Runs up to STOP and returns the one object that is left. CorruptError with the offset of the
   // opcode, UnsupportedError for an opcode that cairn does not know, and for a global when those
@@ -46,17 +49,22 @@ class Machine {
   bool run_object(Op op);
   [[noreturn]] void refuse(Op op) const;
 
-  void push(Ref ref) { stack_.push_back(ref); }
+  void push(Ref ref) { stack_.push_back(ref, graph_.budget()); }
   Ref pop();
-  std::vector<Ref> pop_to_mark();
+  std::span<const Ref> since_mark() const;
+  void drop_mark();
 
   void push_integer(std::string_view twos_complement);
   void push_float();
   void push_text(std::string_view text);
   void push_bytes(std::string_view data, bool is_bytearray);
-  void push_container(Container::Kind kind, std::vector<Ref> items = {});
+  void push_container(Container::Kind kind);
+  void push_container_since_mark(Container::Kind kind);
+  void push_empty_tuple();
   void push_tuple_of(std::size_t size);
-  void add_items(std::vector<Ref> items, bool to_dict);
+  void add_items(const Ref& target, std::span<const Ref> items, bool to_dict);
+  void mark();
+  void share(const Ref& ref);
   void remember(std::uint64_t index);
   void recall(std::uint64_t index);
   void push_global(std::string_view module, std::string_view name);
@@ -76,9 +84,10 @@ class Machine {
   std::span<const Global> more_;
   UnknownNames unknown_;
   ByteReader in_;
-  std::vector<Ref> stack_;
-  std::vector<std::size_t> marks_;  // heights of the stack
-  std::vector<std::optional<Ref>> memo_;
+  Refs stack_;
+  std::vector<std::uint32_t> marks_;  // heights of the stack
+  Refs memo_;
+  Ref empty_tuple_ = Ref::nothing();  // all that the pickle makes are one, as in Python
   std::uint64_t memo_count_ = 0;
 };
 

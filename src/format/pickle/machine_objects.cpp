@@ -1,4 +1,5 @@
 // The machine's opcodes for containers, functions and classes.
+#include <array>
 #include <utility>
 
 #include "cairn/error.h"
@@ -9,18 +10,34 @@
 namespace cairn::pickle {
 // --- Containers ---------------------------------------------------------------------------------
 
-void Machine::push_container(Container::Kind kind, std::vector<Ref> items) {
-  const bool is_dict = kind == Container::Kind::kDict;
-  if (is_dict && items.size() % 2 != 0) fail("has a dict key without a value");
-  push(graph_.add(Container{kind, std::move(items)}));
+void Machine::push_container(Container::Kind kind) { push(graph_.add(Container{.kind = kind})); }
+
+void Machine::push_empty_tuple() {
+  if (empty_tuple_.is_nothing()) {
+    empty_tuple_ = graph_.add(Container{.kind = Container::Kind::kTuple});
+  }
+  push(empty_tuple_);
+}
+
+void Machine::push_container_since_mark(Container::Kind kind) {
+  const std::span<const Ref> items = since_mark();
+  if (kind == Container::Kind::kDict && items.size() % 2 != 0) {
+    fail("has a dict key without a value");
+  }
+  Container container{.kind = kind};
+  if (!items.empty()) container.items.append(items, graph_.budget());
+  drop_mark();
+  push(graph_.add(std::move(container)));
 }
 
 void Machine::push_tuple_of(std::size_t size) {
-  std::vector<Ref> items(size);
+  std::array<Ref, 3> items;
   for (std::size_t i = size; i-- > 0;) {
     items[i] = pop();
   }
-  push_container(Container::Kind::kTuple, std::move(items));
+  Container tuple{.kind = Container::Kind::kTuple};
+  tuple.items.append(std::span(items).first(size), graph_.budget());
+  push(graph_.add(std::move(tuple)));
 }
 
 bool Machine::run_container(Op op) {
@@ -29,7 +46,7 @@ bool Machine::run_container(Op op) {
       push_container(Container::Kind::kList);
       return true;
     case Op::kEmptyTuple:
-      push_container(Container::Kind::kTuple);
+      push_empty_tuple();
       return true;
     case Op::kEmptyDict:
       push_container(Container::Kind::kDict);
@@ -47,58 +64,63 @@ bool Machine::run_container(Op op) {
       push_tuple_of(3);
       return true;
     case Op::kTuple:
-      push_container(Container::Kind::kTuple, pop_to_mark());
+      push_container_since_mark(Container::Kind::kTuple);
       return true;
     case Op::kList:
-      push_container(Container::Kind::kList, pop_to_mark());
+      push_container_since_mark(Container::Kind::kList);
       return true;
     case Op::kDict:
-      push_container(Container::Kind::kDict, pop_to_mark());
+      push_container_since_mark(Container::Kind::kDict);
       return true;
     case Op::kFrozenSet:
-      push_container(Container::Kind::kFrozenSet, pop_to_mark());
+      push_container_since_mark(Container::Kind::kFrozenSet);
       return true;
     default:
       return false;
   }
 }
 
-// Puts `items` into the container on top of the stack, which stays there.
-void Machine::add_items(std::vector<Ref> items, bool to_dict) {
-  const Ref top = pop();
-  push(top);
-  auto* container = graph_.find<Container>(top);
+// Puts `items` into the container `target`.
+void Machine::add_items(const Ref& target, std::span<const Ref> items, bool to_dict) {
+  auto* container = graph_.find<Container>(target);
   if (to_dict && items.size() % 2 != 0) fail("has a dict key without a value");
   if (container != nullptr && container->kind == Container::Kind::kForeign) {
-    return add_to_foreign(graph_, std::get<NodeId>(top), items, to_dict);
+    return add_to_foreign(graph_, *target.node(), items, to_dict);
   }
   const bool fits = container != nullptr && container->kind != Container::Kind::kTuple &&
                     container->kind != Container::Kind::kFrozenSet &&
                     container->is_dict() == to_dict;
-  if (!fits) fail("adds items to " + graph_.describe(top));
-  container->items.insert(container->items.end(), items.begin(), items.end());
+  if (!fits) fail("adds items to " + graph_.describe(target));
+  if (!items.empty()) container->items.append(items, graph_.budget());
 }
 
 bool Machine::run_filling(Op op) {
   switch (op) {
     case Op::kAppend: {
       const Ref item = pop();
-      add_items({item}, false);
+      const Ref target = pop();
+      push(target);
+      add_items(target, {&item, 1}, false);
       return true;
     }
     case Op::kSetItem: {
       const Ref value = pop();
-      const Ref key = pop();
-      add_items({key, value}, true);
+      const std::array entry = {pop(), value};
+      const Ref target = pop();
+      push(target);
+      add_items(target, entry, true);
       return true;
     }
     case Op::kAppends:
     case Op::kAddItems:
-      add_items(pop_to_mark(), false);
+    case Op::kSetItems: {
+      const std::span<const Ref> items = since_mark();
+      const std::size_t floor = marks_.size() < 2 ? 0 : marks_[marks_.size() - 2];
+      if (marks_.back() <= floor) fail("takes more from the stack than there is");
+      add_items(stack_[marks_.back() - 1], items, op == Op::kSetItems);
+      drop_mark();
       return true;
-    case Op::kSetItems:
-      add_items(pop_to_mark(), true);
-      return true;
+    }
     default:
       return false;
   }
@@ -133,7 +155,8 @@ bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
     push(global.call({graph_, storages_, global, args}));
     return true;
   } catch (const UnsupportedError&) {
-    if (unknown_ == UnknownNames::kRefused || has_python2_bytes(graph_, args)) throw;
+    const bool is_final = unknown_ == UnknownNames::kRefused || graph_.budget().has_refused();
+    if (is_final || has_python2_bytes(graph_, args)) throw;
   } catch (const CorruptError&) {
     if (!has_foreign(graph_, args)) throw;
   }
@@ -142,7 +165,7 @@ bool Machine::call_known(const Ref& function, std::span<const Ref> args) {
   for (const Ref& arg : args) {
     if (const auto* container = graph_.find<Container>(arg)) looked_at += container->items.size();
   }
-  graph_.charge(looked_at * sizeof(Ref));
+  graph_.charge(looked_at);
   return false;
 }
 
@@ -153,7 +176,6 @@ void Machine::reduce(Foreign::Made made) {
   if (tuple == nullptr || tuple->kind != Container::Kind::kTuple) {
     fail("calls " + graph_.describe(function) + " with " + graph_.describe(args));
   }
-  // A copy: the node moves when the call adds one, its items do not.
   const std::span<const Ref> items = tuple->items;
   if (call_known(function, items)) return;
   if (!is_callable(graph_, function) || unknown_ == UnknownNames::kRefused) {
@@ -193,7 +215,7 @@ bool Machine::build_numpy(const Ref& object, const Ref& state, std::span<const R
   const auto* shell = graph_.find<NumpyArrayShell>(object);
   if (shell == nullptr) return false;
   const NumpyNames names = shell->names;
-  const auto id = std::get<NodeId>(object);
+  const auto id = *object.node();
   if (items.size() > 2 && is_foreign(graph_, items[2])) {
     replace_by_foreign(graph_, id, state);
   } else {
@@ -219,12 +241,12 @@ void Machine::build() {
     return build_script_object(object, state);
   }
   if (target != nullptr && target->kind == Container::Kind::kForeign) {
-    return set_foreign_state(graph_, std::get<NodeId>(object), state);
+    return set_foreign_state(graph_, *object.node(), state);
   }
   // Attributes of a dict, such as the _metadata of a module's state_dict.
   if (target != nullptr && target->is_dict()) {
     const bool is_attributes = items != nullptr && items->is_dict();
-    if (is_attributes) graph_.extras(std::get<NodeId>(object)).attributes = state;
+    if (is_attributes) graph_.extras(*object.node()).attributes = state;
     return;
   }
   throw UnsupportedError("the pickle sets the state of " + graph_.describe(object) +
@@ -237,11 +259,12 @@ void Machine::build_script_object(const Ref& object, const Ref& state) {
   Container filled{.kind = Container::Kind::kScriptObject};
   const auto* attributes = graph_.find<Container>(state);
   if (attributes != nullptr && attributes->is_dict()) {
-    filled.items = attributes->items;
+    filled.items.append(attributes->items, graph_.budget());
   } else {
-    filled.items = {graph_.add(Text{"__getstate__()"}), state};
+    filled.items.push_back(graph_.add(Text{"__getstate__()"}), graph_.budget());
+    filled.items.push_back(state, graph_.budget());
   }
-  graph_.replace(std::get<NodeId>(object), std::move(filled));
+  graph_.replace(*object.node(), std::move(filled));
 }
 
 // ('storage', class, key, location, numel), before PyTorch 1.6 with one more: None, or the part
@@ -268,7 +291,7 @@ void Machine::push_storage() {
                              .location = call.text(3),
                              .dtype = type->dtype,
                              .numel = static_cast<std::uint64_t>(numel)};
-  if (call.args.size() == 6 && !std::holds_alternative<None>(call.arg(5))) {
+  if (call.args.size() == 6 && !call.arg(5).is_none()) {
     const Call view{graph_, storages_, kId, call.items(5)};
     view.expect_args(3, 3);
     const std::int64_t offset = view.integer(1);

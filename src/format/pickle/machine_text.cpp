@@ -76,13 +76,13 @@ void Machine::push_integer_line(std::string_view line) {
     throw UnsupportedError(
         "the pickle holds an int beyond 64 bits as text; save it with protocol 2");
   }
-  push(*value);
+  push(graph_.add_integer(*value));
 }
 
 void Machine::push_float_line(std::string_view line) {
   const auto value = number_in<double>(line);  // also "inf", "-nan"
   if (!value) fail("holds a float that is no number");
-  push(*value);
+  push(graph_.add_real(*value));
 }
 
 bool Machine::run_line(Op op) {

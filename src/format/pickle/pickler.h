@@ -9,6 +9,7 @@
 
 #include "cairn/value.h"
 
+#include "base/seeded_hash.h"
 #include "format/pickle/opcodes.h"
 
 namespace cairn::pickle {
@@ -55,7 +56,7 @@ class Pickler {
 
   std::string out_;
   std::uint32_t memo_count_ = 0;
-  std::unordered_map<std::string_view, std::uint32_t> texts_;
+  std::unordered_map<std::string_view, std::uint32_t, TextHash> texts_;
   std::map<std::string, std::uint32_t> globals_;
 };
 

@@ -12,15 +12,10 @@ namespace {
 
 constexpr std::int64_t kMaxDays = 999'999'999;  // datetime.timedelta.max.days
 
-std::vector<Ref> copied_items(const Call& call, std::size_t i) {
-  const auto items = call.items(i);
-  return {items.begin(), items.end()};
-}
-
 Ref make_set(const Call& call, Container::Kind kind) {
   call.expect_args(0, 1);
   Container set{.kind = kind};
-  if (!call.args.empty()) set.items = copied_items(call, 0);
+  if (!call.args.empty()) set.items.append(call.items(0), call.graph.budget());
   return call.graph.add(std::move(set));
 }
 Ref call_set(const Call& call) { return make_set(call, Container::Kind::kSet); }
@@ -33,7 +28,7 @@ Ref make_dict(const Call& call, Container::Kind kind) {
   if (call.args.empty()) return call.graph.add(std::move(dict));
   const auto* other = call.graph.find<Container>(call.arg(0));
   if (other != nullptr && other->is_dict()) {
-    dict.items = other->items;
+    dict.items.append(other->items, call.graph.budget());
     return call.graph.add(std::move(dict));
   }
   for (const Ref& item : call.items(0)) {
@@ -41,7 +36,7 @@ Ref make_dict(const Call& call, Container::Kind kind) {
     if (pair == nullptr || pair->is_set() || pair->is_dict() || pair->items.size() != 2) {
       call.fail("expected a list of pairs");
     }
-    dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
+    dict.items.append(pair->items, call.graph.budget());
   }
   return call.graph.add(std::move(dict));
 }
@@ -57,7 +52,7 @@ Ref call_defaultdict(const Call& call) {
   const Ref dict =
       make_dict({call.graph, call.storages, call.global, rest}, Container::Kind::kDefaultDict);
   if (!call.args.empty()) {
-    call.graph.extras(std::get<NodeId>(dict)).default_factory = call.arg(0);
+    call.graph.extras(*dict.node()).default_factory = call.arg(0);
   }
   return dict;
 }

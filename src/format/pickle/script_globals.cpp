@@ -12,7 +12,7 @@ namespace {
 // not looked at.
 Ref make_script_object(const Call& call) {
   call.expect_args(0, 0);
-  return call.graph.add(Container{Container::Kind::kScriptObject});
+  return call.graph.add(Container{.kind = Container::Kind::kScriptObject});
 }
 
 // restore_type_tag(object, 'Dict[str, Tensor]'): TorchScript's type of it, which Python needs not.

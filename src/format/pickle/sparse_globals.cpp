@@ -42,7 +42,7 @@ void set_coo(const Call& parts, SparseTensor& tensor) {
   tensor.indices = dense_argument(parts, 0);
   tensor.values = dense_argument(parts, 1);
   tensor.shape = size_argument(parts, 2);
-  const bool is_told = parts.args.size() == 4 && !std::holds_alternative<None>(parts.arg(3));
+  const bool is_told = parts.args.size() == 4 && !parts.arg(3).is_none();
   if (is_told) tensor.is_coalesced = parts.boolean(3);
 }
 
@@ -89,7 +89,7 @@ Ref rebuild_sparse_of_script(const Call& call) {
 
 // (layout, parts)
 Ref rebuild_sparse(const Call& call) {
-  if (std::holds_alternative<std::int64_t>(call.arg(0))) return rebuild_sparse_of_script(call);
+  if (call.graph.integer(call.arg(0))) return rebuild_sparse_of_script(call);
   call.expect_args(2, 2);
   const std::string_view layout_name = layout_argument(call, 0);
   const auto layout = find_layout(layout_name);

@@ -19,15 +19,15 @@ bool is_differentiable(DType dtype) {
 
 // {'conj': True, 'neg': True}: the bytes are those of the tensor before a lazy operation.
 void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
-  if (std::holds_alternative<None>(call.arg(i))) return;
+  if (call.arg(i).is_none()) return;
   const auto* metadata = call.graph.find<Container>(call.arg(i));
   if (metadata == nullptr || !metadata->is_dict()) call.fail("metadata that is no dict");
   bool is_conj = false;
   bool is_neg = false;
   for (std::size_t k = 0; k + 1 < metadata->items.size(); k += 2) {
     const auto* key = call.graph.find<Text>(metadata->items[k]);
-    const auto* value = std::get_if<bool>(&metadata->items[k + 1]);
-    if (key == nullptr || value == nullptr) continue;
+    const auto value = metadata->items[k + 1].boolean();
+    if (key == nullptr || !value) continue;
     if (key->text == "conj") is_conj = *value;
     if (key->text == "neg") is_neg = *value;
   }
@@ -111,7 +111,7 @@ Ref call_size(const Call& call) {
 Ref call_device(const Call& call) {
   call.expect_args(1, 2);
   std::string device(call.text(0));
-  const bool has_index = call.args.size() == 2 && !std::holds_alternative<None>(call.arg(1));
+  const bool has_index = call.args.size() == 2 && !call.arg(1).is_none();
   if (has_index) device += ":" + std::to_string(call.integer(1));
   return call.graph.add(Value(Device{std::move(device)}));
 }

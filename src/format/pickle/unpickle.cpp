@@ -5,19 +5,16 @@
 
 namespace cairn::pickle {
 
-namespace {
-
-// Real pickles repeat names and small parts, which makes the tree a few times larger than the file.
-constexpr std::uint64_t kFreeBytes = 64 << 20;
-constexpr std::uint64_t kBytesPerByte = 64;
-
-}  // namespace
-
 Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global> more) {
-  const std::uint64_t budget = kFreeBytes + kBytesPerByte * pickle.size();
+  MemoryBudget budget(pickle.size());
+  return unpickle(pickle, storages, budget, more);
+}
+
+Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
+               std::span<const Global> more) {
   Graph graph(budget);
   const Ref root = Machine(pickle, graph, storages, more).run();
-  return to_value(graph, root, budget, storages);
+  return to_value(graph, root, pickle.size(), storages);
 }
 
 }  // namespace cairn::pickle

@@ -11,4 +11,8 @@ namespace cairn::pickle {
 // `more` are rows for one kind of file, beside the tables that serve all (resolve_global).
 Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global> more = {});
 
+// The same for one of several pickles in a file: what the Value holds stays taken from `budget`.
+Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
+               std::span<const Global> more = {});
+
 }  // namespace cairn::pickle

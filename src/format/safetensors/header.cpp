@@ -15,6 +15,8 @@
 #include "cairn/error.h"
 
 #include "base/little_endian.h"
+#include "base/memory_budget.h"
+#include "base/seeded_hash.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
 
@@ -85,13 +87,15 @@ void read_member(JsonReader& json, Member& member) {
   }
 }
 
-SafetensorsFile::Metadata read_metadata(JsonReader& json) {
+SafetensorsFile::Metadata read_metadata(JsonReader& json, MemoryBudget& budget) {
+  constexpr std::uint64_t kPairBytes = 256;  // with the set of names
   SafetensorsFile::Metadata metadata;
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string, TextHash> names;
   if (json.accept_null()) return metadata;
   json.object([&](std::string key) {
     if (!names.insert(key).second) json.fail("\"" + key + "\" of the metadata stands twice");
     std::string value = json.string();
+    budget.take(kPairBytes + 2 * key.size() + value.size());
     metadata.emplace_back(std::move(key), std::move(value));
   });
   return metadata;
@@ -199,6 +203,10 @@ std::uint64_t read_size(ByteView file) {
   return size;
 }
 
+// What a tensor will have taken when it stands in a Value; its dimensions by themselves.
+constexpr std::uint64_t kMemberBytes = 1024;
+constexpr std::uint64_t kDimBytes = 48;
+
 }  // namespace
 
 bool has_header(ByteView file) {
@@ -216,16 +224,18 @@ Header read_header(ByteView file) {
   const std::uint64_t data = kSizeBytes + size;
   Header header;
   std::vector<Member> members;
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string, TextHash> names;
+  MemoryBudget budget(size);
   JsonReader json(as_text(file.subspan(kSizeBytes, size)), "the header", kSizeBytes);
   json.object([&](std::string name) {
     if (!names.insert(name).second) json.fail("\"" + name + "\" stands twice");
     if (name == kMetadataName) {
-      header.metadata = read_metadata(json);
+      header.metadata = read_metadata(json, budget);
       return;
     }
     members.push_back({.name = std::move(name)});
     read_member(json, members.back());
+    budget.take(kMemberBytes + members.back().shape.size() * kDimBytes);
   });
   json.end();
   check_coverage(members, file, data);

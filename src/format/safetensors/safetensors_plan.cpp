@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "base/little_endian.h"
+#include "base/seeded_hash.h"
 #include "base/tensor_pieces.h"
 #include "base/tensor_stream.h"
 #include "base/xxh3.h"
@@ -47,7 +48,7 @@ const DTypeRow& row_of(const NamedTensor& tensor) {
 }
 
 void check_different_names(const std::vector<NamedTensor>& tensors) {
-  std::unordered_set<std::string_view> names;
+  std::unordered_set<std::string_view, TextHash> names;
   for (const auto& [name, tensor] : tensors) {
     if (name == safetensors::kMetadataName) {
       throw UsageError("a safetensors file cannot hold a tensor named " + name);

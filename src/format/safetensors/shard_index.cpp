@@ -9,6 +9,7 @@
 
 #include "cairn/error.h"
 
+#include "base/seeded_hash.h"
 #include "format/safetensors/json_reader.h"
 
 namespace cairn::safetensors {
@@ -22,7 +23,7 @@ void check_file_name(const JsonReader& json, const std::string& name) {
 }
 
 void read_weight_map(JsonReader& json, ShardIndex& index) {
-  std::unordered_set<std::string> names;
+  std::unordered_set<std::string, TextHash> names;
   json.object([&](std::string tensor) {
     if (!names.insert(tensor).second) json.fail("the tensor \"" + tensor + "\" stands twice");
     std::string file = json.string();

@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "base/seeded_hash.h"
+
 namespace cairn::sharded {
 namespace {
 
@@ -66,7 +68,7 @@ class Flattener {
 
   std::vector<std::variant<std::string, std::int64_t>> path_;
   std::vector<FlatItem> items_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string, TextHash> names_;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "base/seeded_hash.h"
 #include "format/pickle/machine.h"
 #include "format/sharded/layout.h"
 #include "format/sharded/metadata.h"
@@ -51,10 +52,10 @@ struct Key {
 };
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
-    std::size_t hash = std::hash<std::string_view>()(key.fqn);
+    std::uint64_t hash = seeded_hash(key.fqn);
     if (!key.offset) return hash;
     for (const std::int64_t offset : *key.offset) {
-      hash = (hash ^ static_cast<std::size_t>(offset)) * 0x9E3779B97F4A7C15U;
+      hash = seeded_hash(hash ^ static_cast<std::uint64_t>(offset));
     }
     return hash + 1;
   }
@@ -76,7 +77,7 @@ class Fields {
     if (dict == nullptr || !dict->is_dict()) wrong(ref, what);
     return *dict;
   }
-  const std::vector<Ref>& list(const Ref& ref, const char* what) const {
+  const pickle::Refs& list(const Ref& ref, const char* what) const {
     const auto* list = graph_.find<Container>(ref);
     if (list == nullptr || list->is_dict() || list->is_set()) wrong(ref, what);
     return list->items;
@@ -88,8 +89,8 @@ class Fields {
     return text->text;
   }
   std::uint64_t count(const Ref& ref, const char* what) const {
-    const auto* number = std::get_if<std::int64_t>(&ref);
-    if (number == nullptr || *number < 0) wrong(ref, what);
+    const auto number = graph_.integer(ref);
+    if (!number || *number < 0) wrong(ref, what);
     return static_cast<std::uint64_t>(*number);
   }
   // A torch.Size.
@@ -131,12 +132,12 @@ class Fields {
 
 class Parser {
  public:
-  explicit Parser(const Graph& graph) : fields_(graph) {}
+  explicit Parser(Graph& graph) : fields_(graph), budget_(graph.budget()) {}
 
   void parse(const Ref& root, Metadata& metadata) {
     const Object& object = fields_.object(root, "Metadata");
     const Ref version = fields_.find(object, "version");
-    if (!std::holds_alternative<None>(version)) metadata.version = fields_.text(version, "version");
+    if (!version.is_none()) metadata.version = fields_.text(version, "version");
     read_locations(fields_.find(object, "storage_data"));
     read_items(fields_.find(object, "state_dict_metadata"), metadata);
     read_paths(fields_.find(object, "planner_data"), metadata);
@@ -150,8 +151,9 @@ class Parser {
       Key key{.fqn = fields_.text(fields_.find(index, "fqn"), "the name of an item"),
               .offset = std::nullopt};
       const Ref offset = fields_.find(index, "offset");
-      if (!std::holds_alternative<None>(offset)) key.offset = fields_.dims(offset, "an offset");
+      if (!offset.is_none()) key.offset = fields_.dims(offset, "an offset");
       const std::string_view fqn = key.fqn;
+      budget_.take(kLocationBytes);
       if (!locations_.emplace(std::move(key), location(items[i + 1])).second) {
         fail("stores a part of " + in_quotes(fqn) + " twice");
       }
@@ -169,8 +171,9 @@ class Parser {
     }
     checked_add(location.offset, location.size);
     const Ref transforms = fields_.find(info, "transform_descriptors");
-    if (std::holds_alternative<None>(transforms)) return location;
+    if (transforms.is_none()) return location;
     for (const Ref& transform : fields_.list(transforms, "a list of transforms")) {
+      budget_.take(2 * sizeof(std::string_view));
       location.transforms.push_back(fields_.text(transform, "the name of a transform"));
     }
     return location;
@@ -180,6 +183,7 @@ class Parser {
     const auto& items = fields_.dict(ref, "the dict state_dict_metadata").items;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const std::string_view fqn = fields_.text(items[i], "the name of an item");
+      budget_.take(kItemBytes);
       if (!by_name_.emplace(fqn, metadata.items.size()).second) {
         fail("lists " + in_quotes(fqn) + " twice");
       }
@@ -222,6 +226,7 @@ class Parser {
   }
 
   void add_chunk(const Object& object, Item& item) const {
+    budget_.take(kChunkBytes);
     Chunk chunk{.box = {fields_.dims(fields_.find(object, "offsets"), "the offsets of a chunk"),
                         fields_.dims(fields_.find(object, "sizes"), "the sizes of a chunk")}};
     check_inside(chunk.box, item.size);
@@ -240,7 +245,7 @@ class Parser {
   }
 
   void read_paths(const Ref& ref, Metadata& metadata) const {
-    if (std::holds_alternative<None>(ref)) return;
+    if (ref.is_none()) return;
     const auto& items = fields_.dict(ref, "the dict planner_data").items;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const auto found = by_name_.find(fields_.text(items[i], "the name of an item"));
@@ -255,9 +260,10 @@ class Parser {
       fail("has a path of " + std::to_string(parts.size()) + " levels");
     }
     std::vector<PathPart> path;
+    budget_.take(MemoryBudget::allocation(parts.size() * sizeof(PathPart)));
     path.reserve(parts.size());
     for (const Ref& part : parts) {
-      if (std::holds_alternative<std::int64_t>(part)) {
+      if (fields_.graph().integer(part)) {
         path.emplace_back(static_cast<std::int64_t>(fields_.count(part, "an index in a path")));
       } else {
         path.emplace_back(fields_.text(part, "a part of a path"));
@@ -271,16 +277,21 @@ class Parser {
            name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   }
 
+  // With what tables need, what dimensions take, and, of an item, what reading it will make.
+  static constexpr std::uint64_t kLocationBytes = 2 * sizeof(Locations::value_type);
+  static constexpr std::uint64_t kChunkBytes = 4 * sizeof(Chunk);
+  static constexpr std::uint64_t kItemBytes = 4 * sizeof(Item);
+
   Fields fields_;
+  MemoryBudget& budget_;
   Locations locations_;
-  std::unordered_map<std::string_view, std::size_t> by_name_;  // into Metadata::items
+  std::unordered_map<std::string_view, std::size_t, TextHash> by_name_;  // into Metadata::items
 };
 
 }  // namespace
 
 Metadata parse_metadata(SharedBytes pickle) {
-  // Of what calls copy, beyond the nodes themselves: torch.Size and little else.
-  const std::uint64_t budget = (std::uint64_t{1} << 20) + 64 * pickle.view.size();
+  MemoryBudget budget(pickle.view.size());
   Graph graph(budget);
   NoStorages no_storages;
   const Ref root = pickle::Machine(pickle.view, graph, no_storages, metadata_classes(),
@@ -294,7 +305,7 @@ Metadata parse_metadata(SharedBytes pickle) {
 
 Metadata merge_metadata(std::vector<Metadata> ranks) {
   Metadata merged;
-  std::unordered_map<std::string_view, std::size_t> by_name;
+  std::unordered_map<std::string_view, std::size_t, TextHash> by_name;
   for (Metadata& rank : ranks) {
     if (merged.version.empty()) merged.version = rank.version;
     merged.files.insert(merged.files.end(), rank.files.begin(), rank.files.end());

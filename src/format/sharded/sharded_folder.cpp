@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "base/memory_budget.h"
 #include "base/scratch_file.h"
 #include "format/compression/codec.h"
 #include "format/sharded/layout.h"
@@ -179,17 +180,18 @@ Value ShardedFolder::read() const {
     budget += 64 * file.view.size();
   }
   Nesting tree(budget);
+  MemoryBudget memory(bytes());  // one for all: the folder may have as many files as it has bytes
   for (const Item& item : metadata_.items) {
-    tree.set(item, value_of(item));
+    tree.set(item, value_of(item, memory));
   }
   return tree.take();
 }
 
-Value ShardedFolder::value_of(const Item& item) const {
+Value ShardedFolder::value_of(const Item& item, MemoryBudget& memory) const {
   if (item.dtype) return tensor_of(item);
   const Chunk& chunk = item.chunks.front();
   const TorchFile file = open_chunk_file(item, chunk);
-  return in_file(item, chunk.location, [&] { return file.read(); });
+  return in_file(item, chunk.location, [&] { return file.read(memory); });
 }
 
 TensorView ShardedFolder::tensor_of(const Item& item) const {

@@ -59,7 +59,7 @@ class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
 
   void open_files(const OpenFile& open_file);
   void check_locations() const;
-  Value value_of(const Item& item) const;
+  Value value_of(const Item& item, MemoryBudget& memory) const;
   TensorView tensor_of(const Item& item) const;
   SharedBytes assemble(const Item& item) const;
 

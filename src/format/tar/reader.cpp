@@ -15,6 +15,7 @@
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "base/seeded_hash.h"
 #include "format/tar/header.h"
 
 namespace cairn::tar {
@@ -201,7 +202,7 @@ class Reader {
   std::uint64_t at_ = 0;
   Extra next_;
   std::vector<File> files_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string, TextHash> names_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "base/byte_reader.h"
+#include "base/seeded_hash.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"
 
@@ -109,7 +110,7 @@ std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_o
   std::erase_if(entries, [](const RawEntry& raw) {
     return raw.name.ends_with('/') && raw.entry.record.size == 0;
   });
-  std::unordered_set<std::string> seen;
+  std::unordered_set<std::string, TextHash> seen;
   for (RawEntry& raw : entries) {
     const bool has_prefix =
         raw.name.size() > slash + 1 && raw.name.starts_with(prefix) && raw.name[slash] == '/';

@@ -1,0 +1,59 @@
+// SharedObject: what a Value holds when it is more than a number.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace cairn {
+
+// A T that its copies share until one of them changes it. One pointer, with the count of its owners
+// beside the T: a Value is 16 bytes for it, and a list of a million numbers 16 MB.
+// Reading from several threads is safe, as is copying; changing one copy needs it to itself.
+// Without a T, as one is when it was moved from, it reads as a T{} that is nobody's.
+template <class T>
+class SharedObject {
+ public:
+  SharedObject() = default;
+  explicit SharedObject(T object) : held_(new Held(std::move(object))) {}
+  SharedObject(const SharedObject& other) noexcept : held_(other.held_) {
+    if (held_ != nullptr) held_->owners.fetch_add(1, std::memory_order_relaxed);
+  }
+  SharedObject(SharedObject&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+  SharedObject& operator=(SharedObject other) noexcept {
+    std::swap(held_, other.held_);
+    return *this;
+  }
+  ~SharedObject() {
+    if (held_ != nullptr && held_->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      delete held_;
+    }
+  }
+
+  const T& operator*() const {
+    static const T kNothing{};
+    return held_ == nullptr ? kNothing : held_->object;
+  }
+  const T* operator->() const { return &**this; }
+
+  // The same for all that share one T; nullptr without a T.
+  const void* identity() const { return held_; }
+
+  // The T to be changed: a copy of it when others share it.
+  T& own() {
+    if (held_ == nullptr || held_->owners.load(std::memory_order_acquire) > 1) {
+      *this = SharedObject(T(**this));
+    }
+    return held_->object;
+  }
+
+ private:
+  struct Held {
+    explicit Held(T o) : object(std::move(o)) {}
+    std::atomic<std::uint32_t> owners = 1;
+    T object;
+  };
+  Held* held_ = nullptr;
+};
+
+}  // namespace cairn

@@ -1,0 +1,120 @@
+// References to the objects of a pickle, eight bytes each: most of what a pickle holds is one.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "cairn/value.h"
+
+#include "base/memory_budget.h"
+
+namespace cairn::pickle {
+
+enum class NodeId : std::uint32_t {};
+
+// None, a bool, a float, an int of 48 bits, or the number of a node of the Graph, which holds the
+// rest: Graph::integer() and Graph::real() give every number. The bits are those of the float, and
+// of everything else those of a NaN that no float has: one with such bits is a node.
+class Ref {
+ public:
+  constexpr Ref() : Ref(kNoneTag, 0) {}
+  Ref(None) : Ref() {}                                               // NOLINT
+  Ref(bool v) : Ref(kBoolTag, v ? 1 : 0) {}                          // NOLINT
+  Ref(NodeId id) : Ref(kNodeTag, static_cast<std::uint32_t>(id)) {}  // NOLINT
+  static constexpr Ref nothing() { return {kNothingTag, 0}; }        // no reference: a free place
+  // nullopt for those that take a node.
+  static std::optional<Ref> of(std::int64_t v) {
+    constexpr std::int64_t kEnd = std::int64_t{1} << 47;
+    if (v < -kEnd || v >= kEnd) return std::nullopt;
+    return Ref(kIntTag, static_cast<std::uint64_t>(v) & kPayload);
+  }
+  static std::optional<Ref> of(double v) {
+    Ref ref;
+    ref.bits_ = std::bit_cast<std::uint64_t>(v);
+    if (ref.tag() >= kNoneTag) return std::nullopt;
+    return ref;
+  }
+
+  bool operator==(const Ref&) const = default;
+  bool is_none() const { return tag() == kNoneTag; }
+  bool is_nothing() const { return tag() == kNothingTag; }
+  std::optional<bool> boolean() const {
+    if (tag() != kBoolTag) return std::nullopt;
+    return (bits_ & 1) != 0;
+  }
+  std::optional<NodeId> node() const {
+    if (tag() != kNodeTag) return std::nullopt;
+    return static_cast<NodeId>(bits_ & kPayload);
+  }
+  std::optional<std::int64_t> small_int() const {
+    if (tag() != kIntTag) return std::nullopt;
+    return static_cast<std::int64_t>(bits_ << 16) >> 16;
+  }
+  std::optional<double> plain_float() const {
+    if (tag() >= kNoneTag) return std::nullopt;
+    return std::bit_cast<double>(bits_);
+  }
+
+ private:
+  static constexpr std::uint64_t kPayload = (std::uint64_t{1} << 48) - 1;
+  static constexpr std::uint64_t kNoneTag = 0xFFF9;
+  static constexpr std::uint64_t kBoolTag = 0xFFFA;
+  static constexpr std::uint64_t kIntTag = 0xFFFB;
+  static constexpr std::uint64_t kNodeTag = 0xFFFC;
+  static constexpr std::uint64_t kNothingTag = 0xFFFD;
+
+  constexpr Ref(std::uint64_t tag, std::uint64_t payload) : bits_(tag << 48 | payload) {}
+  std::uint64_t tag() const { return bits_ >> 48; }
+
+  std::uint64_t bits_;
+};
+
+// A vector of references in 16 bytes, paid for from a budget. clear() gives back, the destructor
+// does not.
+class Refs {
+ public:
+  Refs() = default;
+  Refs(Refs&& other) noexcept
+      : data_(std::move(other.data_)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  Refs& operator=(Refs&& other) noexcept {
+    data_ = std::move(other.data_);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+    return *this;
+  }
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const Ref* begin() const { return data_.get(); }
+  const Ref* end() const { return data_.get() + size_; }
+  const Ref& operator[](std::size_t i) const { return data_[i]; }
+  Ref& operator[](std::size_t i) { return data_[i]; }
+  const Ref& back() const { return data_[size_ - 1]; }
+  operator std::span<const Ref>() const { return {begin(), size_}; }  // NOLINT
+
+  void push_back(Ref ref, MemoryBudget& budget) {
+    if (size_ == capacity_) grow(1, budget);
+    data_[size_++] = ref;
+  }
+  // `refs` may not be part of this one.
+  void append(std::span<const Ref> refs, MemoryBudget& budget);
+  // New ones are Ref::nothing().
+  void resize(std::size_t size, MemoryBudget& budget);
+  void shrink_to(std::size_t size) { size_ = static_cast<std::uint32_t>(size); }
+  void clear(MemoryBudget& budget);
+
+ private:
+  void grow(std::size_t more, MemoryBudget& budget);
+
+  std::unique_ptr<Ref[]> data_;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_ = 0;
+};
+
+}  // namespace cairn::pickle

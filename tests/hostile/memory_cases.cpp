@@ -1,0 +1,148 @@
+// Files that take far more memory, or far more time, than their size: every short opcode that makes
+// an object, again and again; keys that collide; parts that are referred to again and again. Where
+// the answer is "unsupported", the reader's budget said so, before the memory was taken.
+#include "tests/format/pickle_text.h"
+#include "tests/hostile/corpus.h"
+
+namespace cairn::testing {
+namespace {
+
+using Cases = std::vector<HostileCase>;
+
+constexpr std::size_t kBytes = std::size_t{4} << 20;
+const std::string kNaN = "G\x7f\xf8\0\0\0\0\0\0"s;
+
+void add(Cases& cases, const std::string& name, const std::string& body, Answer answer) {
+  cases.push_back({name, {{"", "\x80\4"s + body + "."}}, answer});
+}
+
+std::string filled(const std::string& unit) { return repeated(unit, kBytes / unit.size()); }
+
+// One list of millions of the same.
+void add_lists(Cases& cases) {
+  struct Item {
+    const char* name;
+    std::string code;
+    Answer answer = Answer::kUnsupported;
+    std::string before = {};  // numbered in the memo, then taken from the stack
+  };
+  const std::string call = "h\0)R"s;
+  const std::string call_with = "h\0h\1R"s;
+  const auto function = [](const std::string& named) { return named + "\x94" + "0"; };
+  const auto function_and = [&](const std::string& named, const std::string& arguments) {
+    return function(named) + arguments + "\x94" + "0";
+  };
+  const std::vector<Item> items = {
+      {"nones", "N", Answer::kRead},
+      {"bools", "\x88", Answer::kRead},
+      {"small_ints", "K\5", Answer::kRead},
+      {"floats", "G?\xe0\0\0\0\0\0\0"s, Answer::kRead},
+      {"big_ints", "\x8a\x09\1\2\3\4\5\6\7\1\1", Answer::kRead},
+      {"empty_tuples", ")", Answer::kRead},
+      {"empty_lists", "]"},
+      {"empty_dicts", "}"},
+      {"empty_sets", "\x8f"},
+      {"numbered_dicts", "}\x94"},
+      {"numbered_nones", "N\x94", Answer::kRead},
+      {"marked_tuples", "(t"},
+      {"marked_lists", "(l"},
+      {"marked_dicts", "(d"},
+      {"frozensets", "(\x91"},
+      {"lists_of_one", "]Na"},
+      {"sets_of_one", "\x8f(N\x90"},
+      {"dicts_of_one", "}NNs"},
+      {"tuples_of_one", "N\x85"},
+      {"tuples_of_two", "NN\x86"},
+      {"tuples_of_three", "NNN\x87"},
+      {"empty_texts", "\x8c\0"s},
+      {"texts", "\x8c\1a"},
+      {"texts_of_python2", "U\0"s},
+      {"texts_as_lines", "S''\n"},
+      {"bytes", "C\0"s},
+      {"ordered_dicts", call, Answer::kUnsupported, function(global("collections", "OrderedDict"))},
+      {"sets_by_call", call, Answer::kUnsupported, function(global("builtins", "set"))},
+      {"bytes_by_call", call, Answer::kUnsupported, function(global("builtins", "bytes"))},
+      {"globals", "cbuiltins\nbytes\n", Answer::kRead},
+      {"names", "ca\nb\n", Answer::kUnsupported},
+      {"placeholders", call, Answer::kUnsupported, function("ca\nb\n")},
+      {"placeholders_with_state", "h\0)\x81}b"s, Answer::kUnsupported, function("ca\nb\n")},
+      {"placeholders_with_items", "h\0)\x81Na"s, Answer::kUnsupported, function("ca\nb\n")},
+      {"dicts_with_attributes", "}}b", Answer::kUnsupported},
+      {"counters", call, Answer::kUnsupported, function(global("collections", "Counter"))},
+      {"default_dicts", call_with, Answer::kUnsupported,
+       function_and(global("collections", "defaultdict"), "cbuiltins\nint\n\x85")},
+      {"layouts", call_with, Answer::kRead,
+       function_and(global("torch.serialization", "_get_layout"),
+                    unicode("torch.strided") + "\x85")},
+      {"durations", call, Answer::kRead, function(global("datetime", "timedelta"))},
+      {"sizes", call_with, Answer::kUnsupported,
+       function_and(global("torch", "Size"), "K\1K\2K\3\x87\x85")},
+      {"complex_numbers", call_with, Answer::kRead,
+       function_and(global("builtins", "complex"), "K\1K\2\x86")},
+      {"one_text", "h\0"s, Answer::kRead, unicode("a text of twenty...") + "\x94" + "0"},
+      {"one_list", "h\0"s, Answer::kRead, "]\x94" + "0"s},
+  };
+  for (const Item& item : items) {
+    add(cases, std::string("list_of_") + item.name, item.before + "](" + filled(item.code) + "e",
+        item.answer);
+  }
+  add(cases, "a_chain_of_tuples", "](" + filled(")\x85") + "e", Answer::kUnsupported);
+  add(cases, "stack_of_nones", filled("N"), Answer::kCorrupt);
+}
+
+// Tables in which each key would look at all before it.
+void add_tables(Cases& cases) {
+  std::string multiples;
+  std::string distinct;
+  for (std::int64_t i = 0; i < 200'000; ++i) {
+    multiples += int64(i << 44) + "N";
+    distinct += int32(static_cast<std::int32_t>(i));
+  }
+  add(cases, "keys_multiples_of_two_to_44", "}(" + multiples + "u", Answer::kRead);
+  add(cases, "keys_nan", "}(" + repeated(kNaN + "N", 400'000) + "u", Answer::kRead);
+  add(cases, "keys_nan_in_tuples", "}(" + repeated(kNaN + "\x85N", 300'000) + "u", Answer::kRead);
+  add(cases, "keys_nan_in_frozensets", "}(" + repeated("(" + kNaN + "\x91N", 200'000) + "u",
+      Answer::kRead);
+  add(cases, "keys_nan_complex",
+      global("builtins", "complex") + "\x94" + "0" + kNaN + "K\1\x86\x94" + "0}(" +
+          repeated("h\0h\1RN"s, 200'000) + "u",
+      Answer::kRead);
+  add(cases, "items_nan", "\x8f(" + repeated(kNaN, 400'000) + "\x90", Answer::kRead);
+  const std::string frozen = "(" + distinct + "\x91";  // equal, and two objects
+  add(cases, "equal_frozensets", "}" + frozen + "Ns" + frozen + "Ns", Answer::kRead);
+}
+
+// What is small in the file and large for whoever lists or walks it.
+void add_repetitions(Cases& cases) {
+  const std::string shared_tensor = tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "q\1"s + "0";
+  const auto file = [&](const std::string& name, const std::string& body, Answer answer) {
+    cases.push_back({name, {{"", torch_file_of(pickle(body))}}, answer});
+  };
+  file("one_tensor_a_million_times", shared_tensor + "](" + repeated("h\1"s, 2'000'000) + "e",
+       Answer::kCorrupt);
+  std::string doubled = shared_tensor + "]h\1aq\2"s;
+  for (int i = 3; i < 25; ++i) {
+    const std::string last = "h"s + static_cast<char>(i - 1);
+    doubled += "](" + last + last + "eq"s + static_cast<char>(i);
+  }
+  file("one_tensor_doubled", "(" + doubled + "l", Answer::kCorrupt);
+  std::string below_a_long_name = shared_tensor + "}" + unicode(std::string(1 << 20, 'x')) + "}(";
+  for (int i = 0; i < 10'000; ++i) {
+    below_a_long_name += int32(i) + "h\1"s;
+  }
+  file("tensors_below_a_long_name", below_a_long_name + "us", Answer::kCorrupt);
+  file("an_int_of_a_megabyte",
+       "\x8b"s + std::string("\0\0\x10\0", 4) + std::string(1 << 20, '\x11'), Answer::kRead);
+}
+
+}  // namespace
+
+std::vector<HostileCase> hostile_memory() {
+  Cases cases;
+  add_lists(cases);
+  add_tables(cases);
+  add_repetitions(cases);
+  return cases;
+}
+
+}  // namespace cairn::testing
