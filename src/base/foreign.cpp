@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <variant>
 
 #include "base/value_path.h"
 
@@ -26,41 +27,65 @@ const Foreign* maker_of(const Foreign& object) {
   return !args.empty() && args[0].is_foreign() ? &args[0].as_foreign() : &function;
 }
 
+// Paths are made only of what is found: those of other places may be long.
 class ForeignFinder {
  public:
   std::vector<std::pair<std::string, const Foreign*>> find(const Value& root) {
-    visit("", root);
+    visit(root);
     return std::move(found_);
   }
 
  private:
+  // A dict's key, a place in a list, or a name.
+  using Part = std::variant<const Value*, std::size_t, std::string_view>;
+
+  static std::string text_of(const Part& part) {
+    if (const auto* key = std::get_if<const Value*>(&part)) return key_text(**key);
+    if (const auto* index = std::get_if<std::size_t>(&part)) return std::to_string(*index);
+    return std::string(std::get<std::string_view>(part));
+  }
+
+  std::string path() const {
+    std::string path;
+    for (const Part& part : way_) {
+      path += (path.empty() ? "" : "/") + text_of(part);
+    }
+    return path;
+  }
+
+  void visit_below(const Part& part, const Value& value) {
+    way_.push_back(part);
+    visit(value);
+    way_.pop_back();
+  }
+
   // Value trees are at most a thousand levels deep, whatever file they come from.
-  void visit(const std::string& path, const Value& value) {
-    const std::string prefix = path.empty() ? "" : path + "/";
+  void visit(const Value& value) {
     if (value.is_foreign()) {
-      found_.emplace_back(path, &value.as_foreign());
+      found_.emplace_back(path(), &value.as_foreign());
     } else if (value.is_dict()) {
       const Dict& dict = value.as_dict();
       for (const auto& [key, item] : dict) {
-        visit(prefix + key_text(key), key);
-        visit(prefix + key_text(key), item);
+        visit_below(&key, key);
+        visit_below(&key, item);
       }
-      visit(prefix + "__dict__", dict.attributes());
+      visit_below("__dict__", dict.attributes());
       if (!is_plain_factory(dict.default_factory())) {
-        visit(prefix + "default_factory", dict.default_factory());
+        visit_below("default_factory", dict.default_factory());
       }
     } else if (value.is_list() || value.is_tuple()) {
       std::size_t i = 0;
       for (const Value& item : value.as_items()) {
-        visit(prefix + std::to_string(i++), item);
+        visit_below(i++, item);
       }
     } else if (value.kind() == Kind::kSet) {
       for (const Value& item : value.as_set().items) {
-        visit(path, item);
+        visit(item);
       }
     }
   }
 
+  std::vector<Part> way_;
   std::vector<std::pair<std::string, const Foreign*>> found_;
 };
 

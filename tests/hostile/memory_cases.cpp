@@ -107,6 +107,20 @@ void add_tables(Cases& cases) {
       global("builtins", "complex") + "\x94" + "0" + kNaN + "K\1\x86\x94" + "0}(" +
           repeated("h\0h\1RN"s, 200'000) + "u",
       Answer::kRead);
+  add(cases, "keys_nan_of_numpy",
+      global("numpy.core.multiarray", "scalar") + "\x94" + global("numpy", "dtype") +
+          unicode("f8") + "\x89\x88\x87RC\x08\0\0\0\0\0\0\xf8\x7f\x86R\x94"s + "0}(" +
+          repeated("h\1N"s, 400'000) + "u",
+      Answer::kRead);
+  add(cases, "keys_nan_of_numpy_in_tuples",
+      global("numpy.core.multiarray", "scalar") + "\x94" + global("numpy", "dtype") +
+          unicode("f8") + "\x89\x88\x87RC\x08\0\0\0\0\0\0\xf8\x7f\x86R\x94"s + "0}(" +
+          repeated("h\1\x85N"s, 200'000) + "u",
+      Answer::kRead);
+  add(cases, "one_complex_nan_as_keys",
+      global("builtins", "complex") + kNaN + "K\1\x86R\x94" + "0}(" + repeated("h\0N"s, 400'000) +
+          "u",
+      Answer::kRead);
   add(cases, "items_nan", "\x8f(" + repeated(kNaN, 400'000) + "\x90", Answer::kRead);
   const std::string frozen = "(" + distinct + "\x91";  // equal, and two objects
   add(cases, "equal_frozensets", "}" + frozen + "Ns" + frozen + "Ns", Answer::kRead);
@@ -131,6 +145,17 @@ void add_repetitions(Cases& cases) {
     below_a_long_name += int32(i) + "h\1"s;
   }
   file("tensors_below_a_long_name", below_a_long_name + "us", Answer::kCorrupt);
+  const std::string long_name = unicode(std::string(1 << 20, 'x')) + "q\2"s + "0";
+  file("placeholders_below_a_long_name",
+       "ca\nb\nq\1"s + "0" + long_name + "}h\2]("s + repeated("h\1)R"s, 100'000) + "es",
+       Answer::kCorrupt);
+  file("numbers_below_a_long_name", long_name + "}h\2]("s + repeated("K\1"s, 1'000'000) + "es",
+       Answer::kRead);
+  file("lists_below_a_long_name", long_name + "("s + repeated("}h\2]s"s, 200'000) + "l",
+       Answer::kCorrupt);
+  file("placeholders_of_a_long_class",
+       "ca\n"s + std::string(1 << 20, 'b') + "\nq\1"s + "0(" + repeated("h\1)R"s, 50'000) + "l",
+       Answer::kCorrupt);
   file("an_int_of_a_megabyte",
        "\x8b"s + std::string("\0\0\x10\0", 4) + std::string(1 << 20, '\x11'), Answer::kRead);
 }

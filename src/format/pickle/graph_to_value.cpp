@@ -21,7 +21,7 @@ constexpr std::uint64_t kFreeWeight = std::uint64_t{16} << 20;
 constexpr std::uint64_t kWeightPerByte = 64;
 constexpr std::uint64_t kFreeListing = std::uint64_t{32} << 20;
 constexpr std::uint64_t kListingPerByte = 8;
-constexpr std::uint64_t kListedTensor = 80;  // bytes beside its path
+constexpr std::uint64_t kListed = 80;  // bytes beside the path
 
 // Post-order over the graph with an explicit stack. What is done is replaced by its Value, so that
 // both are never held at once.
@@ -57,8 +57,8 @@ class Converter {
 
   // Of a tree, with shared parts counted each time they occur, as a walk over the Value will do.
   struct Listing {
-    std::uint64_t tensors = 0;
-    std::uint64_t bytes = 0;  // of a list of all tensors by their paths (tensors_of)
+    std::uint64_t tensors = 0;  // and objects of classes that no table has
+    std::uint64_t bytes = 0;    // of a list of all by their paths (tensors_of, foreign_objects)
   };
   struct Sums {
     std::uint64_t weight = 0;  // Values, and bytes of texts
@@ -123,7 +123,7 @@ class Converter {
   // Whether the way from the open container `id` to here leads through a foreign object.
   bool passes_foreign(NodeId id) {
     for (auto frame = open_.rbegin(); frame != open_.rend(); ++frame) {
-      if (++steps_ > most_weight_) too_large();
+      count_work(1);
       const auto& container = std::get<Container>(graph_.node(frame->node));
       if (container.kind == Container::Kind::kForeign) return true;
       if (frame->node == id) break;
@@ -141,7 +141,7 @@ class Converter {
     } catch (const UsageError& e) {
       throw CorruptError(std::string("the pickle is wrong: ") + e.what());
     }
-    if (sums.listing.tensors > 0) {
+    if (sums.listing.tensors > 0 && !value.is_foreign()) {
       graph_.budget().take(2 * MemoryBudget::allocation(sizeof(Listing) + 2 * sizeof(void*)));
       listings_.emplace(static_cast<std::uint32_t>(id), sums.listing);
     }
@@ -156,6 +156,7 @@ class Converter {
     if (container.is_dict()) return dict(container, extras, sums);
     List items = list(container, sums);
     if (container.is_set()) {
+      count_work(sums.weight);
       return set_of(std::move(items), container.kind == Container::Kind::kFrozenSet);
     }
     if (container.kind == Container::Kind::kTuple) return Tuple{std::move(items)};
@@ -211,11 +212,14 @@ class Converter {
       take_object(2 * sizeof(Value));
       dict.set_attributes(value_of(extras->attributes, sums));
       dict.set_default_factory(value_of(extras->default_factory, sums));
+      list_below(std::string_view("default_factory").size(), sums.listing.tensors, sums);
     }
     dict.reserve(entries);
     for (std::size_t i = 0; i + 1 < container.items.size(); i += 2) {
-      Value key = value_of(container.items[i], sums);
       const Listing before = sums.listing;
+      const std::uint64_t weight_before = sums.weight;
+      Value key = value_of(container.items[i], sums);
+      count_work(sums.weight - weight_before);
       Value value = value_of(container.items[i + 1], sums);
       if (sums.listing.tensors > before.tensors) {
         list_below(key_bytes(key), sums.listing.tensors - before.tensors, sums);
@@ -281,6 +285,7 @@ class Converter {
     object.id = static_cast<std::uint64_t>(id);
     Value value(std::make_shared<const Foreign>(std::move(object)));
     graph_.budget().take(owned_bytes(value));
+    sums.listing = {1, kListed};  // what is in it is not listed
     return value;
   }
 
@@ -295,6 +300,7 @@ class Converter {
     Value value(std::make_shared<const Foreign>(std::move(back)));
     graph_.budget().take(owned_bytes(value));
     add_weight(owned_bytes(value), sums);
+    add_listing({1, kListed}, sums);
     return value;
   }
 
@@ -354,6 +360,8 @@ class Converter {
       if (const auto found = listings_.find(static_cast<std::uint32_t>(id));
           found != listings_.end()) {
         add_listing(found->second, sums);
+      } else if (done->value.is_foreign()) {
+        add_listing({1, kListed}, sums);
       }
       return done->value;
     }
@@ -361,8 +369,8 @@ class Converter {
     if (const auto* v = std::get_if<double>(&node)) return *v;
     if (const auto* value = std::get_if<Value>(&node)) {
       add_weight(owned_bytes(*value), sums);
-      if (value->is_tensor()) add_listing({1, kListedTensor}, sums);
-      if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListedTensor}, sums);
+      if (value->is_tensor()) add_listing({1, kListed}, sums);
+      if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListed}, sums);
       return *value;
     }
     if (std::holds_alternative<Container>(node)) return back_reference(id, sums);
@@ -384,6 +392,7 @@ class Converter {
     const std::uint64_t weight =
         is_name ? value->as_foreign().module.size() + value->as_foreign().name.size() : bytes;
     add_weight(weight, sums);
+    if (value->is_foreign()) add_listing({1, kListed}, sums);
     graph_.node(id) = Converted{*value, weight};
     return *value;
   }
@@ -415,6 +424,13 @@ class Converter {
     return {text.text, text.text.size()};
   }
 
+  // Of what is looked at whole for each container that holds it, such as keys, which are hashed:
+  // the weight of all is known only in the end.
+  void count_work(std::uint64_t amount) {
+    work_ += amount;
+    if (work_ > most_weight_) too_large();
+  }
+
   void add_weight(std::uint64_t amount, Sums& sums) const {
     sums.weight += amount;  // both are at most the bound, so that nothing overflows
     if (sums.weight > most_weight_) too_large();
@@ -436,7 +452,7 @@ class Converter {
   std::unordered_map<std::uint32_t, Listing> listings_;  // of containers with tensors in them
   std::uint64_t most_weight_;
   std::uint64_t most_listing_;
-  std::uint64_t steps_ = 0;  // taken along open containers
+  std::uint64_t work_ = 0;
 };
 
 }  // namespace
