@@ -16,7 +16,7 @@ class Dropper {
   Value without(const Value& value, const std::string& path) {
     const bool is_entered =
         value.is_dict() || value.is_list() || value.is_tuple() || value.kind() == Kind::kSet;
-    if (!is_entered) return value;
+    if (!is_entered || value.identity() == nullptr) return value;  // nullptr: empty
     const auto known = done_.find(value.identity());
     if (known != done_.end()) return known->second;
     Value result = rebuilt(value, path);
