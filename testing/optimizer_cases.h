@@ -97,12 +97,17 @@ inline OptimizerCases optimizer_cases() {
 }
 
 // The weights of a case as a module, with an optimizer, and the case's steps.
+// "w0", "w1", ... (appended, because GCC 12 warns of `"w" + std::string` here: its bug 105651.)
+inline std::string weight_name(std::size_t i) {
+  std::string name = "w";
+  return name.append(std::to_string(i));
+}
+
 class CaseRun {
  public:
   CaseRun(const OptimizerRecipe& recipe, const Value& file, const List& weights) : file_(file) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      module->register_parameter("w" + std::to_string(i),
-                                 tensor_of(weights[i].as_tensor()).clone());
+      module->register_parameter(weight_name(i), tensor_of(weights[i].as_tensor()).clone());
     }
     optimizer = recipe.create(module->parameters());
   }

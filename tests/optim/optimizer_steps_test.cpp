@@ -79,7 +79,7 @@ void expect_close(const Value& found, const Value& expected, const std::string& 
 // Python's state by number, ours by name; without 1.13's {"momentum_buffer": None}.
 void expect_states(const Value& found, const Value& expected) {
   for (const auto& [index, state] : expected.at("state").as_dict()) {
-    const std::string name = "w" + std::to_string(index.as_int());
+    const std::string name = testing::weight_name(static_cast<std::size_t>(index.as_int()));
     const Value* entry = found.at("state").find(name);
     if (entry == nullptr) {
       ASSERT_TRUE(state.at("momentum_buffer").is_none()) << name;
