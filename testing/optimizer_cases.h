@@ -96,13 +96,13 @@ inline OptimizerCases optimizer_cases() {
   return cases;
 }
 
-// The weights of a case as a module, with an optimizer, and the case's steps.
 // "w0", "w1", ... (appended, because GCC 12 warns of `"w" + std::string` here: its bug 105651.)
 inline std::string weight_name(std::size_t i) {
   std::string name = "w";
   return name.append(std::to_string(i));
 }
 
+// The weights of a case as a module, with an optimizer, and the case's steps.
 class CaseRun {
  public:
   CaseRun(const OptimizerRecipe& recipe, const Value& file, const List& weights) : file_(file) {
