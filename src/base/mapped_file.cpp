@@ -12,11 +12,16 @@
 #include <mutex>
 #include <vector>
 
+#include "cairn/error.h"
+
 #include "base/file_error.h"
 #include "base/read_fault.h"
 
 namespace cairn {
 namespace {
+
+// So much can be mapped wherever there is any address left.
+constexpr std::size_t kLargestForSure = std::size_t{1} << 40;
 
 // A fault maps up to a whole large folio, so the first one in a piece maps again what has been let
 // go of before it. (Linux since 6.18; before, at most 64 KiB.)
@@ -202,7 +207,14 @@ void handle_bus_errors() {
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, MappedFor reader) {
   if (size == 0) return {};
   void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (start == MAP_FAILED) throw_storage_error(errno, "cannot map " + name);
+  if (start == MAP_FAILED) {
+    const int error = errno;
+    // A mapping takes addresses and no memory: of such sizes that is the file's own fault.
+    if (error == ENOMEM && size > kLargestForSure) {
+      throw UnsupportedError(name + " is larger than this process can map");
+    }
+    throw_storage_error(error, "cannot map " + name);
+  }
   Mapping* const mapping = mappings().add(start, size, name, reader);
   return {{static_cast<const std::byte*>(start), size},
           std::shared_ptr<const void>(start,
