@@ -41,7 +41,7 @@ function(cairn_tests program)
   include(GoogleTest)
   # One seed for RapidCheck, so that a test passes or fails on every run alike.
   list(GET ARG_LABELS 0 label)
-  gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT 120
+  gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT 400
                        ENVIRONMENT RC_PARAMS=seed=1
                        DISCOVERY_TIMEOUT 60)
   if(NOT ARG_LABELS STREQUAL label)
