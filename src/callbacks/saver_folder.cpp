@@ -8,42 +8,29 @@
 #include "base/printable.h"
 #include "base/read_fault.h"
 #include "checkpoint/conflict.h"
+#include "checkpoint/format_folders.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
 
 namespace cairn {
 namespace {
 
-// False when it cannot be told: a link into somebody else's folder, say.
-bool is_folder(FileSystem& files, const std::string& path) {
-  try {
-    const auto info = files.stat(path);
-    return info && info->type == FileInfo::Type::kFolder;
-  } catch (const StorageError&) {
-    return false;
-  }
-}
-
-// Names below `folder`, so deep as `format` has folders, by their path from there.
-std::vector<std::string> list_files(FileSystem& files, const std::string& folder,
-                                    const std::string& format) {
-  const std::size_t slash = format.find('/');
+// Names in the folders of `format`, by their paths from `folder`. They are not looked at: whether
+// one matters depends on its name first.
+std::vector<std::string> list_files(const SaverPlace& place, const FormatVariables& dist) {
   std::vector<std::string> found;
-  for (const std::string& name : files.list(folder)) {
-    if (slash == std::string::npos) {
-      found.push_back(name);  // not looked at: whether it matters depends on its name first
-    } else if (is_folder(files, join_path(folder, name))) {
-      for (const std::string& below :
-           list_files(files, join_path(folder, name), format.substr(slash + 1))) {
-        found.push_back(join_path(name, below));
-      }
+  for (const std::string& where : format_folders(place.files, place.folder, place.filename, dist)) {
+    const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
+    for (const std::string& name : place.files.list(there)) {
+      found.push_back(where.empty() ? name : join_path(where, name));
     }
   }
   return found;
 }
 
-// What the checkpoint says of itself; nullopt when it is damaged, or none, or gone. That it cannot
-// be read this time is an error like any other: nobody knows what it is.
+// What the checkpoint says of itself; nullopt when nobody can go on from it: it is damaged, or
+// none, or gone, or the disk does not give all of it. That it cannot be read this time is an error
+// like any other: nobody knows what it is.
 std::optional<CheckpointInfo> info_of(FileSystem& files, const std::string& path, Verify how) {
   try {
     const auto source = open_source(path, {.files = &files});
@@ -111,12 +98,12 @@ bool is_damaged(FileSystem& files, const std::string& path) {
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own) {
   FolderConflicts result;
-  std::vector<std::string> names = list_files(place.files, place.folder, place.filename);
   const FormatVariables dist = place.dist();
+  std::vector<std::string> names = list_files(place, dist);
   while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
-    if (is_folder(place.files, path)) continue;  // the save says so
+    if (is_known_folder(place.files, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from.
     const auto info =

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "cairn/checkpoint/checkpoint.h"
 
 #include "base/atomic_file.h"
+#include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"
 
 namespace cairn {
@@ -35,6 +38,17 @@ TEST(LeftoversTest, AreFoundInEveryFolderThatTheFormatMakesAndInNoOther) {
   EXPECT_TRUE(disk.stat(join_path("/ckpt/data", kDead), true).has_value());
   EXPECT_TRUE(disk.stat(join_path("/ckpt/epx", kDead), true).has_value());
   EXPECT_TRUE(disk.stat(join_path("/ckpt/ep12/deep", kDead), true).has_value());
+}
+
+TEST(LeftoversTest, AFolderThatCannotBeLookedAtDecidesNothingAboutTheOthers) {
+  SimFileSystem disk;
+  touch(disk, join_path("/ckpt/ep0", kDead));
+  touch(disk, join_path("/ckpt/ep1", kDead));
+  testing::FaultyFileSystem files(disk);
+  files.fail(testing::FileCall::kStat, 2, EACCES);  // of ep0, after that of /ckpt
+  EXPECT_THAT(remove_leftovers_of_formats(files, "/ckpt", {"ep{epoch}/ba{batch}.pt"},
+                                          dist_variables("run")),
+              ElementsAre(std::string("ep1/") + kDead));
 }
 
 TEST(LeftoversTest, AMissingFolderHasNone) {

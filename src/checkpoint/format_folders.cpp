@@ -1,0 +1,31 @@
+#include "checkpoint/format_folders.h"
+
+#include "cairn/error.h"
+
+namespace cairn {
+bool is_known_folder(FileSystem& files, const std::string& path) {
+  try {
+    const auto info = files.stat(path);
+    return info && info->type == FileInfo::Type::kFolder;
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+std::vector<std::string> format_folders(FileSystem& files, const std::string& folder,
+                                        const std::string& format, const FormatVariables& dist) {
+  std::vector<std::string> found = {""};
+  const std::size_t slash = format.find('/');
+  if (slash == std::string::npos) return found;
+  for (const std::string& name : files.list(folder)) {
+    if (!parse_name(format.substr(0, slash), name, dist)) continue;
+    const std::string there = join_path(folder, name);
+    if (!is_known_folder(files, there)) continue;
+    for (const std::string& below : format_folders(files, there, format.substr(slash + 1), dist)) {
+      found.push_back(below.empty() ? name : join_path(name, below));
+    }
+  }
+  return found;
+}
+
+}  // namespace cairn
