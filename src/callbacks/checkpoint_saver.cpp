@@ -143,7 +143,7 @@ struct CheckpointSaver::Impl {
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
-  std::set<std::string> damaged;  // in the way, but no checkpoints that could be lost
+  std::set<std::string> unusable;  // in the way, but nobody can go on from them
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
   FileSystem& files = posix_file_system();
@@ -199,10 +199,12 @@ void CheckpointSaver::Impl::forget_failed() {
 }
 
 void CheckpointSaver::Impl::submit(SaveRequest request) {
-  if (damaged.erase(request.path) > 0 && files.stat(request.path, /*follow=*/false) &&
-      is_damaged(files, request.path)) {  // still: somebody may have put a good one there
-    files.rename(request.path, request.path + ".damaged");  // somebody may want to look into it
-    messages.push_back("renamed the damaged " + request.path + " to .damaged");
+  if (unusable.erase(request.path) > 0 && files.stat(request.path, /*follow=*/false)) {
+    const std::string problem = problem_of(files, request.path);
+    if (!problem.empty()) {  // still: somebody may have put a good one there
+      files.rename(request.path, request.path + ".damaged");  // somebody may want to look into it
+      messages.push_back("renamed " + request.path + " to .damaged: " + problem);
+    }
   }
   request.report = [queue = finished, begin = Clock::now()](const SaveReport& done) {
     queue->push({done, Clock::now() - begin});
@@ -307,10 +309,11 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   const SaverPlace place = impl_->place(state);
   adopt_saved(place, impl_->saved);
   if (!impl_->options.overwrite) {
-    for (const std::string& path :
-         check_conflicts(place, impl_->saved, impl_->may_rewrite_own).damaged) {
-      logger.log_message("warning: " + path + " is damaged; it does not stop this run from saving");
-      impl_->damaged.insert(path);
+    for (const auto& [path, problem] :
+         check_conflicts(place, impl_->saved, impl_->may_rewrite_own).unusable) {
+      logger.log_message("warning: nobody can go on from " + path +
+                         ", so it does not stop this run from saving: " + problem);
+      impl_->unusable.insert(path);
     }
   }
   impl_->recognise_saved(state);

@@ -28,17 +28,22 @@ std::vector<std::string> list_files(const SaverPlace& place, const FormatVariabl
   return found;
 }
 
-// What the checkpoint says of itself; nullopt when nobody can go on from it: it is damaged, or
-// none, or gone, or the disk does not give all of it. That it cannot be read this time is an error
-// like any other: nobody knows what it is.
-std::optional<CheckpointInfo> info_of(FileSystem& files, const std::string& path, Verify how) {
+struct Looked {
+  std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
+  std::string problem;                 // or why nobody can go on from it
+};
+
+// A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
+// it cannot be read this time is an error like any other: nobody knows what it is.
+Looked look_at(FileSystem& files, const std::string& path, Verify how) {
   try {
     const auto source = open_source(path, {.files = &files});
-    if (!source->verify(how).ok()) return std::nullopt;
-    return training_info(*source);
+    const VerifyReport report = source->verify(how);
+    if (!report.ok()) return {std::nullopt, report.summary()};
+    return {training_info(*source), ""};
   } catch (const std::exception& e) {
     if (read_fault_of(e) == ReadFault::kNow) throw;
-    return std::nullopt;
+    return {std::nullopt, without_path(read_problem(e), path)};
   }
 }
 
@@ -86,13 +91,13 @@ std::string SaverPlace::path() const {
 
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
   if (!place.files.stat(path)) return false;
-  const auto info = info_of(place.files, path, Verify::kQuick);
+  const auto info = look_at(place.files, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
-bool is_damaged(FileSystem& files, const std::string& path) {
-  return !info_of(files, path, Verify::kFull);
+std::string problem_of(FileSystem& files, const std::string& path) {
+  return look_at(files, path, Verify::kFull).problem;
 }
 
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
@@ -106,12 +111,12 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     if (is_known_folder(place.files, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from.
-    const auto info =
-        info_of(place.files, path, place.weights_only ? Verify::kQuick : Verify::kFull);
-    if (!info) {
-      result.damaged.push_back(path);
-    } else if (!may_replace(place, *conflict, *info, may_rewrite_own)) {
-      refuse(place, path, *conflict, *info);
+    const Looked found =
+        look_at(place.files, path, place.weights_only ? Verify::kQuick : Verify::kFull);
+    if (!found.info) {
+      result.unusable.push_back({path, found.problem});
+    } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
+      refuse(place, path, *conflict, *found.info);
     }
   }
   return result;
@@ -133,7 +138,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     if (!is_own_name(name) || !place.files.stat(now)) return std::nullopt;
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
-      const auto info = info_of(place.files, now, Verify::kQuick);
+      const auto info = look_at(place.files, now, Verify::kQuick).info;
       if (!info || info->run_name != place.run_name || !is_at(*info, timestamp))
         return std::nullopt;
       moved.insert(folder);

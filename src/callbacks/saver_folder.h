@@ -32,18 +32,24 @@ struct SaverPlace {
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.
 bool is_saved_already(const SaverPlace& place, const std::string& path);
 
-// Whether nobody can go on from the file: it is damaged, or no checkpoint. StorageError when it
-// cannot be read now: then nobody knows, and it is not to be touched.
-bool is_damaged(FileSystem& files, const std::string& path);
+// Why nobody can go on from the file: it is damaged, or no checkpoint, or its disk does not give
+// all of it. "" when somebody can. StorageError when it cannot be read now: then nobody knows, and
+// it is not to be touched.
+std::string problem_of(FileSystem& files, const std::string& path);
 
 struct FolderConflicts {
-  std::vector<std::string> damaged;  // paths that will be written again, and hold no checkpoint
+  struct File {
+    std::string path;
+    std::string problem;  // as problem_of()
+  };
+  std::vector<File> unusable;  // they will be written again, and nobody can go on from them
 };
 
 // Refuses files that training would write over: AlreadyExistsError that names the file, whose it is
 // and what to do. None of them are
-//  - what is damaged, or no checkpoint: an autoresumed run passed over it and could otherwise never
-//    get by. It is reported.
+//  - what nobody can go on from: an autoresumed run passed over it and could otherwise never get
+//  by.
+//    It is reported.
 //  - the file that training goes on from, and one that `saved` wrote in this process, under a name
 //    that does not change with the batch;
 //  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.

@@ -184,7 +184,7 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
     context_.engine.run_event(Event::kEvalBeforeForward);
     {
       const AutocastGuard autocast(context_.precision);
-      state.outputs = in_batch(context_, "eval_forward()",  //
+      state.outputs = in_model(context_, "eval_forward()",  //
                                [&] { return state.model->eval_forward(state.batch, nullptr); });
     }
     context_.engine.run_event(Event::kEvalAfterForward);

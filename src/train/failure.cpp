@@ -36,22 +36,6 @@ std::string text_of(const Batch& batch) {
   return text.empty() ? "no tensors" : text;
 }
 
-// The user's network: what classifier() puts around it is no news.
-const torch::nn::Module& network_of(const torch::nn::Module& module) {
-  const auto children = module.named_children();
-  const bool is_wrapper = module.name() == "ComposerClassifier" && children.size() == 1;
-  return is_wrapper ? *children[0].value() : module;
-}
-
-std::string name_of(const torch::nn::Module& network) {
-  std::string name = without_namespaces(network.name());
-  constexpr std::string_view kHolderSuffix = "Impl";  // torch::nn::LinearImpl
-  if (name.ends_with(kHolderSuffix) && name.size() > kHolderSuffix.size()) {
-    name.resize(name.size() - kHolderSuffix.size());
-  }
-  return name;
-}
-
 // "Float", or "Float and Half on cuda:0": what its inputs usually have to be.
 std::string parameters_text(const torch::nn::Module& network) {
   std::set<std::string> kinds;
@@ -82,16 +66,17 @@ std::string place_of(const LoopContext& context, const std::string& doing) {
     place += fmt::format(", microbatch {} of {}", context.microbatch + 1, context.microbatches);
   }
   return fmt::format("{}, in {} (model {}, after the event {})", place, doing,
-                     name_of(network_of(context.state.model->module())),
+                     layer_class(network_of(context.state.model->module())),
                      name(context.engine.last_event()));
 }
 
-std::string details_of(const LoopContext& context) {
+std::string details_of(const LoopContext& context, const std::string& layer) {
   const State& state = context.state;
-  std::string details = "\n  batch: " + text_of(state.batch);
+  std::string details = layer.empty() ? "" : "\n  layer: " + layer;
+  details += "\n  batch: " + text_of(state.batch);
   if (!state.outputs.empty()) details += "\n  outputs: " + text_of(state.outputs);
   const torch::nn::Module& network = network_of(state.model->module());
-  return details + "\n  parameters of " + name_of(network) + ": " + parameters_text(network);
+  return details + "\n  parameters of " + layer_class(network) + ": " + parameters_text(network);
 }
 
 bool is_of_the_standard_library(const std::exception& error) {
@@ -114,7 +99,14 @@ bool is_of_the_standard_library(const std::exception& error) {
 
 }  // namespace
 
-void rethrow_from_batch(const LoopContext& context, const std::string& doing, bool has_batch) {
+const torch::nn::Module& network_of(const torch::nn::Module& module) {
+  const auto children = module.named_children();
+  const bool is_wrapper = module.name() == "ComposerClassifier" && children.size() == 1;
+  return is_wrapper ? *children[0].value() : module;
+}
+
+void rethrow_from_batch(const LoopContext& context, const std::string& doing, bool has_batch,
+                        const std::string& layer) {
   const std::string place = place_of(context, doing);
   try {
     throw;
@@ -122,7 +114,7 @@ void rethrow_from_batch(const LoopContext& context, const std::string& doing, bo
     error.add_context(place);
     throw;
   } catch (...) {
-    rethrow_as_training_error(place, has_batch ? details_of(context) : "");
+    rethrow_as_training_error(place, has_batch ? details_of(context, layer) : "");
   }
 }
 

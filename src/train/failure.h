@@ -1,5 +1,6 @@
 // What user code throws during a run, with the place in the run added: a model's forward() that
-// meets a wrong shape says which batch, of which tensors, and not only libtorch's sentence.
+// meets a wrong shape says which batch, of which tensors, in which layer, and not only libtorch's
+// sentence.
 //
 //  - libtorch's and the standard library's exceptions become a TrainingError; the original, with
 //    its backtrace, is nested in it (std::rethrow_if_nested).
@@ -14,9 +15,12 @@
 
 namespace cairn {
 
-// Inside a handler.
+// The user's network: what classifier() puts around it is no news.
+const torch::nn::Module& network_of(const torch::nn::Module& module);
+
+// Inside a handler. `layer` is what failed_layer() says.
 [[noreturn]] void rethrow_from_batch(const LoopContext& context, const std::string& doing,
-                                     bool has_batch);
+                                     bool has_batch, const std::string& layer = "");
 
 // Runs `work`; `doing` is for the message: "forward()", "the data loader".
 template <class Work>
@@ -25,6 +29,24 @@ decltype(auto) in_batch(const LoopContext& context, const char* doing, Work&& wo
     return std::forward<Work>(work)();
   } catch (...) {
     rethrow_from_batch(context, doing, /*has_batch=*/true);
+  }
+}
+
+// The same for what the model computes from state.batch: the error names the layer, too.
+template <class Work>
+auto in_model(LoopContext& context, const char* doing, Work&& work) {
+  const Batch& batch = context.state.batch;
+  if (context.known_batches.contains(doing, batch)) {
+    return in_batch(context, doing, std::forward<Work>(work));
+  }
+  const LayerWatch watch;
+  try {
+    auto result = std::forward<Work>(work)();
+    context.known_batches.insert(doing, batch);
+    return result;
+  } catch (...) {
+    const std::string layer = watch.failed_layer(network_of(context.state.model->module()));
+    rethrow_from_batch(context, doing, /*has_batch=*/true, layer);
   }
 }
 

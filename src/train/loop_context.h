@@ -7,6 +7,7 @@
 #include "cairn/train/state.h"
 
 #include "train/engine.h"
+#include "train/layer_watch.h"
 #include "train/precision.h"
 
 namespace cairn {
@@ -23,6 +24,7 @@ struct LoopContext {
   std::size_t microbatch = 0;
   std::size_t microbatches = 1;
   std::optional<std::int64_t> predict_batch = std::nullopt;
+  KnownBatches known_batches = {};
 
   // Whether anybody sees what is logged: nothing is gathered for nobody.
   bool logging() const { return !logger.destinations().empty(); }

@@ -20,7 +20,7 @@ Outputs predict_batch(LoopContext& context) {
   context.engine.run_event(Event::kPredictBeforeForward);
   {
     const AutocastGuard autocast(context.precision);
-    state.outputs = in_batch(context, "eval_forward()",  //
+    state.outputs = in_model(context, "eval_forward()",  //
                              [&] { return state.model->eval_forward(state.batch, nullptr); });
   }
   context.engine.run_event(Event::kPredictAfterForward);

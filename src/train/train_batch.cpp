@@ -127,7 +127,7 @@ Losses BatchTrainer::forward() {
   {
     const AutocastGuard autocast(context_.precision);
     state.outputs =
-        in_batch(context_, "forward()", [&] { return state.model->forward(state.batch); });
+        in_model(context_, "forward()", [&] { return state.model->forward(state.batch); });
   }
   engine.run_event(Event::kAfterForward);
   engine.run_event(Event::kBeforeLoss);

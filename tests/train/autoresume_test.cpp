@@ -188,6 +188,10 @@ TEST_F(Autoresume, DamagedNewestIsSkippedReportedAndKept) {
     EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("skipped"), HasSubstr(newest))));
     EXPECT_EQ(read_file(newest).size(), bytes.size() / 2);
     resumed.fit();
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("nobody can go on from " + newest),
+                                              HasSubstr("cut off"))));
+    EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("renamed " + newest + " to .damaged: "),
+                                              HasSubstr("cut off"))));
   }
   EXPECT_EQ(read_file(newest + ".damaged").size(), bytes.size() / 2);
   run(options("straight"));

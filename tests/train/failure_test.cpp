@@ -56,8 +56,65 @@ TEST(Failure, AWrongShapeNamesBatchEventAndModel) {
           StartsWith("training failed in batch 1 of epoch 0 (counted from 0), in forward() (model "
                      "TinyNet, after the event before_forward): mat1 and mat2 shapes cannot be "
                      "multiplied (2x5 and 4x8)"),
+          HasSubstr("\n  layer: first (Linear), in aten::addmm"),
           HasSubstr("\n  batch: Double [2, 5], Long [2]"),
           HasSubstr("\n  parameters of TinyNet: Double"), kIsReadable));
+}
+
+std::string layer_line(torch::nn::Sequential net, const at::Tensor& x) {
+  TrainerOptions options = tiny_options();
+  options.model = classifier(std::move(net), {.num_classes = 3});
+  options.train_dataloader = loader_of(x, torch::zeros({4}, at::kLong));
+  const std::string message = fit_failure(std::move(options));
+  const std::size_t begin = message.find("\n  layer: ");
+  if (begin == std::string::npos) return "none in " + message;
+  return message.substr(begin + 10, message.find('\n', begin + 1) - begin - 10);
+}
+
+TEST(Failure, NamesTheLayerThatFailed) {
+  using torch::nn::Linear;
+  const at::Tensor x = torch::zeros({4, 4});
+  EXPECT_EQ(layer_line(torch::nn::Sequential(Linear(4, 8), torch::nn::ReLU(), Linear(9, 3)), x),
+            "2 (Linear), in aten::addmm");
+  EXPECT_EQ(
+      layer_line(torch::nn::Sequential(torch::nn::LayerNorm(torch::nn::LayerNormOptions({5}))), x),
+      "0 (LayerNorm), in aten::native_layer_norm");
+}
+
+TEST(Failure, NamesALayerInsideAnother) {
+  struct Block : torch::nn::Module {
+    Block() { inner = register_module("inner", torch::nn::Linear(7, 8)); }
+    at::Tensor forward(const at::Tensor& x) { return inner->forward(x); }
+    torch::nn::Linear inner{nullptr};
+  };
+  EXPECT_EQ(layer_line(torch::nn::Sequential(torch::nn::Linear(4, 8), std::make_shared<Block>()),
+                       torch::zeros({4, 4})),
+            "1.inner (Linear), in aten::addmm");
+}
+
+TEST(Failure, BetweenLayersNamesTheLastOne) {
+  const at::Tensor x = torch::zeros({4, 4});
+  const auto add = [](const at::Tensor& y) { return y + torch::zeros({7}); };
+  EXPECT_EQ(
+      layer_line(torch::nn::Sequential(torch::nn::Linear(4, 8), torch::nn::Functional(add)), x),
+      "after 0 (Linear), in aten::add");
+  EXPECT_EQ(
+      layer_line(torch::nn::Sequential(torch::nn::Functional(add), torch::nn::Linear(4, 8)), x),
+      "before any layer, in aten::add");
+}
+
+TEST(Failure, AnErrorThatTheModelCaughtIsNotWhatFailed) {
+  const auto try_first = [](const at::Tensor& y) {
+    try {
+      return y + torch::zeros({7});
+    } catch (const c10::Error&) {
+      return y;
+    }
+  };
+  EXPECT_EQ(
+      layer_line(torch::nn::Sequential(torch::nn::Functional(try_first), torch::nn::Linear(5, 8)),
+                 torch::zeros({4, 4})),
+      "1 (Linear), in aten::addmm");
 }
 
 TEST(Failure, AWrongTypeSaysWhatTheParametersAre) {
