@@ -130,13 +130,16 @@ TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
 INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
                          ::testing::Values(Format{"container", hostile_containers},
                                            Format{"dcp", hostile_dcp},
-#if !defined(__SANITIZE_THREAD__)  // minutes, to find nothing: their reader has one thread
-                                           Format{"memory", hostile_memory},
-#endif
                                            Format{"pickle", hostile_pickles},
                                            Format{"safetensors", hostile_safetensors},
                                            Format{"zip", hostile_zips}),
                          [](const auto& test) { return test.param.name; });
+
+#if !defined(__SANITIZE_THREAD__)  // minutes, to find nothing: the reader has one thread
+INSTANTIATE_TEST_SUITE_P(LargeFormats, HostileTest,
+                         ::testing::Values(Format{"memory", hostile_memory}),
+                         [](const auto& test) { return test.param.name; });
+#endif
 
 TEST(SandboxTest, KillsAProcessThatCreatesAFile) {
   const ChildProcess::Ended ended = try_to_break_out();
