@@ -87,8 +87,10 @@ struct TorchConstant {
 };
 
 // By which name a file calls numpy's inner module. numpy before 1.26 knows only that of numpy 1;
-// PyTorch's weights_only, with Composer's list, only that of numpy 2. What was read keeps its name.
-enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1 };
+// PyTorch's weights_only, with Composer's list, only that of numpy 2. kNone: it does not call it,
+// but numpy.ndarray itself, which all of them know; only arrays can be made so. What was read keeps
+// its name.
+enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1, kNone };
 
 // A numpy array of numbers: `dtype` is numpy's code without byte order ("u4", "f8").
 struct NdArray {

@@ -54,7 +54,7 @@ class SafetensorsSource final : public CheckpointSource {
     if (!checksums->problem.empty()) {
       report.damage.push_back({.what = checksums->problem, .begin = 0, .end = data});
     } else if (how == Verify::kFull) {
-      check_tensors(checksums->of_tensors, report);
+      check_tensors(checksums->of_parts, report);
     }
     return report;
   }

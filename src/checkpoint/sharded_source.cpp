@@ -5,10 +5,12 @@
 //     pytorch_model.bin and no index is that one file.
 //  2. Every file that it names is opened; each must lie beside it and may be no index itself.
 //  3. Every tensor that it names must be in its file; what else the files hold is passed over.
+//  4. An index that cairn wrote says what it is and which files it was written with: verify().
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "cairn/error.h"
 
@@ -48,15 +50,22 @@ std::string main_file(FileSystem& files, const std::string& folder) {
 class ShardedSource final : public CheckpointSource {
  public:
   explicit ShardedSource(const Candidate& candidate)
-      : path_(candidate.path), bytes_(candidate.stored_bytes) {
+      : path_(candidate.path),
+        bytes_(candidate.stored_bytes),
+        index_bytes_(candidate.bytes.view.size()) {
     try {
       index_ = safetensors::parse_index(candidate.bytes.view);
     } catch (const CorruptError& e) {
       throw CorruptError(path_ + ": " + e.what(), path_, e.offset());
     }
+    checksums_ = safetensors::find_checksums(index_, candidate.bytes.view);
     for (const std::string& name : index_.files()) {
       auto shard = open_shard(candidate, name);
       bytes_ += shard->info().bytes;
+      if (checksums_) {
+        const SharedBytes bytes = candidate.files->map(join_path(parent_path(path_), name));
+        digests_.push_back(safetensors::header_digest(bytes.view));
+      }
       shards_.emplace(name, std::move(shard));
     }
   }
@@ -66,9 +75,11 @@ class ShardedSource final : public CheckpointSource {
                     .description = "a model in " + std::to_string(shards_.size()) +
                                    (shards_.size() == 1 ? " file" : " files") + " with an index",
                     .bytes = bytes_};
+    if (const auto* writer = index_.find_metadata(safetensors::kWriterKey)) info.writer = *writer;
     for (const auto& [key, value] : index_.metadata) {
-      info.notes.emplace_back("index " + key, value);
+      if (!safetensors::is_checksum_key(key)) info.notes.emplace_back("index " + key, value);
     }
+    if (!checksums_) info.notes.emplace_back("index checksum", "none: its writer gave it none");
     for (const auto& [name, shard] : shards_) {
       const SourceInfo of_shard = shard->info();
       info.notes.emplace_back("shard " + name, of_shard.description);
@@ -101,10 +112,18 @@ class ShardedSource final : public CheckpointSource {
   VerifyReport verify(Verify how) const override {
     VerifyReport report;
     report.bytes = bytes_;
+    report.has_manifest = checksums_.has_value();
+    if (checksums_ && !checksums_->problem.empty()) {
+      report.damage.push_back({.what = checksums_->problem, .begin = 0, .end = index_bytes_});
+    }
+    std::size_t number = 0;
     for (const auto& [name, shard] : shards_) {
       VerifyReport of_shard = shard->verify(how);
       report.records += of_shard.records;
       report.has_checksums = report.has_checksums && of_shard.has_checksums;
+      report.has_manifest = report.has_manifest && of_shard.has_manifest;
+      if (of_shard.ok()) check_belongs(number, of_shard);
+      ++number;
       for (Damage& damage : of_shard.damage) {
         damage.record =
             fmt::format("{}{}{}", name, damage.record.empty() ? "" : ": ", damage.record);
@@ -116,10 +135,28 @@ class ShardedSource final : public CheckpointSource {
   }
 
  private:
+  // Whether the shard, good in itself, is the one that was written with the index. What its header
+  // says of the rest of it was checked.
+  void check_belongs(std::size_t number, VerifyReport& of_shard) const {
+    if (!checksums_ || !checksums_->problem.empty()) return;
+    const std::uint64_t expected = checksums_->of_parts[number];
+    const std::optional<std::uint64_t> found = digests_[number];
+    if (found == expected) return;
+    of_shard.damage.push_back(
+        {.what = fmt::format("it is not the shard that the index was written with: the XXH3-64 of "
+                             "its header is {}, but {:016x} was written",
+                             found ? fmt::format("{:016x}", *found) : "none", expected),
+         .begin = 0,
+         .end = of_shard.bytes});
+  }
+
   std::unique_ptr<CheckpointSource> open_shard(const Candidate& candidate,
                                                const std::string& name) const {
     const std::string shard = join_path(parent_path(path_), name);
     const auto there = candidate.files->stat(shard);
+    if (!there && checksums_ && !checksums_->problem.empty()) {  // it may never have been its name
+      throw CorruptError(path_ + ": " + checksums_->problem, path_);
+    }
     if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
     // A folder, or an index: one that named itself would be opened for ever.
     if (there->type != FileInfo::Type::kRegular ||
@@ -133,7 +170,10 @@ class ShardedSource final : public CheckpointSource {
 
   std::string path_;
   std::uint64_t bytes_;
+  std::uint64_t index_bytes_;
   ShardIndex index_;
+  std::optional<safetensors::Checksums> checksums_;
+  std::vector<std::optional<std::uint64_t>> digests_;  // of the shards' headers, in their order
   std::map<std::string, std::unique_ptr<CheckpointSource>> shards_;
 };
 

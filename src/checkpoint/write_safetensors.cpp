@@ -1,6 +1,7 @@
 #include "checkpoint/write_safetensors.h"
 
 #include <algorithm>
+#include <map>
 
 #include "cairn/error.h"
 
@@ -70,12 +71,15 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
   AtomicFolder building(files, folder, options.overwrite);
   WrittenFiles written;
   safetensors::ShardIndex index;
+  std::map<std::string, std::uint64_t> digests;
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = safetensors::shard_name(i + 1, shards.size());
     const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                /*checksums=*/true);
     building.add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
+    const SharedBytes shard = files.map(join_path(building.temporary_path(), name));
+    digests.emplace(name, safetensors::header_digest(shard.view).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
       total += byte_size(view);
@@ -83,7 +87,7 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
     written.files.push_back(join_path(folder, name));
     written.bytes += plan.size();
   }
-  const std::string text = safetensors::write_index(index, total);
+  const std::string text = safetensors::write_index(index, total, digests);
   building.add(safetensors::kIndexName, text.size(),
                [&](ByteSink& sink) { sink.write(as_bytes(text)); });
   building.commit();

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <span>
 
 #include "cairn/error.h"
 
@@ -85,7 +87,12 @@ Value python_random_state(std::uint32_t seed) {
 }
 
 Value numpy_random_state(std::uint32_t seed) {
-  return Tuple{{"MT19937", Tuple{items_of(words_of_number(seed))}, kWords, 0, 0.0}};
+  const auto words = std::make_shared<const Words>(words_of_number(seed));
+  const NdArray array = {.dtype = "u4",
+                         .shape = {kWords},
+                         .bytes = {std::as_bytes(std::span(*words)), words},
+                         .names = NumpyNames::kNone};
+  return Tuple{{"MT19937", array, kWords, 0, 0.0}};
 }
 
 Value checked_python_state(const Value& state) {

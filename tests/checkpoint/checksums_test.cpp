@@ -30,6 +30,7 @@ using ::testing::HasSubstr;
 using testing::kData;
 using ::testing::Key;
 using testing::message_of;
+using ::testing::Not;
 using testing::SimFileSystem;
 using testing::TempFolder;
 
@@ -126,6 +127,103 @@ TEST_F(ChecksumsTest, AreMadeAnewWhenAFileIsConvertedToAnother) {
   convert("/out.safetensors", "/same.safetensors", {.files = &disk});
   EXPECT_FALSE(is_found(disk, "/less.safetensors"));
   EXPECT_EQ(get(disk, "/same.safetensors"), get(disk, "/out.safetensors"));
+}
+
+// A folder of shards with an index, "/shards": each tensor of `value` in a file of its own.
+void write_shards(FileSystem& files, const Value& value, const std::string& folder = "/shards") {
+  save(value, folder + ".pt", {.files = &files});
+  convert(folder + ".pt", folder, {.shard_bytes = 1, .files = &files});
+}
+
+constexpr const char* kShardIndex = "/shards/model.safetensors.index.json";
+constexpr const char* kFirstShard = "/shards/model-00001-of-00002.safetensors";
+constexpr const char* kSecondShard = "/shards/model-00002-of-00002.safetensors";
+
+const Dict kTwoTensors = {{"a", bytes_tensor("weights")}, {"b", bytes_tensor("biases!")}};
+
+struct ShardsTest : ::testing::Test {
+  ShardsTest() { write_shards(disk, kTwoTensors); }
+
+  std::string problem(Verify how = Verify::kFull) {
+    return verify("/shards", how, &disk).summary();
+  }
+
+  SimFileSystem disk;
+};
+
+TEST_F(ShardsTest, EveryByteOfTheFolderCounts) {
+  EXPECT_THAT(problem(), HasSubstr("every byte accounted for"));
+  for (const std::string& name : disk.list("/shards")) {
+    expect_all_damage_is_found(disk, "/shards", "/shards/" + name);
+  }
+}
+
+TEST_F(ShardsTest, EveryOtherByteInTheIndexIsFound) {
+  const std::string good = get(disk, kShardIndex);
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    for (int flip = 1; flip < 256; ++flip) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ flip);
+      put(disk, kShardIndex, bad);
+      ASSERT_TRUE(is_found(disk, kShardIndex)) << "byte " << i << ", flip " << flip;
+    }
+  }
+}
+
+TEST_F(ShardsTest, TheIndexsChecksumsAreTextsOfItsMetadata) {
+  const std::string text = get(disk, kShardIndex);
+  EXPECT_THAT(text, HasSubstr("\"metadata\": {\n    \"cairn.writer\": \"cairn "));
+  EXPECT_THAT(text, HasSubstr("\"total_size\": 14\n"));
+  const SourceInfo info = open_source("/shards", {.files = &disk})->info();
+  EXPECT_THAT(info.writer, HasSubstr("cairn"));
+  EXPECT_THAT(info.notes, Not(Contains(Key(HasSubstr("cairn.")))));
+  EXPECT_THAT(info.notes, Not(Contains(Key("index checksum"))));
+}
+
+TEST_F(ShardsTest, ADamagedNameInTheIndexIsNoMissingShard) {
+  std::string text = get(disk, kShardIndex);
+  text[text.rfind("00001-of")] = '9';
+  put(disk, kShardIndex, text);
+  EXPECT_THAT(problem(), HasSubstr("the index does not have the XXH3-128 that was written"));
+}
+
+TEST_F(ShardsTest, AMissingShardIsNamed) {
+  disk.remove(kSecondShard);
+  EXPECT_THAT(message_of([&] { problem(); }), HasSubstr("model-00002-of-00002.safetensors"));
+}
+
+TEST_F(ShardsTest, ExchangedShardsAreFound) {
+  const std::string first = get(disk, kFirstShard);
+  put(disk, kFirstShard, get(disk, kSecondShard));
+  put(disk, kSecondShard, first);
+  for (const Verify how : {Verify::kQuick, Verify::kFull}) {
+    EXPECT_THAT(problem(how), HasSubstr("model-00001-of-00002.safetensors"));
+    EXPECT_THAT(problem(how), HasSubstr("not the shard that the index was written with"));
+  }
+}
+
+TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {  // the same names, shapes and sizes
+  write_shards(disk, Dict{{"a", bytes_tensor("Weights")}, {"b", bytes_tensor("biases!")}},
+               "/older");
+  put(disk, kFirstShard, get(disk, "/older/model-00001-of-00002.safetensors"));
+  for (const Verify how : {Verify::kQuick, Verify::kFull}) {
+    EXPECT_THAT(problem(how), HasSubstr("record model-00001-of-00002.safetensors"));
+    EXPECT_THAT(problem(how), HasSubstr("not the shard that the index was written with"));
+  }
+  EXPECT_THROW(load("/shards", {.files = &disk}), CorruptError);
+  put(disk, kFirstShard, "nothing of safetensors");
+  EXPECT_TRUE(is_found(disk, "/shards"));
+}
+
+TEST_F(ShardsTest, AnIndexWithoutAChecksumIsSaidToHaveNone) {
+  put(disk, kShardIndex,
+      R"({"metadata": {"total_size": 14}, "weight_map": {)"
+      R"("a": "model-00001-of-00002.safetensors", )"
+      R"("b": "model-00002-of-00002.safetensors"}})");
+  EXPECT_FALSE(is_found(disk, "/shards"));
+  EXPECT_FALSE(verify("/shards", Verify::kFull, &disk).has_manifest);
+  EXPECT_THAT(open_source("/shards", {.files = &disk})->info().notes,
+              Contains(Key("index checksum")));
 }
 
 TEST_F(ChecksumsTest, EveryByteOfADcpFolderCounts) {

@@ -226,6 +226,17 @@ std::vector<PickleCase> global_cases() {
        PickleAnswer::kCorrupt},
       {"NumpyObjectArray", pickle(global("numpy", "dtype") + unicode("O8") + "\x89\x88\x87R"),
        PickleAnswer::kRead},
+      {"NumpyArrayMadeByItsShape", pickle(global("numpy", "ndarray") + "K\3\x85\x85R"),
+       PickleAnswer::kRead},
+      {"NumpyArrayOfForeignShape",
+       pickle(global("numpy", "ndarray") + global("__main__", "C") + ")R\x85R"),
+       PickleAnswer::kRead},
+      {"NumpyArrayOfObjects",
+       pickle(global("numpy", "ndarray") + "K\0\x85\x85R(K\1K\1\x85"s + global("numpy", "dtype") +
+              unicode("O8") + "\x89\x88\x87R\x89]K\1atb"),
+       PickleAnswer::kRead},
+      {"NumpyArrayWithoutContent", pickle(global("numpy", "ndarray") + "K\0\x85\x85R"s),
+       PickleAnswer::kUnsupported},
       {"NumpyScalarOfWrongSize",
        pickle(global("numpy.core.multiarray", "scalar") + global("numpy", "dtype") + unicode("f8") +
               "\x89\x88\x87R" + "C\4abcd" + "\x86R"),

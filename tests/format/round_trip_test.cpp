@@ -159,6 +159,17 @@ TEST(RoundTripTest, NumpysNumbersAndOrderStay) {
   EXPECT_EQ(encoded(again), bytes);
 }
 
+TEST(RoundTripTest, AnArrayCanDoWithoutTheNameOfNumpysInnerModule) {
+  const NdArray array{"u1", {3}, shared(std::string("abc")), false, NumpyNames::kNone};
+  const std::string bytes = encoded(Dict{{"a", array}});
+  EXPECT_EQ(pickle_of(bytes).find("multiarray"), std::string::npos);
+  EXPECT_NE(pickle_of(bytes).find("numpy\nndarray\nq\2K\0\x85"s), std::string::npos);
+  const Value again = read_back(bytes);
+  EXPECT_EQ(again.at("a"), Value(array));
+  EXPECT_EQ(again.at("a").as_ndarray().names, NumpyNames::kNone);
+  EXPECT_EQ(encoded(again), bytes);
+}
+
 TEST(RoundTripTest, SettingsOfTorchStay) {
   const Value value =
       List{TorchConstant{"torch.strided"}, TorchConstant{"torch.sparse_coo"},

@@ -9,7 +9,8 @@ The last two are for a Python on another machine. Every file that has a descript
 torch.save, to a folder of torch.distributed.checkpoint and to safetensors, and dumped again:
 
 - torch.save: the dump is the one of the original, and torch.load() gives what it says;
-- the folder: torch.distributed.checkpoint gives what the dump says (PyTorch 2.2 and newer);
+- the folder, beside whose parts cairn's manifest lies: dcp_to_torch_save() and load() of
+  torch.distributed.checkpoint give what the dump says (PyTorch 2.2 and newer);
 - safetensors: the reference gives the tensors that the dump names.
 
 Exits with 77 (ctest: skipped) where PyTorch is not installed.
@@ -93,7 +94,27 @@ def check_dcp(path, description):
         dcp_to_torch_save(path, folder + "/whole.pt")
         found = torch_file.load(folder + "/whole.pt", weights_only=False)
     assert torch_file.describe(found) == description
+    check_dcp_load(path, found)
     return None
+
+
+def check_dcp_load(path, whole):
+    """load() fills tensors, beside a file in the folder that it does not know."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    assert (path / ".cairn_manifest.json").exists()
+    # What others list: the parts, by their ending or without the hidden names.
+    assert {name.suffix for name in path.glob("[!.]*")} <= {".distcp"}
+    saved = dcp.FileSystemReader(path).read_metadata()
+    found = {name: torch_file.torch.zeros(entry.size, dtype=entry.properties.dtype)
+             for name, entry in saved.state_dict_metadata.items()
+             if isinstance(entry, TensorStorageMetadata)}
+    dcp.load(found, storage_reader=dcp.FileSystemReader(path), no_dist=True)
+    for name, tensor in found.items():
+        expected = whole
+        for key in saved.planner_data[name]:
+            expected = expected[key]
+        assert torch_file.tensor_bytes(tensor) == torch_file.tensor_bytes(expected), name
 
 
 def check_safetensors(path, description):

@@ -4,8 +4,8 @@
     read_checkpoint.py --program SAMPLE_TRAINER    runs it first
     read_checkpoint.py --folder FOLDER             reads what it wrote elsewhere
 
-Exits with 77 (skipped) where there is no torch. Works with torch 1.13 and newer, with and without
-numpy.
+Exits with 77 (skipped) where there is no torch or no numpy, whose array a full checkpoint holds.
+Works with torch 1.13 and newer, numpy 1 and 2.
 """
 import argparse
 import collections
@@ -18,22 +18,21 @@ import sys
 import tempfile
 
 try:
+    import numpy
     import torch
 except ImportError:
-    print("no torch for this Python: skipped")
+    print("SKIPPED: no torch or no numpy for this Python")
     sys.exit(77)
-try:
-    import numpy
-except ImportError:
-    numpy = None
 
 
 def loads(path):
     """The object as each kind of torch.load reads it."""
     yield "plain", torch.load(path, weights_only=False)
     if hasattr(torch.serialization, "add_safe_globals"):
-        # What Composer allows, too.
-        torch.serialization.add_safe_globals([datetime.timedelta])
+        # What Composer allows, too. Of numpy no function of its inner module is needed, whose name
+        # changed in numpy 2.
+        torch.serialization.add_safe_globals(
+            [datetime.timedelta, numpy.ndarray, numpy.dtype, type(numpy.dtype("uint32"))])
         yield "weights_only", torch.load(path, weights_only=True)
 
 
@@ -88,11 +87,12 @@ def check_random(rng, expected):
     check_tensor(rng[0]["torch"], torch.uint8, [5056])
     torch.set_rng_state(rng[0]["torch"])
     assert torch.rand(4).tolist() == torch.tensor(expected["next_random_numbers"]).tolist()
-    if numpy is not None:
-        numpy.random.set_state(rng[0]["numpy"])
-        drawn = numpy.random.random()
-        numpy.random.seed(expected["seed"])
-        assert drawn == numpy.random.random()
+    words = rng[0]["numpy"][1]
+    assert type(words) is numpy.ndarray and words.dtype == numpy.uint32 and words.shape == (624,)
+    numpy.random.set_state(rng[0]["numpy"])
+    drawn = numpy.random.random()
+    numpy.random.seed(expected["seed"])
+    assert drawn == numpy.random.random()
 
 
 def check_full(checkpoint, expected):

@@ -67,12 +67,33 @@ def expect_same(found, expected, what):
         assert torch.equal(*raw), (what, name)
 
 
+def check_weights_only(path, model):
+    try:
+        expect_same(torch.load(path, weights_only=True), model, "weights_only")
+    except TypeError:
+        print("SKIPPED: torch.load of this PyTorch has no weights_only")
+
+
+def check_hugging_face_reader(folder, model):
+    """torch.distributed.checkpoint on a folder of shards with their index."""
+    try:
+        import torch.distributed.checkpoint as dcp
+        reader = dcp.HuggingFaceStorageReader(str(folder))
+    except (ImportError, AttributeError):  # before 2.7
+        print("SKIPPED: this PyTorch has no HuggingFaceStorageReader")
+        return
+    found = {name: torch.zeros_like(tensor) for name, tensor in model.items()}
+    dcp.load(found, storage_reader=reader, no_dist=True)
+    expect_same(found, model, "shards through HuggingFaceStorageReader")
+
+
 def check(data, out):
     checkpoint = load(data / MODEL)
     model = dict(checkpoint["state"]["model"])
     expect_same(load_file(out / "model.safetensors"), model, "weights")
     expect_same(load_file(out / "all.safetensors"), dict(flat(checkpoint)), "everything")
     expect_same(load(out / "model.pt"), model, "and back")
+    check_weights_only(out / "model.pt", model)
     for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16), ("fp32", torch.float32)):
         cast = {key: tensor.to(dtype) if tensor.is_floating_point() else tensor
                 for key, tensor in model.items()}
@@ -87,6 +108,8 @@ def check(data, out):
     expect_same(shards, model, "shards")
     assert index["metadata"]["total_size"] == sum(t.numel() * t.element_size()
                                                   for t in model.values())
+    assert set(index["metadata"]) == {"total_size", "cairn.writer", "cairn.xxh3"}, index["metadata"]
+    check_hugging_face_reader(out / "shards", model)
 
     with safe_open(out / "model.safetensors", "pt") as file:
         texts = file.metadata()

@@ -220,11 +220,7 @@ TEST(ComposerSeed, GivesTheStatesThatPythonHas) {
   seed_all(find_path(file, "state/rank_zero_seed")->as_int());
   const Value now = rng_states();
   EXPECT_EQ(*find_path(now, "0/python"), *find_path(file, "rng/0/python"));
-  const NdArray& words = find_path(file, "rng/0/numpy/1")->as_ndarray();
-  const List& ours = find_path(now, "0/numpy/1")->as_items();
-  std::uint32_t first = 0;
-  std::memcpy(&first, words.bytes.view.data() + 4, 4);
-  EXPECT_EQ(ours[1], Value(first));
+  EXPECT_EQ(*find_path(now, "0/numpy"), *find_path(file, "rng/0/numpy"));
 }
 
 }  // namespace

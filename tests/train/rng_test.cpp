@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstring>
+
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
@@ -19,6 +21,12 @@ using ::testing::SizeIs;
 
 std::vector<std::int64_t> words(const Value& state) {
   std::vector<std::int64_t> result;
+  if (state.as_items()[1].kind() == Kind::kNdArray) {
+    const NdArray& array = state.as_items()[1].as_ndarray();
+    std::vector<std::uint32_t> read(array.bytes.view.size() / sizeof(std::uint32_t));
+    std::memcpy(read.data(), array.bytes.view.data(), array.bytes.view.size());
+    return {read.begin(), read.end()};
+  }
   for (const Value& item : state.as_items()[1].as_items()) {
     result.push_back(item.as_int());
   }
@@ -50,6 +58,22 @@ TEST(MersenneStateTest, NumpyStateIsThatOfNumpyRandomSeed) {  // values printed 
   const std::vector<std::int64_t> of_largest = words(numpy_random_state(4294967295U));
   EXPECT_EQ(of_largest[1], 1340201581);
   EXPECT_EQ(of_largest[623], 3413567280);
+}
+
+TEST(MersenneStateTest, NumpyStateIsOfTheTypesThatNumpyHas) {
+  const Value state = numpy_random_state(42);
+  const NdArray& array = state.as_items()[1].as_ndarray();
+  EXPECT_EQ(array.dtype, "u4");
+  EXPECT_EQ(array.shape, std::vector<std::int64_t>{624});
+  EXPECT_EQ(array.names, NumpyNames::kNone);  // what every numpy can read
+  EXPECT_EQ(checked_numpy_state(state), state);
+}
+
+TEST(MersenneStateTest, ATupleOfNumpysWordsIsReadToo) {  // cairn's own, before it had arrays
+  const std::vector<std::int64_t> of_42 = words(numpy_random_state(42));
+  const Value state = Tuple{{"MT19937", Tuple{{of_42.begin(), of_42.end()}}, 624, 0, 0.0}};
+  EXPECT_EQ(checked_numpy_state(state), state);
+  EXPECT_EQ(words(checked_numpy_state(state)), of_42);
 }
 
 TEST(MersenneStateTest, NumpysArrayStaysOne) {

@@ -12,7 +12,7 @@ namespace cairn::pickle {
 namespace {
 
 std::string_view numpy_module(NumpyNames names) {
-  return names == NumpyNames::kNumpy2 ? "numpy._core.multiarray" : "numpy.core.multiarray";
+  return names == NumpyNames::kNumpy1 ? "numpy.core.multiarray" : "numpy._core.multiarray";
 }
 
 // The scalar's dtype() as a text that lives as long as the pickler.
@@ -44,6 +44,23 @@ void encode_array_dtype(Pickler& out, std::string_view code) {
   out.integer(0);
   out.tuple_since_mark();
   out.op(Op::kBuild);
+}
+
+// An array without elements, which BUILD makes the real one: _reconstruct(ndarray, (0,), b'b'), or
+// ndarray((0,)).
+std::uint32_t encode_empty_array(Pickler& out, NumpyNames names) {
+  const bool is_direct = names == NumpyNames::kNone;
+  if (!is_direct) out.global(numpy_module(names), "_reconstruct");
+  out.global("numpy", "ndarray");
+  out.integer(0);
+  out.tuple(1);
+  if (is_direct) {
+    out.tuple(1);
+  } else {
+    out.bytes("b");
+    out.tuple(3);
+  }
+  return out.reduce();
 }
 
 }  // namespace
@@ -129,13 +146,7 @@ void encode_scalar(Pickler& out, const NumpyScalar& scalar) {
 }
 
 std::uint32_t encode_array(Pickler& out, const NdArray& array) {
-  out.global(numpy_module(array.names), "_reconstruct");
-  out.global("numpy", "ndarray");
-  out.integer(0);
-  out.tuple(1);
-  out.bytes("b");
-  out.tuple(3);
-  const std::uint32_t index = out.reduce();
+  const std::uint32_t index = encode_empty_array(out, array.names);
   out.op(Op::kMark);
   out.integer(1);
   out.tuple_of(array.shape);

@@ -90,11 +90,14 @@ void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
 
 void replace_by_foreign(Graph& graph, NodeId shell, const Ref& state) {
   const NumpyArrayShell array = *graph.find<NumpyArrayShell>(shell);
-  const bool is_numpy2 = array.names == NumpyNames::kNumpy2;
+  const bool is_direct = array.names == NumpyNames::kNone;
+  const bool is_numpy1 = array.names == NumpyNames::kNumpy1;
   const Ref function = graph.add(
-      ForeignName{is_numpy2 ? "numpy._core.multiarray" : "numpy.core.multiarray", "_reconstruct"});
+      is_direct ? ForeignName{"numpy", "ndarray"}
+                : ForeignName{is_numpy1 ? "numpy.core.multiarray" : "numpy._core.multiarray",
+                              "_reconstruct"});
   Container args{.kind = Container::Kind::kTuple};
-  args.items.append(array.args, graph.budget());
+  args.items.append(std::span(array.args).first(is_direct ? 1 : array.args.size()), graph.budget());
   Container object{.kind = Container::Kind::kForeign};
   object.items.append(std::array<Ref, 7>{function, ref_of(Foreign::Made::kCalled),
                                          graph.add(std::move(args)), None{}, None{}, None{}, state},

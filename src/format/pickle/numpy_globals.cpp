@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "cairn/error.h"
 
@@ -62,6 +63,17 @@ Ref call_reconstruct(const Call& call) {
   }
   return call.graph.add(
       NumpyArrayShell{{call.arg(0), call.arg(1), call.arg(2)}, names_of(call.global)});
+}
+
+// ndarray((0,)): the same, where a file was not to depend on the name of numpy's inner module.
+Ref call_ndarray(const Call& call) {
+  const auto* shape =
+      call.args.size() == 1 ? call.graph.find<Container>(call.args.front()) : nullptr;
+  const bool is_empty = shape != nullptr && shape->kind == Container::Kind::kTuple &&
+                        shape->items.size() == 1 &&
+                        call.graph.integer(shape->items[0]) == std::optional<std::int64_t>(0);
+  if (!is_empty) throw UnsupportedError("a numpy array that was not pickled by numpy");
+  return call.graph.add(NumpyArrayShell{{call.arg(0), None{}, None{}}, NumpyNames::kNone});
 }
 
 const NumpyDType& dtype_argument(const Call& call, std::size_t i) {
@@ -142,7 +154,7 @@ Ref call_frombuffer(const Call& call) {
 }
 
 constexpr std::array kNumpyGlobals = {
-    Global{"numpy", "ndarray", nullptr},
+    Global{"numpy", "ndarray", call_ndarray},
     Global{"numpy", "dtype", call_dtype},
     Global{"numpy.core.multiarray", "_reconstruct", call_reconstruct},
     Global{"numpy._core.multiarray", "_reconstruct", call_reconstruct},  // numpy 2

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/little_endian.h"
 #include "base/xxh3.h"
+#include "format/safetensors/header.h"
 
 namespace cairn::safetensors {
 namespace {
 
-constexpr std::size_t kTensorDigits = 16;
-// No text of the header can hold it: a quote inside one is escaped.
-constexpr std::string_view kMarker = R"("cairn.xxh3":")";
+constexpr std::size_t kPartDigits = 16;
 
 std::size_t count_with_bytes(const std::vector<SafetensorsEntry>& entries) {
   return static_cast<std::size_t>(
@@ -24,58 +24,77 @@ std::size_t count_with_bytes(const std::vector<SafetensorsEntry>& entries) {
 bool parse_digest(std::string_view digits, std::uint64_t& digest) {
   const char* const end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, digest, 16);
-  return digits.size() == kTensorDigits && error == std::errc() && stop == end;
+  return digits.size() == kPartDigits && error == std::errc() && stop == end;
 }
 
 }  // namespace
 
 bool is_checksum_key(std::string_view key) { return key == kWriterKey || key == kChecksumsKey; }
 
-SafetensorsFile::Metadata empty_checksums(const std::vector<NamedTensor>& tensors) {
-  const auto with_bytes =
+std::size_t count_with_bytes(const std::vector<NamedTensor>& tensors) {
+  return static_cast<std::size_t>(
       std::count_if(tensors.begin(), tensors.end(),
-                    [](const NamedTensor& tensor) { return tensor.second.numel() > 0; });
-  const std::size_t digits = kSealDigits + static_cast<std::size_t>(with_bytes) * kTensorDigits;
-  return {{std::string(kWriterKey), CAIRN_WRITER},
-          {std::string(kChecksumsKey), std::string(digits, '0')}};
+                    [](const NamedTensor& tensor) { return tensor.second.numel() > 0; }));
 }
 
-void fill_checksums(std::string& header, const std::vector<std::uint64_t>& of_tensors) {
-  std::size_t at = header.find(kMarker) + kMarker.size() + kSealDigits;
-  for (const std::uint64_t digest : of_tensors) {
-    header.replace(at, kTensorDigits, fmt::format("{:016x}", digest));
-    at += kTensorDigits;
+SafetensorsFile::Metadata empty_checksums(std::size_t parts) {
+  return {{std::string(kWriterKey), CAIRN_WRITER},
+          {std::string(kChecksumsKey), std::string(kSealDigits + parts * kPartDigits, '0')}};
+}
+
+void fill_checksums(std::string& text, std::string_view marker,
+                    const std::vector<std::uint64_t>& of_parts) {
+  std::size_t at = text.find(marker) + marker.size() + kSealDigits;
+  for (const std::uint64_t digest : of_parts) {
+    text.replace(at, kPartDigits, fmt::format("{:016x}", digest));
+    at += kPartDigits;
   }
-  seal(header, kMarker);
+  seal(text, marker);
+}
+
+std::optional<Checksums> find_checksums(const MaySayChecksums& text) {
+  if (text.writer == nullptr && text.digits == nullptr) return std::nullopt;
+  Checksums found;
+  if (text.writer == nullptr || text.digits == nullptr) {
+    const bool has_writer = text.writer != nullptr;
+    found.problem = fmt::format("{} has \"{}\" and no \"{}\", which cairn writes with it",
+                                text.what, has_writer ? kWriterKey : kChecksumsKey,
+                                has_writer ? kChecksumsKey : kWriterKey);
+    return found;
+  }
+  if (check_seal(text.text, text.marker) != Seal::kGood) {
+    found.problem = fmt::format(
+        "{} does not have the XXH3-128 that was written (or another program wrote the file and "
+        "copied cairn's metadata)",
+        text.what);
+    return found;
+  }
+  const std::string_view digits = *text.digits;
+  bool is_good = digits.size() == kSealDigits + text.parts * kPartDigits;
+  found.of_parts.resize(is_good ? text.parts : 0);
+  for (std::size_t i = 0; is_good && i < text.parts; ++i) {
+    is_good =
+        parse_digest(digits.substr(kSealDigits + i * kPartDigits, kPartDigits), found.of_parts[i]);
+  }
+  if (!is_good)
+    found.problem = fmt::format("the checksums in {} are not as many as it has parts", text.what);
+  return found;
 }
 
 std::optional<Checksums> find_checksums(const SafetensorsFile& file, ByteView header) {
-  const std::string* writer = file.find_metadata(kWriterKey);
-  const std::string* digits = file.find_metadata(kChecksumsKey);
-  if (writer == nullptr && digits == nullptr) return std::nullopt;
-  Checksums found;
-  if (writer == nullptr || digits == nullptr) {
-    found.problem = fmt::format("its header has \"{}\" and no \"{}\", which cairn writes with it",
-                                writer != nullptr ? kWriterKey : kChecksumsKey,
-                                writer != nullptr ? kChecksumsKey : kWriterKey);
-    return found;
-  }
-  if (check_seal(as_text(header), kMarker) != Seal::kGood) {
-    found.problem =
-        "its header does not have the XXH3-128 that was written (or another program wrote the file "
-        "and copied cairn's metadata)";
-    return found;
-  }
-  const std::size_t tensors = count_with_bytes(file.entries());
-  bool is_good = digits->size() == kSealDigits + tensors * kTensorDigits;
-  found.of_tensors.resize(is_good ? tensors : 0);
-  for (std::size_t i = 0; is_good && i < tensors; ++i) {
-    is_good = parse_digest(
-        std::string_view(*digits).substr(kSealDigits + i * kTensorDigits, kTensorDigits),
-        found.of_tensors[i]);
-  }
-  if (!is_good) found.problem = "its checksums are not those of its tensors";
-  return found;
+  return find_checksums({.writer = file.find_metadata(kWriterKey),
+                         .digits = file.find_metadata(kChecksumsKey),
+                         .text = as_text(header),
+                         .marker = kHeaderMarker,
+                         .parts = count_with_bytes(file.entries()),
+                         .what = "its header"});
+}
+
+std::optional<std::uint64_t> header_digest(ByteView file) {
+  if (!has_header(file)) return std::nullopt;
+  const auto size = load_little_endian<std::uint64_t>(file.data());
+  if (size > file.size() - kSizeBytes) return std::nullopt;
+  return xxh3_64(file.first(kSizeBytes + size));
 }
 
 }  // namespace cairn::safetensors

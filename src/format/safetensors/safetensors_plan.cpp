@@ -115,7 +115,7 @@ SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
   SafetensorsFile::Metadata all = metadata;
   if (checksums_) {
     std::erase_if(all, [](const auto& entry) { return safetensors::is_checksum_key(entry.first); });
-    for (auto& entry : safetensors::empty_checksums(tensors_)) {
+    for (auto& entry : safetensors::empty_checksums(safetensors::count_with_bytes(tensors_))) {
       all.push_back(std::move(entry));
     }
   }
@@ -155,7 +155,7 @@ void SafetensorsPlan::write(ByteSink& sink) const {
       write_elements(tensor, bytes, hash);
       digests.push_back(hash.digest64());
     });
-    safetensors::fill_checksums(header, digests);
+    safetensors::fill_checksums(header, safetensors::kHeaderMarker, digests);
   }
   sink.write(as_bytes(header));
   for_each_tensor([&](const TensorView& tensor, const SharedBytes& bytes) {

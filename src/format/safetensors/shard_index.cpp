@@ -15,6 +15,8 @@
 namespace cairn::safetensors {
 namespace {
 
+constexpr std::string_view kQuotedMap = R"("weight_map")";
+
 void check_file_name(const JsonReader& json, const std::string& name) {
   const bool leads_elsewhere = name.empty() || name == "." || name == ".." ||
                                name.find_first_of("/\\") != std::string::npos ||
@@ -58,12 +60,18 @@ std::vector<std::string> ShardIndex::files() const {
   return files;
 }
 
+const std::string* ShardIndex::find_metadata(std::string_view name) const {
+  const auto found = std::find_if(metadata.begin(), metadata.end(),
+                                  [&](const auto& entry) { return entry.first == name; });
+  return found == metadata.end() ? nullptr : &found->second;
+}
+
 bool may_be_index(ByteView file) {
   constexpr std::size_t kNear = std::size_t{1} << 20;  // only "metadata" comes before the map
   const std::string_view text = as_text(file).substr(0, kNear);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{' &&
-         text.find("\"weight_map\"") != std::string_view::npos;
+         text.find(kQuotedMap) != std::string_view::npos;
 }
 
 ShardIndex parse_index(ByteView file) {
@@ -86,14 +94,44 @@ ShardIndex parse_index(ByteView file) {
   return index;
 }
 
-std::string write_index(const ShardIndex& index, std::uint64_t total_size) {
+std::optional<Checksums> find_checksums(const ShardIndex& index, ByteView file) {
+  const MaySayChecksums said = {.writer = index.find_metadata(kWriterKey),
+                                .digits = index.find_metadata(kChecksumsKey),
+                                .text = as_text(file),
+                                .marker = kIndexMarker,
+                                .parts = index.files().size(),
+                                .what = "the index"};
+  auto found = find_checksums(said);
+  if (found) return found;
+  // Nothing but "metadata" comes before the map: its own name may be what is damaged.
+  const std::string_view front = said.text.substr(0, said.text.find(kQuotedMap));
+  const auto has = [&](std::string_view key) {
+    return front.find(fmt::format("\"{}\"", key)) != std::string_view::npos;
+  };
+  if (!has(kWriterKey) && !has(kChecksumsKey)) return std::nullopt;
+  return Checksums{.problem = "the index has cairn's checksums, but not in its \"metadata\"",
+                   .of_parts = {}};
+}
+
+std::string write_index(const ShardIndex& index, std::uint64_t total_size,
+                        const std::map<std::string, std::uint64_t>& of_shards) {
   nlohmann::json weight_map = nlohmann::json::object();
   for (const auto& [tensor, file] : index.files_of) {
     weight_map[tensor] = file;
   }
-  const nlohmann::json json = {{"metadata", {{"total_size", total_size}}},
+  std::vector<std::uint64_t> digests;
+  for (const std::string& file : index.files()) {
+    digests.push_back(of_shards.at(file));
+  }
+  nlohmann::json metadata = {{"total_size", total_size}};
+  for (const auto& [key, value] : empty_checksums(digests.size())) {
+    metadata[key] = value;
+  }
+  const nlohmann::json json = {{"metadata", std::move(metadata)},
                                {"weight_map", std::move(weight_map)}};
-  return json.dump(2, ' ', true) + "\n";
+  std::string text = json.dump(2, ' ', true) + "\n";
+  fill_checksums(text, kIndexMarker, digests);
+  return text;
 }
 
 std::string shard_name(std::size_t number, std::size_t count) {
