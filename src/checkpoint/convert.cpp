@@ -147,8 +147,15 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-Value model_of(const Value& root, const std::string& in, const SourceInfo& info) {
-  if (info.format == "torchscript") return script_state_dict(root);
+// What the code of a TorchScript archive says are its weights.
+Value script_model(Value weights, const std::string& in) {
+  if (!weights.as_dict().empty()) return weights;
+  throw UsageError(
+      in + ": the module has no parameters and no buffers, as after torch.jit.freeze; " +
+      "what it has, constants of its code among it, is converted without weights only");
+}
+
+Value model_of(const Value& root, const std::string& in) {
   const Value& model = weights_of(root);
   if (model.is_foreign()) {
     throw UnsupportedError(in + ": the weights are an object of " +
@@ -212,7 +219,10 @@ ConvertResult convert(const std::string& in, const std::string& out,
   if (info.format == "safetensors" || info.format == "sharded") {
     value = with_tied(value, info.notes);
   }
-  if (options.weights_only) value = model_of(value, in, info);
+  if (options.weights_only) {
+    std::optional<Value> weights = source->state_dict();
+    value = weights ? script_model(std::move(*weights), in) : model_of(value, in);
+  }
   ConvertResult result;
   Job job{.files = files,
           .value = changed(std::move(value), options, result),

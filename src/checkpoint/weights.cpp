@@ -1,7 +1,8 @@
 #include "checkpoint/weights.h"
 
-#include <algorithm>
 #include <string>
+
+#include "base/value_path.h"
 
 namespace cairn {
 
@@ -13,13 +14,24 @@ const Value& weights_of(const Value& root) {
   return root;
 }
 
+namespace {
+
+void add_weights(const Value& module, const std::string& prefix, Dict& weights) {
+  for (const auto& [key, value] : module.as_dict()) {
+    const std::string name = prefix + (key.is_str() ? key.as_str() : key_text(key));
+    if (value.is_dict()) {
+      add_weights(value, name + ".", weights);
+    } else {
+      weights.set(name, value);
+    }
+  }
+}
+
+}  // namespace
+
 Value script_state_dict(const Value& module) {
   Dict weights;
-  for (const auto& [path, tensor] : tensors_of(module)) {
-    std::string name = path;
-    std::replace(name.begin(), name.end(), '/', '.');
-    weights[name] = *tensor;
-  }
+  add_weights(module, "", weights);
   return weights;
 }
 

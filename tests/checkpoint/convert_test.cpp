@@ -104,6 +104,22 @@ TEST(ConvertTest, WeightsOfATorchScriptModuleAreItsStateDict) {
   }
 }
 
+TEST(ConvertTest, WeightsOfATorchScriptModuleAreNoMoreThanItsStateDict) {
+  const TempFolder temp;
+  for (const char* out : {"w.pt", "w.safetensors"}) {
+    convert(kData + "/torch-2.14/script_weights.pt", temp / out, {.weights_only = true});
+    const Value weights = load(temp / out);
+    EXPECT_EQ(weights.find("rnn._flat_weights.0"), nullptr);
+    EXPECT_EQ(weights.find("parts.0.plain"), nullptr);
+    EXPECT_NE(weights.find("rnn.weight_ih_l0"), nullptr);
+  }
+  EXPECT_THAT(message_of([&] {
+                convert(kData + "/torch-2.14/script_frozen.pt", temp / "x.pt",
+                        {.weights_only = true});
+              }),
+              ::testing::HasSubstr("no parameters and no buffers"));
+}
+
 TEST(ConvertTest, FloatingTensorsChangeTheirPrecisionAndNothingElseDoes) {
   const TempFolder temp;
   const auto one = floats({1, -0.0F, 1e-30F, 3e38F, INFINITY, 1.00390625F, 1.01171875F});
