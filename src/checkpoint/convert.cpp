@@ -147,12 +147,17 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-// What the code of a TorchScript archive says are its weights.
-Value script_model(Value weights, const std::string& in) {
+// What the code of a TorchScript archive says are its weights. `root` is all that it holds.
+Value script_model(Value weights, const Value& root, const std::string& in) {
+  const bool is_optimizer = root.is_dict() && root.find("pytorch_version") != nullptr &&
+                            root.find("param_groups") != nullptr;
+  if (is_optimizer) {
+    throw UsageError(in + " holds the state of a C++ optimizer, and no weights; convert it whole");
+  }
   if (!weights.as_dict().empty()) return weights;
-  throw UsageError(
-      in + ": the module has no parameters and no buffers, as after torch.jit.freeze; " +
-      "what it has, constants of its code among it, is converted without weights only");
+  throw UsageError(in +
+                   ": the module has no parameters and no buffers, as after torch.jit.freeze; "
+                   "convert it whole, which takes the constants of its code, too");
 }
 
 Value model_of(const Value& root, const std::string& in) {
@@ -221,7 +226,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   }
   if (options.weights_only) {
     std::optional<Value> weights = source->state_dict();
-    value = weights ? script_model(std::move(*weights), in) : model_of(value, in);
+    value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
   }
   ConvertResult result;
   Job job{.files = files,

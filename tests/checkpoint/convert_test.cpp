@@ -11,7 +11,9 @@
 
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
+#include "cairn/format/torch_file.h"
 
+#include "base/file.h"
 #include "checkpoint/source.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
@@ -92,6 +94,26 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   EXPECT_EQ(read(temp / "again.pt"), weights);
   save(Dict{{"other", Dict{}}}, temp / "other.pt");
   EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
+}
+
+// Present Composer loads the names of numpy 2 only, and old numpy knows only its own.
+TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
+  const TempFolder temp;
+  const auto has = [](const std::string& path, const std::string& name) {
+    const TorchFile file(posix_file_system().map(path), path);
+    const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
+    return as_text(pickle).find(name) != std::string_view::npos;
+  };
+  for (const auto& [file, is_new] :
+       {std::pair{"composer-0.33/ema/ep0-ba3-rank0.pt", true},
+        std::pair{"composer-releases/v0.17.2/ema/ep0-ba3-rank0.pt", false}}) {
+    const std::string path = kData + "/" + file;
+    convert(path, temp / "out.pt", {.overwrite = true});
+    for (const std::string& either : {path, temp / "out.pt"}) {
+      EXPECT_EQ(has(either, "numpy._core.multiarray"), is_new) << either;
+      EXPECT_EQ(has(either, "numpy.core.multiarray"), !is_new) << either;
+    }
+  }
 }
 
 TEST(ConvertTest, WeightsOfATorchScriptModuleAreItsStateDict) {
