@@ -16,14 +16,18 @@ const Value& weights_of(const Value& root) {
 
 namespace {
 
-void add_weights(const Value& module, const std::string& prefix, Dict& weights) {
+// `prefix` is the path of `module`, with a dot at its end; one text for all, however deep it goes.
+void add_weights(const Value& module, std::string& prefix, Dict& weights) {
+  const std::size_t size = prefix.size();
   for (const auto& [key, value] : module.as_dict()) {
-    const std::string name = prefix + (key.is_str() ? key.as_str() : key_text(key));
+    prefix += key.is_str() ? key.as_str() : key_text(key);
     if (value.is_dict()) {
-      add_weights(value, name + ".", weights);
+      prefix += '.';
+      add_weights(value, prefix, weights);
     } else {
-      weights.set(name, value);
+      weights.set(prefix, value);
     }
+    prefix.resize(size);
   }
 }
 
@@ -31,7 +35,8 @@ void add_weights(const Value& module, const std::string& prefix, Dict& weights) 
 
 Value script_state_dict(const Value& module) {
   Dict weights;
-  add_weights(module, "", weights);
+  std::string prefix;
+  add_weights(module, prefix, weights);
   return weights;
 }
 

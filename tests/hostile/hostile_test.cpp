@@ -131,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
     Formats, HostileTest,
     ::testing::Values(Format{"container", hostile_containers}, Format{"dcp", hostile_dcp},
                       Format{"memory", hostile_memory}, Format{"pickle", hostile_pickles},
-                      Format{"safetensors", hostile_safetensors}, Format{"zip", hostile_zips}),
+                      Format{"safetensors", hostile_safetensors}, Format{"script", hostile_scripts},
+                      Format{"zip", hostile_zips}),
     [](const auto& test) { return test.param.name; });
 
 TEST(SandboxTest, KillsAProcessThatCreatesAFile) {

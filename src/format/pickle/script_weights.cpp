@@ -2,6 +2,7 @@
 
 #include <array>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "cairn/error.h"
@@ -52,14 +53,18 @@ class Weights {
 
   bool is_object(const Ref& ref) const { return class_of(ref) != nullptr; }
 
-  const ScriptClass* definition_of(const Ref& ref) const {
+  // Each class is looked up once: its name may be long, and its objects many.
+  const ScriptClass* definition_of(const Ref& ref) {
     const ForeignName* name = class_of(ref);
     if (name == nullptr) return nullptr;
+    const NodeId id = *graph_.find<Container>(ref)->items[kForeignFunction].node();
+    if (const auto known = known_.find(id); known != known_.end()) return known->second;
+    graph_.budget().take(2 * MemoryBudget::allocation(sizeof(NodeId) + 3 * sizeof(void*)));
     const auto found = classes_.find(std::string(name->module) + "." + std::string(name->name));
-    return found != classes_.end() ? &found->second : nullptr;
+    return known_[id] = found != classes_.end() ? &found->second : nullptr;
   }
 
-  bool is_module(const Ref& ref) const {
+  bool is_module(const Ref& ref) {
     if (!is_object(ref)) return is_kept(ref);
     const ScriptClass* type = definition_of(ref);
     return type == nullptr || type->is_module;
@@ -77,10 +82,11 @@ class Weights {
   }
 
   // What a tensor of that name is in the class; nullopt when it is a plain attribute.
-  std::optional<ScriptRole> role_of(const ScriptClass* type, const Ref& key) const {
+  std::optional<ScriptRole> role_of(const ScriptClass* type, const Ref& key) {
     if (type == nullptr) return ScriptRole::kParameter;
     const auto* name = graph_.find<Text>(key);
     if (name == nullptr) return std::nullopt;
+    graph_.charge(name->text.size() / sizeof(Ref));  // one text may be the key of many
     const auto found = type->roles.find(std::string(name->text));
     if (found != type->roles.end()) return found->second;
     if (type->lists_buffers) return std::nullopt;
@@ -121,6 +127,7 @@ class Weights {
 
   Graph& graph_;
   const ScriptClasses& classes_;
+  std::unordered_map<NodeId, const ScriptClass*> known_;  // by the node that names the class
   std::vector<Ref> found_;
 };
 
