@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, DistributedFolderTest,
                                            "hf-two-files.safetensors",
                                            "hf-consolidated.safetensors",
                                            "hf-consolidated.safetensors/sharded",
-                                           "dcp-as-safetensors"));
+                                           "dcp-as-safetensors", "dcp-zstd-safetensors"));
 
 }  // namespace
 }  // namespace cairn::cli

@@ -6,8 +6,9 @@
     hf-consolidated.safetensors/  two ranks, save_distributed and enable_consolidation: the whole
                                   tensors, their index, and in sharded/ each rank's parts
     dcp-as-safetensors/           FileSystemWriter with SerializationFormat.SAFETENSORS, two ranks
+    dcp-zstd-safetensors/         the same of one process, with the zstd extension
 
-    python3 dcp_safetensors.py OUT          # torch 2.14; USE_LIBUV=0 where libuv is missing
+    python3 dcp_safetensors.py OUT          # torch 2.14, zstandard; USE_LIBUV=0 where libuv is missing
 """
 import os
 import sys
@@ -16,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
+from torch.distributed.checkpoint._extension import ZStandard
 from torch.distributed.checkpoint.filesystem import SerializationFormat
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
@@ -37,6 +39,11 @@ def alone(out):
     writer = dcp.HuggingFaceStorageWriter(out + "/hf-two-files.safetensors", fqn_to_index_mapping=files)
     dcp.save(whole(), storage_writer=writer, no_dist=True)
     write_description(out + "/hf-two-files.safetensors", whole())
+    tree = whole() | {"steps": 12}
+    writer = dcp.FileSystemWriter(out + "/dcp-zstd-safetensors", _extensions=[ZStandard()],
+                                  serialization_format=SerializationFormat.SAFETENSORS)
+    dcp.save(tree, storage_writer=writer, no_dist=True)
+    write_description(out + "/dcp-zstd-safetensors", tree)
 
 
 def work(rank, out):
