@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const cairn::FileRecord& record : file.records()) {
       file.matches_crc(record);
     }
+    if (file.is_torchscript()) file.read_script_weights();
     file.read();
   } catch (const cairn::CorruptError&) {  // these two, and nothing else
   } catch (const cairn::UnsupportedError&) {

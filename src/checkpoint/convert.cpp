@@ -147,8 +147,20 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   return source;
 }
 
-Value model_of(const Value& root, const std::string& in, const SourceInfo& info) {
-  if (info.format == "torchscript") return script_state_dict(root);
+// What the code of a TorchScript archive says are its weights. `root` is all that it holds.
+Value script_model(Value weights, const Value& root, const std::string& in) {
+  const bool is_optimizer = root.is_dict() && root.find("pytorch_version") != nullptr &&
+                            root.find("param_groups") != nullptr;
+  if (is_optimizer) {
+    throw UsageError(in + " holds the state of a C++ optimizer, and no weights; convert it whole");
+  }
+  if (!weights.as_dict().empty()) return weights;
+  throw UsageError(in +
+                   ": the module has no parameters and no buffers, as after torch.jit.freeze; "
+                   "convert it whole, which takes the constants of its code, too");
+}
+
+Value model_of(const Value& root, const std::string& in) {
   const Value& model = weights_of(root);
   if (model.is_foreign()) {
     throw UnsupportedError(in + ": the weights are an object of " +
@@ -212,7 +224,10 @@ ConvertResult convert(const std::string& in, const std::string& out,
   if (info.format == "safetensors" || info.format == "sharded") {
     value = with_tied(value, info.notes);
   }
-  if (options.weights_only) value = model_of(value, in, info);
+  if (options.weights_only) {
+    std::optional<Value> weights = source->state_dict();
+    value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
+  }
   ConvertResult result;
   Job job{.files = files,
           .value = changed(std::move(value), options, result),

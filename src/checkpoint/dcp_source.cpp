@@ -208,6 +208,9 @@ class DcpSource final : public CheckpointSource {
                     .bytes = bytes(),
                     .notes = {{"items", std::to_string(metadata.items.size())},
                               {"data files", std::to_string(folder_->data_files())}}};
+    if (form_.format == kPickled.format && folder_->has_plain_tensors()) {
+      info.notes.emplace_back("tensors", "as safetensors, inside the data files");
+    }
     if (!metadata.version.empty()) info.notes.emplace_back("version", metadata.version);
     return info;
   }

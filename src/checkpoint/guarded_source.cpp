@@ -16,6 +16,9 @@ class GuardedSource final : public CheckpointSource {
   Value read() const override {
     return guarded(path_, [&] { return source_->read(); });
   }
+  std::optional<Value> state_dict() const override {
+    return guarded(path_, [&] { return source_->state_dict(); });
+  }
   VerifyReport verify(Verify how) const override {
     return guarded(path_, [&] { return source_->verify(how); });
   }

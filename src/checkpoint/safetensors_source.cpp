@@ -12,6 +12,7 @@
 #include "checkpoint/candidate.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/header.h"
+#include "format/sharded/safetensors_shards.h"
 
 namespace cairn {
 namespace {
@@ -34,7 +35,9 @@ class SafetensorsSource final : public CheckpointSource {
                     .containers = containers_,
                     .bytes = stored_bytes_};
     for (const auto& note : file_.metadata()) {
-      if (!safetensors::is_checksum_key(note.first)) info.notes.push_back(note);
+      const bool is_layout =
+          safetensors::is_checksum_key(note.first) || note.first == sharded::kShardingKey;
+      if (!is_layout) info.notes.push_back(note);
     }
     if (const auto* writer = file_.find_metadata(safetensors::kWriterKey)) info.writer = *writer;
     return info;
@@ -111,14 +114,38 @@ bool is_safetensors(const Candidate& candidate) {
   return !candidate.is_folder && safetensors::has_header(candidate.bytes.view);
 }
 
+namespace {
+
+// What torch.distributed.checkpoint cut tensors into is no checkpoint by itself.
+void check_whole(const SafetensorsFile& file, const std::string& path) {
+  if (file.find_metadata(sharded::kShardingKey) == nullptr) return;
+  const std::string name = base_name(path);
+  if (sharded::is_shard_name(name) || name.ends_with(".distcp")) {
+    throw UnsupportedError(path +
+                           ": this is one rank's shard of a torch.distributed.checkpoint folder "
+                           "with tensors as safetensors; name the folder, which has all of them");
+  }
+  bool is_part = false;
+  try {
+    is_part = sharded::begins_inside(file);
+  } catch (const CorruptError& e) {
+    throw CorruptError(path + ": " + e.what(), path, e.offset());
+  }
+  if (!is_part) return;
+  throw UnsupportedError(
+      path +
+      ": it has only one rank's parts of its tensors. Files of all ranks are named "
+      "shard-00001-..., "
+      "and their folder is read as one; PyTorch's HuggingFaceStorageWriter writes them with "
+      "save_distributed=True, without it several processes save over one another");
+}
+
+}  // namespace
+
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate) {
   const std::string path = candidate.path;
   auto source = std::make_unique<SafetensorsSource>(std::move(candidate));
-  if (source->file().find_metadata("DCP_SHARDING_INFO") != nullptr) {
-    throw UnsupportedError(path +
-                           ": this is one rank's shard of a torch.distributed.checkpoint folder "
-                           "in safetensors form; name the folder, which has all of them");
-  }
+  check_whole(source->file(), path);
   return source;
 }
 

@@ -6,9 +6,12 @@
 //  2. Every file that it names is opened; each must lie beside it and may be no index itself.
 //  3. Every tensor that it names must be in its file; what else the files hold is passed over.
 //  4. An index that cairn wrote says what it is and which files it was written with: verify().
+//  5. torch.distributed.checkpoint's own index counts the tensors' bytes of all processes: files
+//     with fewer were written over one another, and their tensors may be parts of themselves.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <optional>
 
@@ -16,6 +19,7 @@
 
 #include "checkpoint/candidate.h"
 #include "format/safetensors/shard_index.h"
+#include "format/sharded/safetensors_shards.h"
 
 namespace cairn {
 namespace {
@@ -97,6 +101,7 @@ class ShardedSource final : public CheckpointSource {
     for (const auto& [name, shard] : shards_) {
       contents.emplace(name, shard->read());
     }
+    check_total(contents);
     Dict all;
     for (const auto& [tensor, name] : index_.files_of) {
       const Value& content = contents.at(name);
@@ -148,6 +153,38 @@ class ShardedSource final : public CheckpointSource {
                              found ? fmt::format("{:016x}", *found) : "none", expected),
          .begin = 0,
          .end = of_shard.bytes});
+  }
+
+  // Whether torch.distributed.checkpoint wrote the files: its count is exact, tied tensors among
+  // it, where other tools count differently.
+  bool is_dcp() const {
+    return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) {
+      const SourceInfo info = shard.second->info();
+      return std::any_of(info.notes.begin(), info.notes.end(),
+                         [](const auto& note) { return note.first == sharded::kVersionKey; });
+    });
+  }
+
+  void check_total(const std::map<std::string, Value>& contents) const {
+    const auto total = std::find_if(index_.metadata.begin(), index_.metadata.end(),
+                                    [](const auto& note) { return note.first == "total_size"; });
+    if (total == index_.metadata.end() || shards_.empty() || !is_dcp()) return;
+    std::uint64_t expected = 0;
+    const char* const end = total->second.data() + total->second.size();
+    if (std::from_chars(total->second.data(), end, expected).ptr != end) return;
+    std::uint64_t found = 0;
+    for (const auto& [name, content] : contents) {
+      for (const auto& [path, tensor] : tensors_of(content)) {
+        found += tensor->storage != nullptr ? tensor->storage->size() : 0;
+      }
+    }
+    if (found >= expected) return;
+    throw CorruptError(
+        fmt::format(
+            "{}: the index counts {} bytes of tensors, its files hold {}: several processes "
+            "saved over one another; save with HuggingFaceStorageWriter's save_distributed",
+            path_, expected, found),
+        path_);
   }
 
   std::unique_ptr<CheckpointSource> open_shard(const Candidate& candidate,

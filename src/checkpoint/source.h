@@ -44,6 +44,9 @@ class CheckpointSource {
   // The object. No tensor's bytes are read yet: its storages are views of mapped files, or lazy
   // (Storage::is_lazy). CorruptError, UnsupportedError.
   virtual Value read() const = 0;
+  // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
+  // for others. Throws as read() does.
+  virtual std::optional<Value> state_dict() const { return std::nullopt; }
   // Damage is a result, not an error. May release the memory of what it has checked.
   virtual VerifyReport verify(Verify how) const = 0;
 };

@@ -1,6 +1,7 @@
 // torch.save's zip files as a CheckpointSource.
 #include "checkpoint/candidate.h"
 #include "checkpoint/open_checkpoint.h"
+#include "checkpoint/weights.h"
 
 namespace cairn {
 namespace {
@@ -42,7 +43,8 @@ class TorchSource final : public CheckpointSource {
     if (checkpoint_.file.is_torchscript()) {
       info.format = "torchscript";
       info.description = "a TorchScript archive (torch.jit.save or C++ torch::save)";
-      info.notes.emplace_back("code", "left alone; only its attributes are read");
+      info.notes.emplace_back(
+          "code", "left alone; only attributes are read, and which of them are weights");
     }
     if (checkpoint_.manifest) {
       info.writer = checkpoint_.manifest->writer;
@@ -51,6 +53,10 @@ class TorchSource final : public CheckpointSource {
     return info;
   }
   Value read() const override { return checkpoint_.file.read(); }
+  std::optional<Value> state_dict() const override {
+    if (!checkpoint_.file.is_torchscript()) return std::nullopt;
+    return script_state_dict(checkpoint_.file.read_script_weights());
+  }
   VerifyReport verify(Verify how) const override {
     return verify_opened(checkpoint_, {.how = how, .on_progress = on_progress_});
   }

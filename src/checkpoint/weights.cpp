@@ -1,7 +1,8 @@
 #include "checkpoint/weights.h"
 
-#include <algorithm>
 #include <string>
+
+#include "base/value_path.h"
 
 namespace cairn {
 
@@ -13,13 +14,29 @@ const Value& weights_of(const Value& root) {
   return root;
 }
 
+namespace {
+
+// `prefix` is the path of `module`, with a dot at its end; one text for all, however deep it goes.
+void add_weights(const Value& module, std::string& prefix, Dict& weights) {
+  const std::size_t size = prefix.size();
+  for (const auto& [key, value] : module.as_dict()) {
+    prefix += key.is_str() ? key.as_str() : key_text(key);
+    if (value.is_dict()) {
+      prefix += '.';
+      add_weights(value, prefix, weights);
+    } else {
+      weights.set(prefix, value);
+    }
+    prefix.resize(size);
+  }
+}
+
+}  // namespace
+
 Value script_state_dict(const Value& module) {
   Dict weights;
-  for (const auto& [path, tensor] : tensors_of(module)) {
-    std::string name = path;
-    std::replace(name.begin(), name.end(), '/', '.');
-    weights[name] = *tensor;
-  }
+  std::string prefix;
+  add_weights(module, prefix, weights);
   return weights;
 }
 

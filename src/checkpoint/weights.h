@@ -9,9 +9,8 @@ namespace cairn {
 // trainers); `root` itself when it has none of them. Lives as long as `root`.
 const Value& weights_of(const Value& root);
 
-// The tensors of a TorchScript module as its state_dict() names them: {"layers": {"0": {"weight"}}}
-// gives {"layers.0.weight"}. Plain attributes that are tensors are among them: only the code knows
-// which ones are parameters.
+// The names that Python's state_dict() has for the weights in nested dicts, one for each module:
+// {"layers": {"0": {"weight"}}} gives {"layers.0.weight"}.
 Value script_state_dict(const Value& module);
 
 }  // namespace cairn

@@ -41,8 +41,10 @@ Value named_weights(const Value& root) {
 }
 
 Value read(const std::string& path, bool weights_only) {
-  Value value = open_source(path)->read();
-  return weights_only ? named_weights(value) : value;
+  const auto source = open_source(path);
+  if (!weights_only) return source->read();
+  const std::optional<Value> weights = source->state_dict();
+  return named_weights(weights ? *weights : source->read());
 }
 
 std::uint64_t bytes_of_tensors(const Value& value) {

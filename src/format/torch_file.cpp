@@ -11,6 +11,7 @@
 #include "base/seeded_hash.h"
 #include "format/find_format.h"
 #include "format/pickle/keyed_storages.h"
+#include "format/pickle/script_weights.h"
 #include "format/pickle/unpickle.h"
 #include "format/zip/directory.h"
 
@@ -54,6 +55,10 @@ struct TorchFile::Impl {
   Value read_pickle(const FileRecord& record, const char* folder, MemoryBudget& budget,
                     std::span<const pickle::Global> more) const;
   std::string_view checked_text(const FileRecord& record) const;
+  std::string text_of(const zip::Entry& entry) const;
+  pickle::ScriptClasses script_classes(MemoryBudget& budget) const;
+  template <class Unpickle>
+  Value run_pickle(const FileRecord& record, const char* folder, Unpickle run) const;
 };
 
 namespace {
@@ -193,17 +198,17 @@ std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes
 
 }  // namespace
 
-// Runs the pickle in `record`, whose storages are the records in `folder`.
-Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
-                                   MemoryBudget& budget,
-                                   std::span<const pickle::Global> more) const {
+// Gives `run` the pickle in `record` and its storages, which are the records in `folder`.
+template <class Unpickle>
+Value TorchFile::Impl::run_pickle(const FileRecord& record, const char* folder,
+                                  Unpickle run) const {
   checked_text(record);
   RecordStorages storages({.find = [this](const std::string& name) { return find(name); },
                            .bytes = bytes,
                            .folder = folder,
                            .is_big_endian = is_big_endian});
   try {
-    return pickle::unpickle(bytes_of(record), storages, budget, more);
+    return run(bytes_of(record), storages);
   } catch (const CorruptError& e) {
     const bool has_offset = e.offset() != CorruptError::kNoOffset;
     corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));
@@ -211,6 +216,14 @@ Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
     e.add_context(file);
     throw;
   }
+}
+
+Value TorchFile::Impl::read_pickle(const FileRecord& record, const char* folder,
+                                   MemoryBudget& budget,
+                                   std::span<const pickle::Global> more) const {
+  return run_pickle(record, folder, [&](ByteView pickle, pickle::StorageLoader& storages) {
+    return pickle::unpickle(pickle, storages, budget, more);
+  });
 }
 
 Value TorchFile::read(const std::vector<std::string>& data_classes) const {
@@ -232,6 +245,76 @@ Value TorchFile::read(MemoryBudget& budget, const std::vector<std::string>& data
   const bool has_constants = constants.is_tuple() && !constants.as_items().empty();
   if (has_place && has_constants) value.mutable_dict().set(kScriptConstants, constants);
   return value;
+}
+
+namespace {
+
+constexpr std::string_view kCode = "code/";
+constexpr std::string_view kPython = ".py";
+
+bool is_code(const zip::Entry& entry) {
+  return entry.record.name.starts_with(kCode) && entry.record.name.ends_with(kPython);
+}
+
+// "code/__torch__/torch/nn/modules/rnn.py": __torch__.torch.nn.modules.rnn
+std::string module_of(const zip::Entry& entry) {
+  std::string module = entry.record.name.substr(
+      kCode.size(), entry.record.name.size() - kCode.size() - kPython.size());
+  std::replace(module.begin(), module.end(), '/', '.');
+  return module;
+}
+
+}  // namespace
+
+// The record's content, expanded. Its size is paid for by the caller.
+std::string TorchFile::Impl::text_of(const zip::Entry& entry) const {
+  const FileRecord& record = entry.record;
+  const ByteView stored = bytes.view.subspan(record.offset, entry.stored_size);
+  if (!entry.is_compressed) return std::string(as_text(stored));
+  if (!entry.is_deflated) {
+    throw UnsupportedError(file + ": record " + record.name + " is compressed in an unknown way");
+  }
+  const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> inflate(
+      libdeflate_alloc_decompressor(), libdeflate_free_decompressor);
+  if (inflate == nullptr) throw std::bad_alloc();
+  std::string text(record.size, '\0');
+  const auto result = libdeflate_deflate_decompress(inflate.get(), stored.data(), stored.size(),
+                                                    text.data(), text.size(), nullptr);
+  const bool is_whole =
+      result == LIBDEFLATE_SUCCESS &&
+      (!has_checksums || crc_of(ByteView(std::as_bytes(std::span(text)))) == record.crc32);
+  if (!is_whole) corrupt("record " + record.name + " does not match its CRC", record.offset);
+  return text;
+}
+
+pickle::ScriptClasses TorchFile::Impl::script_classes(MemoryBudget& budget) const {
+  pickle::ScriptClasses classes;
+  for (const zip::Entry& entry : directory.entries) {
+    if (!is_code(entry)) continue;
+    budget.take(entry.record.size);
+    pickle::add_script_classes(module_of(entry), text_of(entry), budget, classes);
+    budget.give_back(entry.record.size);
+  }
+  return classes;
+}
+
+Value TorchFile::read_script_weights() const {
+  const FileRecord& data = *impl_->find("data.pkl");
+  std::uint64_t size = data.size;
+  for (const zip::Entry& entry : impl_->directory.entries) {
+    if (is_code(entry)) size += entry.stored_size;
+  }
+  MemoryBudget budget(size);
+  pickle::ScriptClasses classes;
+  try {
+    classes = impl_->script_classes(budget);
+  } catch (UnsupportedError& e) {
+    e.add_context(impl_->file);
+    throw;
+  }
+  return impl_->run_pickle(data, "data/", [&](ByteView pickle, pickle::StorageLoader& storages) {
+    return pickle::unpickle_weights(pickle, storages, budget, classes);
+  });
 }
 
 bool TorchFile::is_torchscript() const { return impl_->is_script(); }

@@ -12,7 +12,9 @@
 
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
+#include "cairn/format/torch_file.h"
 
+#include "base/file.h"
 #include "checkpoint/source.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
@@ -95,6 +97,26 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
 }
 
+// Present Composer loads the names of numpy 2 only, and old numpy knows only its own.
+TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
+  const TempFolder temp;
+  const auto has = [](const std::string& path, const std::string& name) {
+    const TorchFile file(posix_file_system().map(path), path);
+    const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
+    return as_text(pickle).find(name) != std::string_view::npos;
+  };
+  for (const auto& [file, is_new] :
+       {std::pair{"composer-0.33/ema/ep0-ba3-rank0.pt", true},
+        std::pair{"composer-releases/v0.17.2/ema/ep0-ba3-rank0.pt", false}}) {
+    const std::string path = kData + "/" + file;
+    convert(path, temp / "out.pt", {.overwrite = true});
+    for (const std::string& either : {path, temp / "out.pt"}) {
+      EXPECT_EQ(has(either, "numpy._core.multiarray"), is_new) << either;
+      EXPECT_EQ(has(either, "numpy.core.multiarray"), !is_new) << either;
+    }
+  }
+}
+
 TEST(ConvertTest, WeightsOfATorchScriptModuleAreItsStateDict) {
   const TempFolder temp;
   for (const std::string version : {"1.13", "2.6", "2.14"}) {
@@ -103,6 +125,22 @@ TEST(ConvertTest, WeightsOfATorchScriptModuleAreItsStateDict) {
     EXPECT_THAT(testing::keys(load(temp / "w.pt")),
                 ::testing::UnorderedElementsAre("0.weight", "0.bias"));
   }
+}
+
+TEST(ConvertTest, WeightsOfATorchScriptModuleAreNoMoreThanItsStateDict) {
+  const TempFolder temp;
+  for (const char* out : {"w.pt", "w.safetensors"}) {
+    convert(kData + "/torch-2.14/script_weights.pt", temp / out, {.weights_only = true});
+    const Value weights = load(temp / out);
+    EXPECT_EQ(weights.find("rnn._flat_weights.0"), nullptr);
+    EXPECT_EQ(weights.find("parts.0.plain"), nullptr);
+    EXPECT_NE(weights.find("rnn.weight_ih_l0"), nullptr);
+  }
+  EXPECT_THAT(message_of([&] {
+                convert(kData + "/torch-2.14/script_frozen.pt", temp / "x.pt",
+                        {.weights_only = true});
+              }),
+              ::testing::HasSubstr("no parameters and no buffers"));
 }
 
 TEST(ConvertTest, FloatingTensorsChangeTheirPrecisionAndNothingElseDoes) {

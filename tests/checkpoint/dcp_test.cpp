@@ -139,6 +139,44 @@ TEST(DcpTest, FoldersThatAreNotWholeAreRefusedByWhatIsMissing) {
             std::string::npos);
 }
 
+// FileSystemWriter with SerializationFormat.SAFETENSORS: its chunks are no torch.save files.
+TEST(DcpTest, TensorsInsideSafetensorsAreReadAndNeverCalledDamaged) {
+  const std::string path = kData + "/torch-2.14/dcp-as-safetensors";
+  const VerifyReport report = verify(path);
+  EXPECT_TRUE(report.ok()) << report.summary();
+  EXPECT_FALSE(report.has_checksums);  // of the objects only
+  const Value value = load(path);
+  const SharedBytes row = value.at("model").at("row").as_tensor().contiguous_bytes();
+  float last = 0;
+  std::memcpy(&last, row.view.data() + 14 * sizeof(float), sizeof last);
+  EXPECT_EQ(last, 14);  // the second rank's
+  EXPECT_EQ(value.at("objects").at("text"), Value("zeichen äß"));
+}
+
+TEST(DcpTest, OneDataFileWithSafetensorsIsRefusedByName) {
+  const std::string file = kData + "/torch-2.14/dcp-as-safetensors/__0_0.distcp";
+  EXPECT_THROW(load(file), UnsupportedError);
+  EXPECT_NE(message_of([&] { load(file); }).find("name the folder"), std::string::npos);
+}
+
+TEST(DcpTest, DamageInsideSafetensorsNamesTheDataFile) {
+  const CopiedFolder copy(kData + "/torch-2.14/dcp-as-safetensors");
+  const std::string bytes = read_file(copy.file("__1_0.distcp"));
+  const std::size_t header = bytes.find("{\"__metadata__\"");
+  ASSERT_NE(header, std::string::npos);
+  copy.flip("__1_0.distcp", header);
+  const VerifyReport report = verify(copy.path());
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.summary().find("__1_0.distcp"), std::string::npos) << report.summary();
+  try {
+    load(copy.path());
+    FAIL();
+  } catch (const CorruptError& e) {
+    EXPECT_EQ(e.file(), copy.file("__1_0.distcp"));
+    EXPECT_EQ(e.offset(), header);
+  }
+}
+
 // --- Writing -------------------------------------------------------------------------------------
 
 TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {

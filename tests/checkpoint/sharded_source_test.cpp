@@ -131,7 +131,8 @@ TEST_F(ShardedSourceTest, WhatIsNoIndexIsCorrupt) {
 std::string distributed_shard(const std::string& offsets, const std::string& shape,
                               const std::string& data) {
   return safetensors_file(
-      R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": )" + offsets + "}}\"}," +
+      R"({"__metadata__":{"DCP_VERSION":"1.0","DCP_SHARDING_INFO":"{\"a\": {\"saved_offsets\": )" +
+          offsets + "}}\"}," +
           safetensors_entry("a", "U8", shape, "[0," + std::to_string(data.size()) + "]") + "}",
       data);
 }
@@ -152,6 +153,38 @@ TEST_F(ShardedSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
   EXPECT_THROW(read(kShard1), UnsupportedError);
   EXPECT_THAT(message_of([&] { read(kShard1); }),
               HasSubstr("one rank's shard of a torch.distributed.checkpoint folder"));
+}
+
+// HuggingFaceStorageWriter without save_distributed says of its files what it says of shards.
+TEST_F(ShardedSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
+  const std::string name = "model-00001-of-00001.safetensors";
+  write(name, distributed_shard("[0, 0]", "[2,2]", "abcd"));
+  write_index("\"a\": \"" + name + "\"");
+  for (const char* path : {"", "model.safetensors.index.json", name.c_str()}) {
+    EXPECT_EQ(as_text(read(path).at("a").as_tensor().contiguous_bytes().view), "abcd") << path;
+    EXPECT_TRUE(verify(temp_ / path).ok()) << path;
+    for (const auto& [key, text] : open_source(temp_ / path)->info().notes) {
+      EXPECT_NE(key, "DCP_SHARDING_INFO");  // as long as a header, for nobody to read
+    }
+  }
+}
+
+// Every process writes the file of that name, and the last one's parts are left.
+TEST_F(ShardedSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheckpoint) {
+  const std::string name = "model-00001-of-00001.safetensors";
+  write_index("\"a\": \"" + name + "\"");
+  write(name, distributed_shard("[1, 0]", "[1,2]", "cd"));
+  EXPECT_THROW(read(), UnsupportedError);
+  EXPECT_THAT(problem(), HasSubstr("save_distributed=True"));
+  // The first process's begin at 0, as whole tensors do; the index counts what all had.
+  write("model.safetensors.index.json",
+        R"({"metadata": {"total_size": 4}, "weight_map": {"a": ")" + name + "\"}}");
+  write(name, distributed_shard("[0, 0]", "[1,2]", "ab"));
+  EXPECT_THROW(read(), CorruptError);
+  EXPECT_THAT(problem(), HasSubstr("counts 4 bytes of tensors, its files hold 2"));
+  EXPECT_FALSE(verify(temp_ / "model.safetensors.index.json").ok());
+  write(name, distributed_shard("7", "[1,2]", "ab"));
+  EXPECT_THROW(read(), CorruptError);
 }
 
 TEST_F(ShardedSourceTest, ShardsThatDoNotFillTheirTensorAreCorrupt) {

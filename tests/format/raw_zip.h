@@ -26,6 +26,7 @@ struct RawRecord {
   std::uint16_t central_method = 0;
   std::uint16_t disk = 0;
   bool zero_crc = false;
+  std::optional<std::uint32_t> expanded_size = {};  // of a compressed record
 };
 
 // As Python's zipfile would write it: no Zip64, no padding, sizes in the local headers.
@@ -69,7 +70,7 @@ class RawZip {
     append_little_endian(local_, std::uint32_t{0});
     append_little_endian(local_, r.local_crc.value_or(crc));
     append_little_endian(local_, r.local_size.value_or(size));
-    append_little_endian(local_, r.local_size.value_or(size));
+    append_little_endian(local_, r.expanded_size.value_or(r.local_size.value_or(size)));
     append_little_endian(local_, static_cast<std::uint16_t>(local_name.size()));
     append_little_endian(local_, std::uint16_t{0});
     local_ += local_name + r.content;
@@ -82,7 +83,7 @@ class RawZip {
     append_little_endian(central_, std::uint32_t{0});
     append_little_endian(central_, crc);
     append_little_endian(central_, r.central_size.value_or(size));
-    append_little_endian(central_, r.central_size.value_or(size));
+    append_little_endian(central_, r.expanded_size.value_or(r.central_size.value_or(size)));
     append_little_endian(central_, static_cast<std::uint16_t>(r.name.size()));
     for (const std::uint16_t field :
          {std::uint16_t{0}, std::uint16_t{0}, r.disk, std::uint16_t{0}}) {

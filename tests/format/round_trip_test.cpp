@@ -170,6 +170,13 @@ TEST(RoundTripTest, AnArrayCanDoWithoutTheNameOfNumpysInnerModule) {
   EXPECT_EQ(encoded(again), bytes);
 }
 
+// Composer's list of what weights_only may load has this name and no other.
+TEST(RoundTripTest, NewArraysHaveTheNamesOfNumpy2) {
+  const std::string bytes = encoded(List{NdArray{"u1", {2}, shared(std::string("ab"))}});
+  EXPECT_NE(pickle_of(bytes).find("numpy._core.multiarray\n_reconstruct"), std::string::npos);
+  EXPECT_EQ(pickle_of(bytes).find("numpy.core"), std::string::npos);
+}
+
 TEST(RoundTripTest, SettingsOfTorchStay) {
   const Value value =
       List{TorchConstant{"torch.strided"}, TorchConstant{"torch.sparse_coo"},

@@ -27,6 +27,7 @@ std::vector<HostileCase> hostile_dcp();
 std::vector<HostileCase> hostile_memory();
 std::vector<HostileCase> hostile_pickles();
 std::vector<HostileCase> hostile_safetensors();
+std::vector<HostileCase> hostile_scripts();
 std::vector<HostileCase> hostile_zips();
 
 }  // namespace cairn::testing

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tests/format/pickle_text.h"
+#include "tests/format/safetensors_text.h"
 #include "tests/hostile/corpus.h"
 
 namespace cairn::testing {
@@ -276,6 +277,48 @@ void add_folders(Cases& cases) {
       {"dcp flipped data", {{".metadata", whole}, {kDataName, flipped}}, Answer::kCorrupt});
 }
 
+// Tensors inside a safetensors file, which the length tells: 16 bytes, those of the elements.
+void add_safetensors(Cases& cases) {
+  const std::string entry = safetensors_entry("w", "F32", "[4]", "[0,16]");
+  const auto stored = [&](const std::string& name, const std::string& data,
+                          const std::string& storage, Answer answer = Answer::kCorrupt) {
+    cases.push_back({"dcp safetensors " + name,
+                     {{".metadata", metadata({.storage = storage})}, {kDataName, data}},
+                     answer});
+  };
+  const std::string elements(16, '\1');
+  const std::string file = safetensors_file("{" + entry + "}", elements);
+  const std::string whole = index("w", size({0})) + info({.length = "K\x10"});
+  stored("as it should be", file, whole, Answer::kRead);
+  stored("of another name",
+         safetensors_file("{" + safetensors_entry("v", "F32", "[4]", "[0,16]") + "}", elements),
+         whole);
+  stored("of another dtype",
+         safetensors_file("{" + safetensors_entry("w", "I32", "[4]", "[0,16]") + "}", elements),
+         whole);
+  stored("of another shape",
+         safetensors_file("{" + safetensors_entry("w", "F32", "[2,2]", "[0,16]") + "}", elements),
+         whole);
+  stored("with a dtype that is none",
+         safetensors_file("{" + safetensors_entry("w", "F99", "[4]", "[0,16]") + "}", elements),
+         whole, Answer::kUnsupported);
+  stored("cut", file.substr(0, file.size() - 1), whole);
+  stored("of a header of terabytes", "\0\0\0\0\0\1\0\0{"s + std::string(64, ' '), whole);
+  stored("that begins in its own middle", file,
+         index("w", size({0})) + info({.offset = "K\1", .length = "K\x10"}));
+  cases.push_back(
+      {"dcp safetensors twice in one data file",
+       {{".metadata",
+         metadata({.items = unicode("w") + tensor_metadata({}) + unicode("v") + tensor_metadata({}),
+                   .storage = whole + index("v", size({0})) +
+                              info({.offset = int64(static_cast<std::int64_t>(file.size())),
+                                    .length = "K\x10"})})},
+        {kDataName,
+         file + safetensors_file("{" + safetensors_entry("v", "F32", "[4]", "[0,16]") + "}",
+                                 elements)}},
+       Answer::kCorrupt});
+}
+
 }  // namespace
 
 std::vector<HostileCase> hostile_dcp() {
@@ -285,6 +328,7 @@ std::vector<HostileCase> hostile_dcp() {
   add_paths(cases);
   add_pickles(cases);
   add_folders(cases);
+  add_safetensors(cases);
   return cases;
 }
 

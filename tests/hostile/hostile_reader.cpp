@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
+#include "checkpoint/source.h"
 #include "tests/hostile/sandbox.h"
 
 namespace cairn::testing {
@@ -43,7 +45,9 @@ struct MemoryMeter {
 // Everything that a program would do with a checkpoint: each byte checked, each tensor used.
 void use(const std::string& path) {
   constexpr std::int64_t kMostElements = 1 << 20;
-  const Value value = load(path);
+  // TorchScript's archives are refused by load(), and converted.
+  const std::optional<Value> weights = open_source(path)->state_dict();
+  const Value value = weights ? *weights : load(path);
   for (const auto& [name, tensor] : tensors_of(value)) {
     if (tensor->numel() <= kMostElements) tensor->contiguous_bytes();
   }

@@ -127,13 +127,12 @@ TEST_P(HostileTest, HasOneRightAnswerInASandbox) {
   std::printf("%zu cases\n", cases.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, HostileTest,
-                         ::testing::Values(Format{"container", hostile_containers},
-                                           Format{"dcp", hostile_dcp},
-                                           Format{"pickle", hostile_pickles},
-                                           Format{"safetensors", hostile_safetensors},
-                                           Format{"zip", hostile_zips}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Formats, HostileTest,
+    ::testing::Values(Format{"container", hostile_containers}, Format{"dcp", hostile_dcp},
+                      Format{"pickle", hostile_pickles}, Format{"safetensors", hostile_safetensors},
+                      Format{"script", hostile_scripts}, Format{"zip", hostile_zips}),
+    [](const auto& test) { return test.param.name; });
 
 #if !defined(__SANITIZE_THREAD__)  // minutes, to find nothing: the reader has one thread
 INSTANTIATE_TEST_SUITE_P(LargeFormats, HostileTest,

@@ -63,7 +63,9 @@ TEST(CppArchiveTest, TensorsAndOptimizersAreRead) {
   net->forward(torch::ones({2, 3})).sum().backward();
   adam.step();
   torch::save(adam, temp / "adam.pt");
-  EXPECT_GE(tensors_of(weights_in(temp / "adam.pt", temp)).size(), 2 * net->parameters().size());
+  EXPECT_THROW(weights_in(temp / "adam.pt", temp), UsageError);  // it has none
+  convert(temp / "adam.pt", temp / "state.pt");
+  EXPECT_GE(tensors_of(load(temp / "state.pt")).size(), 2 * net->parameters().size());
 }
 
 TEST(CppArchiveTest, LoadSaysHowToConvertOne) {

@@ -25,7 +25,7 @@ struct ConvertOptions {
 
   // Only the model's state dict: `state/model` of a Composer checkpoint, or `model`, `state_dict`
   // or `module` of others. A file that is a flat state dict already stays as it is. Of a
-  // TorchScript archive: its tensors, under the names of state_dict().
+  // TorchScript archive: what its state_dict() has in Python. UsageError when there is none.
   bool weights_only = false;
   // Patterns over paths ("state/model/*"; `*` crosses "/"), with all that is in what they match.
   // They are applied to what weights_only leaves.

@@ -80,7 +80,7 @@ class TorchFile {
 
   // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
   // Of a TorchScript archive the attributes of the module as a dict, modules in it as dicts, and
-  // the constants of its code, if there are any, as "constants"; its code is never looked at.
+  // the constants of its code, if there are any, as "constants".
   //
   // An object of a class that is not data becomes a Foreign. Those of `data_classes`
   // ("module.name") are taken for data: an instance becomes the dict of its fields, or, without
@@ -89,6 +89,11 @@ class TorchFile {
 
   // The same for one of many files, all paid for from one budget (base/memory_budget.h).
   Value read(MemoryBudget& budget, const std::vector<std::string>& data_classes = {}) const;
+
+  // Of a TorchScript archive only what its state_dict() has: parameters and buffers by the code's
+  // word, under their own keys in the dicts of their modules. Throws as read() does;
+  // UnsupportedError when the archive holds no module.
+  Value read_script_weights() const;
 
   // Written by torch.jit.save or C++'s torch::save: docs/formats/torchscript.md.
   bool is_torchscript() const;

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "cairn/error.h"
-#include "cairn/format/safetensors.h"
 
 #include "base/checked.h"
 #include "format/safetensors/json_reader.h"
@@ -33,7 +32,7 @@ Dims read_offsets(JsonReader& json) {
 // {"w": {"saved_offsets": [2, 0]}}
 Offsets parse_sharding_info(std::string_view text) {
   Offsets offsets;
-  JsonReader json(text, "DCP_SHARDING_INFO");
+  JsonReader json(text, kShardingKey);
   json.object([&](std::string fqn) {
     Dims& begin = offsets[std::move(fqn)];
     json.object([&](const std::string& key) {
@@ -45,12 +44,17 @@ Offsets parse_sharding_info(std::string_view text) {
   return offsets;
 }
 
+// Empty when the file says nothing.
+Offsets offsets_in(const SafetensorsFile& file) {
+  const std::string* info = file.find_metadata(kShardingKey);
+  return info != nullptr ? parse_sharding_info(*info) : Offsets{};
+}
+
 class Collector {
  public:
   void add(const std::string& name, const SharedBytes& bytes) {
     const SafetensorsFile file(bytes, name);
-    const std::string* info = file.find_metadata("DCP_SHARDING_INFO");
-    const Offsets offsets = info != nullptr ? parse_sharding_info(*info) : Offsets{};
+    const Offsets offsets = offsets_in(file);
     const std::string& kept_name = texts_->emplace_back(name);
     for (const SafetensorsEntry& entry : file.entries()) {
       const auto found = offsets.find(entry.name);
@@ -104,6 +108,14 @@ class Collector {
 bool is_shard_name(std::string_view name) {
   return name.starts_with("shard-") && name.find("-model-") != std::string_view::npos &&
          name.ends_with(".safetensors");
+}
+
+bool begins_inside(const SafetensorsFile& file) {
+  const Offsets offsets = offsets_in(file);
+  return std::any_of(offsets.begin(), offsets.end(), [](const auto& tensor) {
+    const Dims& begin = tensor.second;
+    return std::any_of(begin.begin(), begin.end(), [](std::int64_t at) { return at != 0; });
+  });
 }
 
 Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files) {

@@ -4,6 +4,9 @@
 //  1. Every file has the parts of some tensors that one rank had, with their own shapes.
 //  2. Its metadata say under DCP_SHARDING_INFO where each part begins in the whole tensor.
 //  3. The whole is as large as its parts reach; ShardedFolder checks that they fill it.
+//
+// The same writer without save_distributed writes whole tensors and an index, with the same
+// metadata: checkpoint/sharded_source.cpp.
 #pragma once
 
 #include <span>
@@ -11,6 +14,7 @@
 #include <utility>
 
 #include "cairn/bytes.h"
+#include "cairn/format/safetensors.h"
 
 #include "format/sharded/metadata.h"
 
@@ -18,6 +22,15 @@ namespace cairn::sharded {
 
 // One rank's parts, which no index describes: "shard-00001-model-00001-of-00001.safetensors".
 bool is_shard_name(std::string_view name);
+
+// The metadata key of a file that torch.distributed.checkpoint wrote, and where its tensors begin.
+inline constexpr const char* kVersionKey = "DCP_VERSION";
+inline constexpr const char* kShardingKey = "DCP_SHARDING_INFO";
+
+// Whether a tensor of the file begins elsewhere than at the beginning of the whole tensor. The
+// first rank's parts do not; nor does what one process wrote, which has all. CorruptError when the
+// metadata is not what PyTorch writes.
+bool begins_inside(const SafetensorsFile& file);
 
 // The folder's metadata, from its files and their names. CorruptError naming the file.
 Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files);

@@ -11,6 +11,7 @@
 #include "format/compression/codec.h"
 #include "format/sharded/layout.h"
 #include "format/sharded/nesting.h"
+#include "format/sharded/safetensors_chunks.h"
 
 namespace cairn::sharded {
 namespace {
@@ -87,6 +88,8 @@ std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
     }
   }
   folder->open_files(open_file);
+  locate_in_safetensors(folder->metadata_,
+                        [&](std::string_view name) { return folder->file(name); });
   folder->check_locations();
   return folder;
 }
@@ -139,6 +142,13 @@ std::uint64_t ShardedFolder::bytes() const {
     bytes += content.view.size();
   }
   return bytes;
+}
+
+bool ShardedFolder::has_plain_tensors() const {
+  return std::any_of(metadata_.items.begin(), metadata_.items.end(), [](const Item& item) {
+    return std::any_of(item.chunks.begin(), item.chunks.end(),
+                       [](const Chunk& chunk) { return chunk.location.is_plain; });
+  });
 }
 
 TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) const {

@@ -3,9 +3,8 @@
 // Reading:
 //  1. `.metadata`, or every rank's `__N.metadata`, says what there is and where.
 //  2. The chunks of every tensor must fill it, without overlaps, and lie in files that are there
-//  and
-//     long enough, each in bytes of its own: whatever a few bytes of metadata claim, no more is
-//     read than the files hold.
+//     and long enough, each in bytes of its own: whatever a few bytes of metadata claim, no more is
+//     read than the files hold. Those inside a safetensors file are looked up in its header.
 //  3. A tensor in one piece is a view of the mapped file. One in several is put together when its
 //     bytes are asked for: in memory when it is small, in a scratch file otherwise.
 //  4. The tree is the one that was saved, as far as the metadata knows it.
@@ -39,7 +38,8 @@ class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
   const Metadata& metadata() const { return metadata_; }
   const SharedBytes& file(std::string_view name) const { return files_.find(name)->second; }
   std::size_t data_files() const { return files_.size(); }
-  std::uint64_t bytes() const;  // of all data files
+  std::uint64_t bytes() const;     // of all data files
+  bool has_plain_tensors() const;  // stored as elements alone, in a safetensors file
 
   // The whole tree. No tensor's bytes are read.
   Value read() const;

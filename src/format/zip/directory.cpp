@@ -22,6 +22,7 @@ struct RawEntry {
   std::uint64_t compressed_size = 0;
 };
 
+constexpr std::uint16_t kDeflate = 8;
 constexpr std::uint16_t kFlagsNotRead =
     kFlagEncrypted | 0x0020 /* patch */ | 0x0040 /* strong encryption */ | 0x2000 /* masked */;
 
@@ -200,6 +201,8 @@ Directory read_directory(ByteView bytes) {
   directory.entries.reserve(raws.size());
   for (RawEntry& raw : raws) {
     raw.entry.is_compressed = raw.method != 0;
+    raw.entry.is_deflated = raw.method == kDeflate;
+    raw.entry.stored_size = raw.compressed_size;
     if (raw.method != 0 && directory.compressed.empty()) directory.compressed = raw.name;
     directory.entries.push_back(std::move(raw.entry));
   }

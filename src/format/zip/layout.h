@@ -37,7 +37,9 @@ constexpr std::uint64_t kAlignment = 64;  // of every record's first byte
 struct Entry {
   FileRecord record;
   std::uint64_t header_offset = 0;
-  bool is_compressed = false;  // its bytes are not the record's content
+  bool is_compressed = false;     // its bytes are not the record's content
+  bool is_deflated = false;       // and what they are is known: deflate
+  std::uint64_t stored_size = 0;  // how many bytes there are
 };
 
 // Everything before the record's first byte. `name` includes the prefix.

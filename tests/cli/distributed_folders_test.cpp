@@ -1,0 +1,51 @@
+// What torch.distributed.checkpoint writes as safetensors, in each of its forms, is a checkpoint
+// for every command that reads one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "testing/temp_folder.h"
+#include "testing/test_data.h"
+#include "tests/cli/run_tool.h"
+
+namespace cairn::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DistributedFolderTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  const std::string path_ = testing::kData + "/torch-2.14/" + GetParam();
+  testing::TempFolder temp_;
+};
+
+TEST_P(DistributedFolderTest, IsReadByEveryCommand) {
+  for (const char* command : {"inspect", "verify", "dump"}) {
+    const Answer answer = run({command, path_});
+    EXPECT_EQ(answer.code, 0) << command << ": " << answer.out << answer.err;
+    EXPECT_EQ(answer.err, "") << command;
+  }
+  for (const std::string& out : {temp_ / "out.pt", temp_ / "out"}) {
+    const Answer converted = run({"convert", path_, out});
+    ASSERT_EQ(converted.code, 0) << converted.err;
+    EXPECT_EQ(load(out), load(path_));
+    EXPECT_EQ(run({"diff", path_, out}).code, 0);
+  }
+}
+
+TEST_P(DistributedFolderTest, IsListedAmongItsNeighbours) {
+  const std::size_t slash = path_.rfind('/');
+  const Answer answer = run({"ls", path_.substr(0, slash)});
+  EXPECT_THAT(answer.out, HasSubstr(path_.substr(slash + 1) + "/"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DistributedFolderTest,
+                         ::testing::Values("dcp.safetensors", "hf-plain.safetensors",
+                                           "hf-two-files.safetensors",
+                                           "hf-consolidated.safetensors",
+                                           "hf-consolidated.safetensors/sharded",
+                                           "dcp-as-safetensors", "dcp-zstd-safetensors"));
+
+}  // namespace
+}  // namespace cairn::cli
