@@ -19,6 +19,7 @@
 #include "base/file_size_limit.h"
 #include "base/file_writer.h"
 #include "base/mapped_file.h"
+#include "base/uri.h"
 
 namespace cairn {
 namespace {
@@ -96,6 +97,7 @@ class PosixFileSystem final : public FileSystem {
  public:
   std::unique_ptr<WritableFile> create(const std::string& path,
                                        const CreateOptions& options) override {
+    refuse_uri(path);
     ignore_file_size_signal();
     FileDescriptor fd = options.lock ? create_locked_file(path) : create_file(path);
     return options.expected_bytes >= kLargeFileBytes ? make_large_file_writer(std::move(fd), path)
@@ -105,6 +107,7 @@ class PosixFileSystem final : public FileSystem {
   SharedBytes map(const std::string& path) override;
 
   void rename(const std::string& from, const std::string& to, bool overwrite) override {
+    refuse_uri(to);
     const int error = overwrite ? (::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno)
                                 : rename_to_new_name(from.c_str(), to.c_str());
     if (error == EEXIST && !overwrite) {
@@ -130,6 +133,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   void make_link(const std::string& target, const std::string& path) override {
+    refuse_uri(path);
     if (symlink(target.c_str(), path.c_str()) != 0) {
       throw_storage_error(errno, "cannot create the symbolic link " + path);
     }
@@ -195,6 +199,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   std::optional<FileInfo> stat(const std::string& path, bool follow) override {
+    refuse_uri(path);
     struct stat info = {};
     const int result = follow ? ::stat(path.c_str(), &info) : lstat(path.c_str(), &info);
     if (result == 0) return to_file_info(info);
@@ -207,6 +212,7 @@ class PosixFileSystem final : public FileSystem {
 };
 
 SharedBytes PosixFileSystem::map(const std::string& path) {
+  refuse_uri(path);
   // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
   const FileDescriptor fd = try_open(path, O_RDONLY | O_NONBLOCK);
   if (!fd.is_open()) {
@@ -246,6 +252,7 @@ void PosixFileSystem::make_folders(const std::string& path) {
 }
 
 std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
+  refuse_uri(folder);
   const std::unique_ptr<DIR, int (*)(DIR*)> handle(opendir(folder.c_str()), closedir);
   if (handle == nullptr) {
     if (errno == ENOENT) throw NotFoundError("there is no folder " + folder);

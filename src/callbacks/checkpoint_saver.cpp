@@ -25,6 +25,8 @@
 
 #include "base/atomic_file.h"
 #include "base/file.h"
+#include "base/size_text.h"
+#include "base/uri.h"
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
 #include "checkpoint/latest_link.h"
@@ -61,26 +63,8 @@ class FinishedQueue {
   std::vector<Finished> queue_;
 };
 
-std::string size_text(std::uint64_t bytes) {
-  static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto size = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; size >= 1024 && unit + 1 < kUnits.size(); ++unit) {
-    size /= 1024;
-  }
-  return fmt::format("{:.{}f} {}", size, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
-void refuse_uri(const std::string& option, const std::string& path) {
-  const std::size_t scheme = path.find("://");
-  if (scheme == std::string::npos) return;
-  throw UnsupportedError(option + " \"" + path +
-                         "\": this version saves to local folders, not to " +
-                         path.substr(0, scheme) + "://");
-}
-
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
-  refuse_uri("save_folder", options.folder);
+  refuse_uri(options.folder);
   if (options.remote_file_name || options.latest_remote_file_name) {
     throw UnsupportedError("remote_file_name and latest_remote_file_name: this version saves to " +
                            std::string("local folders only"));

@@ -11,6 +11,7 @@
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
 
+#include "base/uri.h"
 #include "train/eval_loop.h"
 #include "train/precision.h"
 #include "train/run_name.h"
@@ -37,8 +38,6 @@ class Conflicts {
  private:
   std::vector<std::string> sentences_;
 };
-
-bool is_uri(const std::string& path) { return path.find("://") != std::string::npos; }
 
 std::vector<const CheckpointSaver*> savers_of(const TrainerOptions& options) {
   std::vector<const CheckpointSaver*> savers;
@@ -103,15 +102,15 @@ void check_console(const TrainerOptions& options, Conflicts& found) {
 }
 
 void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
-  const std::string not_remote = " is a URI; this version saves to and loads from local folders";
   if (options.load_path) {
     found.add(options.load_path->empty(), "load_path is empty");
-    found.add(is_uri(*options.load_path), "load_path '" + *options.load_path + "'" + not_remote);
+    found.add(!scheme_of(*options.load_path).empty(),
+              "load_path " + uri_problem(*options.load_path));
   }
   if (options.save_folder) {
     found.add(options.save_folder->empty(), "save_folder is empty");
-    found.add(is_uri(*options.save_folder),
-              "save_folder '" + *options.save_folder + "'" + not_remote);
+    found.add(!scheme_of(*options.save_folder).empty(),
+              "save_folder " + uri_problem(*options.save_folder));
   }
   found.add(options.save_num_checkpoints_to_keep < -1,
             "save_num_checkpoints_to_keep is less than -1 (all)");
