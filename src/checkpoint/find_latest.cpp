@@ -8,7 +8,8 @@
 //     because only the link points at it, is opened first.) So the search costs as much as there
 //     are candidates that cannot be used, and not as much as the run is old.
 //  3. That file is verified in full, and its state decoded: what cannot be loaded is not chosen.
-//     When it is good it is the answer; when it is not, step 2 goes on.
+//     When it is good it is the answer, open as it is, so that what was checked is what is loaded;
+//     when it is not, step 2 goes on.
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
 // file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
@@ -32,6 +33,7 @@
 
 #include "base/printable.h"
 #include "base/read_fault.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/latest_link.h"
 #include "checkpoint/names_by_position.h"
 #include "checkpoint/source.h"
@@ -193,7 +195,9 @@ class Search {
         return std::nullopt;
       }
       if (candidate.is_full) check_training_state(*source);
-      return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report)};
+      return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report),
+                             Checkpoint(std::make_shared<const Checkpoint::Impl>(
+                                 Checkpoint::Impl{candidate.path, std::move(source)}))};
     });
   }
 

@@ -1,6 +1,6 @@
 // torch.save's zip files as a CheckpointSource.
 #include "checkpoint/candidate.h"
-#include "checkpoint/open_checkpoint.h"
+#include "checkpoint/torch_checkpoint.h"
 #include "checkpoint/weights.h"
 
 namespace cairn {
@@ -13,7 +13,7 @@ std::string torch_version(const TorchFile& file) {
   return "older than 2.1";
 }
 
-std::vector<std::pair<std::string, std::string>> notes_of(const OpenCheckpoint& checkpoint) {
+std::vector<std::pair<std::string, std::string>> notes_of(const TorchCheckpoint& checkpoint) {
   std::vector<std::pair<std::string, std::string>> notes;
   const TorchFile& file = checkpoint.file;
   const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
@@ -31,7 +31,7 @@ class TorchSource final : public CheckpointSource {
       : stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
-        checkpoint_(open_checkpoint(std::move(candidate.bytes), candidate.path)) {}
+        checkpoint_(open_torch_checkpoint(std::move(candidate.bytes), candidate.path)) {}
 
   SourceInfo info() const override {
     SourceInfo info{.format = "torch_zip",
@@ -65,7 +65,7 @@ class TorchSource final : public CheckpointSource {
   std::uint64_t stored_bytes_;
   std::vector<std::string> containers_;
   std::function<void(std::uint64_t)> on_progress_;
-  OpenCheckpoint checkpoint_;
+  TorchCheckpoint checkpoint_;
 };
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 #include "base/printable.h"
 #include "checkpoint/check_records.h"
-#include "checkpoint/open_checkpoint.h"
 #include "checkpoint/source.h"
+#include "checkpoint/torch_checkpoint.h"
 
 namespace cairn {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using TensorsByOffset = std::unordered_map<std::uint64_t, std::vector<std::string>>;
 
 // Paths of the tensors in each record, by the record's offset; empty when the pickle cannot tell.
-TensorsByOffset tensors_by_offset(const OpenCheckpoint& checkpoint) {
+TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   TensorsByOffset tensors;
   try {
     const Value value = checkpoint.file.read();
@@ -32,7 +32,7 @@ TensorsByOffset tensors_by_offset(const OpenCheckpoint& checkpoint) {
   return tensors;
 }
 
-void add_damaged_records(const OpenCheckpoint& checkpoint, const VerifyOptions& options,
+void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions& options,
                          VerifyReport& report) {
   const std::vector<FileRecord>& records = checkpoint.file.records();
   const auto crcs = record_crcs(checkpoint.bytes, records, options.on_progress);
@@ -51,7 +51,7 @@ void add_damaged_records(const OpenCheckpoint& checkpoint, const VerifyOptions& 
   }
 }
 
-void check_layout(const OpenCheckpoint& checkpoint, VerifyReport& report) {
+void check_layout(const TorchCheckpoint& checkpoint, VerifyReport& report) {
   if (checkpoint.manifest->layout != kManifestLayout) return;  // another version's; CRCs remain
   std::uint64_t offset = 0;
   if (checkpoint.file.has_canonical_layout(&offset)) return;
@@ -62,7 +62,7 @@ void check_layout(const OpenCheckpoint& checkpoint, VerifyReport& report) {
 
 }  // namespace
 
-VerifyReport verify_opened(const OpenCheckpoint& checkpoint, const VerifyOptions& options) {
+VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
   VerifyReport report;
   report.records = checkpoint.file.records().size();
   report.bytes = checkpoint.bytes.view.size();

@@ -9,10 +9,13 @@
 //     line, say): give the tried objects their state back, all of them, and throw one error, which
 //     names the file: MismatchError that lists everything that did not fit.
 //  4. Apply the plans. What could make that fail was looked at in 2, but for memory.
+//  5. Verify the file once more, after 3 too: somebody may have written into it, or cut it off,
+//     since 1. What still has its checksums had them while it was copied.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <set>
 
@@ -23,6 +26,8 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "base/mapped_file.h"
+#include "base/read_fault.h"
 #include "train/checkpoint_migration.h"
 #include "train/entry_names.h"
 #include "train/foreign_parts.h"
@@ -426,11 +431,30 @@ void CheckpointLoad::run(Value& checkpoint, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// Step 5.
+void check_unchanged(const Checkpoint& checkpoint) {
+  const VerifyReport report = checkpoint.verify(Verify::kFull);
+  if (report.ok()) return;
+  throw UnreadableError(
+      checkpoint.path() + " was written to while it was being loaded (" + report.summary() +
+          "), so that the state of the run is undefined now; " + "load another checkpoint",
+      EIO);
+}
+
+}  // namespace
+
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  LoadOptions load_options;
-  load_options.verify = options.verify;
-  Value checkpoint = load(path, load_options);
+  return load_checkpoint(open_checkpoint(path), state, logger, options);
+}
+
+std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  const std::string& path = opened.path();
+  const GuardedReads guard;
+  Value checkpoint = load(opened, {.verify = options.verify});
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
                            ", which only its Python class can read; save dicts of state_dict()s");
@@ -440,7 +464,13 @@ std::optional<Value> load_checkpoint(const std::string& path, State& state, Logg
                         "load_state_dict() read other files");
   }
   CheckpointLoad loading(state, logger, options);
-  loading.run(checkpoint, path);
+  try {
+    loading.run(checkpoint, path);
+  } catch (const Error&) {
+    check_unchanged(opened);  // what did not fit may not be what was saved
+    throw;
+  }
+  check_unchanged(opened);
   const Value* rng = checkpoint.find("rng");
   if (options.load_weights_only || rng == nullptr) return std::nullopt;
   return *rng;

@@ -1,5 +1,6 @@
 #include "trainer/resume.h"
 
+#include <exception>
 #include <set>
 #include <utility>
 #include <vector>
@@ -132,6 +133,7 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
                      position(found->timestamp) + ")");
   plan = {.load_path = found->path,
+          .checkpoint = found->checkpoint,
           .load_strict_model_weights = plan.load_strict_model_weights,
           .resumed = true};
 }
@@ -144,7 +146,7 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                                : strict_format(*plan.load_path, dist_variables(state.run_name));
   const std::string run_name = state.run_name;
   std::optional<Value> rng =
-      load_checkpoint(path, state, logger,
+      load_checkpoint(plan.checkpoint ? *plan.checkpoint : open_checkpoint(path), state, logger,
                       {.load_weights_only = plan.load_weights_only,
                        .strict_model_weights = plan.load_strict_model_weights,
                        .ignore_keys = plan.load_ignore_keys,
@@ -164,13 +166,16 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
 std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
                                     Logger& logger) {
   LoadPlan first_start = plan;
+  std::exception_ptr unreadable;  // the disk did not give all of it: the state may be half of it
   for (;;) {
     plan = first_start;
     apply_autoresume(plan, state.run_name, saver, logger);
+    if (!plan.resumed && unreadable) std::rethrow_exception(unreadable);
     try {
       return load_planned(plan, state, logger);
     } catch (const Error& e) {
       if (!plan.resumed || !is_fault_of_file(e)) throw;
+      if (read_fault_of(e) == ReadFault::kBytes) unreadable = std::current_exception();
       logger.log_message("warning: autoresume skipped " + printable_line(*plan.load_path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
       first_start.except.push_back(*plan.load_path);

@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/train/options.h"
 
 namespace cairn {
@@ -30,6 +31,7 @@ class State;
 // What is to be loaded and how: filled from TrainerOptions, changed by apply_autoresume().
 struct LoadPlan {
   std::optional<std::string> load_path = std::nullopt;
+  std::optional<Checkpoint> checkpoint = std::nullopt;  // that of load_path, when it is open
   bool load_weights_only = false;
   bool load_strict_model_weights = true;
   IgnoreKeys load_ignore_keys = {};
@@ -53,9 +55,11 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
                       Logger& logger, FileSystem* files = nullptr);
 
 // All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
-// gone or undecodable when it is loaded. `plan` becomes what was done, its load_path empty when
-// there was nothing to load. Returns as load_planned(). MismatchError for a checkpoint that is
-// whole and does not fit: that is no fault of the file, and an older one would not fit either.
+// undecodable when it is loaded. When there is no other, and it was the disk that did not give its
+// bytes, or somebody wrote into it, its error is thrown: that is no reason to begin again. `plan`
+// becomes what was done, its load_path empty when there was nothing to load. Returns as
+// load_planned(). MismatchError for a checkpoint that is whole and does not fit: that is no fault
+// of the file, and an older one would not fit either.
 std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
                                     Logger& logger);
 

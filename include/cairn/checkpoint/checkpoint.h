@@ -2,12 +2,14 @@
 //
 //   save(value, "ckpt/ep1.pt");                       // durable and whole, or not there
 //   Value value = load("ckpt/ep1.pt");                // every byte checked first
-//   auto newest = find_latest("ckpt");                // the newest that verifies
+//   auto newest = find_latest("ckpt");                // the newest that verifies, open
+//   Value state = load(newest->checkpoint);           // of that very file
 //
 // docs/checkpoints.md says what you have after a crash at any moment.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -88,6 +90,33 @@ struct VerifyReport {
 VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
                     FileSystem* files = nullptr);
 
+// A checkpoint that was opened. It stays the file that it was, whatever becomes of its name: what
+// verify() found good is what load() decodes. (Somebody may still write *into* the file: what is
+// decoded long after verify() can be verified once more.) Copies share it; safe from several
+// threads. The file, or all those of a folder, stay mapped while a copy lives, or a tensor of it.
+class Checkpoint {
+ public:
+  struct Impl;
+  explicit Checkpoint(std::shared_ptr<const Impl> impl);  // of open_checkpoint() and find_latest()
+
+  const std::string& path() const;
+  // What it says of itself; without a manifest, what the content gives away ("full" when it holds a
+  // Trainer's timestamp). Reads no tensor.
+  CheckpointInfo info() const;
+  // As verify() below. Damage is a result.
+  VerifyReport verify(Verify how = Verify::kFull) const;
+
+ private:
+  friend Value load(const Checkpoint& checkpoint, const LoadOptions& options);
+  std::shared_ptr<const Impl> impl_;
+};
+
+// Opens a checkpoint of any format. Throws as load(), but for what only verifying finds.
+Checkpoint open_checkpoint(const std::string& path, FileSystem* files = nullptr);
+
+// As load() above; LoadOptions::files does not matter.
+Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
+
 struct FindOptions {
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // format of the names to look at
   std::string run_name = {};                                   // value of {run_name} in it
@@ -110,6 +139,7 @@ struct FoundCheckpoint {
   std::string path;
   Timestamp timestamp;
   VerifyReport report;
+  Checkpoint checkpoint;  // the file that was verified
 };
 
 // The checkpoint that training got furthest with, among those in `folder` that verify in full and

@@ -12,7 +12,7 @@
 
 namespace cairn {
 
-struct OpenCheckpoint {
+struct TorchCheckpoint {
   std::string path;
   SharedBytes bytes;
   TorchFile file;
@@ -20,14 +20,14 @@ struct OpenCheckpoint {
 };
 
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
-OpenCheckpoint open_checkpoint(SharedBytes bytes, const std::string& path);
+TorchCheckpoint open_torch_checkpoint(SharedBytes bytes, const std::string& path);
 
 struct VerifyOptions {
   Verify how = Verify::kFull;
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions
 };
 
-// As verify(), for what open_checkpoint() could open.
-VerifyReport verify_opened(const OpenCheckpoint& checkpoint, const VerifyOptions& options);
+// As verify(), for what open_torch_checkpoint() could open.
+VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOptions& options);
 
 }  // namespace cairn

@@ -1,12 +1,12 @@
-#include "checkpoint/open_checkpoint.h"
+#include "checkpoint/torch_checkpoint.h"
 
 #include "cairn/error.h"
 
 namespace cairn {
 
-OpenCheckpoint open_checkpoint(SharedBytes bytes, const std::string& path) {
+TorchCheckpoint open_torch_checkpoint(SharedBytes bytes, const std::string& path) {
   TorchFile file(bytes, path);
-  OpenCheckpoint checkpoint{path, std::move(bytes), std::move(file), std::nullopt};
+  TorchCheckpoint checkpoint{path, std::move(bytes), std::move(file), std::nullopt};
   const FileRecord* record = checkpoint.file.find_record(kManifestRecord);
   if (record == nullptr) return checkpoint;
   if (!checkpoint.file.matches_crc(*record)) {

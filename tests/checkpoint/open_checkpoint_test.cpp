@@ -1,0 +1,108 @@
+// A Checkpoint is the file that was opened, whatever becomes of its name and of the file.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+#include "cairn/error.h"
+
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::read_file;
+using testing::sample_checkpoint;
+using testing::sample_info;
+using testing::TempFolder;
+
+class OpenCheckpointTest : public ::testing::Test {
+ protected:
+  void save_sample(std::int64_t batch, const std::string& name) {
+    save(sample_checkpoint(batch), folder_ / name, {.info = sample_info(batch)});
+  }
+  // Writes into the file that is there.
+  void overwrite(const std::string& path, const std::string& bytes) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file << bytes << std::flush;
+    ASSERT_TRUE(file.good());
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OpenCheckpointTest, SaysWhatItIs) {
+  save_sample(7, "a.pt");
+  const Checkpoint opened = open_checkpoint(folder_ / "a.pt");
+  EXPECT_EQ(opened.path(), folder_ / "a.pt");
+  EXPECT_EQ(opened.info().kind, "full");
+  EXPECT_EQ(opened.info().timestamp->batch, 7);
+  EXPECT_TRUE(opened.verify().ok());
+  EXPECT_EQ(load(opened), sample_checkpoint(7));
+}
+
+TEST_F(OpenCheckpointTest, StaysTheFileWhenAnotherTakesItsName) {
+  save_sample(7, "a.pt");
+  const Checkpoint opened = open_checkpoint(folder_ / "a.pt");
+  save_sample(8, "a.pt");
+  EXPECT_EQ(opened.info().timestamp->batch, 7);
+  EXPECT_EQ(load(opened), sample_checkpoint(7));
+  EXPECT_EQ(load(folder_ / "a.pt"), sample_checkpoint(8));
+  std::filesystem::remove(folder_ / "a.pt");
+  EXPECT_EQ(load(opened), sample_checkpoint(7));
+}
+
+TEST_F(OpenCheckpointTest, WhatWasFoundIsWhatWasVerified) {
+  save_sample(7, "ep0-ba7-rank0.pt");
+  const auto found = find_latest(folder_.path());
+  ASSERT_TRUE(found);
+  testing::write_file(folder_ / "damaged", "PK\x03\x04 no checkpoint");
+  std::filesystem::rename(folder_ / "damaged", found->path);
+  EXPECT_EQ(load(found->checkpoint), sample_checkpoint(7));
+}
+
+TEST_F(OpenCheckpointTest, AFileThatIsCutOffIsAnError) {
+  save_sample(7, "a.pt");
+  const Checkpoint opened = open_checkpoint(folder_ / "a.pt");
+  ASSERT_TRUE(opened.verify().ok());
+  std::filesystem::resize_file(folder_ / "a.pt", 0);
+  EXPECT_THAT(message_of<StorageError>([&] { load(opened); }), HasSubstr(opened.path()));
+  EXPECT_THROW(opened.verify(), StorageError);
+}
+
+TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsFoundByVerifyingAgain) {
+  save_sample(7, "a.pt");
+  const Checkpoint opened = open_checkpoint(folder_ / "a.pt");
+  ASSERT_TRUE(opened.verify().ok());
+  std::string bytes = read_file(opened.path());
+  for (char& byte : bytes)
+    byte = static_cast<char>(byte ^ 1);
+  overwrite(opened.path(), bytes);
+  EXPECT_FALSE(opened.verify().ok());
+  EXPECT_THROW(load(opened), CorruptError);
+}
+
+TEST_F(OpenCheckpointTest, UrisAreRefusedByOneMessageWhereverAPlaceCanBeGiven) {
+  const std::string uri = "s3://bucket/a.pt";
+  save_sample(7, "a.pt");
+  const auto refused = [](const auto& use) {
+    EXPECT_THAT(message_of<UnsupportedError>(use), HasSubstr("it has no store for s3://"));
+  };
+  refused([&] { save(Dict{}, uri); });
+  refused([&] { load(uri); });
+  refused([&] { verify(uri); });
+  refused([&] { open_checkpoint(uri); });
+  refused([&] { find_latest(uri); });
+  refused([&] { convert(folder_ / "a.pt", uri, {}); });
+  refused([&] { convert(uri, folder_ / "b.pt", {}); });
+  EXPECT_FALSE(std::filesystem::exists("s3:"));
+}
+
+}  // namespace
+}  // namespace cairn
