@@ -5,7 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
 
 namespace {
 
@@ -33,11 +33,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const SharedBytes file = data_file();
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const auto folder = cairn::sharded::ShardedFolder::open(
-        cairn::sharded::parse_metadata({bytes, nullptr}), [](const std::string& name) {
-          if (name.size() > 20) throw cairn::NotFoundError(name);
-          return file;
-        });
+    const auto folder = cairn::dcp::Folder::open(cairn::dcp::parse_metadata({bytes, nullptr}),
+                                                 [](const std::string& name) {
+                                                   if (name.size() > 20)
+                                                     throw cairn::NotFoundError(name);
+                                                   return file;
+                                                 });
     const cairn::Value value = folder->read();
     for (const auto& [path, tensor] : tensors_of(value)) {
       tensor->contiguous_bytes();

@@ -46,8 +46,8 @@ bool is_pickle(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate);
 bool is_safetensors(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_safetensors(Candidate candidate);
-bool is_sharded_file(const Candidate& candidate);
-std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate);
+bool is_shard_index(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_shard_index(Candidate candidate);
 bool is_model_folder(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate);
 

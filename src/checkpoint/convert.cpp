@@ -221,7 +221,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   const auto source = open_checked(in, options);
   const SourceInfo info = source->info();
   Value value = source->read();
-  if (info.format == "safetensors" || info.format == "sharded") {
+  if (info.format == "safetensors" || info.format == "safetensors_index") {
     value = with_tied(value, info.notes);
   }
   if (options.weights_only) {

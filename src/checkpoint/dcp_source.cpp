@@ -12,8 +12,8 @@
 #include "checkpoint/candidate.h"
 #include "checkpoint/folder_manifest.h"
 #include "checkpoint/verify_dcp.h"
-#include "format/sharded/safetensors_shards.h"
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
+#include "format/dcp/safetensors_files.h"
 
 namespace cairn {
 namespace {
@@ -37,10 +37,9 @@ bool is_dcp_name(const std::string& name) {
          (name.starts_with("__") && name.ends_with(kData));
 }
 
-sharded::Metadata parse_file(FileSystem& files, const std::string& folder,
-                             const std::string& name) {
+dcp::Metadata parse_file(FileSystem& files, const std::string& folder, const std::string& name) {
   try {
-    return sharded::parse_metadata(files.map(join_path(folder, name)));
+    return dcp::parse_metadata(files.map(join_path(folder, name)));
   } catch (const CorruptError& e) {
     throw CorruptError(name + ": " + e.what(), name, e.offset());
   } catch (UnsupportedError& e) {
@@ -49,7 +48,7 @@ sharded::Metadata parse_file(FileSystem& files, const std::string& folder,
   }
 }
 
-sharded::Metadata read_metadata(FileSystem& files, const std::string& folder) {
+dcp::Metadata read_metadata(FileSystem& files, const std::string& folder) {
   const std::vector<std::string> names = files.list(folder);
   if (std::find(names.begin(), names.end(), kMetadata) != names.end()) {
     return parse_file(files, folder, std::string(kMetadata));
@@ -63,7 +62,7 @@ sharded::Metadata read_metadata(FileSystem& files, const std::string& folder) {
                        std::string(kMetadata), 0);
   }
   std::sort(ranks.begin(), ranks.end());
-  std::vector<sharded::Metadata> metadata;
+  std::vector<dcp::Metadata> metadata;
   for (const auto& [rank, name] : ranks) {
     if (rank != metadata.size()) {
       throw CorruptError(
@@ -72,7 +71,7 @@ sharded::Metadata read_metadata(FileSystem& files, const std::string& folder) {
     }
     metadata.push_back(parse_file(files, folder, name));
   }
-  return sharded::merge_metadata(std::move(metadata));
+  return dcp::merge_metadata(std::move(metadata));
 }
 
 // Runs `work`; its errors name the folder.
@@ -90,22 +89,22 @@ auto in_folder(const std::string& path, Work work) {
 
 std::vector<std::string> shard_names(const Candidate& candidate) {
   std::vector<std::string> names = candidate.files->list(candidate.path);
-  std::erase_if(names, [](const std::string& name) { return !sharded::is_shard_name(name); });
+  std::erase_if(names, [](const std::string& name) { return !dcp::is_shard_name(name); });
   return names;
 }
 
-sharded::Metadata read_shards(const Candidate& candidate) {
+dcp::Metadata read_shards(const Candidate& candidate) {
   std::vector<std::pair<std::string, SharedBytes>> files;
   for (const std::string& name : shard_names(candidate)) {
     files.emplace_back(name, candidate.files->map(join_path(candidate.path, name)));
   }
-  return sharded::metadata_of_shards(files);
+  return dcp::metadata_of_shards(files);
 }
 
 struct DcpForm {
   const char* format;
   const char* description;
-  sharded::Metadata (*read_metadata)(const Candidate&);
+  dcp::Metadata (*read_metadata)(const Candidate&);
 };
 constexpr DcpForm kPickled = {
     "dcp", "a torch.distributed.checkpoint folder",
@@ -193,7 +192,7 @@ class DcpSource final : public CheckpointSource {
         form_(form),
         manifest_(*candidate.files, candidate.path) {
     folder_ = in_folder(path_, [&] {
-      return sharded::ShardedFolder::open(
+      return dcp::Folder::open(
           form.read_metadata(candidate),
           [&](const std::string& name) { return candidate.files->map(join_path(path_, name)); },
           candidate.scratch_folder);
@@ -201,7 +200,7 @@ class DcpSource final : public CheckpointSource {
   }
 
   SourceInfo info() const override {
-    const sharded::Metadata& metadata = folder_->metadata();
+    const dcp::Metadata& metadata = folder_->metadata();
     SourceInfo info{.format = form_.format,
                     .description = form_.description,
                     .writer = manifest_.writer(),
@@ -245,7 +244,7 @@ class DcpSource final : public CheckpointSource {
   std::function<void(std::uint64_t)> on_progress_;
   const DcpForm& form_;
   ManifestCheck manifest_;
-  std::shared_ptr<const sharded::ShardedFolder> folder_;
+  std::shared_ptr<const dcp::Folder> folder_;
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include "base/parallel.h"
 #include "base/xxh3.h"
 #include "checkpoint/candidate.h"
+#include "format/dcp/safetensors_files.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/header.h"
-#include "format/sharded/safetensors_shards.h"
 
 namespace cairn {
 namespace {
@@ -36,7 +36,7 @@ class SafetensorsSource final : public CheckpointSource {
                     .bytes = stored_bytes_};
     for (const auto& note : file_.metadata()) {
       const bool is_layout =
-          safetensors::is_checksum_key(note.first) || note.first == sharded::kShardingKey;
+          safetensors::is_checksum_key(note.first) || note.first == dcp::kShardingKey;
       if (!is_layout) info.notes.push_back(note);
     }
     if (const auto* writer = file_.find_metadata(safetensors::kWriterKey)) info.writer = *writer;
@@ -118,16 +118,16 @@ namespace {
 
 // What torch.distributed.checkpoint cut tensors into is no checkpoint by itself.
 void check_whole(const SafetensorsFile& file, const std::string& path) {
-  if (file.find_metadata(sharded::kShardingKey) == nullptr) return;
+  if (file.find_metadata(dcp::kShardingKey) == nullptr) return;
   const std::string name = base_name(path);
-  if (sharded::is_shard_name(name) || name.ends_with(".distcp")) {
+  if (dcp::is_shard_name(name) || name.ends_with(".distcp")) {
     throw UnsupportedError(path +
                            ": this is one rank's shard of a torch.distributed.checkpoint folder "
                            "with tensors as safetensors; name the folder, which has all of them");
   }
   bool is_part = false;
   try {
-    is_part = sharded::begins_inside(file);
+    is_part = dcp::begins_inside(file);
   } catch (const CorruptError& e) {
     throw CorruptError(path + ": " + e.what(), path, e.offset());
   }

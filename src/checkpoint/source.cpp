@@ -28,8 +28,8 @@ constexpr std::array kFormats = {
     FormatRow{"zstd", is_compressed<kZstd>, nullptr, decompress_by<kZstd>},
     FormatRow{"lzop", is_compressed<kLzop>, nullptr, decompress_by<kLzop>},
     FormatRow{"tar", is_tar, nullptr, unwrap_tar},
-    FormatRow{"sharded", is_sharded_file, open_sharded_file},
-    FormatRow{"sharded", is_model_folder, open_model_folder},
+    FormatRow{"safetensors_index", is_shard_index, open_shard_index},
+    FormatRow{"safetensors_index", is_model_folder, open_model_folder},
     FormatRow{"dcp_safetensors", is_dcp_safetensors, open_dcp_safetensors},
     // Last those without a magic number: a few bytes that others are unlikely to begin with.
     FormatRow{"lzma", is_compressed<kLzma>, nullptr, decompress_by<kLzma>},

@@ -11,9 +11,9 @@
 namespace cairn {
 namespace {
 
-using sharded::Chunk;
-using sharded::Item;
-using sharded::ShardedFolder;
+using dcp::Chunk;
+using dcp::Folder;
+using dcp::Item;
 
 // The records of a data file, and which item each is part of.
 struct DataRecords {
@@ -71,7 +71,7 @@ void add_damaged_records(std::string_view file, const DataRecords& known,
 }
 
 // Adds what is wrong with a stored piece as such, and the records to look into.
-void check_chunk(const ShardedFolder& folder, const Item& item, const Chunk& chunk, Verify how,
+void check_chunk(const Folder& folder, const Item& item, const Chunk& chunk, Verify how,
                  Findings& findings) {
   VerifyReport& report = findings.report;
   if (chunk.location.is_plain) {
@@ -87,7 +87,7 @@ void check_chunk(const ShardedFolder& folder, const Item& item, const Chunk& chu
 
 }  // namespace
 
-void verify_dcp(const ShardedFolder& folder, Verify how,
+void verify_dcp(const Folder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report) {
   Findings findings{.files = {}, .report = report};
   for (const Item& item : folder.metadata().items) {

@@ -5,7 +5,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
 
 namespace cairn {
 
@@ -13,7 +13,7 @@ namespace cairn {
 // of it must also match its CRC-32. What has no damage makes the tree that load() gives:
 // CorruptError when it does not. Damage names the item, its file and the range in it. Sets what the
 // report says of content; `on_progress` may be null.
-void verify_dcp(const sharded::ShardedFolder& folder, Verify how,
+void verify_dcp(const dcp::Folder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report);
 
 }  // namespace cairn

@@ -3,7 +3,7 @@
 #include "base/atomic_folder.h"
 #include "base/xxh3.h"
 #include "checkpoint/folder_manifest.h"
-#include "format/sharded/folder_plan.h"
+#include "format/dcp/folder_plan.h"
 
 namespace cairn {
 namespace {
@@ -29,20 +29,20 @@ void add_text(AtomicFolder& building, const char* name, const std::string& text)
 
 std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
                         bool overwrite, const std::string& scratch_folder) {
-  sharded::FolderPlan plan(value, scratch_folder);
+  dcp::FolderPlan plan(value, scratch_folder);
   AtomicFolder building(files, folder, overwrite);
   Xxh3 data;
-  building.add(sharded::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
+  building.add(dcp::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
     HashedSink hashed(sink, data);
     plan.write_data(hashed);
   });
   const std::string metadata = plan.metadata();
-  add_text(building, sharded::kMetadataFile, metadata);
+  add_text(building, dcp::kMetadataFile, metadata);
   Xxh3 of_metadata;
   of_metadata.write(as_bytes(metadata));
   const std::string manifest = write_folder_manifest(
-      {{.name = sharded::kDataFile, .bytes = plan.data_size(), .xxh3_128 = data.digest128()},
-       {.name = sharded::kMetadataFile,
+      {{.name = dcp::kDataFile, .bytes = plan.data_size(), .xxh3_128 = data.digest128()},
+       {.name = dcp::kMetadataFile,
         .bytes = metadata.size(),
         .xxh3_128 = of_metadata.digest128()}});
   add_text(building, kFolderManifest, manifest);

@@ -15,7 +15,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/write_dcp.h"
 #include "format/compression/codec.h"
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
 #include "testing/copied_folder.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
@@ -214,13 +214,13 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
   const auto map = [&](const std::string& name) {
     return posix_file_system().map(join_path(temp / "parts", name));
   };
-  sharded::Metadata metadata = sharded::parse_metadata(map(".metadata"));
-  sharded::Item& left = metadata.items.at(0);
+  dcp::Metadata metadata = dcp::parse_metadata(map(".metadata"));
+  dcp::Item& left = metadata.items.at(0);
   left.size = {kRows, kColumns};
   left.chunks.push_back(metadata.items.at(1).chunks.at(0));
   left.chunks[1].box.offsets = {0, kColumns / 2};
   metadata.items.pop_back();
-  const auto folder = sharded::ShardedFolder::open(std::move(metadata), map, temp.path());
+  const auto folder = dcp::Folder::open(std::move(metadata), map, temp.path());
   const Value value = folder->read();
   const SharedBytes bytes = value.at("left").as_tensor().contiguous_bytes();
   ASSERT_EQ(bytes.view.size(), half.size() * 2);
@@ -242,16 +242,14 @@ TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
   const auto encoder = kZstd.encoder(encoded);
   encoder->write(as_bytes(item));
   encoder->finish();
-  sharded::Metadata metadata =
-      sharded::parse_metadata(posix_file_system().map(temp / "plain/.metadata"));
-  sharded::Location& location = metadata.items.at(0).chunks.at(0).location;
+  dcp::Metadata metadata = dcp::parse_metadata(posix_file_system().map(temp / "plain/.metadata"));
+  dcp::Location& location = metadata.items.at(0).chunks.at(0).location;
   location.size = encoded.text.size();
   location.transforms = {"stream.zstd/1"};
   const auto open = [&](const std::string&) { return shared(encoded.text); };
-  EXPECT_EQ(sharded::ShardedFolder::open(metadata, open, temp.path())->read(),
-            Value(Dict{{"a", 7}}));
+  EXPECT_EQ(dcp::Folder::open(metadata, open, temp.path())->read(), Value(Dict{{"a", 7}}));
   location.transforms = {"stream.other/1"};
-  EXPECT_THROW(sharded::ShardedFolder::open(metadata, open)->read(), UnsupportedError);
+  EXPECT_THROW(dcp::Folder::open(metadata, open)->read(), UnsupportedError);
 }
 
 // --- Slices --------------------------------------------------------------------------------------
@@ -263,13 +261,12 @@ SharedBytes map_layouts(const std::string& name) {
   return known->second;
 }
 
-std::shared_ptr<const sharded::ShardedFolder> open_layouts() {
-  return sharded::ShardedFolder::open(sharded::parse_metadata(map_layouts(".metadata")),
-                                      map_layouts);
+std::shared_ptr<const dcp::Folder> open_layouts() {
+  return dcp::Folder::open(dcp::parse_metadata(map_layouts(".metadata")), map_layouts);
 }
 
-const sharded::Item& item_of(const sharded::ShardedFolder& folder, std::string_view fqn) {
-  for (const sharded::Item& item : folder.metadata().items) {
+const dcp::Item& item_of(const dcp::Folder& folder, std::string_view fqn) {
+  for (const dcp::Item& item : folder.metadata().items) {
     if (item.fqn == fqn) return item;
   }
   throw NotFoundError(std::string(fqn));
@@ -280,12 +277,12 @@ TEST(DcpTest, AnyBoxOfAnyTensorIsReadOutOfAnyLayout) {
   const Value whole = folder->read();
   std::mt19937 random(1);
   for (const char* name : {"row", "column", "uneven", "grid", "grid_3d", "twice", "half"}) {
-    const sharded::Item& item = item_of(*folder, name);
+    const dcp::Item& item = item_of(*folder, name);
     const TensorView& tensor = whole.at(name).as_tensor();
     const SharedBytes all = tensor.contiguous_bytes();
     const std::size_t element = item_size(tensor.dtype);
     for (int round = 0; round < 50; ++round) {
-      sharded::Box box;
+      dcp::Box box;
       std::int64_t numel = 1;
       for (const std::int64_t size : item.size) {
         const auto begin = std::uniform_int_distribution<std::int64_t>(0, size - 1)(random);
@@ -318,7 +315,7 @@ TEST(DcpTest, ABoxOutsideOfTheTensorIsAUsageError) {
 TEST(DcpTest, WindowsFollowOneAnotherAndFillTheTensor) {
   for (const std::int64_t most : {1, 2, 5, 7, 12, 59, 60, 1000}) {
     std::int64_t next = 0;
-    sharded::for_each_window({3, 4, 5}, most, [&](const sharded::Box& window) {
+    dcp::for_each_window({3, 4, 5}, most, [&](const dcp::Box& window) {
       std::int64_t numel = 1;
       for (const std::int64_t size : window.sizes) {
         numel *= size;
@@ -336,7 +333,7 @@ TEST(DcpTest, WindowsFollowOneAnotherAndFillTheTensor) {
 TEST(DcpTest, EveryTruncationOfTheMetadataIsCorrupt) {
   const std::string whole = read_file(kLayouts + "/.metadata");
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_THROW(sharded::parse_metadata(shared(whole.substr(0, size))), CorruptError) << size;
+    EXPECT_THROW(dcp::parse_metadata(shared(whole.substr(0, size))), CorruptError) << size;
   }
 }
 
@@ -350,7 +347,7 @@ TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
     try {
-      sharded::ShardedFolder::open(sharded::parse_metadata(shared(bytes)), map_layouts);
+      dcp::Folder::open(dcp::parse_metadata(shared(bytes)), map_layouts);
     } catch (const CorruptError&) {
       ++refused;
     } catch (const UnsupportedError&) {

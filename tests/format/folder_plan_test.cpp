@@ -1,6 +1,6 @@
 // Writing torch.distributed.checkpoint folders: what is written is what was flattened, and comes
 // back through the reader. (That PyTorch loads it: tests/data/README.md, cairn/dcp.)
-#include "format/sharded/folder_plan.h"
+#include "format/dcp/folder_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 
 #include "cairn/error.h"
 
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 using testing::shared;
@@ -29,7 +29,7 @@ Files written(const Value& root) {
 
 Value read_back(const Files& files) {
   const auto open = [&](const std::string& name) { return shared(files.at(name)); };
-  return ShardedFolder::open(parse_metadata(open(kMetadataFile)), open)->read();
+  return Folder::open(parse_metadata(open(kMetadataFile)), open)->read();
 }
 
 TensorView floats(std::vector<std::int64_t> shape) {
@@ -95,4 +95,4 @@ TEST(FolderPlanTest, IsWrittenTheSameOnEveryMachine) {
 }
 
 }  // namespace
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "format/sharded/metadata.h"
+#include "format/dcp/metadata.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // Bytes of the elements; CorruptError when that overflows.
 std::uint64_t box_bytes(const Box& box, DType dtype);
@@ -28,4 +28,4 @@ void check_layout(Item& item);
 // "(3, 0)"
 std::string describe(const Dims& dims);
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -19,21 +19,21 @@
 #include "cairn/format/torch_file.h"
 #include "cairn/value.h"
 
-#include "format/sharded/copy_box.h"
-#include "format/sharded/metadata.h"
+#include "format/dcp/copy_box.h"
+#include "format/dcp/metadata.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // Maps a file of the folder by its plain name. NotFoundError when it is not there.
 using OpenFile = std::function<SharedBytes(const std::string& name)>;
 
 // Immutable; safe for concurrent reading. Values that it gave out stay valid when it is gone.
-class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
+class Folder : public std::enable_shared_from_this<Folder> {
  public:
   // CorruptError naming the file that is missing or too short, or the item whose chunks are wrong.
   // `scratch_folder` is for ScratchFile.
-  static std::shared_ptr<const ShardedFolder> open(Metadata metadata, const OpenFile& open_file,
-                                                   std::string scratch_folder = {});
+  static std::shared_ptr<const Folder> open(Metadata metadata, const OpenFile& open_file,
+                                            std::string scratch_folder = {});
 
   const Metadata& metadata() const { return metadata_; }
   const SharedBytes& file(std::string_view name) const { return files_.find(name)->second; }
@@ -55,7 +55,7 @@ class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
   OpenChunk open_chunk(const Item& item, const Chunk& chunk) const;
 
  private:
-  ShardedFolder(Metadata metadata, std::string scratch_folder);
+  Folder(Metadata metadata, std::string scratch_folder);
 
   void open_files(const OpenFile& open_file);
   void check_locations() const;
@@ -68,4 +68,4 @@ class ShardedFolder : public std::enable_shared_from_this<ShardedFolder> {
   std::map<std::string, SharedBytes, std::less<>> files_;
 };
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

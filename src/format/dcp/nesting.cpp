@@ -1,8 +1,8 @@
-#include "format/sharded/nesting.h"
+#include "format/dcp/nesting.h"
 
 #include "cairn/error.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 bool is_index(const PathPart& part) { return std::holds_alternative<std::int64_t>(part); }
@@ -53,4 +53,4 @@ void Nesting::set(const Item& item, Value value) {
   *at = std::move(value);
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

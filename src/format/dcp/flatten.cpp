@@ -1,4 +1,4 @@
-#include "format/sharded/flatten.h"
+#include "format/dcp/flatten.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -7,7 +7,7 @@
 
 #include "base/seeded_hash.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
@@ -83,4 +83,4 @@ std::vector<FlatItem> flatten(const Value& root) {
   return flattener.take();
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

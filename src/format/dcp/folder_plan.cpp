@@ -1,14 +1,14 @@
-#include "format/sharded/folder_plan.h"
+#include "format/dcp/folder_plan.h"
 
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
 #include "base/scratch_file.h"
 #include "base/tensor_stream.h"
+#include "format/dcp/layout.h"
 #include "format/pickle/pickler.h"
-#include "format/sharded/layout.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 using pickle::Op;
@@ -240,4 +240,4 @@ std::string FolderPlan::metadata() const {
   return std::move(out).finish();
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

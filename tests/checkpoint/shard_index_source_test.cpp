@@ -27,7 +27,7 @@ std::string index_of(const std::string& weight_map) {
          weight_map + "}}";
 }
 
-class ShardedSourceTest : public ::testing::Test {
+class ShardIndexSourceTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& bytes) const {
     testing::write_file(temp_ / name, bytes);
@@ -45,7 +45,7 @@ class ShardedSourceTest : public ::testing::Test {
   TempFolder temp_;
 };
 
-TEST_F(ShardedSourceTest, TensorsComeFromTheFilesThatTheIndexNames) {
+TEST_F(ShardIndexSourceTest, TensorsComeFromTheFilesThatTheIndexNames) {
   write("one.safetensors", kA);
   testing::write_file(
       temp_ / "two.bin",
@@ -55,13 +55,13 @@ TEST_F(ShardedSourceTest, TensorsComeFromTheFilesThatTheIndexNames) {
     const auto source = open_source(path);
     EXPECT_EQ(as_text(source->read().at("a").as_tensor().contiguous_bytes().view), "x");
     EXPECT_EQ(as_text(source->read().at("b").as_tensor().contiguous_bytes().view), "y");
-    EXPECT_EQ(source->info().format, "sharded");
+    EXPECT_EQ(source->info().format, "safetensors_index");
     EXPECT_TRUE(source->verify(Verify::kFull).ok());
     EXPECT_FALSE(source->verify(Verify::kFull).has_checksums);
   }
 }
 
-TEST_F(ShardedSourceTest, AVariantsIndexAndASingleFileStandForTheirFolderToo) {
+TEST_F(ShardIndexSourceTest, AVariantsIndexAndASingleFileStandForTheirFolderToo) {
   write("model.fp16-00001-of-00001.safetensors", kA);
   write("model.safetensors.index.fp16.json",
         index_of(R"("a": "model.fp16-00001-of-00001.safetensors")"));
@@ -73,13 +73,13 @@ TEST_F(ShardedSourceTest, AVariantsIndexAndASingleFileStandForTheirFolderToo) {
   EXPECT_EQ(read("").as_dict().size(), 1U);
 }
 
-TEST_F(ShardedSourceTest, AMissingShardIsNamed) {
+TEST_F(ShardIndexSourceTest, AMissingShardIsNamed) {
   write_index(R"("a": "model-00001-of-00002.safetensors")");
   EXPECT_THROW(read(), NotFoundError);
   EXPECT_THAT(problem(), HasSubstr("model-00001-of-00002.safetensors"));
 }
 
-TEST_F(ShardedSourceTest, ATensorThatItsShardLacksIsNamed) {
+TEST_F(ShardIndexSourceTest, ATensorThatItsShardLacksIsNamed) {
   write("one.safetensors", kA);
   write_index(R"("a": "one.safetensors", "missing": "one.safetensors")");
   EXPECT_THROW(read(), CorruptError);
@@ -87,7 +87,7 @@ TEST_F(ShardedSourceTest, ATensorThatItsShardLacksIsNamed) {
   EXPECT_FALSE(verify(temp_ / "model.safetensors.index.json").ok());
 }
 
-TEST_F(ShardedSourceTest, FilesElsewhereAreNotOpened) {
+TEST_F(ShardIndexSourceTest, FilesElsewhereAreNotOpened) {
   write("one.safetensors", kA);
   for (const char* name : {"../one.safetensors", "/etc/passwd", "..", ".", "", "a/one.safetensors",
                            "a\\\\one.safetensors", "one\\u0000.safetensors"}) {
@@ -96,7 +96,7 @@ TEST_F(ShardedSourceTest, FilesElsewhereAreNotOpened) {
   }
 }
 
-TEST_F(ShardedSourceTest, AnIndexIsNoShard) {
+TEST_F(ShardIndexSourceTest, AnIndexIsNoShard) {
   write_index(R"("a": "model.safetensors.index.json")");
   EXPECT_THROW(read(), CorruptError);
   posix_file_system().make_folders(temp_ / "folder");
@@ -107,14 +107,14 @@ TEST_F(ShardedSourceTest, AnIndexIsNoShard) {
   EXPECT_THROW(read("loop"), CorruptError);
 }
 
-TEST_F(ShardedSourceTest, ADamagedShardIsNamed) {
+TEST_F(ShardIndexSourceTest, ADamagedShardIsNamed) {
   write("one.safetensors", kA.substr(0, kA.size() - 1));
   write_index(R"("a": "one.safetensors")");
   EXPECT_THROW(read(), CorruptError);
   EXPECT_THAT(problem(), HasSubstr("one.safetensors"));
 }
 
-TEST_F(ShardedSourceTest, WhatIsNoIndexIsCorrupt) {
+TEST_F(ShardIndexSourceTest, WhatIsNoIndexIsCorrupt) {
   write("one.safetensors", kA);
   for (const char* text :
        {R"({"weight_map": {"a": 1}})", R"({"weight_map": ["one.safetensors"]})",
@@ -140,7 +140,7 @@ std::string distributed_shard(const std::string& offsets, const std::string& sha
 constexpr const char* kShard1 = "shard-00001-model-00001-of-00001.safetensors";
 constexpr const char* kShard2 = "shard-00002-model-00001-of-00001.safetensors";
 
-TEST_F(ShardedSourceTest, ShardsOfADistributedCheckpointArePutTogether) {
+TEST_F(ShardIndexSourceTest, ShardsOfADistributedCheckpointArePutTogether) {
   write(kShard1, distributed_shard("[0, 0]", "[2,1]", "ac"));
   write(kShard2, distributed_shard("[0, 1]", "[2,1]", "bd"));
   const Value whole = read("");
@@ -148,7 +148,7 @@ TEST_F(ShardedSourceTest, ShardsOfADistributedCheckpointArePutTogether) {
   EXPECT_EQ(whole.at("a").as_tensor().shape, (std::vector<std::int64_t>{2, 2}));
 }
 
-TEST_F(ShardedSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
+TEST_F(ShardIndexSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
   write(kShard1, distributed_shard("[0, 0]", "[2,1]", "ac"));
   EXPECT_THROW(read(kShard1), UnsupportedError);
   EXPECT_THAT(message_of([&] { read(kShard1); }),
@@ -156,7 +156,7 @@ TEST_F(ShardedSourceTest, OneShardOfADistributedCheckpointIsRefusedByName) {
 }
 
 // HuggingFaceStorageWriter without save_distributed says of its files what it says of shards.
-TEST_F(ShardedSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
+TEST_F(ShardIndexSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
   const std::string name = "model-00001-of-00001.safetensors";
   write(name, distributed_shard("[0, 0]", "[2,2]", "abcd"));
   write_index("\"a\": \"" + name + "\"");
@@ -170,7 +170,7 @@ TEST_F(ShardedSourceTest, WholeTensorsOfADistributedCheckpointAreRead) {
 }
 
 // Every process writes the file of that name, and the last one's parts are left.
-TEST_F(ShardedSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheckpoint) {
+TEST_F(ShardIndexSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheckpoint) {
   const std::string name = "model-00001-of-00001.safetensors";
   write_index("\"a\": \"" + name + "\"");
   write(name, distributed_shard("[1, 0]", "[1,2]", "cd"));
@@ -187,7 +187,7 @@ TEST_F(ShardedSourceTest, PartsThatSeveralProcessesSavedOverOneAnotherAreNoCheck
   EXPECT_THROW(read(), CorruptError);
 }
 
-TEST_F(ShardedSourceTest, ShardsThatDoNotFillTheirTensorAreCorrupt) {
+TEST_F(ShardIndexSourceTest, ShardsThatDoNotFillTheirTensorAreCorrupt) {
   const std::string good = distributed_shard("[0, 0]", "[2,1]", "ac");
   write(kShard1, good);
   for (const char* offsets :

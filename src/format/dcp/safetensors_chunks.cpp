@@ -1,4 +1,4 @@
-#include "format/sharded/safetensors_chunks.h"
+#include "format/dcp/safetensors_chunks.h"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +12,9 @@
 #include "cairn/format/safetensors.h"
 
 #include "base/seeded_hash.h"
-#include "format/sharded/layout.h"
+#include "format/dcp/layout.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 // How long the zstd frame at the beginning of `bytes` is, when it is one that holds nothing: what
@@ -130,4 +130,4 @@ void locate_in_safetensors(Metadata& metadata,
   }
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -1,4 +1,4 @@
-#include "format/sharded/sharded_folder.h"
+#include "format/dcp/folder.h"
 
 #include <algorithm>
 #include <tuple>
@@ -9,11 +9,11 @@
 #include "base/memory_budget.h"
 #include "base/scratch_file.h"
 #include "format/compression/codec.h"
-#include "format/sharded/layout.h"
-#include "format/sharded/nesting.h"
-#include "format/sharded/safetensors_chunks.h"
+#include "format/dcp/layout.h"
+#include "format/dcp/nesting.h"
+#include "format/dcp/safetensors_chunks.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 // A tensor in several chunks is put together in memory up to here.
@@ -74,11 +74,9 @@ SharedBytes open_data_file(const OpenFile& open_file, const std::string& file, c
 
 }  // namespace
 
-std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
-                                                         const OpenFile& open_file,
-                                                         std::string scratch_folder) {
-  std::shared_ptr<ShardedFolder> folder(
-      new ShardedFolder(std::move(metadata), std::move(scratch_folder)));
+std::shared_ptr<const Folder> Folder::open(Metadata metadata, const OpenFile& open_file,
+                                           std::string scratch_folder) {
+  std::shared_ptr<Folder> folder(new Folder(std::move(metadata), std::move(scratch_folder)));
   for (Item& item : folder->metadata_.items) {
     try {
       check_layout(item);
@@ -94,10 +92,10 @@ std::shared_ptr<const ShardedFolder> ShardedFolder::open(Metadata metadata,
   return folder;
 }
 
-ShardedFolder::ShardedFolder(Metadata metadata, std::string scratch_folder)
+Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
-void ShardedFolder::open_files(const OpenFile& open_file) {
+void Folder::open_files(const OpenFile& open_file) {
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
       const Location& location = chunk.location;
@@ -116,7 +114,7 @@ void ShardedFolder::open_files(const OpenFile& open_file) {
 }
 
 // No two chunks may share bytes.
-void ShardedFolder::check_locations() const {
+void Folder::check_locations() const {
   std::vector<const Location*> all;
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
@@ -136,7 +134,7 @@ void ShardedFolder::check_locations() const {
   }
 }
 
-std::uint64_t ShardedFolder::bytes() const {
+std::uint64_t Folder::bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& [file, content] : files_) {
     bytes += content.view.size();
@@ -144,14 +142,14 @@ std::uint64_t ShardedFolder::bytes() const {
   return bytes;
 }
 
-bool ShardedFolder::has_plain_tensors() const {
+bool Folder::has_plain_tensors() const {
   return std::any_of(metadata_.items.begin(), metadata_.items.end(), [](const Item& item) {
     return std::any_of(item.chunks.begin(), item.chunks.end(),
                        [](const Chunk& chunk) { return chunk.location.is_plain; });
   });
 }
 
-TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) const {
+TorchFile Folder::open_chunk_file(const Item& item, const Chunk& chunk) const {
   const Location& location = chunk.location;
   return in_file(item, location, [&] {
     SharedBytes bytes = file(location.file).part(location.offset, location.size);
@@ -168,7 +166,7 @@ TorchFile ShardedFolder::open_chunk_file(const Item& item, const Chunk& chunk) c
   });
 }
 
-OpenChunk ShardedFolder::open_chunk(const Item& item, const Chunk& chunk) const {
+OpenChunk Folder::open_chunk(const Item& item, const Chunk& chunk) const {
   if (chunk.location.is_plain) {
     const Location& location = chunk.location;
     const SharedBytes bytes = file(location.file).part(location.offset, location.size);
@@ -184,7 +182,7 @@ OpenChunk ShardedFolder::open_chunk(const Item& item, const Chunk& chunk) const 
   return in_file(item, chunk.location, [&] { return checked_chunk(item, chunk, file.read()); });
 }
 
-Value ShardedFolder::read() const {
+Value Folder::read() const {
   std::uint64_t budget = std::uint64_t{64} << 20;
   for (const SharedBytes& file : metadata_.files) {
     budget += 64 * file.view.size();
@@ -197,14 +195,14 @@ Value ShardedFolder::read() const {
   return tree.take();
 }
 
-Value ShardedFolder::value_of(const Item& item, MemoryBudget& memory) const {
+Value Folder::value_of(const Item& item, MemoryBudget& memory) const {
   if (item.dtype) return tensor_of(item);
   const Chunk& chunk = item.chunks.front();
   const TorchFile file = open_chunk_file(item, chunk);
   return in_file(item, chunk.location, [&] { return file.read(memory); });
 }
 
-TensorView ShardedFolder::tensor_of(const Item& item) const {
+TensorView Folder::tensor_of(const Item& item) const {
   const std::uint64_t bytes = tensor_bytes(item);
   if (bytes == 0) return make_tensor(*item.dtype, item.size, {});
   if (item.chunks.size() == 1 && item.chunks.front().location.transforms.empty()) {
@@ -220,7 +218,7 @@ TensorView ShardedFolder::tensor_of(const Item& item) const {
               bytes, [folder = shared_from_this(), &item] { return folder->assemble(item); })};
 }
 
-SharedBytes ShardedFolder::assemble(const Item& item) const {
+SharedBytes Folder::assemble(const Item& item) const {
   std::vector<OpenChunk> chunks;
   chunks.reserve(item.chunks.size());
   for (const Chunk& chunk : item.chunks) {
@@ -247,7 +245,7 @@ SharedBytes ShardedFolder::assemble(const Item& item) const {
   return scratch.map();
 }
 
-void ShardedFolder::read_box(const Item& item, const Box& box, std::span<std::byte> out) const {
+void Folder::read_box(const Item& item, const Box& box, std::span<std::byte> out) const {
   try {
     check_inside(box, item.size);
   } catch (const CorruptError& e) {
@@ -263,4 +261,4 @@ void ShardedFolder::read_box(const Item& item, const Box& box, std::span<std::by
   }
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

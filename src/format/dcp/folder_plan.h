@@ -14,9 +14,9 @@
 #include "cairn/bytes.h"
 #include "cairn/value.h"
 
-#include "format/sharded/flatten.h"
+#include "format/dcp/flatten.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 constexpr const char* kDataFile = "__0_0.distcp";
 constexpr const char* kMetadataFile = ".metadata";
@@ -46,4 +46,4 @@ class FolderPlan {
   std::uint64_t data_size_ = 0;
 };
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -7,9 +7,9 @@
 
 #include "cairn/tensor.h"
 
-#include "format/sharded/layout.h"
+#include "format/dcp/layout.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // A chunk whose file has been opened.
 struct OpenChunk {
@@ -50,4 +50,4 @@ void for_each_window(const Dims& size, std::int64_t most_elements, auto&& use) {
   }
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -8,7 +8,7 @@
 
 #include "cairn/value.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 struct FlatItem {
   std::string fqn;  // the path, joined by dots
@@ -22,4 +22,4 @@ struct FlatItem {
 // two items of one name.
 std::vector<FlatItem> flatten(const Value& root);
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -17,7 +17,7 @@
 #include "cairn/bytes.h"
 #include "cairn/tensor.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // One number for each dimension, counted in elements.
 using Dims = std::vector<std::int64_t>;
@@ -72,4 +72,4 @@ Metadata merge_metadata(std::vector<Metadata> ranks);
 // A name, in a message: in quotes, and not more than 200 characters of it.
 std::string in_quotes(std::string_view name);
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

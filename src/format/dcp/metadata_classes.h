@@ -5,8 +5,8 @@
 
 #include "format/pickle/globals.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 std::span<const pickle::Global> metadata_classes();
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -1,4 +1,4 @@
-#include "format/sharded/safetensors_shards.h"
+#include "format/dcp/safetensors_files.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,10 +9,10 @@
 #include "cairn/error.h"
 
 #include "base/checked.h"
+#include "format/dcp/layout.h"
 #include "format/safetensors/json_reader.h"
-#include "format/sharded/layout.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 using Offsets = std::map<std::string, Dims, std::less<>>;
@@ -132,4 +132,4 @@ Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>>
   return std::move(collector).take();
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -16,12 +16,12 @@
 
 #include "base/checked.h"
 #include "base/seeded_hash.h"
+#include "format/dcp/layout.h"
+#include "format/dcp/metadata.h"
+#include "format/dcp/metadata_classes.h"
 #include "format/pickle/machine.h"
-#include "format/sharded/layout.h"
-#include "format/sharded/metadata.h"
-#include "format/sharded/metadata_classes.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 using pickle::Container;
@@ -332,4 +332,4 @@ std::string in_quotes(std::string_view name) {
   return "\"" + std::string(name.substr(0, kShown)) + "\"";
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -1,8 +1,8 @@
-#include "format/sharded/metadata_classes.h"
+#include "format/dcp/metadata_classes.h"
 
 #include <array>
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 using pickle::Global;
@@ -50,4 +50,4 @@ constexpr std::array kClasses = {
 
 std::span<const Global> metadata_classes() { return kClasses; }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -3,10 +3,10 @@
 //
 //  1. Every file has the parts of some tensors that one rank had, with their own shapes.
 //  2. Its metadata say under DCP_SHARDING_INFO where each part begins in the whole tensor.
-//  3. The whole is as large as its parts reach; ShardedFolder checks that they fill it.
+//  3. The whole is as large as its parts reach; Folder checks that they fill it.
 //
 // The same writer without save_distributed writes whole tensors and an index, with the same
-// metadata: checkpoint/sharded_source.cpp.
+// metadata: checkpoint/shard_index_source.cpp.
 #pragma once
 
 #include <span>
@@ -16,9 +16,9 @@
 #include "cairn/bytes.h"
 #include "cairn/format/safetensors.h"
 
-#include "format/sharded/metadata.h"
+#include "format/dcp/metadata.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // One rank's parts, which no index describes: "shard-00001-model-00001-of-00001.safetensors".
 bool is_shard_name(std::string_view name);
@@ -35,4 +35,4 @@ bool begins_inside(const SafetensorsFile& file);
 // The folder's metadata, from its files and their names. CorruptError naming the file.
 Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files);
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -5,9 +5,9 @@
 
 #include "cairn/value.h"
 
-#include "format/sharded/metadata.h"
+#include "format/dcp/metadata.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // Puts items back where they were, as PyTorch's dcp_to_torch_save does: dicts and lists come into
 // being on the way, in the order of the items.
@@ -28,4 +28,4 @@ class Nesting {
   std::uint64_t budget_;
 };
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -7,9 +7,9 @@
 
 #include "cairn/bytes.h"
 
-#include "format/sharded/metadata.h"
+#include "format/dcp/metadata.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 
 // Gives every chunk that is stored so the place of its elements. The metadata give the bytes of the
 // elements as its length, which a torch.save file always exceeds, and as its offset the start of
@@ -20,4 +20,4 @@ namespace cairn::sharded {
 void locate_in_safetensors(Metadata& metadata,
                            const std::function<SharedBytes(std::string_view name)>& file);
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

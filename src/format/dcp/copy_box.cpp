@@ -1,9 +1,9 @@
-#include "format/sharded/copy_box.h"
+#include "format/dcp/copy_box.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 // The place of an element, counted in elements.
@@ -54,4 +54,4 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
   chunk.bytes.release(all.subspan(first, last - first));
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

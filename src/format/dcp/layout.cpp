@@ -1,4 +1,4 @@
-#include "format/sharded/layout.h"
+#include "format/dcp/layout.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "base/checked.h"
 
-namespace cairn::sharded {
+namespace cairn::dcp {
 namespace {
 
 // Comparisons of two chunks. A grid of ranks takes about the square root of its size for each.
@@ -132,4 +132,4 @@ std::string describe(const Dims& dims) {
   return text + ")";
 }
 
-}  // namespace cairn::sharded
+}  // namespace cairn::dcp

@@ -18,8 +18,8 @@
 #include "cairn/error.h"
 
 #include "checkpoint/candidate.h"
+#include "format/dcp/safetensors_files.h"
 #include "format/safetensors/shard_index.h"
-#include "format/sharded/safetensors_shards.h"
 
 namespace cairn {
 namespace {
@@ -51,9 +51,9 @@ std::string main_file(FileSystem& files, const std::string& folder) {
   return *found;
 }
 
-class ShardedSource final : public CheckpointSource {
+class ShardIndexSource final : public CheckpointSource {
  public:
-  explicit ShardedSource(const Candidate& candidate)
+  explicit ShardIndexSource(const Candidate& candidate)
       : path_(candidate.path),
         bytes_(candidate.stored_bytes),
         index_bytes_(candidate.bytes.view.size()) {
@@ -75,7 +75,7 @@ class ShardedSource final : public CheckpointSource {
   }
 
   SourceInfo info() const override {
-    SourceInfo info{.format = "sharded",
+    SourceInfo info{.format = "safetensors_index",
                     .description = "a model in " + std::to_string(shards_.size()) +
                                    (shards_.size() == 1 ? " file" : " files") + " with an index",
                     .bytes = bytes_};
@@ -161,7 +161,7 @@ class ShardedSource final : public CheckpointSource {
     return std::all_of(shards_.begin(), shards_.end(), [](const auto& shard) {
       const SourceInfo info = shard.second->info();
       return std::any_of(info.notes.begin(), info.notes.end(),
-                         [](const auto& note) { return note.first == sharded::kVersionKey; });
+                         [](const auto& note) { return note.first == dcp::kVersionKey; });
     });
   }
 
@@ -216,15 +216,15 @@ class ShardedSource final : public CheckpointSource {
 
 }  // namespace
 
-bool is_sharded_file(const Candidate& candidate) {
+bool is_shard_index(const Candidate& candidate) {
   // Not in a container: what a compressed index names could be itself.
   return !candidate.is_folder && candidate.containers.empty() &&
          safetensors::may_be_index(candidate.bytes.view);
 }
 
 // By value, as all of the rows' functions. NOLINTNEXTLINE(performance-unnecessary-value-param)
-std::unique_ptr<CheckpointSource> open_sharded_file(Candidate candidate) {
-  return std::make_unique<ShardedSource>(candidate);
+std::unique_ptr<CheckpointSource> open_shard_index(Candidate candidate) {
+  return std::make_unique<ShardIndexSource>(candidate);
 }
 
 bool is_model_folder(const Candidate& candidate) {
