@@ -30,6 +30,27 @@ class FaultyFileSystem::File final : public WritableFile {
   std::string path_;
 };
 
+// Its views are those of the other one: what is mapped does not fail by a call.
+class FaultyFileSystem::Source final : public ByteSource {
+ public:
+  Source(FaultyFileSystem& files, std::shared_ptr<const ByteSource> under)
+      : files_(files), under_(std::move(under)) {}
+
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  void read(std::span<const Range> ranges) const override {
+    files_.begin(FileCall::kRead, name());
+    under_->read(ranges);
+  }
+  SharedBytes view(std::uint64_t offset, std::uint64_t size) const override {
+    return under_->view(offset, size);
+  }
+
+ private:
+  FaultyFileSystem& files_;
+  std::shared_ptr<const ByteSource> under_;
+};
+
 void FaultyFileSystem::fail(FileCall kind, std::uint64_t n, int error) {
   const std::lock_guard lock(mutex_);
   faults_.push_back({kind, n, error});
@@ -86,9 +107,9 @@ std::unique_ptr<WritableFile> FaultyFileSystem::create(const std::string& path,
   return std::make_unique<File>(*this, under_.create(path, options), path);
 }
 
-SharedBytes FaultyFileSystem::map(const std::string& path) {
-  begin(FileCall::kMap, path);
-  return under_.map(path);
+std::shared_ptr<const ByteSource> FaultyFileSystem::open(const std::string& path) {
+  begin(FileCall::kOpen, path);
+  return std::make_shared<const Source>(*this, under_.open(path));
 }
 
 void FaultyFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {

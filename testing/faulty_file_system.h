@@ -20,7 +20,8 @@ enum class FileCall : std::uint8_t {
   kWrite,
   kSync,
   kClose,
-  kMap,
+  kOpen,
+  kRead,
   kRename,
   kMakeLink,
   kReadLink,
@@ -54,7 +55,7 @@ class FaultyFileSystem final : public FileSystem {
 
   std::unique_ptr<WritableFile> create(const std::string& path,
                                        const CreateOptions& options) override;
-  SharedBytes map(const std::string& path) override;
+  std::shared_ptr<const ByteSource> open(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
   bool exchange(const std::string& one, const std::string& other) override;
   std::shared_ptr<void> lock_folder(const std::string& path) override;
@@ -70,6 +71,7 @@ class FaultyFileSystem final : public FileSystem {
 
  private:
   class File;
+  class Source;
   struct Fault {
     std::optional<FileCall> kind;
     std::uint64_t calls_left;
@@ -86,7 +88,7 @@ class FaultyFileSystem final : public FileSystem {
   std::vector<Fault> faults_;
   std::set<FileCall> skipped_;
   std::function<void(FileCall, std::uint64_t)> hook_;
-  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(16);
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(17);
 };
 
 }  // namespace cairn::testing

@@ -135,14 +135,14 @@ std::unique_ptr<WritableFile> SimFileSystem::create(const std::string& path,
   return std::make_unique<File>(*this, std::move(inode));
 }
 
-SharedBytes SimFileSystem::map(const std::string& path) {
+std::shared_ptr<const ByteSource> SimFileSystem::open(const std::string& path) {
   const std::lock_guard lock(mutex_);
   begin_read();
   const Entry* entry = find(path, true);
   if (entry == nullptr) throw NotFoundError("there is no file " + path);
   if (entry->file == nullptr) throw UsageError(path + " is a folder, not a file");
   auto bytes = std::make_shared<std::string>(entry->file->bytes);
-  return {as_bytes(*bytes), bytes};
+  return source_of({as_bytes(*bytes), bytes}, path);
 }
 
 void SimFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {

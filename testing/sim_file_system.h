@@ -32,7 +32,7 @@ class SimFileSystem final : public FileSystem {
 
   std::unique_ptr<WritableFile> create(const std::string& path,
                                        const CreateOptions& options) override;
-  SharedBytes map(const std::string& path) override;
+  std::shared_ptr<const ByteSource> open(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
   bool exchange(const std::string& one, const std::string& other) override;
   std::shared_ptr<void> lock_folder(const std::string& path) override;

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 namespace cairn {
 
@@ -73,6 +73,9 @@ class Storage {
   Storage() = default;  // no bytes
   // Little-endian elements. `location` is where PyTorch had it: "cpu", "cuda:0".
   explicit Storage(SharedBytes bytes, std::string location = "cpu");
+  // A range of a source: read, or viewed, when it is asked for.
+  Storage(std::shared_ptr<const ByteSource> source, std::uint64_t offset, std::uint64_t size,
+          std::string location = "cpu");
   // Bytes that are assembled when they are asked for, each time anew: a tensor cut into shards, or
   // in another dtype. `load` gives exactly `size` bytes or throws CorruptError or StorageError.
   Storage(std::uint64_t size, Load load, std::string location = "cpu");
@@ -81,11 +84,16 @@ class Storage {
   // Keep what is returned for as long as the view is used: it may be the only owner.
   SharedBytes bytes() const;
   bool is_lazy() const { return load_ != nullptr; }
+  // Of a range of a source: which, and where in it. Otherwise nullptr, and 0.
+  const ByteSource* source() const { return source_.get(); }
+  std::uint64_t source_offset() const { return source_offset_; }
   const std::string& location() const { return location_; }
 
  private:
   std::uint64_t size_ = 0;
   SharedBytes bytes_;
+  std::shared_ptr<const ByteSource> source_;
+  std::uint64_t source_offset_ = 0;
   Load load_;
   std::string location_ = "cpu";
 };

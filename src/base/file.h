@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 namespace cairn {
 
@@ -53,9 +53,11 @@ class FileSystem {
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
   virtual std::unique_ptr<WritableFile> create(const std::string& path,
                                                const CreateOptions& options) = 0;
-  // The whole file, mapped read-only where possible. NotFoundError when there is none; UsageError
-  // when it is a folder or another special thing.
-  virtual SharedBytes map(const std::string& path) = 0;
+  // Opens a file for reading. NotFoundError when there is none; UsageError when it is a folder or
+  // another special thing.
+  virtual std::shared_ptr<const ByteSource> open(const std::string& path) = 0;
+  // All of a file that is opened for this only; its descriptor is closed when this returns.
+  SharedBytes map(const std::string& path);
 
   // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
   // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,

@@ -17,8 +17,8 @@
 #include "base/file_descriptor.h"
 #include "base/file_error.h"
 #include "base/file_size_limit.h"
+#include "base/file_source.h"
 #include "base/file_writer.h"
-#include "base/mapped_file.h"
 #include "base/uri.h"
 
 namespace cairn {
@@ -28,7 +28,7 @@ namespace {
 FileDescriptor try_open(const std::string& path, int flags, mode_t mode = 0) {
   int fd = -1;
   do {
-    fd = open(path.c_str(), flags | O_CLOEXEC, mode);
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
   return FileDescriptor(fd);
 }
@@ -104,7 +104,7 @@ class PosixFileSystem final : public FileSystem {
                                                      : make_small_file_writer(std::move(fd), path);
   }
 
-  SharedBytes map(const std::string& path) override;
+  std::shared_ptr<const ByteSource> open(const std::string& path) override;
 
   void rename(const std::string& from, const std::string& to, bool overwrite) override {
     refuse_uri(to);
@@ -211,10 +211,10 @@ class PosixFileSystem final : public FileSystem {
   std::vector<std::string> list(const std::string& folder) override;
 };
 
-SharedBytes PosixFileSystem::map(const std::string& path) {
+std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path) {
   refuse_uri(path);
   // O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
-  const FileDescriptor fd = try_open(path, O_RDONLY | O_NONBLOCK);
+  FileDescriptor fd = try_open(path, O_RDONLY | O_NONBLOCK);
   if (!fd.is_open()) {
     if (leads_nowhere(errno)) throw NotFoundError("there is no file " + path);
     if (errno == ENXIO) throw UsageError(path + " is a socket or a device, not a file");
@@ -224,9 +224,7 @@ SharedBytes PosixFileSystem::map(const std::string& path) {
   if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
   if (S_ISDIR(info.st_mode)) throw UsageError(path + " is a folder, not a file");
   if (!S_ISREG(info.st_mode)) throw UsageError(path + " is a device or a pipe, not a file");
-  const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) return {};
-  return map_descriptor(fd.get(), size, path);
+  return make_file_source(std::move(fd), path);
 }
 
 void PosixFileSystem::make_folders(const std::string& path) {

@@ -1,10 +1,13 @@
-// Streaming through bytes that may be a mapped file larger than memory.
+// Streaming through bytes that may be a file larger than memory.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 namespace cairn {
 
@@ -16,6 +19,22 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
     use(piece);
     bytes.release(piece);
     done += piece.size();
+  }
+}
+
+// The same for a range of a source, in pieces that stay in a core's cache. What is in memory is
+// given as it lies there; other bytes are read into one place, which each thread has for itself.
+void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
+                    auto&& use) {
+  constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
+  if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);
+  thread_local std::vector<std::byte> place(kReadPieceBytes);
+  for (std::uint64_t done = 0; done < size;) {
+    const ByteSource::Range range{offset + done,
+                                  std::span(place).first(std::min(kReadPieceBytes, size - done))};
+    source.read({&range, 1});
+    use(ByteView(range.into));
+    done += range.into.size();
   }
 }
 

@@ -118,7 +118,15 @@ Storage::Storage(SharedBytes bytes, std::string location)
 Storage::Storage(std::uint64_t size, Load load, std::string location)
     : size_(size), load_(std::move(load)), location_(std::move(location)) {}
 
+Storage::Storage(std::shared_ptr<const ByteSource> source, std::uint64_t offset, std::uint64_t size,
+                 std::string location)
+    : size_(size),
+      source_(std::move(source)),
+      source_offset_(offset),
+      location_(std::move(location)) {}
+
 SharedBytes Storage::bytes() const {
+  if (source_) return source_->view(source_offset_, size_);
   if (!load_) return bytes_;
   SharedBytes loaded = load_();
   if (loaded.view.size() != size_) {

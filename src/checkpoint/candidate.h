@@ -14,11 +14,18 @@ struct Candidate {
   FileSystem* files = nullptr;
   std::string path;  // as the user gave it: for messages, and the key of a folder's files
   bool is_folder = false;
-  SharedBytes bytes = {};                    // of a file, without the containers taken off so far
+  // Of a file, without the containers taken off so far.
+  std::shared_ptr<const ByteSource> source = nullptr;
+  SharedBytes bytes = {};                    // all of it, for formats that do not read by ranges
   std::uint64_t stored_bytes = 0;            // of the file on disk
   std::vector<std::string> containers = {};  // taken off so far, outermost first
   std::string scratch_folder = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
+
+  void set_content(SharedBytes content) {
+    source = source_of(content, path);
+    bytes = std::move(content);
+  }
 };
 
 struct FormatRow {

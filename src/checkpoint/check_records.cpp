@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "base/pieces.h"
 
 namespace cairn {
 namespace {
@@ -33,18 +34,18 @@ std::vector<Piece> cut(const std::vector<FileRecord>& records) {
 
 }  // namespace
 
-std::vector<std::uint32_t> record_crcs(const SharedBytes& file,
+std::vector<std::uint32_t> record_crcs(const ByteSource& file,
                                        const std::vector<FileRecord>& records,
                                        const std::function<void(std::uint64_t)>& on_progress) {
   std::vector<Piece> pieces = cut(records);
   const auto check = [&](std::size_t i) {
     Piece& piece = pieces[i];
-    const SharedBytes bytes = file.part(piece.offset, piece.size);
-    piece.crc32 = libdeflate_crc32(0, bytes.view.data(), bytes.view.size());
-    bytes.release(bytes.view);
+    for_each_piece(file, piece.offset, piece.size, [&](ByteView bytes) {
+      piece.crc32 = libdeflate_crc32(piece.crc32, bytes.data(), bytes.size());
+    });
     if (on_progress) on_progress(piece.size);
   };
-  for_each_parallel(pieces.size(), check, file.view.size());
+  for_each_parallel(pieces.size(), check, file.size());
   std::vector<std::uint32_t> crcs(records.size(), 0);
   for (const Piece& piece : pieces) {
     std::uint32_t& crc = crcs[piece.record];

@@ -57,7 +57,7 @@ Candidate decompress(Candidate candidate, const Codec& codec) {
     ScratchFile scratch(candidate.scratch_folder);
     ModestSink modest(scratch);
     decode(codec, candidate.bytes, modest, most_bytes(candidate.bytes.view.size()));
-    candidate.bytes = scratch.map();
+    candidate.set_content(scratch.map());
     return candidate;
   } catch (const CorruptError& e) {
     throw CorruptError(candidate.path + ": " + codec.name + ": " + e.what(), candidate.path,

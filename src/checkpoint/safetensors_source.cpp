@@ -6,8 +6,8 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "base/little_endian.h"
 #include "base/parallel.h"
+#include "base/pieces.h"
 #include "base/xxh3.h"
 #include "checkpoint/candidate.h"
 #include "format/dcp/safetensors_files.h"
@@ -21,11 +21,11 @@ class SafetensorsSource final : public CheckpointSource {
  public:
   explicit SafetensorsSource(Candidate candidate)
       : stored_bytes_(candidate.stored_bytes),
-        bytes_(candidate.bytes.view.size()),
+        bytes_(candidate.source->size()),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
-        all_(candidate.bytes),
-        file_(std::move(candidate.bytes), candidate.path) {}
+        source_(std::move(candidate.source)),
+        file_(source_) {}
 
   const SafetensorsFile& file() const { return file_; }
 
@@ -49,8 +49,9 @@ class SafetensorsSource final : public CheckpointSource {
     VerifyReport report;
     report.records = file_.entries().size();
     report.bytes = bytes_;
-    const std::uint64_t data = data_offset();
-    const auto checksums = safetensors::find_checksums(file_, all_.view.first(data));
+    const SharedBytes header = file_.header();
+    const std::uint64_t data = header.view.size();
+    const auto checksums = safetensors::find_checksums(file_, header.view);
     report.has_checksums = checksums.has_value();
     report.has_manifest = checksums.has_value();
     if (!checksums) return report;
@@ -63,10 +64,6 @@ class SafetensorsSource final : public CheckpointSource {
   }
 
  private:
-  std::uint64_t data_offset() const {
-    return safetensors::kSizeBytes + load_little_endian<std::uint64_t>(all_.view.data());
-  }
-
   void check_tensors(const std::vector<std::uint64_t>& expected, VerifyReport& report) const {
     std::vector<const SafetensorsEntry*> entries;
     for (const SafetensorsEntry& entry : file_.entries()) {
@@ -88,15 +85,11 @@ class SafetensorsSource final : public CheckpointSource {
   }
 
   std::uint64_t hash(const SafetensorsEntry& entry) const {
-    constexpr std::uint64_t kHashPieceBytes = std::uint64_t{4} << 20;
     Xxh3 digest;
-    for (std::uint64_t done = 0; done < entry.size; done += kHashPieceBytes) {
-      const SharedBytes piece =
-          all_.part(entry.offset + done, std::min(kHashPieceBytes, entry.size - done));
-      digest.write(piece.view);
-      piece.release(piece.view);
-      if (on_progress_) on_progress_(piece.view.size());
-    }
+    for_each_piece(*source_, entry.offset, entry.size, [&](ByteView piece) {
+      digest.write(piece);
+      if (on_progress_) on_progress_(piece.size());
+    });
     return digest.digest64();
   }
 
@@ -104,7 +97,7 @@ class SafetensorsSource final : public CheckpointSource {
   std::uint64_t bytes_;
   std::vector<std::string> containers_;
   std::function<void(std::uint64_t)> on_progress_;
-  SharedBytes all_;
+  std::shared_ptr<const ByteSource> source_;
   SafetensorsFile file_;
 };
 

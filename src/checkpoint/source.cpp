@@ -56,7 +56,10 @@ Candidate look_at(FileSystem& files, const std::string& path, const OpenOptions&
   auto info = files.stat(candidate.path);
   if (!info && finish_replacement_of(files, candidate.path)) info = files.stat(candidate.path);
   candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
-  if (!candidate.is_folder) candidate.bytes = files.map(candidate.path);
+  if (!candidate.is_folder) {
+    candidate.source = files.open(candidate.path);
+    candidate.bytes = candidate.source->view(0, candidate.source->size());
+  }
   candidate.stored_bytes = candidate.bytes.view.size();
   return candidate;
 }

@@ -36,7 +36,7 @@ bool is_tar(const Candidate& candidate) {
 Candidate unwrap_tar(Candidate candidate) {
   try {
     const tar::File file = choose(tar::read_files(candidate.bytes.view));
-    candidate.bytes = candidate.bytes.part(file.offset, file.size);
+    candidate.set_content(candidate.bytes.part(file.offset, file.size));
     return candidate;
   } catch (const CorruptError& e) {
     throw CorruptError(candidate.path + ": " + e.what(), candidate.path, e.offset());

@@ -4,9 +4,9 @@
 
 namespace cairn {
 
-TorchCheckpoint open_torch_checkpoint(SharedBytes bytes, const std::string& path) {
-  TorchFile file(bytes, path);
-  TorchCheckpoint checkpoint{path, std::move(bytes), std::move(file), std::nullopt};
+TorchCheckpoint open_torch_checkpoint(std::shared_ptr<const ByteSource> source) {
+  const std::string path = source->name();
+  TorchCheckpoint checkpoint{path, source, TorchFile(source), std::nullopt};
   const FileRecord* record = checkpoint.file.find_record(kManifestRecord);
   if (record == nullptr) return checkpoint;
   if (!checkpoint.file.matches_crc(*record)) {
@@ -14,7 +14,8 @@ TorchCheckpoint open_torch_checkpoint(SharedBytes bytes, const std::string& path
                        record->offset);
   }
   try {
-    checkpoint.manifest = parse_manifest(as_text(checkpoint.file.bytes_of(*record)));
+    const SharedBytes bytes = checkpoint.file.bytes_of(*record);
+    checkpoint.manifest = parse_manifest(as_text(bytes.view));
   } catch (const CorruptError& e) {
     throw CorruptError(path + ": " + e.what(), path, record->offset);
   } catch (Error& e) {

@@ -14,13 +14,13 @@ namespace cairn {
 
 struct TorchCheckpoint {
   std::string path;
-  SharedBytes bytes;
+  std::shared_ptr<const ByteSource> source;
   TorchFile file;
   std::optional<Manifest> manifest;
 };
 
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
-TorchCheckpoint open_torch_checkpoint(SharedBytes bytes, const std::string& path);
+TorchCheckpoint open_torch_checkpoint(std::shared_ptr<const ByteSource> source);
 
 struct VerifyOptions {
   Verify how = Verify::kFull;

@@ -16,9 +16,9 @@ std::string torch_version(const TorchFile& file) {
 std::vector<std::pair<std::string, std::string>> notes_of(const TorchCheckpoint& checkpoint) {
   std::vector<std::pair<std::string, std::string>> notes;
   const TorchFile& file = checkpoint.file;
-  const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
-  if (pickle.size() > 1 && pickle[0] == std::byte{0x80}) {
-    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(pickle[1])));
+  const SharedBytes pickle = file.bytes_of(*file.find_record("data.pkl"));
+  if (pickle.view.size() > 1 && pickle.view[0] == std::byte{0x80}) {
+    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(pickle.view[1])));
   }
   if (!checkpoint.manifest) notes.emplace_back("torch version", torch_version(file));
   if (!file.has_checksums()) notes.emplace_back("checksums", "none: its writer left them out");
@@ -31,7 +31,7 @@ class TorchSource final : public CheckpointSource {
       : stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
-        checkpoint_(open_torch_checkpoint(std::move(candidate.bytes), candidate.path)) {}
+        checkpoint_(open_torch_checkpoint(std::move(candidate.source))) {}
 
   SourceInfo info() const override {
     SourceInfo info{.format = "torch_zip",

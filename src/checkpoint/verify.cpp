@@ -22,9 +22,8 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   try {
     const Value value = checkpoint.file.read();
     for (const auto& [path, tensor] : tensors_of(value)) {
-      if (tensor->storage == nullptr) continue;
-      const std::byte* data = tensor->storage->bytes().view.data();
-      tensors[static_cast<std::uint64_t>(data - checkpoint.bytes.view.data())].push_back(path);
+      if (tensor->storage == nullptr || tensor->storage->source() == nullptr) continue;
+      tensors[tensor->storage->source_offset()].push_back(path);
     }
   } catch (const Error&) {
     // The record is named all the same.
@@ -35,7 +34,7 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
 void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions& options,
                          VerifyReport& report) {
   const std::vector<FileRecord>& records = checkpoint.file.records();
-  const auto crcs = record_crcs(checkpoint.bytes, records, options.on_progress);
+  const auto crcs = record_crcs(*checkpoint.source, records, options.on_progress);
   std::optional<TensorsByOffset> tensors;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const FileRecord& record = records[i];
@@ -51,8 +50,18 @@ void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions&
   }
 }
 
+// What lies between the records.
 void check_layout(const TorchCheckpoint& checkpoint, VerifyReport& report) {
-  if (checkpoint.manifest->layout != kManifestLayout) return;  // another version's; CRCs remain
+  try {
+    checkpoint.file.check_headers();
+  } catch (const CorruptError& e) {
+    report.damage.push_back({.what = without_path(e.what(), checkpoint.path),
+                             .begin = e.offset(),
+                             .end = e.offset() + 1});
+    return;
+  }
+  // Those of another layout have only their CRCs, and so have other writers'.
+  if (!checkpoint.manifest || checkpoint.manifest->layout != kManifestLayout) return;
   std::uint64_t offset = 0;
   if (checkpoint.file.has_canonical_layout(&offset)) return;
   report.damage.push_back({.what = "a byte between the records is not what was written",
@@ -65,17 +74,18 @@ void check_layout(const TorchCheckpoint& checkpoint, VerifyReport& report) {
 VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
   VerifyReport report;
   report.records = checkpoint.file.records().size();
-  report.bytes = checkpoint.bytes.view.size();
+  report.bytes = checkpoint.source->size();
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const bool is_full = options.how == Verify::kFull;
   if (is_full && report.has_checksums) add_damaged_records(checkpoint, options, report);
-  if (!checkpoint.manifest) return report;
-  report.info = checkpoint.manifest->info;
-  const std::string difference =
-      compare_with_records(*checkpoint.manifest, checkpoint.file.records());
-  if (!difference.empty()) {
-    report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
+  if (checkpoint.manifest) {
+    report.info = checkpoint.manifest->info;
+    const std::string difference =
+        compare_with_records(*checkpoint.manifest, checkpoint.file.records());
+    if (!difference.empty()) {
+      report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
+    }
   }
   if (is_full) check_layout(checkpoint, report);
   return report;

@@ -105,8 +105,10 @@ void verify_dcp(const Folder& folder, Verify how,
     }
   }
   for (const auto& [file, known] : findings.files) {
-    add_damaged_records(file, known, record_crcs(folder.file(file), known.records, on_progress),
-                        report);
+    add_damaged_records(
+        file, known,
+        record_crcs(*source_of(folder.file(file), std::string(file)), known.records, on_progress),
+        report);
   }
   if (report.ok()) folder.read();  // whether all of it makes the tree that load() gives
 }

@@ -41,7 +41,8 @@ constexpr std::array kMagics = {
 std::string describe_zip(ByteView bytes) {
   zip::Directory directory;
   try {
-    directory = zip::read_directory(bytes);
+    Windows source(source_of({bytes, nullptr}, "the file"));
+    directory = zip::read_directory(source);
   } catch (const Error&) {
     return "a zip file that is cut off or damaged";
   }

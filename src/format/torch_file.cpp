@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "base/seeded_hash.h"
+#include "base/windows.h"
 #include "format/find_format.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/script_weights.h"
@@ -25,8 +26,9 @@ std::uint32_t crc_of(ByteView bytes) { return libdeflate_crc32(0, bytes.data(), 
 }  // namespace
 
 struct TorchFile::Impl {
-  SharedBytes bytes;
+  std::shared_ptr<const ByteSource> source;
   std::string file;
+  Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
   std::unordered_map<std::string_view, const FileRecord*, TextHash> by_name = {};
@@ -38,23 +40,23 @@ struct TorchFile::Impl {
     const auto found = by_name.find(name);
     return found == by_name.end() ? nullptr : found->second;
   }
-  ByteView bytes_of(const FileRecord& record) const {
-    return bytes.view.subspan(record.offset, record.size);
+  SharedBytes bytes_of(const FileRecord& record) const {
+    return windows.view(record.offset, record.size);
   }
   bool matches_crc(const FileRecord& record) const {
-    return !has_checksums || crc_of(bytes_of(record)) == record.crc32;
+    return !has_checksums || crc_of(bytes_of(record).view) == record.crc32;
   }
   [[noreturn]] void corrupt(const std::string& what, std::uint64_t offset) const {
     throw CorruptError(file + ": " + what, file, offset);
   }
 
-  void check_kind() const;
+  void check_kind();
   void read_records();
   void check_kind_of_zip() const;
   void check_small_records();
   Value read_pickle(const FileRecord& record, const char* folder, MemoryBudget& budget,
                     std::span<const pickle::Global> more) const;
-  std::string_view checked_text(const FileRecord& record) const;
+  SharedBytes checked(const FileRecord& record) const;
   std::string text_of(const zip::Entry& entry) const;
   pickle::ScriptClasses script_classes(MemoryBudget& budget) const;
   template <class Unpickle>
@@ -69,12 +71,12 @@ class RecordStorages final : public pickle::KeyedStorages {
  public:
   struct Source {
     std::function<const FileRecord*(const std::string&)> find;
-    const SharedBytes& bytes;
+    std::shared_ptr<const ByteSource> source;
     const char* folder;  // of the records: "data/"
     bool is_big_endian = false;
   };
   explicit RecordStorages(Source source)
-      : KeyedStorages(source.bytes.view.size()), source_(std::move(source)) {}
+      : KeyedStorages(source.source->size()), source_(std::move(source)) {}
 
  private:
   std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
@@ -86,15 +88,20 @@ class RecordStorages final : public pickle::KeyedStorages {
       throw CorruptError("record " + name + " has " + std::to_string(record->size) +
                          " bytes, its tensors need " + std::to_string(expected));
     }
-    const SharedBytes bytes = source_.bytes.part(record->offset, record->size);
+    const std::uint64_t offset = record->offset;
     std::string location(reference.location);
-    if (!source_.is_big_endian) return std::make_shared<const Storage>(bytes, std::move(location));
+    if (!source_.is_big_endian) {
+      return std::make_shared<const Storage>(source_.source, offset, expected, std::move(location));
+    }
     if (!reference.dtype) {
       throw UnsupportedError("record " + name + " was written on a big-endian machine, and " +
                              "nothing says how long its elements are");
     }
     return std::make_shared<const Storage>(
-        expected, [bytes, dtype = *reference.dtype] { return pickle::swapped(bytes, dtype); },
+        expected,
+        [source = source_.source, offset, expected, dtype = *reference.dtype] {
+          return pickle::swapped(source->view(offset, expected), dtype);
+        },
         std::move(location));
   }
 
@@ -103,16 +110,20 @@ class RecordStorages final : public pickle::KeyedStorages {
 
 }  // namespace
 
-void TorchFile::Impl::check_kind() const {
-  if (as_text(bytes.view).starts_with("PK\x03\x04")) return;
-  const auto format = find_format(bytes.view);
+void TorchFile::Impl::check_kind() {
+  constexpr std::string_view kStart = "PK\x03\x04";
+  zip::fetch_ends(windows);
+  const SharedBytes start = windows.view(0, std::min<std::uint64_t>(source->size(), kStart.size()));
+  if (as_text(start.view) == kStart) return;
+  const SharedBytes all = source->view(0, source->size());
+  const auto format = find_format(all.view);
   if (format) throw UnsupportedError(file + ": this is " + *format + ", not a torch.save file");
-  corrupt("this is " + describe_bytes(bytes.view) + ", not a torch.save file", 0);
+  corrupt("this is " + describe_bytes(all.view) + ", not a torch.save file", 0);
 }
 
 void TorchFile::Impl::read_records() {
   try {
-    directory = zip::read_directory(bytes.view);
+    directory = zip::read_directory(windows);
   } catch (const CorruptError& e) {
     corrupt(e.what(), e.offset());
   } catch (Error& e) {
@@ -121,7 +132,7 @@ void TorchFile::Impl::read_records() {
   }
   records.reserve(directory.entries.size());
   for (const zip::Entry& entry : directory.entries) {
-    if (entry.is_compressed) continue;
+    if (entry.is_compressed()) continue;
     records.push_back(entry.record);
     has_checksums = has_checksums || entry.record.crc32 != 0;
   }
@@ -141,17 +152,19 @@ void TorchFile::Impl::check_kind_of_zip() const {
   }
 }
 
-std::string_view TorchFile::Impl::checked_text(const FileRecord& record) const {
-  if (!matches_crc(record))
+SharedBytes TorchFile::Impl::checked(const FileRecord& record) const {
+  SharedBytes bytes = bytes_of(record);
+  if (has_checksums && crc_of(bytes.view) != record.crc32)
     corrupt("record " + record.name + " does not match its CRC", record.offset);
-  return as_text(bytes_of(record));
+  return bytes;
 }
 
 void TorchFile::Impl::check_small_records() {
   const FileRecord* version = find(".data/version");
   if (version == nullptr) version = find("version");
   if (version == nullptr) corrupt("record version is missing", 0);
-  const std::string_view digits = checked_text(*version);
+  const SharedBytes version_bytes = checked(*version);
+  const std::string_view digits = as_text(version_bytes.view);
   int number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (number < 1 || number > 10) {
@@ -160,14 +173,18 @@ void TorchFile::Impl::check_small_records() {
   }
   const FileRecord* byteorder = find("byteorder");
   if (byteorder == nullptr) return;
-  const std::string_view order = checked_text(*byteorder);
+  const SharedBytes order_bytes = checked(*byteorder);
+  const std::string_view order = as_text(order_bytes.view);
   is_big_endian = order == "big";
   if (!is_big_endian && order != "little")
     corrupt("byteorder is neither little nor big", byteorder->offset);
 }
 
 TorchFile::TorchFile(SharedBytes bytes, std::string file)
-    : impl_(std::make_unique<Impl>(Impl{.bytes = std::move(bytes), .file = std::move(file)})) {
+    : TorchFile(source_of(std::move(bytes), std::move(file))) {}
+
+TorchFile::TorchFile(std::shared_ptr<const ByteSource> source)
+    : impl_(std::make_unique<Impl>(Impl{.source = source, .file = source->name()})) {
   impl_->check_kind();
   impl_->read_records();
   impl_->check_kind_of_zip();
@@ -181,7 +198,7 @@ const std::vector<FileRecord>& TorchFile::records() const { return impl_->record
 
 const FileRecord* TorchFile::find_record(std::string_view name) const { return impl_->find(name); }
 
-ByteView TorchFile::bytes_of(const FileRecord& record) const { return impl_->bytes_of(record); }
+SharedBytes TorchFile::bytes_of(const FileRecord& record) const { return impl_->bytes_of(record); }
 
 namespace {
 
@@ -202,13 +219,13 @@ std::vector<pickle::Global> rows_of(const std::vector<std::string>& data_classes
 template <class Unpickle>
 Value TorchFile::Impl::run_pickle(const FileRecord& record, const char* folder,
                                   Unpickle run) const {
-  checked_text(record);
+  const SharedBytes pickle = checked(record);
   RecordStorages storages({.find = [this](const std::string& name) { return find(name); },
-                           .bytes = bytes,
+                           .source = source,
                            .folder = folder,
                            .is_big_endian = is_big_endian});
   try {
-    return run(bytes_of(record), storages);
+    return run(pickle.view, storages);
   } catch (const CorruptError& e) {
     const bool has_offset = e.offset() != CorruptError::kNoOffset;
     corrupt(e.what(), record.offset + (has_offset ? e.offset() : 0));
@@ -269,9 +286,10 @@ std::string module_of(const zip::Entry& entry) {
 // The record's content, expanded. Its size is paid for by the caller.
 std::string TorchFile::Impl::text_of(const zip::Entry& entry) const {
   const FileRecord& record = entry.record;
-  const ByteView stored = bytes.view.subspan(record.offset, entry.stored_size);
-  if (!entry.is_compressed) return std::string(as_text(stored));
-  if (!entry.is_deflated) {
+  const SharedBytes bytes = windows.view(record.offset, entry.stored_size);
+  const ByteView stored = bytes.view;
+  if (!entry.is_compressed()) return std::string(as_text(stored));
+  if (!entry.is_deflated()) {
     throw UnsupportedError(file + ": record " + record.name + " is compressed in an unknown way");
   }
   const std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> inflate(
@@ -326,7 +344,15 @@ bool TorchFile::has_checksums() const { return impl_->has_checksums; }
 bool TorchFile::matches_crc(const FileRecord& record) const { return impl_->matches_crc(record); }
 
 bool TorchFile::has_canonical_layout(std::uint64_t* offset) const {
-  return zip::is_canonical(impl_->directory, impl_->bytes.view, offset);
+  return zip::is_canonical(impl_->directory, *impl_->source, offset);
+}
+
+void TorchFile::check_headers() const {
+  try {
+    zip::check_local_headers(impl_->directory, *impl_->source);
+  } catch (const CorruptError& e) {
+    impl_->corrupt(e.what(), e.offset());
+  }
 }
 
 }  // namespace cairn

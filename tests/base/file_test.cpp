@@ -17,29 +17,18 @@
 
 #include "base/file_descriptor.h"
 #include "base/file_writer.h"
+#include "testing/pattern.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
 
+using testing::pattern;
 using testing::TempFolder;
 
 // Whether the file holds exactly `bytes`.
 bool holds(const std::string& path, std::string_view bytes) {
   return as_text(posix_file_system().map(path).view) == bytes;
-}
-
-// Bytes that differ everywhere, so that a block written twice or not at all shows.
-std::string pattern(std::size_t size) {
-  std::string bytes(size, '\0');
-  std::uint64_t x = 88172645463325252U;
-  for (char& byte : bytes) {
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    byte = static_cast<char>(x);
-  }
-  return bytes;
 }
 
 // Writes `bytes` in pieces of uneven sizes.

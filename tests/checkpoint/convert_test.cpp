@@ -102,8 +102,8 @@ TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;
   const auto has = [](const std::string& path, const std::string& name) {
     const TorchFile file(posix_file_system().map(path), path);
-    const ByteView pickle = file.bytes_of(*file.find_record("data.pkl"));
-    return as_text(pickle).find(name) != std::string_view::npos;
+    const SharedBytes pickle = file.bytes_of(*file.find_record("data.pkl"));
+    return as_text(pickle.view).find(name) != std::string_view::npos;
   };
   for (const auto& [file, is_new] :
        {std::pair{"composer-0.33/ema/ep0-ba3-rank0.pt", true},

@@ -233,7 +233,7 @@ std::ostream& operator<<(std::ostream& out, const Cost& cost) {
              << " listed";
 }
 Cost cost_of(const FaultyFileSystem& files) {
-  return {files.calls(FileCall::kMap), files.calls(FileCall::kStat), files.calls(FileCall::kList)};
+  return {files.calls(FileCall::kOpen), files.calls(FileCall::kStat), files.calls(FileCall::kList)};
 }
 
 TEST_F(FindLatestTest, TenThousandCheckpointsCostAsMuchAsTen) {
@@ -344,7 +344,7 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
 TEST_F(FindLatestTest, TheErrorNamesTheFileAndSaysWhatToDo) {
   save_sample(2);
   FaultyFileSystem faulty(disk_);
-  faulty.fail(FileCall::kMap, 1, EACCES);
+  faulty.fail(FileCall::kOpen, 1, EACCES);
   try {
     find({.files = &faulty});
     FAIL();
@@ -359,7 +359,7 @@ TEST_F(FindLatestTest, WhatIsBehindTheAnswerMayBeUnreadable) {
   save_sample(1);
   save_sample(2);
   FaultyFileSystem faulty(disk_);
-  faulty.fail(FileCall::kMap, 2, EACCES);
+  faulty.fail(FileCall::kOpen, 2, EACCES);
   EXPECT_EQ(find({.files = &faulty}), name(2));
 }
 
@@ -452,12 +452,12 @@ TEST_F(FindLatestTest, OutOfMemoryAtOneCandidateIsItsFault) {
   save_sample(10);
   FaultyFileSystem counted(disk_);
   find({.files = &counted});
-  const std::uint64_t maps = counted.calls(FileCall::kMap);
+  const std::uint64_t maps = counted.calls(FileCall::kOpen);
   for (std::uint64_t n = 1; n <= maps; ++n) {
     FaultyFileSystem faulty(disk_);
     std::uint64_t seen = 0;
     faulty.before_each([&](FileCall kind, std::uint64_t) {
-      if (kind == FileCall::kMap && ++seen == n) throw std::bad_alloc();
+      if (kind == FileCall::kOpen && ++seen == n) throw std::bad_alloc();
     });
     EXPECT_NE(find({.files = &faulty}), "nothing") << n;
     ASSERT_EQ(skipped_.size(), 1U) << n;

@@ -76,14 +76,21 @@ TEST_F(OpenCheckpointTest, AFileThatIsCutOffIsAnError) {
   EXPECT_THROW(opened.verify(), StorageError);
 }
 
-TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsFoundByVerifyingAgain) {
+TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsNotRead) {
   save_sample(7, "a.pt");
   const Checkpoint opened = open_checkpoint(folder_ / "a.pt");
   ASSERT_TRUE(opened.verify().ok());
   std::string bytes = read_file(opened.path());
-  for (char& byte : bytes)
+  for (char& byte : bytes) {
     byte = static_cast<char>(byte ^ 1);
+  }
+  const auto written = std::filesystem::last_write_time(opened.path());
   overwrite(opened.path(), bytes);
+  // By its time, or else by its checksums. Set, because changes within one tick have one time.
+  std::filesystem::last_write_time(opened.path(), written + std::chrono::seconds(1));
+  EXPECT_THAT(message_of<StorageError>([&] { opened.verify(); }), HasSubstr("written to"));
+  EXPECT_THROW(load(opened), StorageError);
+  std::filesystem::last_write_time(opened.path(), written);
   EXPECT_FALSE(opened.verify().ok());
   EXPECT_THROW(load(opened), CorruptError);
 }

@@ -25,7 +25,7 @@ Value read_back(const std::string& bytes) { return TorchFile(shared(bytes), "x.p
 
 std::string pickle_of(const std::string& bytes) {
   const TorchFile file(shared(bytes), "x.pt");
-  return std::string(as_text(file.bytes_of(*file.find_record("data.pkl"))));
+  return std::string(as_text(file.bytes_of(*file.find_record("data.pkl")).view));
 }
 
 TensorView floats(std::vector<std::int64_t> shape, char fill) {
@@ -218,7 +218,7 @@ TEST(RoundTripTest, ExtraRecordsComeLastAndKnowAllOthers) {
   const TorchFile file(shared(encoded(Dict{{"w", floats({4}, '\1')}}, options)), "x.pt");
   EXPECT_EQ(seen, (std::vector<std::string>{"data.pkl", "byteorder", "data/0", "version"}));
   EXPECT_EQ(file.records().back().name, "cairn/manifest.json");
-  EXPECT_EQ(as_text(file.bytes_of(file.records().back())), "{}");
+  EXPECT_EQ(as_text(file.bytes_of(file.records().back()).view), "{}");
   std::uint64_t offset = 0;
   EXPECT_TRUE(file.has_canonical_layout(&offset)) << offset;
 }

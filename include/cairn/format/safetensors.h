@@ -29,9 +29,11 @@ class SafetensorsFile {
  public:
   using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-  // Reads only the header. CorruptError, with offset, for what the format does not allow;
-  // UnsupportedError for a dtype or a shape that no PyTorch tensor has. `file` names it in
-  // messages.
+  // Reads only the header: with one read, or two when it is longer than a 64th of the file and a
+  // MiB. CorruptError, with offset, for what the format does not allow; UnsupportedError for a
+  // dtype or a shape that no PyTorch tensor has; StorageError.
+  explicit SafetensorsFile(std::shared_ptr<const ByteSource> source);
+  // The same of bytes in memory; `file` names them in messages.
   SafetensorsFile(SharedBytes bytes, const std::string& file);
 
   // In the order of their bytes.
@@ -41,11 +43,14 @@ class SafetensorsFile {
   // nullptr when there is none of that name.
   const std::string* find_metadata(std::string_view name) const;
 
-  // A dict of the tensors by their names, views of `bytes`. Keeps them, not this object, alive.
+  // A dict of the tensors by their names, ranges of the source. Keeps it, not this object, alive.
   Value read() const;
+  // All before the tensors: the header and its size.
+  SharedBytes header() const { return header_; }
 
  private:
-  SharedBytes bytes_;
+  std::shared_ptr<const ByteSource> source_;
+  SharedBytes header_;
   std::vector<SafetensorsEntry> entries_;
   Metadata metadata_;
 };

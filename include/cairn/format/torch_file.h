@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 #include "cairn/value.h"
 
 namespace cairn {
@@ -62,12 +62,15 @@ class TorchFilePlan {
 };
 
 // An opened file, of torch.save or a TorchScript archive: the directory of its records, checked for
-// consistency, and its object, decoded on demand. Tensors of the object are views of `bytes`. Safe
-// for concurrent reading.
+// consistency, and its object, decoded on demand. Tensors of the object are ranges of the source.
+// Safe for concurrent reading.
 class TorchFile {
  public:
-  // Reads only the directory. CorruptError, with offset, when it is not a whole zip of this kind;
-  // UnsupportedError when it is something else, saying what. `file` names it in messages.
+  // Reads the directory and, in the same two reads of a file of PyTorch's layout, what it needs to
+  // decode the object. CorruptError, with offset, when it is not a whole zip of this kind;
+  // UnsupportedError when it is something else, saying what; StorageError.
+  explicit TorchFile(std::shared_ptr<const ByteSource> source);
+  // The same of bytes in memory; `file` names them in messages.
   TorchFile(SharedBytes bytes, std::string file);
   ~TorchFile();
   TorchFile(TorchFile&&) noexcept;
@@ -76,7 +79,7 @@ class TorchFile {
   const std::vector<FileRecord>& records() const;  // in file order, without compressed ones
   // nullptr when there is none.
   const FileRecord* find_record(std::string_view name) const;
-  ByteView bytes_of(const FileRecord& record) const;
+  SharedBytes bytes_of(const FileRecord& record) const;
 
   // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
   // Of a TorchScript archive the attributes of the module as a dict, modules in it as dicts, and
@@ -104,6 +107,10 @@ class TorchFile {
   bool has_checksums() const;
   // Whether the record's bytes match its CRC. Reads them all.
   bool matches_crc(const FileRecord& record) const;
+
+  // CorruptError when the header of a record contradicts the directory. The constructor looks at
+  // them only in files of another layout than PyTorch's.
+  void check_headers() const;
 
   // True when every byte outside the records (headers, padding, directory) is exactly what
   // TorchFilePlan::write would have written for these records; sets `offset` to the first byte that

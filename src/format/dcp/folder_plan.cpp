@@ -30,8 +30,8 @@ class CountingSink final : public ByteSink {
 
 // A tensor's own elements, in a scratch file unless they are few.
 SharedBytes elements_of(const TensorView& tensor, const std::string& scratch_folder) {
-  constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
-  if (byte_size(tensor) <= kSmallBytes) return tensor.contiguous_bytes();
+  constexpr std::uint64_t kMostInMemory = std::uint64_t{32} << 20;
+  if (byte_size(tensor) <= kMostInMemory) return tensor.contiguous_bytes();
   ScratchFile scratch(scratch_folder);
   write_elements(tensor, tensor.storage->bytes(), scratch);
   return scratch.map();

@@ -164,8 +164,8 @@ SafetensorsEntry to_entry(const Member& member, std::uint64_t data) {
 }
 
 // Sorts, and sees to it that there is a tensor for each byte and a byte for each tensor.
-void check_coverage(std::vector<Member>& members, ByteView file, std::uint64_t data) {
-  const std::uint64_t data_bytes = file.size() - data;
+void check_coverage(std::vector<Member>& members, std::uint64_t file_bytes, std::uint64_t data) {
+  const std::uint64_t data_bytes = file_bytes - data;
   std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
@@ -184,11 +184,12 @@ void check_coverage(std::vector<Member>& members, ByteView file, std::uint64_t d
                      {}, data + std::min(covered, data_bytes));
 }
 
-std::uint64_t read_size(ByteView file) {
+std::uint64_t read_size(const ByteSource& file) {
   if (file.size() < kSizeBytes) {
     throw CorruptError("the file ends within the size of its header", {}, file.size());
   }
-  const auto size = load_little_endian<std::uint64_t>(file.data());
+  const SharedBytes bytes = file.view(0, kSizeBytes);
+  const auto size = load_little_endian<std::uint64_t>(bytes.view.data());
   if (size > kMostHeaderBytes) {
     throw CorruptError("a header of " + std::to_string(size) + " bytes; at most " +
                            std::to_string(kMostHeaderBytes) + " are allowed",
@@ -219,14 +220,14 @@ bool has_header(ByteView file) {
   return first != std::string_view::npos && text[first] == '{';
 }
 
-Header read_header(ByteView file) {
+Header read_header(const ByteSource& file) {
   const std::uint64_t size = read_size(file);
   const std::uint64_t data = kSizeBytes + size;
-  Header header;
+  Header header{.bytes = file.view(0, data)};
   std::vector<Member> members;
   std::unordered_set<std::string, TextHash> names;
   MemoryBudget budget(size);
-  JsonReader json(as_text(file.subspan(kSizeBytes, size)), "the header", kSizeBytes);
+  JsonReader json(as_text(header.bytes.view.subspan(kSizeBytes)), "the header", kSizeBytes);
   json.object([&](std::string name) {
     if (!names.insert(name).second) json.fail("\"" + name + "\" stands twice");
     if (name == kMetadataName) {
@@ -238,7 +239,7 @@ Header read_header(ByteView file) {
     budget.take(kMemberBytes + members.back().shape.size() * kDimBytes);
   });
   json.end();
-  check_coverage(members, file, data);
+  check_coverage(members, file.size(), data);
   header.entries.reserve(members.size());
   for (const Member& member : members) {
     header.entries.push_back(to_entry(member, data));

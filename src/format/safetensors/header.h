@@ -15,11 +15,12 @@ inline constexpr std::string_view kMetadataName = "__metadata__";
 bool has_header(ByteView file);
 
 struct Header {
-  std::vector<SafetensorsEntry> entries;  // in the order of their bytes
-  SafetensorsFile::Metadata metadata;
+  SharedBytes bytes = {};                      // with its size
+  std::vector<SafetensorsEntry> entries = {};  // in the order of their bytes
+  SafetensorsFile::Metadata metadata = {};
 };
 
 // CorruptError, UnsupportedError.
-Header read_header(ByteView file);
+Header read_header(const ByteSource& file);
 
 }  // namespace cairn::safetensors

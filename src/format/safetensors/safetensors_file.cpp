@@ -3,14 +3,33 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
+#include "base/windows.h"
 #include "format/safetensors/header.h"
 
 namespace cairn {
 
+namespace {
+
+// More than any header but those of files with more tensors than bytes.
+std::uint64_t head_bytes(std::uint64_t file_bytes) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
+  return std::clamp(file_bytes / 64, kLeast, kMost);
+}
+
+}  // namespace
+
 SafetensorsFile::SafetensorsFile(SharedBytes bytes, const std::string& file)
-    : bytes_(std::move(bytes)) {
+    : SafetensorsFile(source_of(std::move(bytes), file)) {}
+
+SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source)
+    : source_(std::move(source)) {
+  const std::string& file = source_->name();
   try {
-    auto header = safetensors::read_header(bytes_.view);
+    Windows windows(source_);
+    windows.fetch({{0, head_bytes(source_->size())}});
+    auto header = safetensors::read_header(windows);
+    header_ = header.bytes;
     entries_ = std::move(header.entries);
     metadata_ = std::move(header.metadata);
   } catch (const CorruptError& e) {
@@ -30,8 +49,11 @@ const std::string* SafetensorsFile::find_metadata(std::string_view name) const {
 Value SafetensorsFile::read() const {
   Dict tensors;
   for (const SafetensorsEntry& entry : entries_) {
-    tensors.set(entry.name,
-                make_tensor(entry.dtype, entry.shape, bytes_.part(entry.offset, entry.size)));
+    tensors.set(entry.name, TensorView{.dtype = entry.dtype,
+                                       .shape = entry.shape,
+                                       .strides = contiguous_strides(entry.shape),
+                                       .storage = std::make_shared<const Storage>(
+                                           source_, entry.offset, entry.size)});
   }
   return tensors;
 }

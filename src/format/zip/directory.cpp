@@ -9,20 +9,17 @@
 #include "base/seeded_hash.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"
+#include "format/zip/small_parts.h"
 
 namespace cairn::zip {
 namespace {
 
-// An entry of the central directory with what only checking needs.
+// An entry of the central directory, and its name as it stands in the file, with prefix.
 struct RawEntry {
   Entry entry;
-  std::string_view name;  // with prefix, as it stands in the file
-  std::uint16_t flags = 0;
-  std::uint16_t method = 0;
-  std::uint64_t compressed_size = 0;
+  std::string_view name;
 };
 
-constexpr std::uint16_t kDeflate = 8;
 constexpr std::uint16_t kFlagsNotRead =
     kFlagEncrypted | 0x0020 /* patch */ | 0x0040 /* strong encryption */ | 0x2000 /* masked */;
 
@@ -51,11 +48,11 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
   }
   in.u32();  // versions
   RawEntry raw;
-  raw.flags = in.u16();
-  raw.method = in.u16();
+  raw.entry.flags = in.u16();
+  raw.entry.method = in.u16();
   in.u32();  // time and date
   raw.entry.record.crc32 = in.u32();
-  raw.compressed_size = in.u32();
+  raw.entry.stored_size = in.u32();
   raw.entry.record.size = in.u32();
   const std::uint16_t name_size = in.u16();
   const std::uint16_t extra_size = in.u16();
@@ -69,7 +66,7 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
 
   std::vector<std::uint64_t*> saturated;
   for (std::uint64_t* field :
-       {&raw.entry.record.size, &raw.compressed_size, &raw.entry.header_offset}) {
+       {&raw.entry.record.size, &raw.entry.stored_size, &raw.entry.header_offset}) {
     if (*field == kMax32) saturated.push_back(field);
   }
   apply_zip64(extra, at, saturated);
@@ -79,15 +76,16 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
   }
   const std::string named = "record " + std::string(raw.name);
   if (disk != 0) throw CorruptError(named + " is said to be in another part of the zip", {}, at);
-  if ((raw.flags & kFlagsNotRead) != 0) throw UnsupportedError(named + " is encrypted");
-  if (raw.method == 0 && raw.compressed_size != raw.entry.record.size) {
+  if ((raw.entry.flags & kFlagsNotRead) != 0) throw UnsupportedError(named + " is encrypted");
+  if (!raw.entry.is_compressed() && raw.entry.stored_size != raw.entry.record.size) {
     throw CorruptError(named + " is stored, yet has two sizes", {}, at);
   }
   return raw;
 }
 
+// `bytes` are those of the extent.
 std::vector<RawEntry> read_central_directory(ByteView bytes, const DirectoryExtent& extent) {
-  ByteReader in(bytes.subspan(extent.offset, extent.size), "the zip directory");
+  ByteReader in(bytes, "the zip directory");
   std::vector<RawEntry> entries;
   entries.reserve(extent.entries);
   for (std::uint64_t i = 0; i < extent.entries; ++i) {
@@ -128,106 +126,205 @@ std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_o
   return prefix;
 }
 
-// Sets record.offset.
-void check_local_header(RawEntry& raw, ByteView before_directory) {
-  const std::uint64_t at = raw.entry.header_offset;
-  const std::string named = "record " + std::string(raw.name);
-  if (at > before_directory.size()) {
-    throw CorruptError(named + " lies outside the file", {}, at);
+// Sets record.offset of all entries as PyTorch lays out files with these names and sizes. False,
+// with nothing to rely on, when something does not lie where it would then.
+bool set_offsets_by_layout(std::vector<RawEntry>& in_file_order, std::uint64_t directory_offset) {
+  std::uint64_t at = 0;
+  for (RawEntry& raw : in_file_order) {
+    Entry& entry = raw.entry;
+    if (entry.header_offset != at || entry.is_compressed()) return false;
+    at += local_header_size(raw.name.size(), at, entry.record.size);
+    entry.record.offset = at;
+    // What lies before the directory is in the file: no sum of it overflows.
+    if (at > directory_offset || entry.record.size > directory_offset - at) return false;
+    at += entry.record.size + data_descriptor_size(entry);
   }
-  ByteReader in(before_directory.subspan(at), "a local header of the zip", at);
+  return at == directory_offset;
+}
+
+// Sets them by what the local headers say of their own length.
+void read_offsets(std::vector<RawEntry>& raws, const ByteSource& source,
+                  std::uint64_t directory_offset) {
+  constexpr std::size_t kNameSizeAt = 26;
+  std::vector<std::byte> headers(raws.size() * kLocalHeaderSize);
+  std::vector<ByteSource::Range> ranges;
+  ranges.reserve(raws.size());
+  for (const RawEntry& raw : raws) {
+    const std::uint64_t at = raw.entry.header_offset;
+    if (at > directory_offset || directory_offset - at < kLocalHeaderSize) {
+      throw CorruptError("record " + std::string(raw.name) + " lies outside the file", {}, at);
+    }
+    ranges.push_back(
+        {at, std::span(headers).subspan(ranges.size() * kLocalHeaderSize, kLocalHeaderSize)});
+  }
+  source.read(ranges);
+  for (std::size_t i = 0; i < raws.size(); ++i) {
+    Entry& entry = raws[i].entry;
+    const std::byte* sizes = ranges[i].into.data() + kNameSizeAt;
+    entry.record.offset = entry.header_offset + kLocalHeaderSize +
+                          load_little_endian<std::uint16_t>(sizes) +
+                          load_little_endian<std::uint16_t>(sizes + 2);
+    if (entry.record.offset > directory_offset ||
+        entry.stored_size > directory_offset - entry.record.offset) {
+      throw CorruptError("record " + std::string(raws[i].name) +
+                             ": its local header announces more bytes than there are",
+                         {}, entry.header_offset);
+    }
+  }
+}
+
+// `bytes` are all from its begin to that of its record.
+void check_local_header(const Entry& entry, const std::string& name, ByteView bytes) {
+  const std::uint64_t at = entry.header_offset;
+  ByteReader in(bytes, "a local header of the zip", at);
   const auto fail = [&](const char* what) {
-    throw CorruptError(named + ": its local header " + what, {}, at);
+    throw CorruptError("record " + name + ": its local header " + what, {}, at);
   };
   if (in.u32() != kLocalSignature) fail("is damaged");
   in.u16();  // version needed
-  if (in.u16() != raw.flags) fail("has other flags than the zip directory");
-  if (in.u16() != raw.method) fail("has another method than the zip directory");
+  if (in.u16() != entry.flags) fail("has other flags than the zip directory");
+  if (in.u16() != entry.method) fail("has another method than the zip directory");
   in.u32();  // time and date
   const std::uint32_t crc32 = in.u32();
-  const std::uint32_t compressed_size = in.u32();
+  const std::uint32_t stored_size = in.u32();
   const std::uint32_t size = in.u32();
   const std::uint16_t name_size = in.u16();
   const std::uint16_t extra_size = in.u16();
-  if (in.take_text(name_size) != raw.name) fail("has another name than the zip directory");
+  if (in.take_text(name_size) != name) fail("has another name than the zip directory");
   in.take(extra_size);
+  if (in.remaining() != 0) fail("has another length than the zip directory says");
 
-  const FileRecord& record = raw.entry.record;
-  const bool follows = (raw.flags & kFlagDescriptor) != 0;  // 0 here, real values after the data
+  const FileRecord& record = entry.record;
+  const bool follows = (entry.flags & kFlagDescriptor) != 0;  // 0 here, real values after the data
   const auto is_size = [&](std::uint32_t here, std::uint64_t in_directory) {
     return here == in_directory || here == kMax32 || (follows && here == 0);
   };
   if (crc32 != record.crc32 && !(follows && crc32 == 0)) fail("has another CRC");
-  if (!is_size(compressed_size, raw.compressed_size) || !is_size(size, record.size)) {
+  if (!is_size(stored_size, entry.stored_size) || !is_size(size, record.size)) {
     fail("has another size");
   }
-  if (raw.compressed_size > in.remaining()) fail("announces more bytes than there are");
-  raw.entry.record.offset = at + in.position();
 }
 
 void check_overlaps(const std::vector<RawEntry>& in_file_order) {
   for (std::size_t i = 1; i < in_file_order.size(); ++i) {
     const RawEntry& before = in_file_order[i - 1];
-    if (in_file_order[i].entry.header_offset <
-        before.entry.record.offset + before.compressed_size) {
+    const std::uint64_t begin = in_file_order[i].entry.header_offset;
+    if (begin < before.entry.record.offset + before.entry.stored_size) {
       throw CorruptError("records " + std::string(before.name) + " and " +
                              std::string(in_file_order[i].name) + " overlap",
-                         {}, in_file_order[i].entry.header_offset);
+                         {}, begin);
     }
   }
 }
 
-// Compares the bytes at *offset with `expected`; moves past them, or to the first that differs.
-bool matches(ByteView bytes, std::string_view expected, std::uint64_t* offset) {
-  const std::string_view found = as_text(bytes).substr(*offset, expected.size());
-  const auto [a, b] = std::mismatch(found.begin(), found.end(), expected.begin(), expected.end());
-  *offset += static_cast<std::uint64_t>(a - found.begin());
-  return b == expected.end();
+std::string full_name(const Directory& directory, const Entry& entry) {
+  return directory.prefix + "/" + entry.record.name;
+}
+
+// What the first read takes of the beginning, where PyTorch has the pickle, and of the end: enough
+// for the directory, unless tensors are tiny.
+constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
+constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kMostEndBytes = std::uint64_t{16} << 20;
+static_assert(kLeastEndBytes >= kTailBytes);
+
+std::uint64_t end_bytes(std::uint64_t size) {
+  return std::clamp(size / 128, kLeastEndBytes, kMostEndBytes);
+}
+
+// The second read, when the directory is not there yet: it with the small records before it, and as
+// much of the pickle as names of its length take with what stands beside each.
+void fetch_directory(Windows& source, const DirectoryExtent& extent) {
+  constexpr std::uint64_t kPickleOfDirectory = 6;
+  constexpr std::uint64_t kBefore = 65536;
+  if (extent.offset + end_bytes(source.size()) >= source.size()) return;
+  const std::uint64_t before = std::min(extent.offset, kBefore);
+  source.fetch(
+      {{extent.offset - before, before + extent.size}, {0, kPickleOfDirectory * extent.size}});
+}
+
+// Otherwise the second read: what is not there yet of the pickle, and of the small record behind
+// it.
+void fetch_pickle(Windows& source, const std::vector<RawEntry>& entries) {
+  constexpr std::uint64_t kBehind = 4096;
+  const auto pickle = std::find_if(entries.begin(), entries.end(), [](const RawEntry& raw) {
+    return raw.entry.record.name == "data.pkl";
+  });
+  if (pickle == entries.end()) return;
+  const FileRecord& record = pickle->entry.record;
+  source.fetch({{pickle->entry.header_offset,
+                 record.offset - pickle->entry.header_offset + record.size + kBehind}});
 }
 
 }  // namespace
 
-Directory read_directory(ByteView bytes) {
-  Directory directory{.extent = find_directory(bytes)};
-  std::vector<RawEntry> raws = read_central_directory(bytes, directory.extent);
-  directory.prefix = take_names(raws, directory.extent.offset);
+void fetch_ends(Windows& source) {
+  const std::uint64_t size = source.size();
+  const std::uint64_t end = end_bytes(size);
+  if (size <= kHeadBytes + end) return source.fetch({{0, size}});
+  source.fetch({{0, kHeadBytes}, {size - end, end}});
+}
+
+Directory read_directory(Windows& source) {
+  fetch_ends(source);
+  const std::uint64_t size = source.size();
+  const std::uint64_t tail = size - std::min<std::uint64_t>(size, kTailBytes);
+  Directory directory{.extent = find_directory(source.view(tail, size - tail).view, tail)};
+  const DirectoryExtent& extent = directory.extent;
+  fetch_directory(source, extent);
+  const SharedBytes bytes = source.view(extent.offset, extent.size);
+  std::vector<RawEntry> raws = read_central_directory(bytes.view, extent);
+  directory.prefix = take_names(raws, extent.offset);
   std::sort(raws.begin(), raws.end(), [](const RawEntry& a, const RawEntry& b) {
     return a.entry.header_offset < b.entry.header_offset;
   });
-  for (RawEntry& raw : raws) {
-    check_local_header(raw, bytes.first(directory.extent.offset));
-  }
+  const bool is_laid_out = set_offsets_by_layout(raws, extent.offset);
+  if (!is_laid_out) read_offsets(raws, source, extent.offset);
   check_overlaps(raws);
+  fetch_pickle(source, raws);
   directory.entries.reserve(raws.size());
   for (RawEntry& raw : raws) {
-    raw.entry.is_compressed = raw.method != 0;
-    raw.entry.is_deflated = raw.method == kDeflate;
-    raw.entry.stored_size = raw.compressed_size;
-    if (raw.method != 0 && directory.compressed.empty()) directory.compressed = raw.name;
+    if (raw.entry.is_compressed() && directory.compressed.empty()) directory.compressed = raw.name;
     directory.entries.push_back(std::move(raw.entry));
   }
+  if (!is_laid_out) check_local_headers(directory, source);
   return directory;
 }
 
-bool is_canonical(const Directory& directory, ByteView bytes, std::uint64_t* offset) {
-  std::uint64_t at = 0;
-  const auto name_of = [&](const Entry& e) { return directory.prefix + "/" + e.record.name; };
+void check_local_headers(const Directory& directory, const ByteSource& source) {
+  SmallParts headers(source);
+  for (const Entry& entry : directory.entries) {
+    headers.add(entry.header_offset, entry.record.offset - entry.header_offset,
+                [&entry, name = full_name(directory, entry)](ByteView bytes) {
+                  check_local_header(entry, name, bytes);
+                  return true;
+                });
+  }
+  headers.flush();
+}
+
+bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset) {
+  Comparison file(source);
   const auto is_same = [&] {
     for (const Entry& entry : directory.entries) {
-      if (!matches(bytes, local_header(name_of(entry), at, entry.record.size), &at)) return false;
-      if (at != entry.record.offset) return false;
-      at += entry.record.size;
-      if (!matches(bytes, data_descriptor(entry), &at)) return false;
+      const std::string name = full_name(directory, entry);
+      if (!file.expect(local_header(name, file.at(), entry.record.size))) return false;
+      if (file.at() != entry.record.offset) {
+        file.finish();  // for the difference: here, or before
+        return false;
+      }
+      file.skip(entry.record.size);
+      if (!file.expect(data_descriptor(entry))) return false;
     }
-    DirectoryExtent extent{.offset = at, .entries = directory.entries.size()};
+    DirectoryExtent extent{.offset = file.at(), .entries = directory.entries.size()};
     for (const Entry& entry : directory.entries) {
-      if (!matches(bytes, central_header(name_of(entry), entry), &at)) return false;
+      if (!file.expect(central_header(full_name(directory, entry), entry))) return false;
     }
-    extent.size = at - extent.offset;
-    return matches(bytes, end_of_directory(extent), &at) && at == bytes.size();
+    extent.size = file.at() - extent.offset;
+    return file.expect(end_of_directory(extent)) && file.finish();
   };
   const bool same = is_same();
-  *offset = at;
+  *offset = same ? source.size() : file.difference();
   return same;
 }
 

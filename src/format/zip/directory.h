@@ -5,15 +5,18 @@
 //  2. The central directory must lie directly before them and hold exactly the announced entries.
 //  3. Every entry: not encrypted, a safe name, one common prefix, no name twice, also not
 //     in another case.
-//  4. Every local header must agree with its entry.
+//  4. Where each record's bytes begin follows from the directory when the file is laid out as
+//     PyTorch's are, to the byte; otherwise the local headers are read, and checked, too.
 //  5. No two records may overlap, nor a record and the directory.
 //
-// Everything later trusts these ranges.
+// Everything later trusts these ranges. That every local header agrees with its entry is for
+// check_local_headers(), which reads something of every part of the file.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "base/windows.h"
 #include "format/zip/layout.h"
 
 namespace cairn::zip {
@@ -26,11 +29,17 @@ struct Directory {
 };
 
 // CorruptError with the offset of what is wrong; UnsupportedError for an encrypted entry. Messages
-// do not name the file.
-Directory read_directory(ByteView bytes);
+// do not name the file. Two reads at most for a file of PyTorch's layout: the ends, and what is
+// left of the directory and of what PyTorch writes first, the pickle.
+Directory read_directory(Windows& source);
+// The first of them, for who looks at the file's beginning before.
+void fetch_ends(Windows& source);
+
+// CorruptError when one does not agree with its entry.
+void check_local_headers(const Directory& directory, const ByteSource& source);
 
 // True when all bytes around the records are what a Writer would have put there for the same
 // records; else `offset` is the first byte that is not.
-bool is_canonical(const Directory& directory, ByteView bytes, std::uint64_t* offset);
+bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset);
 
 }  // namespace cairn::zip

@@ -18,21 +18,31 @@ struct EndRecord {
   std::uint32_t offset = 0;
 };
 
-std::size_t find_end_position(ByteView bytes) {
-  if (bytes.size() >= kEndSize) {
-    const std::size_t last = bytes.size() - kEndSize;
+// The end of a file, and where it begins: positions are the file's.
+struct Tail {
+  ByteView bytes;
+  std::uint64_t begin = 0;
+
+  std::uint64_t end() const { return begin + bytes.size(); }
+  ByteView from(std::uint64_t position) const { return bytes.subspan(position - begin); }
+};
+
+std::uint64_t find_end_position(const Tail& tail) {
+  if (tail.bytes.size() >= kEndSize) {
+    const std::size_t last = tail.bytes.size() - kEndSize;
     const std::size_t first = last - std::min(last, kMaxTrailingBytes);
     for (std::size_t at = last + 1; at-- > first;) {
-      if (load_little_endian<std::uint32_t>(bytes.data() + at) == kEndSignature) return at;
+      const auto signature = load_little_endian<std::uint32_t>(tail.bytes.data() + at);
+      if (signature == kEndSignature) return tail.begin + at;
     }
   }
   throw CorruptError("the zip directory at the end is missing: the file was probably cut off", {},
-                     bytes.size());
+                     tail.end());
 }
 
-EndRecord read_end(ByteView bytes) {
-  EndRecord end{.position = find_end_position(bytes)};
-  ByteReader in(bytes.subspan(end.position), "the end record", end.position);
+EndRecord read_end(const Tail& tail) {
+  EndRecord end{.position = find_end_position(tail)};
+  ByteReader in(tail.from(end.position), "the end record", end.position);
   in.u32();
   const std::uint32_t disks = in.u32();
   end.entries = in.u16();
@@ -52,9 +62,9 @@ bool agrees(T field, std::uint64_t value) {
 }
 
 // The Zip64 end record that ends at `end`'s locator; its position becomes `directory_end`.
-DirectoryExtent read_end64(ByteView bytes, const EndRecord& end, std::uint64_t& directory_end) {
+DirectoryExtent read_end64(const Tail& tail, const EndRecord& end, std::uint64_t& directory_end) {
   const std::uint64_t locator = end.position - kLocator64Size;
-  ByteReader in(bytes.subspan(locator, kLocator64Size), "the Zip64 locator", locator);
+  ByteReader in(tail.from(locator).first(kLocator64Size), "the Zip64 locator", locator);
   in.u32();
   const std::uint32_t disk = in.u32();
   const std::uint64_t position = in.u64();
@@ -65,8 +75,12 @@ DirectoryExtent read_end64(ByteView bytes, const EndRecord& end, std::uint64_t& 
   if (locator < kEnd64Size || position > locator - kEnd64Size) {
     throw CorruptError("the Zip64 locator points outside the file", {}, locator);
   }
+  if (position < tail.begin) {
+    throw CorruptError("the Zip64 end record is too long", {}, locator);
+  }
 
-  ByteReader record(bytes.subspan(position, locator - position), "the Zip64 end record", position);
+  ByteReader record(tail.from(position).first(locator - position), "the Zip64 end record",
+                    position);
   const bool is_signed = record.u32() == kEnd64Signature;
   if (!is_signed || record.u64() != locator - position - 12) {
     throw CorruptError("the Zip64 end record is damaged", {}, position);
@@ -89,19 +103,20 @@ DirectoryExtent read_end64(ByteView bytes, const EndRecord& end, std::uint64_t& 
   return extent;
 }
 
-bool has_locator64(ByteView bytes, const EndRecord& end) {
-  return end.position >= kLocator64Size &&
-         load_little_endian<std::uint32_t>(bytes.data() + end.position - kLocator64Size) ==
-             kLocator64Signature;
+bool has_locator64(const Tail& tail, const EndRecord& end) {
+  if (end.position - tail.begin < kLocator64Size) return false;
+  const ByteView locator = tail.from(end.position - kLocator64Size);
+  return load_little_endian<std::uint32_t>(locator.data()) == kLocator64Signature;
 }
 
 }  // namespace
 
-DirectoryExtent find_directory(ByteView bytes) {
-  const EndRecord end = read_end(bytes);
+DirectoryExtent find_directory(ByteView bytes, std::uint64_t begin) {
+  const Tail tail{bytes, begin};
+  const EndRecord end = read_end(tail);
   DirectoryExtent extent{.offset = end.offset, .size = end.size, .entries = end.entries};
   std::uint64_t directory_end = end.position;
-  if (has_locator64(bytes, end)) extent = read_end64(bytes, end, directory_end);
+  if (has_locator64(tail, end)) extent = read_end64(tail, end, directory_end);
 
   if (extent.offset > directory_end || extent.size != directory_end - extent.offset) {
     throw CorruptError("the zip directory is not where the end record says", {}, end.position);

@@ -5,8 +5,13 @@
 
 namespace cairn::zip {
 
-// The extent that the end records give, checked to lie directly before them. CorruptError, with
-// offset, when there is no end record or the records contradict each other.
-DirectoryExtent find_directory(ByteView bytes);
+// As much of a file's end as can hold the end records: junk as far as PyTorch looks for them, the
+// three records, and an extensible Zip64 one of some KiB.
+constexpr std::size_t kTailBytes = std::size_t{80} << 10;
+
+// The extent that the end records give, checked to lie directly before them. `tail` is the last
+// kTailBytes of the file, or all of it; `begin` is where it begins. CorruptError, with offset, when
+// there is no end record or the records contradict each other.
+DirectoryExtent find_directory(ByteView tail, std::uint64_t begin);
 
 }  // namespace cairn::zip

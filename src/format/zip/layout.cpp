@@ -39,15 +39,37 @@ std::string zip64_field(std::uint64_t size, std::uint64_t compressed_size, std::
   return field + content;
 }
 
+// Of the local header's end, which is where the record begins.
+std::uint64_t padding_at(std::uint64_t unpadded_end) {
+  return (kAlignment - unpadded_end % kAlignment) % kAlignment;
+}
+
+std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
+  const std::size_t content = (is_big(size) ? 16U : 0U) + (is_big(offset) ? 8U : 0U);
+  return content == 0 ? 0 : 4 + content;
+}
+
 }  // namespace
+
+std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offset,
+                                std::uint64_t size) {
+  const std::uint64_t unpadded =
+      kLocalHeaderSize + name_size + zip64_field_size(size, header_offset) + 4;
+  return unpadded + padding_at(header_offset + unpadded);
+}
+
+std::uint64_t data_descriptor_size(const Entry& entry) {
+  if (entry.record.size == 0) return 0;
+  return is_big(entry.record.size) || is_big(entry.header_offset) ? 24 : 16;
+}
 
 std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size) {
   const std::string zip64 = zip64_field(size, 0, header_offset);
-  const std::uint64_t unpadded = header_offset + kLocalHeaderSize + name.size() + zip64.size() + 4;
-  const std::uint64_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
+  const std::uint64_t padding =
+      padding_at(header_offset + kLocalHeaderSize + name.size() + zip64.size() + 4);
 
   std::string out;
-  out.reserve(kLocalHeaderSize + name.size() + zip64.size() + 4 + padding);
+  out.reserve(local_header_size(name.size(), header_offset, size));
   put32(out, kLocalSignature);
   put16(out, 0);  // version needed
   put16(out, flags(size));

@@ -37,16 +37,24 @@ constexpr std::uint64_t kAlignment = 64;  // of every record's first byte
 struct Entry {
   FileRecord record;
   std::uint64_t header_offset = 0;
-  bool is_compressed = false;     // its bytes are not the record's content
-  bool is_deflated = false;       // and what they are is known: deflate
+  // As the directory of a file that is read says:
+  std::uint16_t flags = 0;
+  std::uint16_t method = 0;
   std::uint64_t stored_size = 0;  // how many bytes there are
+
+  bool is_compressed() const { return method != 0; }  // its bytes are not the record's content
+  bool is_deflated() const { return method == 8; }    // and what they are is known: deflate
 };
 
 // Everything before the record's first byte. `name` includes the prefix.
 std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size);
+// Its length, for a name of that length.
+std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offset,
+                                std::uint64_t size);
 
 // Everything between the record's last byte and the next local header; empty for an empty record.
 std::string data_descriptor(const Entry& entry);
+std::uint64_t data_descriptor_size(const Entry& entry);
 
 // The record's line in the central directory.
 std::string central_header(std::string_view name, const Entry& entry);

@@ -1,0 +1,45 @@
+// Parts of a source that were read ahead.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/byte_source.h"
+
+namespace cairn {
+
+// A source of which some parts are in memory: the ends of a file, asked for generously and once,
+// and what they say is needed next. What lies in one of them costs no read. Not thread-safe while
+// fetch() runs, otherwise as the other source.
+class Windows final : public ByteSource {
+ public:
+  struct Extent {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;  // what reaches behind the end is cut off
+  };
+
+  explicit Windows(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
+
+  // Reads those of `extents` that are not there yet, with one call.
+  void fetch(std::vector<Extent> extents);
+
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  bool in_memory() const override { return under_->in_memory(); }
+  void read(std::span<const Range> ranges) const override;
+  SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override;
+
+ private:
+  struct Window {
+    std::uint64_t offset = 0;
+    SharedBytes bytes = {};
+  };
+  const Window* find(std::uint64_t offset, std::uint64_t bytes) const;
+
+  std::shared_ptr<const ByteSource> under_;
+  std::vector<Window> windows_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,58 @@
+// Many small parts of a source, read some MiB at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/byte_source.h"
+
+namespace cairn::zip {
+
+// Gives each part to its `use`, in the order in which they were added.
+class SmallParts {
+ public:
+  using Use = std::function<bool(ByteView bytes)>;  // false: no more
+
+  explicit SmallParts(const ByteSource& source) : source_(source) {}
+
+  // May read what was added so far. False when one was refused by its `use`.
+  bool add(std::uint64_t offset, std::uint64_t size, Use use);
+  bool flush();
+
+ private:
+  struct Part {
+    std::uint64_t offset;
+    std::uint64_t size;
+    Use use;
+  };
+
+  const ByteSource& source_;
+  std::vector<Part> parts_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Compares a file, from its first byte on, with what should stand there.
+class Comparison {
+ public:
+  explicit Comparison(const ByteSource& source) : source_(source), parts_(source) {}
+
+  std::uint64_t at() const { return at_; }
+  // Passes over bytes that may be anything.
+  void skip(std::uint64_t size) { at_ += size; }
+  // False when this, or something before it, differs.
+  bool expect(std::string expected);
+  // After all: whether nothing differs, and the file ends here.
+  bool finish();
+  // After one of them was false: where the first difference is.
+  std::uint64_t difference() const { return difference_; }
+
+ private:
+  const ByteSource& source_;
+  SmallParts parts_;
+  std::uint64_t at_ = 0;
+  std::uint64_t difference_ = 0;
+};
+
+}  // namespace cairn::zip
