@@ -13,6 +13,7 @@
 #include "cairn/loggers/console_logger.h"
 #include "cairn/loggers/progress_bar_logger.h"
 #include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
