@@ -14,50 +14,15 @@
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_layouts.h"
 #include "optim/torch_step.h"
+#include "train/optimizer/torch_layouts.h"
 
 namespace cairn {
 namespace {
 
-using AdagradState = torch::optim::AdagradParamState;
-
-at::Tensor first_sum(const at::Tensor& parameter, const torch::optim::AdagradOptions& options) {
-  const at::Tensor sum = at::empty_like(parameter, at::MemoryFormat::Preserve);
-  real_view(sum).fill_(options.initial_accumulator_value());
-  return sum;
-}
-
-class AdagradLayout final : public LayoutOf<torch::optim::AdagradOptions, AdagradState> {
-  std::string python_name() const override { return "Adagrad"; }
-  void describe_group(GroupFields& group, torch::optim::AdagradOptions& options) const override {
-    group.number("lr", options.lr());
-    group.number("lr_decay", options.lr_decay(), 0);
-    group.number("eps", options.eps());
-    group.number("weight_decay", options.weight_decay(), 0);
-    group.number("initial_accumulator_value", options.initial_accumulator_value(), 0);
-    group.python_only("foreach", None{});
-    group.must_be("maximize", false);
-    group.python_only("differentiable", false);
-    group.python_only("fused", None{});
-  }
-  void describe_state(StateFields& state, AdagradState& values,
-                      const torch::optim::AdagradOptions& /*options*/) const override {
-    state.step("step", values.step());
-    state.tensor("sum", values.sum());
-  }
-  // Adagrad's state is there from its construction on, and its step() counts on that.
-  std::unique_ptr<torch::optim::OptimizerParamState> initial_state(
-      const at::Tensor& parameter, const torch::optim::OptimizerOptions& options) const override {
-    auto state = std::make_unique<AdagradState>();
-    state->step(0);
-    state->sum(first_sum(parameter, as<const torch::optim::AdagradOptions>(options, "options")));
-    return state;
-  }
-};
-
 class AdagradOptimizer final
-    : public TorchStepOf<torch::optim::Adagrad, torch::optim::AdagradOptions, AdagradState> {
+    : public TorchStepOf<torch::optim::Adagrad, torch::optim::AdagradOptions,
+                         torch::optim::AdagradParamState> {
  public:
   using TorchStepOf::TorchStepOf;
 
@@ -68,7 +33,7 @@ class AdagradOptimizer final
     const Options& o = u.options;
     State& s = u.state;
     // libtorch's constructor gives complex sums no imaginary part.
-    if (!s.sum().defined() || s.step() == 0) s.sum(first_sum(u.parameter, o));
+    if (!s.sum().defined() || s.step() == 0) s.sum(first_adagrad_sum(u.parameter, o));
     const double rate = o.lr() / (1 + static_cast<double>(s.step()) * o.lr_decay());
     s.step(s.step() + 1);
     if (u.gradient.is_sparse()) return update_rows(u, rate);
@@ -91,10 +56,6 @@ class AdagradOptimizer final
 };
 
 }  // namespace
-
-const OptimizerLayout* adagrad_layout(const torch::optim::Optimizer& optimizer) {
-  return layout_if<torch::optim::Adagrad, AdagradLayout>(optimizer);
-}
 
 std::shared_ptr<torch::optim::Optimizer> Adagrad::create(std::vector<at::Tensor> parameters) const {
   const OptionChecks check("Adagrad");

@@ -15,11 +15,11 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/parameters.h"
 
-#include "optim/optimizer_format.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_layouts.h"
 #include "optim/torch_step.h"
+#include "train/optimizer/state_format.h"
+#include "train/optimizer/torch_layouts.h"
 
 namespace cairn {
 namespace {
@@ -32,48 +32,6 @@ bool is_decoupled(const torch::optim::OptimizerOptions& options) {
   const Value* flag = extras == nullptr ? nullptr : extras->loaded.find(kDecoupled);
   return flag != nullptr && flag->kind() == Kind::kBool && flag->as_bool();
 }
-
-// Adam and AdamW differ in the place of "maximize" and "foreach".
-template <class Options, class State, bool kIsAdamW>
-class AdamLayout : public LayoutOf<Options, State> {
-  std::string python_name() const override { return kIsAdamW ? "AdamW" : "Adam"; }
-  void describe_group(GroupFields& group, Options& options) const override {
-    group.number("lr", options.lr());
-    group.pair("betas", options.betas());
-    group.number("eps", options.eps());
-    kIsAdamW ? group.number("weight_decay", options.weight_decay())
-             : group.number("weight_decay", options.weight_decay(), 0);
-    group.flag("amsgrad", options.amsgrad());
-    if (kIsAdamW) group.python_only("foreach", None{});
-    group.must_be("maximize", false);
-    if (!kIsAdamW) group.python_only("foreach", None{});
-    group.python_only("capturable", false);
-    group.python_only("differentiable", false);
-    group.python_only("fused", None{});
-    describe_decoupled(group);
-  }
-  void describe_state(StateFields& state, State& values, const Options& options) const override {
-    state.step("step", values.step());
-    state.tensor("exp_avg", values.exp_avg());
-    state.tensor("exp_avg_sq", values.exp_avg_sq());
-    state.tensor("max_exp_avg_sq", values.max_exp_avg_sq(), {.required = options.amsgrad()});
-  }
-
- protected:
-  virtual void describe_decoupled(GroupFields& group) const {
-    group.must_be_if_present(kDecoupled, kIsAdamW);
-  }
-};
-
-using TorchAdamLayout =
-    AdamLayout<torch::optim::AdamOptions, torch::optim::AdamParamState, /*kIsAdamW=*/false>;
-using AdamWLayout =
-    AdamLayout<torch::optim::AdamWOptions, torch::optim::AdamWParamState, /*kIsAdamW=*/true>;
-
-// cairn's own Adam follows the flag; the group keeps it as it keeps all that was loaded.
-class CairnAdamLayout final : public TorchAdamLayout {
-  void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
-};
 
 template <class TorchClass, class Options, class State>
 class AdamStepOf : public TorchStepOf<TorchClass, Options, State> {
@@ -121,7 +79,8 @@ To adam_options(const From& from) {
       .amsgrad(from.amsgrad);
 }
 
-class AdamOptimizer final : public AdamStepBase {
+// Follows the flag, unlike libtorch's; the group keeps it as it keeps all that was loaded.
+class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
  public:
   AdamOptimizer(std::vector<at::Tensor> parameters, const cairn::AdamOptions& options)
       : AdamStepBase(std::move(parameters), adam_options<torch::optim::AdamOptions>(options)) {
@@ -139,6 +98,7 @@ class AdamOptimizer final : public AdamStepBase {
     return is_decoupled(options) ? decayed(weights, gradient, options)
                                  : gradient.add(weights, options.weight_decay());
   }
+  void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
 };
 
 class AdamWOptimizer final : public AdamWStepBase {
@@ -153,15 +113,6 @@ class AdamWOptimizer final : public AdamWStepBase {
 };
 
 }  // namespace
-
-const OptimizerLayout* adam_layout(const torch::optim::Optimizer& optimizer) {
-  const OptimizerLayout* own = layout_if<AdamOptimizer, CairnAdamLayout>(optimizer);
-  return own != nullptr ? own : layout_if<torch::optim::Adam, TorchAdamLayout>(optimizer);
-}
-
-const OptimizerLayout* adamw_layout(const torch::optim::Optimizer& optimizer) {
-  return layout_if<torch::optim::AdamW, AdamWLayout>(optimizer);
-}
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("Adam").adam(options_);

@@ -14,39 +14,14 @@
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_layouts.h"
 #include "optim/torch_step.h"
 
 namespace cairn {
 namespace {
 
-using RMSpropState = torch::optim::RMSpropParamState;
-
-class RMSpropLayout final : public LayoutOf<torch::optim::RMSpropOptions, RMSpropState> {
-  std::string python_name() const override { return "RMSprop"; }
-  void describe_group(GroupFields& group, torch::optim::RMSpropOptions& options) const override {
-    group.number("lr", options.lr());
-    group.number("momentum", options.momentum(), 0);
-    group.number("alpha", options.alpha());
-    group.number("eps", options.eps());
-    group.flag("centered", options.centered());
-    group.number("weight_decay", options.weight_decay(), 0);
-    group.python_only("capturable", false);
-    group.python_only("foreach", None{});
-    group.must_be("maximize", false);
-    group.python_only("differentiable", false);
-  }
-  void describe_state(StateFields& state, RMSpropState& values,
-                      const torch::optim::RMSpropOptions& options) const override {
-    state.step("step", values.step());
-    state.tensor("square_avg", values.square_avg());
-    state.tensor("momentum_buffer", values.momentum_buffer(), {.required = options.momentum() > 0});
-    state.tensor("grad_avg", values.grad_avg(), {.required = options.centered()});
-  }
-};
-
 class RMSpropOptimizer final
-    : public TorchStepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions, RMSpropState> {
+    : public TorchStepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
+                         torch::optim::RMSpropParamState> {
  public:
   using TorchStepOf::TorchStepOf;
 
@@ -79,10 +54,6 @@ class RMSpropOptimizer final
 };
 
 }  // namespace
-
-const OptimizerLayout* rmsprop_layout(const torch::optim::Optimizer& optimizer) {
-  return layout_if<torch::optim::RMSprop, RMSpropLayout>(optimizer);
-}
 
 std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor> parameters) const {
   const OptionChecks check("RMSprop");

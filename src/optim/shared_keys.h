@@ -1,7 +1,7 @@
 // Keys of parameter groups that several optimizers have in one order.
 #pragma once
 
-#include "cairn/optim/layout.h"
+#include "cairn/train/optimizer_layout.h"
 
 namespace cairn {
 

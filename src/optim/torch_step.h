@@ -6,8 +6,8 @@
 
 #include "cairn/optim/own_optimizer.h"
 
-#include "optim/optimizer_format.h"
-#include "optim/param_state.h"
+#include "train/optimizer/param_state.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
 

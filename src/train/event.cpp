@@ -88,9 +88,10 @@ consteval bool is_enumerator_of(std::string_view enumerator, std::string_view na
 
 template <std::size_t kRow>
 consteval bool agrees() {
-  constexpr EventRow row = kEvents[kRow];
-  return static_cast<std::size_t>(row.event) == kRow &&
-         is_enumerator_of(spelling<row.event>(), row.name) && spelling<row.method>() == row.name;
+  constexpr EventRow kThis = kEvents[kRow];
+  return static_cast<std::size_t>(kThis.event) == kRow &&
+         is_enumerator_of(spelling<kThis.event>(), kThis.name) &&
+         spelling<kThis.method>() == kThis.name;
 }
 
 template <std::size_t... kRows>

@@ -19,9 +19,9 @@
 #include "cairn/train/scaler.h"
 
 #include "base/machine.h"
-#include "optim/parameter_names.h"
 #include "train/compute.h"
 #include "train/data_spec.h"
+#include "train/optimizer/parameter_names.h"
 #include "trainer/check_savers.h"
 #include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
