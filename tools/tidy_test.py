@@ -37,6 +37,41 @@ class TidyTest(unittest.TestCase):
         self.fails({"src/train/a.h": HEADER + '#include "cairn/checkpoint.h"\n'}, "umbrella")
         self.fails({"src/new/a.h": HEADER}, "no row")
 
+    def test_what_a_header_declares_is_not_defined_above_it(self):
+        def tree(declared, folder, defined, header="src/train/a.h"):
+            return {header: HEADER + "namespace cairn {\n" + declared + "\n}\n",
+                    f"src/{folder}/b.cpp": "namespace cairn {\n" + defined + "\n}\n",
+                    f"src/{folder}/CMakeLists.txt": "b.cpp"}
+        message = "src/train/a.h:3: f() is defined in optim/, which train/ may not include"
+        declared, defined = "std::vector<int> f(int x = {});", "std::vector<int> f(int x) {}"
+        self.fails(tree(declared, "optim", defined), message)
+        self.passes(tree(declared, "train", defined))
+        self.passes(tree(declared, "base", defined))
+        self.passes(tree(declared, "base", defined, "include/cairn/a.h"))
+        self.fails(tree(declared, "format", defined, "include/cairn/a.h"),
+                   "f() is defined in format/, which api/ may not include")
+        # A function of the same name in the header's own folder will be the one that is meant.
+        self.passes(tree(declared + "\ninline int f() { return 1; }", "optim", defined))
+        # Members, and what no other file can call.
+        in_class = "class [[nodiscard]] C final : public B<int> {\n  C();\n  void f() const;\n};"
+        self.fails(tree(in_class, "optim", "C::C() : b_{1} {}\nvoid C::f() const {}"),
+                   "a.h:4: C::C()", "a.h:5: C::f()")
+        self.passes(tree(in_class, "optim", "void f() {}\nvoid D::f() {}"))
+        self.passes(tree(declared, "optim", "namespace {\n" + defined + "\n}"))
+        self.passes(tree(declared, "optim", "static " + defined))
+        self.passes(tree(declared, "optim", "void g() { f(1); }"))
+
+    def test_exceptions_from_that_are_named_and_needed(self):
+        trainer = {"include/cairn/train/a.h": HEADER + "struct Trainer {\n  void fit();\n};\n",
+                   "src/trainer/b.cpp": "void Trainer::fit() {}\n",
+                   "src/trainer/CMakeLists.txt": "b.cpp"}
+        self.passes(trainer)
+        found = tidy.problems(trainer | {"tools/tidy.py": ""})
+        self.assertFalse([problem for problem in found if "Trainer" in problem])
+        found = tidy.problems({"tools/tidy.py": ""})
+        self.assertIn("tools/tidy.py:1: DEFINED_ABOVE names Trainer, which is not defined above",
+                      found)
+
     def test_torch_stays_above(self):
         self.passes({"src/train/a.h": HEADER + "#include <torch/torch.h>\n"})
         self.fails({"src/checkpoint/a.h": HEADER + "#include <ATen/core/Tensor.h>\n"},

@@ -6,17 +6,9 @@
 #include "base/printable.h"
 
 namespace cairn {
-namespace {
-
-bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         dynamic_cast<const std::length_error*>(&error) != nullptr;
-}
-
-}  // namespace
 
 ReadFault read_fault_of(const std::exception& error) {
-  if (is_out_of_memory(error)) return ReadFault::kContent;
+  if (memory_problem(error)) return ReadFault::kContent;
   if (dynamic_cast<const NotFoundError*>(&error) != nullptr) return ReadFault::kNoFile;
   if (dynamic_cast<const UnreadableError*>(&error) != nullptr) return ReadFault::kBytes;
   if (dynamic_cast<const ReaderMissingError*>(&error) != nullptr) return ReadFault::kNow;
@@ -27,9 +19,18 @@ ReadFault read_fault_of(const std::exception& error) {
   return is_of_content ? ReadFault::kContent : ReadFault::kNow;
 }
 
+std::optional<std::string> memory_problem(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return "there is not enough memory to read it";
+  }
+  if (dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    return "it asks for more memory than any machine has";
+  }
+  return std::nullopt;
+}
+
 std::string read_problem(const std::exception& error) {
-  if (is_out_of_memory(error)) return "looking into it takes more memory than there is";
-  return printable_line(error.what());
+  return memory_problem(error).value_or(printable_line(error.what()));
 }
 
 }  // namespace cairn

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "cairn/error.h"
@@ -38,7 +39,11 @@ enum class ReadFault : std::uint8_t {
 // fault (kContent): readers take memory by what the file claims. What is not known is kNow.
 ReadFault read_fault_of(const std::exception& error);
 
-// One line about the error, with what no what() tells: that of std::bad_alloc is "std::bad_alloc".
+// What is wrong, where reading a file took more memory than there is: of std::bad_alloc and
+// std::length_error, whose what() tells nothing. nullopt for every other error.
+std::optional<std::string> memory_problem(const std::exception& error);
+
+// One line about the error: memory_problem(), or else what().
 std::string read_problem(const std::exception& error);
 
 }  // namespace cairn

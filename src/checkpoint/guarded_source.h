@@ -2,14 +2,14 @@
 // (base/mapped_file.h), and rather than the end of the program where memory does.
 #pragma once
 
+#include <exception>
 #include <memory>
-#include <new>
-#include <stdexcept>
 #include <string>
 
 #include "cairn/error.h"
 
 #include "base/mapped_file.h"
+#include "base/read_fault.h"
 #include "checkpoint/source.h"
 
 namespace cairn {
@@ -27,10 +27,9 @@ auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   } catch (const Error&) {
     check_mapped_reads(path);
     throw;
-  } catch (const std::bad_alloc&) {
-    throw UnsupportedError(path + ": there is not enough memory to read it");
-  } catch (const std::length_error&) {
-    throw UnsupportedError(path + ": it asks for more memory than any machine has");
+  } catch (const std::exception& error) {
+    if (const auto problem = memory_problem(error)) throw UnsupportedError(path + ": " + *problem);
+    throw;
   }
 }
 

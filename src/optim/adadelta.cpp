@@ -9,7 +9,6 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -72,7 +71,7 @@ std::shared_ptr<torch::optim::Optimizer> Adadelta::create(
   check.between("rho", options_.rho, {0, 1});
   check.not_negative("eps", options_.eps);
   check.not_negative("weight_decay", options_.weight_decay);
-  return std::make_shared<AdadeltaOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<AdadeltaOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

@@ -12,7 +12,6 @@
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -137,7 +136,7 @@ std::shared_ptr<torch::optim::Optimizer> Adafactor::create(
   check.not_negative("eps", options_.eps.second);
   check.between("d", options_.d, {1, HUGE_VAL});
   check.not_negative("weight_decay", options_.weight_decay);
-  return std::make_shared<AdafactorOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<AdafactorOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

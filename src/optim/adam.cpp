@@ -13,14 +13,13 @@
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"
-#include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "optim/optimizer_format.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/param_state.h"
-#include "optim/torch_layouts.h"
+#include "optim/torch_step.h"
+#include "train/optimizer/state_format.h"
+#include "train/optimizer/torch_layouts.h"
 
 namespace cairn {
 namespace {
@@ -34,70 +33,36 @@ bool is_decoupled(const torch::optim::OptimizerOptions& options) {
   return flag != nullptr && flag->kind() == Kind::kBool && flag->as_bool();
 }
 
-// Adam and AdamW differ in the place of "maximize" and "foreach".
-template <class Options, class State, bool kIsAdamW>
-class AdamLayout : public LayoutOf<Options, State> {
-  std::string python_name() const override { return kIsAdamW ? "AdamW" : "Adam"; }
-  void describe_group(GroupFields& group, Options& options) const override {
-    group.number("lr", options.lr());
-    group.pair("betas", options.betas());
-    group.number("eps", options.eps());
-    kIsAdamW ? group.number("weight_decay", options.weight_decay())
-             : group.number("weight_decay", options.weight_decay(), 0);
-    group.flag("amsgrad", options.amsgrad());
-    if (kIsAdamW) group.python_only("foreach", None{});
-    group.must_be("maximize", false);
-    if (!kIsAdamW) group.python_only("foreach", None{});
-    group.python_only("capturable", false);
-    group.python_only("differentiable", false);
-    group.python_only("fused", None{});
-    describe_decoupled(group);
-  }
-  void describe_state(StateFields& state, State& values, const Options& options) const override {
-    state.step("step", values.step());
-    state.tensor("exp_avg", values.exp_avg());
-    state.tensor("exp_avg_sq", values.exp_avg_sq());
-    state.tensor("max_exp_avg_sq", values.max_exp_avg_sq(), {.required = options.amsgrad()});
+template <class TorchClass, class Options, class State>
+class AdamStepOf : public TorchStepOf<TorchClass, Options, State> {
+  using Step = TorchStepOf<TorchClass, Options, State>;
+
+ public:
+  using Step::Step;
+
+ private:
+  void update(const typename Step::Update& u) final {
+    const Options& o = u.options;
+    State& s = u.state;
+    const auto [beta1, beta2] = o.betas();
+    Moments moments(u.parameter, o.amsgrad(), {&s.exp_avg(), &s.exp_avg_sq(), &s.max_exp_avg_sq()});
+    const at::Tensor weights = real_view(u.parameter);
+    at::Tensor gradient = real_view(u.gradient);
+    if (o.weight_decay() != 0) gradient = decay(weights, gradient, o);
+    moments.exp_avg.lerp_(gradient, 1 - beta1);
+    s.step(s.step() + 1);
+    adam_step(weights, gradient, moments, {o.lr(), {beta1, beta2}, o.eps(), o.amsgrad(), s.step()});
   }
 
- protected:
-  virtual void describe_decoupled(GroupFields& group) const {
-    group.must_be_if_present(kDecoupled, kIsAdamW);
-  }
+  // Step 1; gives the gradient to go on with.
+  virtual at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
+                           const Options& options) const = 0;
 };
 
-using TorchAdamLayout =
-    AdamLayout<torch::optim::AdamOptions, torch::optim::AdamParamState, /*kIsAdamW=*/false>;
-using AdamWLayout =
-    AdamLayout<torch::optim::AdamWOptions, torch::optim::AdamWParamState, /*kIsAdamW=*/true>;
-
-// cairn's own Adam follows the flag; the group keeps it as it keeps all that was loaded.
-class CairnAdamLayout final : public TorchAdamLayout {
-  void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
-};
-
-// `decay(parameter, gradient, options)` does step 1 and gives the gradient to go on with.
-template <class Options, class State>
-void step_all(torch::optim::Optimizer& optimizer, const auto& decay) {
-  const OptimizerLayout& layout = layout_of(optimizer);
-  for (auto& group : optimizer.param_groups()) {
-    const auto& options = static_cast<const Options&>(group.options());
-    const auto [beta1, beta2] = options.betas();
-    for (const at::Tensor& parameter : group.params()) {
-      at::Tensor gradient = real_view(gradient_of(parameter, layout, {}));
-      if (!gradient.defined()) continue;
-      auto& state = param_state<State>(optimizer, parameter);
-      Moments moments(parameter, options.amsgrad(),
-                      {&state.exp_avg(), &state.exp_avg_sq(), &state.max_exp_avg_sq()});
-      const at::Tensor weights = real_view(parameter);
-      if (options.weight_decay() != 0) gradient = decay(weights, gradient, options);
-      moments.exp_avg.lerp_(gradient, 1 - beta1);
-      state.step(state.step() + 1);
-      adam_step(weights, gradient, moments,
-                {options.lr(), {beta1, beta2}, options.eps(), options.amsgrad(), state.step()});
-    }
-  }
-}
+using AdamStepBase =
+    AdamStepOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>;
+using AdamWStepBase =
+    AdamStepOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>;
 
 at::Tensor decayed(const at::Tensor& parameter, const at::Tensor& gradient, const auto& options) {
   parameter.mul_(1 - options.lr() * options.weight_decay());
@@ -114,10 +79,11 @@ To adam_options(const From& from) {
       .amsgrad(from.amsgrad);
 }
 
-class AdamOptimizer final : public torch::optim::Adam {
+// Follows the flag, unlike libtorch's; the group keeps it as it keeps all that was loaded.
+class AdamOptimizer final : public AdamStepBase, public TorchAdamLayout {
  public:
   AdamOptimizer(std::vector<at::Tensor> parameters, const cairn::AdamOptions& options)
-      : Adam(std::move(parameters), adam_options<torch::optim::AdamOptions>(options)) {
+      : AdamStepBase(std::move(parameters), adam_options<torch::optim::AdamOptions>(options)) {
     if (!options.decoupled_weight_decay) return;
     auto decoupled = std::make_unique<OptionsWithExtras<torch::optim::AdamOptions>>(
         adam_options<torch::optim::AdamOptions>(options));
@@ -126,42 +92,27 @@ class AdamOptimizer final : public torch::optim::Adam {
     defaults_ = std::move(decoupled);  // of groups that are added
   }
 
-  at::Tensor step(LossClosure closure = nullptr) override {
-    at::Tensor loss = closure_loss(closure);
-    const torch::NoGradGuard no_grad;
-    step_all<torch::optim::AdamOptions, torch::optim::AdamParamState>(
-        *this, [](const auto& parameter, const auto& gradient, const auto& options) {
-          return is_decoupled(options) ? decayed(parameter, gradient, options)
-                                       : gradient.add(parameter, options.weight_decay());
-        });
-    return loss;
+ private:
+  at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
+                   const Options& options) const override {
+    return is_decoupled(options) ? decayed(weights, gradient, options)
+                                 : gradient.add(weights, options.weight_decay());
   }
+  void describe_decoupled(GroupFields& group) const override { group.flag_if_present(kDecoupled); }
 };
 
-class AdamWOptimizer final : public torch::optim::AdamW {
+class AdamWOptimizer final : public AdamWStepBase {
  public:
-  using torch::optim::AdamW::AdamW;
-  at::Tensor step(LossClosure closure = nullptr) override {
-    at::Tensor loss = closure_loss(closure);
-    const torch::NoGradGuard no_grad;
-    step_all<torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
-        *this, [](const auto& parameter, const auto& gradient, const auto& options) {
-          return decayed(parameter, gradient, options);
-        });
-    return loss;
+  using AdamWStepBase::AdamWStepBase;
+
+ private:
+  at::Tensor decay(const at::Tensor& weights, const at::Tensor& gradient,
+                   const Options& options) const override {
+    return decayed(weights, gradient, options);
   }
 };
 
 }  // namespace
-
-const OptimizerLayout* adam_layout(const torch::optim::Optimizer& optimizer) {
-  const OptimizerLayout* own = layout_if<AdamOptimizer, CairnAdamLayout>(optimizer);
-  return own != nullptr ? own : layout_if<torch::optim::Adam, TorchAdamLayout>(optimizer);
-}
-
-const OptimizerLayout* adamw_layout(const torch::optim::Optimizer& optimizer) {
-  return layout_if<torch::optim::AdamW, AdamWLayout>(optimizer);
-}
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("Adam").adam(options_);

@@ -8,10 +8,10 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
+#include "optim/shared_keys.h"
 
 namespace cairn {
 
@@ -20,10 +20,7 @@ void AdamaxOptions::describe(GroupFields& group) {
   group.pair("betas", betas);
   group.number("eps", eps);
   group.number("weight_decay", weight_decay, 0);
-  group.python_only("foreach", None{});
-  group.newer_flag("maximize", maximize);
-  group.python_only("differentiable", false);
-  group.python_only("capturable", false);
+  describe_newer_keys(group, maximize);
 }
 
 namespace {
@@ -65,7 +62,7 @@ class AdamaxOptimizer final : public OptimizerOf<AdamaxOptions, AdamaxState> {
 
 std::shared_ptr<torch::optim::Optimizer> Adamax::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("Adamax").adam(options_);
-  return std::make_shared<AdamaxOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<AdamaxOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

@@ -8,10 +8,10 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
+#include "optim/shared_keys.h"
 
 namespace cairn {
 
@@ -21,10 +21,7 @@ void ASGDOptions::describe(GroupFields& group) {
   group.number("alpha", alpha);
   group.number("t0", t0);
   group.number("weight_decay", weight_decay, 0);
-  group.python_only("foreach", None{});
-  group.newer_flag("maximize", maximize);
-  group.python_only("differentiable", false);
-  group.python_only("capturable", false);
+  describe_newer_keys(group, maximize);
 }
 
 namespace {
@@ -76,7 +73,7 @@ std::shared_ptr<torch::optim::Optimizer> ASGD::create(std::vector<at::Tensor> pa
   const OptionChecks check("ASGD");
   check.not_negative("lr", options_.lr);
   check.not_negative("weight_decay", options_.weight_decay);
-  return std::make_shared<ASGDOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<ASGDOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

@@ -8,7 +8,6 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -69,7 +68,7 @@ class DecoupledAdamWOptimizer final
 std::shared_ptr<torch::optim::Optimizer> DecoupledAdamW::create(
     std::vector<at::Tensor> parameters) const {
   OptionChecks("DecoupledAdamW").adam(options_);
-  return std::make_shared<DecoupledAdamWOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<DecoupledAdamWOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

@@ -9,7 +9,6 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -70,7 +69,7 @@ class DecoupledSGDWOptimizer final : public OptimizerOf<DecoupledSGDWOptions, De
 std::shared_ptr<torch::optim::Optimizer> DecoupledSGDW::create(
     std::vector<at::Tensor> parameters) const {
   OptionChecks("DecoupledSGDW").sgd(options_);
-  return std::make_shared<DecoupledSGDWOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<DecoupledSGDWOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

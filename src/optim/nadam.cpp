@@ -10,7 +10,6 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -55,22 +54,14 @@ class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
   void update(const Update& u) override {
     const Options& o = u.options;
     State& s = u.state;
-    const auto [beta1, beta2] = o.betas;
-    prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
-    const at::Tensor parameter = real_view(u.parameter);
-    const at::Tensor gradient = decayed_gradient(parameter, real_view(u.gradient), o);
-    const at::Tensor exp_avg = real_view(s.exp_avg);
-    const at::Tensor exp_avg_sq = real_view(s.exp_avg_sq);
-    ++s.step;
+    const DecayedMoments d(u);
     const double mu = momentum(o, s.step);
     const double mu_next = momentum(o, s.step + 1);
     s.mu_product.mul_(mu);
     const double product = s.mu_product.item<double>();
-    exp_avg.lerp_(gradient, 1 - beta1);
-    exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    const at::Tensor norm = exp_avg_sq.div(1 - power(beta2, s.step)).sqrt_().add_(o.eps);
-    parameter.addcdiv_(gradient, norm, -o.lr * (1 - mu) / (1 - product));
-    parameter.addcdiv_(exp_avg, norm, -o.lr * mu_next / (1 - product * mu_next));
+    const at::Tensor norm = d.exp_avg_sq.div(1 - power(o.betas[1], s.step)).sqrt_().add_(o.eps);
+    d.parameter.addcdiv_(d.gradient, norm, -o.lr * (1 - mu) / (1 - product));
+    d.parameter.addcdiv_(d.exp_avg, norm, -o.lr * mu_next / (1 - product * mu_next));
   }
 
   static double momentum(const Options& options, std::int64_t step) {
@@ -85,7 +76,7 @@ std::shared_ptr<torch::optim::Optimizer> NAdam::create(std::vector<at::Tensor> p
   const OptionChecks check("NAdam");
   check.adam(options_);
   check.not_negative("momentum_decay", options_.momentum_decay);
-  return std::make_shared<NAdamOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<NAdamOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

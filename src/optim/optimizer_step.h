@@ -66,6 +66,43 @@ struct Moments {
   at::Tensor max_exp_avg_sq;
 };
 
+// The beginning of a step of NAdam and RAdam:
+//  g = decayed_gradient();  m = lerp(m, g, 1 - beta1);  v = beta2 * v + (1 - beta2) * g^2
+struct DecayedMoments {
+  // `u` is their Update; its state has step, exp_avg and exp_avg_sq.
+  explicit DecayedMoments(const auto& u) {
+    const auto [beta1, beta2] = u.options.betas;
+    prepare(u.parameter, {&u.state.exp_avg, &u.state.exp_avg_sq});
+    ++u.state.step;
+    parameter = real_view(u.parameter);
+    gradient = decayed_gradient(parameter, real_view(u.gradient), u.options);
+    exp_avg = real_view(u.state.exp_avg).lerp_(gradient, 1 - beta1);
+    exp_avg_sq = real_view(u.state.exp_avg_sq).mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
+  }
+
+  at::Tensor parameter;
+  at::Tensor gradient;
+  at::Tensor exp_avg;
+  at::Tensor exp_avg_sq;
+};
+
+// The rows that a sparse gradient has.
+struct SparseRows {
+  explicit SparseRows(const at::Tensor& given)
+      : gradient(given.coalesce()), values(gradient.values()) {}
+  bool empty() const { return values.numel() == 0; }
+  // Those rows with other values, and of a dense tensor its values there.
+  at::Tensor with(const at::Tensor& other_values) const {
+    return at::sparse_coo_tensor(gradient.indices(), other_values, gradient.sizes());
+  }
+  at::Tensor values_of(const at::Tensor& dense) const {
+    return dense.sparse_mask(gradient)._values();
+  }
+
+  at::Tensor gradient;
+  at::Tensor values;
+};
+
 struct AdamStep {
   double lr;
   std::array<double, 2> betas;

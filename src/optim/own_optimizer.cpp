@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "optim/param_state.h"
+#include "train/optimizer/param_state.h"
 
 namespace cairn {
 

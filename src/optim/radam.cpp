@@ -12,7 +12,6 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -53,27 +52,19 @@ class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
  private:
   void update(const Update& u) override {
     const Options& o = u.options;
-    State& s = u.state;
     const auto [beta1, beta2] = o.betas;
-    prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
-    const at::Tensor parameter = real_view(u.parameter);
-    const at::Tensor gradient = decayed_gradient(parameter, real_view(u.gradient), o);
-    const at::Tensor exp_avg = real_view(s.exp_avg);
-    const at::Tensor exp_avg_sq = real_view(s.exp_avg_sq);
-    ++s.step;
-    const double correction2 = 1 - power(beta2, s.step);
-    exp_avg.lerp_(gradient, 1 - beta1);
-    exp_avg_sq.mul_(beta2).addcmul_(gradient, gradient, 1 - beta2);
-    at::Tensor change = (exp_avg / (1 - power(beta1, s.step))).mul_(o.lr);
+    const DecayedMoments d(u);
+    const std::int64_t step = u.state.step;
+    const double correction2 = 1 - power(beta2, step);
+    at::Tensor change = (d.exp_avg / (1 - power(beta1, step))).mul_(o.lr);
     const double rho_inf = 2 / (1 - beta2) - 1;
-    const double rho =
-        rho_inf - 2 * static_cast<double>(s.step) * power(beta2, s.step) / correction2;
+    const double rho = rho_inf - 2 * static_cast<double>(step) * power(beta2, step) / correction2;
     if (rho > 5) {
       const double rectified =
           std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
-      change.mul_(std::sqrt(correction2) / exp_avg_sq.sqrt().add_(o.eps)).mul_(rectified);
+      change.mul_(std::sqrt(correction2) / d.exp_avg_sq.sqrt().add_(o.eps)).mul_(rectified);
     }
-    parameter.sub_(change);
+    d.parameter.sub_(change);
   }
 };
 
@@ -81,7 +72,7 @@ class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
 
 std::shared_ptr<torch::optim::Optimizer> RAdam::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("RAdam").adam(options_);
-  return std::make_shared<RAdamOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<RAdamOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

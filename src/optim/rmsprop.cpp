@@ -10,80 +10,42 @@
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"
-#include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "optim/optimizer_format.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/param_state.h"
-#include "optim/torch_layouts.h"
+#include "optim/torch_step.h"
 
 namespace cairn {
 namespace {
 
-using RMSpropState = torch::optim::RMSpropParamState;
-
-class RMSpropLayout final : public LayoutOf<torch::optim::RMSpropOptions, RMSpropState> {
-  std::string python_name() const override { return "RMSprop"; }
-  void describe_group(GroupFields& group, torch::optim::RMSpropOptions& options) const override {
-    group.number("lr", options.lr());
-    group.number("momentum", options.momentum(), 0);
-    group.number("alpha", options.alpha());
-    group.number("eps", options.eps());
-    group.flag("centered", options.centered());
-    group.number("weight_decay", options.weight_decay(), 0);
-    group.python_only("capturable", false);
-    group.python_only("foreach", None{});
-    group.must_be("maximize", false);
-    group.python_only("differentiable", false);
-  }
-  void describe_state(StateFields& state, RMSpropState& values,
-                      const torch::optim::RMSpropOptions& options) const override {
-    state.step("step", values.step());
-    state.tensor("square_avg", values.square_avg());
-    state.tensor("momentum_buffer", values.momentum_buffer(), {.required = options.momentum() > 0});
-    state.tensor("grad_avg", values.grad_avg(), {.required = options.centered()});
-  }
-};
-
-class RMSpropOptimizer final : public torch::optim::RMSprop {
+class RMSpropOptimizer final
+    : public TorchStepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
+                         torch::optim::RMSpropParamState> {
  public:
-  using torch::optim::RMSprop::RMSprop;
-  at::Tensor step(LossClosure closure = nullptr) override {
-    at::Tensor loss = closure_loss(closure);
-    const torch::NoGradGuard no_grad;
-    for (auto& group : param_groups()) {
-      const auto& options = static_cast<const torch::optim::RMSpropOptions&>(group.options());
-      for (const at::Tensor& parameter : group.params()) {
-        const at::Tensor gradient = gradient_of(parameter, layout_of(*this), {});
-        if (gradient.defined()) update(parameter, gradient, options);
-      }
-    }
-    return loss;
-  }
+  using TorchStepOf::TorchStepOf;
 
  private:
-  void update(const at::Tensor& parameter, const at::Tensor& given,
-              const torch::optim::RMSpropOptions& o) {
-    auto& state = param_state<RMSpropState>(*this, parameter);
-    prepare(parameter, {&state.square_avg()});
-    if (o.momentum() > 0) prepare(parameter, {&state.momentum_buffer()});
-    if (o.centered()) prepare(parameter, {&state.grad_avg()});
-    state.step(state.step() + 1);
-    const at::Tensor gradient = real_view(with_decay(given, parameter, o.weight_decay()));
-    const at::Tensor weights = real_view(parameter);
-    const at::Tensor square_avg = real_view(state.square_avg());
+  void update(const Update& u) override {
+    const Options& o = u.options;
+    State& s = u.state;
+    prepare(u.parameter, {&s.square_avg()});
+    if (o.momentum() > 0) prepare(u.parameter, {&s.momentum_buffer()});
+    if (o.centered()) prepare(u.parameter, {&s.grad_avg()});
+    s.step(s.step() + 1);
+    const at::Tensor gradient = real_view(with_decay(u.gradient, u.parameter, o.weight_decay()));
+    const at::Tensor weights = real_view(u.parameter);
+    const at::Tensor square_avg = real_view(s.square_avg());
     square_avg.mul_(o.alpha()).addcmul_(gradient, gradient, 1 - o.alpha());
     at::Tensor norm = square_avg.clone();
     if (o.centered()) {
-      const at::Tensor average = real_view(state.grad_avg());
+      const at::Tensor average = real_view(s.grad_avg());
       average.lerp_(gradient, 1 - o.alpha());
       norm.addcmul_(average, average, -1);
     }
     norm.sqrt_().add_(o.eps());
     if (o.momentum() > 0) {
-      const at::Tensor buffer = real_view(state.momentum_buffer());
+      const at::Tensor buffer = real_view(s.momentum_buffer());
       weights.add_(buffer.mul_(o.momentum()).addcdiv_(gradient, norm), -o.lr());
     } else {
       weights.addcdiv_(gradient, norm, -o.lr());
@@ -92,10 +54,6 @@ class RMSpropOptimizer final : public torch::optim::RMSprop {
 };
 
 }  // namespace
-
-const OptimizerLayout* rmsprop_layout(const torch::optim::Optimizer& optimizer) {
-  return layout_if<torch::optim::RMSprop, RMSpropLayout>(optimizer);
-}
 
 std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor> parameters) const {
   const OptionChecks check("RMSprop");

@@ -8,10 +8,10 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
+#include "optim/shared_keys.h"
 
 namespace cairn {
 
@@ -19,10 +19,7 @@ void RpropOptions::describe(GroupFields& group) {
   group.number("lr", lr);
   group.pair("etas", etas);
   group.pair("step_sizes", step_sizes, Tuple{{1e-6, 50}});
-  group.python_only("foreach", None{});
-  group.newer_flag("maximize", maximize);
-  group.python_only("differentiable", false);
-  group.python_only("capturable", false);
+  describe_newer_keys(group, maximize);
 }
 
 namespace {
@@ -73,7 +70,7 @@ std::shared_ptr<torch::optim::Optimizer> Rprop::create(std::vector<at::Tensor> p
   const OptionChecks check("Rprop");
   check.not_negative("lr", options_.lr);
   check.etas(options_.etas);
-  return std::make_shared<RpropOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<RpropOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

@@ -9,7 +9,6 @@
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
-#include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
@@ -54,27 +53,18 @@ class SparseAdamOptimizer final : public OptimizerOf<SparseAdamOptions, SparseAd
     const auto [beta1, beta2] = o.betas;
     prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
     ++s.step;
-    const at::Tensor gradient = u.gradient.coalesce();
-    const at::Tensor values = gradient.values();
-    if (values.numel() == 0) return;
-    const auto sparse = [&](const at::Tensor& of_values) {
-      return at::sparse_coo_tensor(gradient.indices(), of_values, gradient.sizes());
-    };
-    const at::Tensor old_avg = at_rows(s.exp_avg, gradient);
-    const at::Tensor change = values.sub(old_avg).mul_(1 - beta1);
-    s.exp_avg.add_(sparse(change));
-    const at::Tensor old_sq = at_rows(s.exp_avg_sq, gradient);
-    const at::Tensor change_sq = values.pow(2).sub_(old_sq).mul_(1 - beta2);
-    s.exp_avg_sq.add_(sparse(change_sq));
+    const SparseRows rows(u.gradient);
+    if (rows.empty()) return;
+    const at::Tensor old_avg = rows.values_of(s.exp_avg);
+    const at::Tensor change = rows.values.sub(old_avg).mul_(1 - beta1);
+    s.exp_avg.add_(rows.with(change));
+    const at::Tensor old_sq = rows.values_of(s.exp_avg_sq);
+    const at::Tensor change_sq = rows.values.pow(2).sub_(old_sq).mul_(1 - beta2);
+    s.exp_avg_sq.add_(rows.with(change_sq));
     const at::Tensor direction =
         change.add(old_avg).div_(change_sq.add(old_sq).sqrt_().add_(o.eps));
     const double rate = o.lr * std::sqrt(1 - power(beta2, s.step)) / (1 - power(beta1, s.step));
-    u.parameter.add_(sparse(direction.mul_(-rate)));
-  }
-
-  // The dense tensor's values where `gradient` has some.
-  static at::Tensor at_rows(const at::Tensor& dense, const at::Tensor& gradient) {
-    return dense.sparse_mask(gradient)._values();
+    u.parameter.add_(rows.with(direction.mul_(-rate)));
   }
 };
 
@@ -86,7 +76,7 @@ std::shared_ptr<torch::optim::Optimizer> SparseAdam::create(
   check.positive("lr", options_.lr);
   check.positive("eps", options_.eps);
   check.betas(options_.betas);
-  return std::make_shared<SparseAdamOptimizer>(each_once(std::move(parameters)), options_);
+  return RecipeOf<SparseAdamOptimizer>(options_).create(std::move(parameters));
 }
 
 }  // namespace cairn

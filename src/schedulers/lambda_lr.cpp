@@ -1,4 +1,5 @@
 // A ComposerScheduler at work, as PyTorch's LambdaLR with one function for all groups.
+#include "cairn/schedulers/schedulers.h"
 #include "cairn/train/state.h"
 
 #include "schedulers/running.h"

@@ -34,7 +34,7 @@
 #include "train/module_load.h"
 #include "train/number.h"
 #include "train/object_loads.h"
-#include "train/optimizer_load.h"
+#include "train/optimizer/load.h"
 #include "train/rng_check.h"
 
 namespace cairn {

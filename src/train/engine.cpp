@@ -2,30 +2,15 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "cairn/error.h"
 
 #include "train/event_failure.h"
+#include "train/event_table.h"
 
 namespace cairn {
 namespace {
-
-bool needs_dataloader(Event event) {
-  switch (event) {
-    case Event::kInit:
-    case Event::kBeforeLoad:
-    case Event::kAfterLoad:
-    case Event::kEvalStandaloneStart:
-    case Event::kEvalStandaloneEnd:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool needs_max_duration(Event event) {
-  return event > Event::kAfterLoad && event < Event::kEvalBeforeAll;
-}
 
 void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& state,
                Logger& logger) {
@@ -52,15 +37,6 @@ void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& s
 
 }  // namespace
 
-void order_algorithms(std::vector<Algorithm*>& algorithms, Event event) {
-  std::stable_partition(algorithms.begin(), algorithms.end(),
-                        [](const Algorithm* each) { return each->name() == "SelectiveBackprop"; });
-  std::stable_partition(algorithms.begin(), algorithms.end(), [](const Algorithm* each) {
-    return each->name() != "LowPrecisionLayerNorm";
-  });
-  if (name(event).starts_with("after_")) std::ranges::reverse(algorithms);
-}
-
 Engine::~Engine() {
   for (const auto& callback : adopted_)
     callback->engine_.reset();
@@ -71,10 +47,11 @@ void Engine::check(Event event) const {
   if (closed_) {
     throw UsageError(at + " cannot run: the Trainer is closed. Make a new one to go on training.");
   }
-  if (needs_dataloader(event) && state_.dataloader == nullptr) {
+  const EventNeeds needs = event_row(event).needs;
+  if (needs != EventNeeds::kNothing && state_.dataloader == nullptr) {
     throw UsageError(at + " needs state.dataloader, and none is set");
   }
-  if (needs_max_duration(event) && !state_.max_duration) {
+  if (needs == EventNeeds::kTraining && !state_.max_duration) {
     throw UsageError(at + " needs state.max_duration, and none is set");
   }
 }
@@ -99,6 +76,29 @@ void Engine::adopt_callbacks() {
   }
 }
 
+void Engine::adopt_algorithms() {
+  passes_.clear();
+  for (const auto& algorithm : state_.algorithms) {
+    for (AlgorithmPass& pass : algorithm->passes()) {
+      if (std::ranges::find(passes_, pass.name, &AlgorithmPass::name) == passes_.end()) {
+        passes_.push_back(std::move(pass));
+      }
+    }
+  }
+  algorithms_ = state_.algorithms;
+}
+
+void Engine::order(std::vector<Algorithm*>& algorithms, Event event) const {
+  for (const AlgorithmPass& pass : passes_) {
+    try {
+      pass.order(algorithms, event);
+    } catch (...) {
+      rethrow_from_event("the algorithm pass \"" + pass.name + "\"", event, state_);
+    }
+  }
+  if (name(event).starts_with("after_")) std::ranges::reverse(algorithms);
+}
+
 void Engine::log_traces(Event event, const std::vector<Algorithm*>& applied) {
   if (logger_.destinations().empty()) return;
   Dict traces;
@@ -109,12 +109,13 @@ void Engine::log_traces(Event event, const std::vector<Algorithm*>& applied) {
 }
 
 void Engine::run_algorithms(Event event) {
+  if (algorithms_ != state_.algorithms) adopt_algorithms();
   std::vector<Algorithm*> matching;
   for (const auto& algorithm : state_.algorithms) {
     if (algorithm->match(event, state_)) matching.push_back(algorithm.get());
   }
   if (matching.empty()) return;
-  order_algorithms(matching, event);
+  order(matching, event);
   for (Algorithm* algorithm : matching) {
     try {
       algorithm->apply(event, state_, logger_);

@@ -4,9 +4,9 @@
 //     anything else wants to log.
 //  2. Every other event: algorithms, then callbacks in the order of state.callbacks, then logger
 //     destinations: what is logged is what the others left.
-//  3. Algorithms that match an event pass through the ordering passes: SelectiveBackprop to the
-//     front, LowPrecisionLayerNorm to the back, and the whole list reversed at events named
-//     after_*, so that what was applied last is undone first.
+//  3. Algorithms that match an event are ordered by the passes that algorithms have
+//     (Algorithm::passes()), and the whole list is reversed at events named after_*, so that what
+//     was applied last is undone first. The engine knows no algorithm by name.
 //  4. close() calls close() of every callback and then post_close() of those whose close() did not
 //     throw. Errors are logged: each callback gets its turn.
 #pragma once
@@ -42,6 +42,8 @@ class Engine {
  private:
   void check(Event event) const;
   void adopt_callbacks();
+  void adopt_algorithms();
+  void order(std::vector<Algorithm*>& algorithms, Event event) const;
   void run_algorithms(Event event);
   void log_traces(Event event, const std::vector<Algorithm*>& applied);
 
@@ -53,9 +55,9 @@ class Engine {
   std::vector<std::shared_ptr<Callback>> adopted_;
   std::vector<Callback*> callbacks_;
   std::vector<Callback*> loggers_;
+  // state_.algorithms, as of the last event, and their passes.
+  std::vector<std::shared_ptr<Algorithm>> algorithms_;
+  std::vector<AlgorithmPass> passes_;
 };
-
-// Step 3, for tests.
-void order_algorithms(std::vector<Algorithm*>& algorithms, Event event);
 
 }  // namespace cairn

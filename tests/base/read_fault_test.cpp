@@ -30,8 +30,16 @@ TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
 }
 
 TEST(ReadFaultTest, TheProblemIsOneLineThatSaysSomething) {
-  EXPECT_EQ(read_problem(std::bad_alloc()), "looking into it takes more memory than there is");
+  EXPECT_EQ(read_problem(std::bad_alloc()), "there is not enough memory to read it");
+  EXPECT_EQ(read_problem(std::length_error("vector::reserve")),
+            "it asks for more memory than any machine has");
   EXPECT_EQ(read_problem(CorruptError("a\nb")), "a\\x0ab");
+}
+
+TEST(ReadFaultTest, OnlyWhatMemoryLacksIsAMemoryProblem) {
+  EXPECT_TRUE(memory_problem(std::bad_array_new_length()).has_value());
+  EXPECT_EQ(memory_problem(std::out_of_range("")), std::nullopt);
+  EXPECT_EQ(memory_problem(CorruptError("")), std::nullopt);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "cairn/train/trainer.h"
 
 #include "testing/environment_variable.h"
+#include "testing/killed_run.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -32,6 +33,8 @@ using ::testing::HasSubstr;
 using testing::LogRecorder;
 using ::testing::Not;
 using testing::read_file;
+using testing::run;
+using testing::run_until;
 using testing::TempFolder;
 using testing::tiny_dataset;
 using testing::tiny_loader;
@@ -55,21 +58,6 @@ struct Autoresume : ::testing::Test {
     made.save_interval = "1ba";
     made.autoresume = true;
     return made;
-  }
-
-  // Runs until `last` batches are done and saved, and then dies as from an exception.
-  void run_until(TrainerOptions made, std::int64_t last) {
-    made.callbacks.push_back(At(Event::kBatchStart, [last](State& state) {
-      if (state.timestamp.batch == last) throw CancelledError("killed");
-    }));
-    Trainer trainer(std::move(made));
-    EXPECT_THROW(trainer.fit(), CancelledError);
-    trainer.close();
-  }
-
-  static void run(TrainerOptions made) {
-    Trainer trainer(std::move(made));
-    trainer.fit();
   }
 
   // All that makes a run go on as it would have: everything but the clocks and file names.

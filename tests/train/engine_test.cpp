@@ -2,13 +2,17 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "cairn/error.h"
 
+#include "train/event_table.h"
+
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -72,6 +76,45 @@ class NotingAlgorithm : public Algorithm {
   std::vector<std::string>& log_;
 };
 
+// First or last, by a pass of its own.
+class PassingAlgorithm : public NotingAlgorithm {
+ public:
+  PassingAlgorithm(const std::string& label, std::vector<std::string>& log, bool first)
+      : NotingAlgorithm(label, log), first_(first) {}
+  std::vector<AlgorithmPass> passes() const override {
+    return {{name() + (first_ ? " first" : " last"),
+             [own = name(), first = first_](std::vector<Algorithm*>& algorithms, Event /*event*/) {
+               std::ranges::stable_partition(algorithms, [&](const Algorithm* each) {
+                 return (each->name() == own) == first;
+               });
+             }}};
+  }
+
+ private:
+  bool first_;
+};
+
+// Turns the list round, once however many there are.
+class TurningAlgorithm : public NotingAlgorithm {
+ public:
+  using NotingAlgorithm::NotingAlgorithm;
+  std::vector<AlgorithmPass> passes() const override {
+    return {{"turn", [](std::vector<Algorithm*>& algorithms, Event /*event*/) {
+               std::ranges::reverse(algorithms);
+             }}};
+  }
+};
+
+class AlgorithmWithABadPass : public NotingAlgorithm {
+ public:
+  using NotingAlgorithm::NotingAlgorithm;
+  std::vector<AlgorithmPass> passes() const override {
+    return {{"bad", [](std::vector<Algorithm*>& /*algorithms*/, Event /*event*/) {
+               throw std::runtime_error("lost");
+             }}};
+  }
+};
+
 struct EngineTest : ::testing::Test {
   void set_up_training() {
     state.dataloader = &state.train_dataloader;
@@ -111,19 +154,64 @@ TEST_F(EngineTest, TracesEachAppliedAlgorithm) {
   EXPECT_THAT(log, ElementsAre("x:batch_end", "algorithm_traces/x/batch_end"));
 }
 
-TEST_F(EngineTest, OrdersAlgorithmsByPassesAndReversesThemAfter) {
-  NotingAlgorithm a("a", log), low("LowPrecisionLayerNorm", log), b("b", log),
-      selective("SelectiveBackprop", log);
-  std::vector<Algorithm*> before = {&a, &low, &b, &selective};
-  order_algorithms(before, Event::kBeforeForward);
-  EXPECT_THAT(before, ElementsAre(&selective, &a, &b, &low));
-  std::vector<Algorithm*> after = {&a, &low, &b, &selective};
-  order_algorithms(after, Event::kAfterForward);
-  EXPECT_THAT(after, ElementsAre(&low, &b, &a, &selective));
+TEST_F(EngineTest, OrdersAlgorithmsByTheirPassesAndReversesThemAfter) {
+  set_up_training();
+  state.algorithms = {std::make_shared<NotingAlgorithm>("a", log),
+                      std::make_shared<PassingAlgorithm>("low", log, /*first=*/false),
+                      std::make_shared<NotingAlgorithm>("b", log),
+                      std::make_shared<PassingAlgorithm>("selective", log, /*first=*/true)};
+  const auto run_alone = [&](Event event) {
+    log.clear();
+    Engine(state, logger).run_event(event);
+    return log;
+  };
+  EXPECT_THAT(run_alone(Event::kBeforeForward),
+              ElementsAre("selective:before_forward", "a:before_forward", "b:before_forward",
+                          "low:before_forward"));
+  EXPECT_THAT(run_alone(Event::kAfterForward),
+              ElementsAre("low:after_forward", "b:after_forward", "a:after_forward",
+                          "selective:after_forward"));
   // Only names that begin with "after_" are reversed.
-  std::vector<Algorithm*> eval = {&a, &b};
-  order_algorithms(eval, Event::kEvalAfterForward);
-  EXPECT_THAT(eval, ElementsAre(&a, &b));
+  EXPECT_THAT(run_alone(Event::kEvalAfterForward),
+              ElementsAre("selective:eval_after_forward", "a:eval_after_forward",
+                          "b:eval_after_forward", "low:eval_after_forward"));
+}
+
+// Composer's engine orders SelectiveBackprop and LowPrecisionLayerNorm; here they say it.
+TEST_F(EngineTest, KnowsNoAlgorithmByName) {
+  set_up_training();
+  state.algorithms = {std::make_shared<NotingAlgorithm>("LowPrecisionLayerNorm", log),
+                      std::make_shared<NotingAlgorithm>("SelectiveBackprop", log)};
+  Engine(state, logger).run_event(Event::kBatchEnd);
+  EXPECT_THAT(log, ElementsAre("LowPrecisionLayerNorm:batch_end", "SelectiveBackprop:batch_end"));
+}
+
+TEST_F(EngineTest, RunsAPassOfOneNameOnceAndTakesUpThoseThatComeLater) {
+  set_up_training();
+  state.algorithms = {std::make_shared<TurningAlgorithm>("a", log),
+                      std::make_shared<TurningAlgorithm>("b", log)};
+  Engine engine(state, logger);
+  engine.run_event(Event::kBatchEnd);
+  EXPECT_THAT(log, ElementsAre("b:batch_end", "a:batch_end"));
+  log.clear();
+  state.algorithms.push_back(std::make_shared<PassingAlgorithm>("c", log, /*first=*/false));
+  engine.run_event(Event::kBatchEnd);
+  EXPECT_THAT(log, ElementsAre("b:batch_end", "a:batch_end", "c:batch_end"));
+  log.clear();
+  state.algorithms.erase(state.algorithms.begin(), state.algorithms.begin() + 2);
+  state.algorithms.push_back(std::make_shared<NotingAlgorithm>("d", log));
+  engine.run_event(Event::kBatchEnd);
+  EXPECT_THAT(log, ElementsAre("d:batch_end", "c:batch_end"));
+}
+
+TEST_F(EngineTest, NamesThePassThatFailed) {
+  set_up_training();
+  state.algorithms = {std::make_shared<AlgorithmWithABadPass>("x", log)};
+  Engine engine(state, logger);
+  EXPECT_THAT(
+      [&] { engine.run_event(Event::kBatchEnd); },
+      ::testing::ThrowsMessage<TrainingError>(AllOf(HasSubstr("the algorithm pass \"bad\""),
+                                                    HasSubstr("batch_end"), HasSubstr("lost"))));
 }
 
 TEST_F(EngineTest, ClosesEveryCallbackAndPostClosesThoseThatClosed) {
@@ -197,6 +285,13 @@ struct Monitor : Callback {
 TEST(Callback, IsNamedAsItsClassWithoutNamespace) {
   EXPECT_EQ(Monitor().name(), "Monitor");
   EXPECT_EQ(Generic<Monitor>().name().substr(0, 8), "Generic<");
+}
+
+TEST(Event, TheTableSaysWhatEachNeeds) {
+  EXPECT_EQ(event_row(Event::kAfterLoad).needs, EventNeeds::kNothing);
+  EXPECT_EQ(event_row(Event::kFitEnd).needs, EventNeeds::kTraining);
+  EXPECT_EQ(event_row(Event::kEvalStandaloneEnd).needs, EventNeeds::kNothing);
+  EXPECT_EQ(event_row(Event::kPredictStart).needs, EventNeeds::kLoader);
 }
 
 TEST(Callback, RunEventCallsTheMethodOfTheEvent) {

@@ -4,6 +4,7 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
+#include "cairn/schedulers/schedulers.h"
 #include "cairn/train/trainer.h"
 
 #include "testing/environment_variable.h"

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/killed_run.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
@@ -26,6 +27,8 @@ using testing::LogRecorder;
 using testing::message_of;
 using ::testing::Not;
 using testing::read_file;
+using testing::run;
+using testing::run_until;
 using testing::TempFolder;
 using testing::tiny_loader;
 using testing::tiny_options;
@@ -53,19 +56,6 @@ struct Resubmission : ::testing::Test {
     return made;
   }
 
-  // Runs until `last` batches are done and saved, and then dies as from an exception.
-  static void run_until(TrainerOptions made, std::int64_t last) {
-    made.callbacks.push_back(At(Event::kBatchStart, [last](State& state) {
-      if (state.timestamp.batch == last) throw CancelledError("killed");
-    }));
-    Trainer trainer(std::move(made));
-    EXPECT_THROW(trainer.fit(), CancelledError);
-    trainer.close();
-  }
-  static FitResult run(TrainerOptions made) {
-    Trainer trainer(std::move(made));
-    return trainer.fit();
-  }
   static void construct(TrainerOptions made) { const Trainer trainer(std::move(made)); }
 
   std::vector<std::string> files(const std::string& where) const {

@@ -44,8 +44,8 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/optim/layout.h"
 #include "cairn/train/optimizer.h"
+#include "cairn/train/optimizer_layout.h"
 #include "cairn/train/parameters.h"
 
 namespace cairn {

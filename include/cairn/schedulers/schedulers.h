@@ -13,7 +13,9 @@
 // time that cannot be converted, and for what the class says.
 #pragma once
 
+#include <functional>
 #include <limits>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -239,5 +241,14 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
  private:
   PolynomialWithWarmupSchedulerOptions options_;
 };
+
+// Any function (state, ssr) -> multiplier. UsageError for an empty one.
+std::shared_ptr<ComposerScheduler> function_scheduler(
+    std::function<double(const State& state, double ssr)> function);
+
+// A ComposerScheduler at work. `state` and `scheduler` must outlive the result.
+std::unique_ptr<RunningScheduler> attach_lambda_lr(const ComposerScheduler& scheduler,
+                                                   const State& state,
+                                                   torch::optim::Optimizer& optimizer, double ssr);
 
 }  // namespace cairn

@@ -2,10 +2,8 @@
 // state of their own. cairn/schedulers/ has them.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cairn/value.h"
 
@@ -31,10 +29,6 @@ class ComposerScheduler : public Scheduler {
   virtual double operator()(const State& state, double ssr) const = 0;
 };
 
-// Any function (state, ssr) -> multiplier.
-std::shared_ptr<ComposerScheduler> function_scheduler(
-    std::function<double(const State& state, double ssr)> function);
-
 // One of PyTorch's schedulers, not yet attached to an optimizer; attach() gives a running one.
 // step() and the state behave as torch.optim.lr_scheduler's of that name.
 class RunningScheduler;
@@ -57,10 +51,5 @@ class RunningScheduler {
   // rate: those come with the optimizer's state.
   virtual void load_state_dict(const Value& state) = 0;
 };
-
-// A ComposerScheduler at work. `state` and `scheduler` must outlive the result.
-std::unique_ptr<RunningScheduler> attach_lambda_lr(const ComposerScheduler& scheduler,
-                                                   const State& state,
-                                                   torch::optim::Optimizer& optimizer, double ssr);
 
 }  // namespace cairn

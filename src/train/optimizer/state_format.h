@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cairn/optim/layout.h"
+#include "cairn/train/optimizer_layout.h"
 #include "cairn/value.h"
 
 namespace cairn {

@@ -1,5 +1,5 @@
 // Loading an optimizer in two halves, so that a whole checkpoint can be checked before any of it is
-// applied. Implemented in optim/, which knows the optimizers.
+// applied.
 #pragma once
 
 #include <memory>

@@ -7,7 +7,7 @@
 //     the file lists without a state had none: it had no gradient yet.
 //  3. States of parameters that no group lists are listed, too.
 //  4. Only when nothing was listed, the fresh objects replace the live ones.
-#include "train/optimizer_load.h"
+#include "train/optimizer/load.h"
 
 #include <fmt/format.h>
 #include <torch/torch.h>
@@ -16,9 +16,9 @@
 
 #include "cairn/error.h"
 
-#include "optim/optimizer_format.h"
-#include "optim/param_state.h"
-#include "optim/parameter_names.h"
+#include "train/optimizer/param_state.h"
+#include "train/optimizer/parameter_names.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
 namespace {

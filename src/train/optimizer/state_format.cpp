@@ -1,15 +1,13 @@
-#include "optim/optimizer_format.h"
+#include "train/optimizer/state_format.h"
 
 #include <fmt/format.h>
-
-#include <array>
 
 #include "cairn/error.h"
 
 #include "base/class_name.h"
-#include "optim/format_reader.h"
-#include "optim/format_writer.h"
-#include "optim/torch_layouts.h"
+#include "train/optimizer/layout_reader.h"
+#include "train/optimizer/layout_writer.h"
+#include "train/optimizer/torch_layouts.h"
 
 namespace cairn {
 
@@ -56,12 +54,7 @@ std::unique_ptr<torch::optim::OptimizerParamState> read_state(const OptimizerLay
 
 const OptimizerLayout* find_layout(const torch::optim::Optimizer& optimizer) {
   if (const auto* own = dynamic_cast<const OptimizerLayout*>(&optimizer)) return own;
-  constexpr std::array kOfTorch = {sgd_layout,     adam_layout,    adamw_layout,
-                                   rmsprop_layout, adagrad_layout, lbfgs_layout};
-  for (const auto& layout : kOfTorch) {
-    if (const OptimizerLayout* found = layout(optimizer)) return found;
-  }
-  return nullptr;
+  return find_torch_layout(optimizer);
 }
 
 const OptimizerLayout& layout_of(const torch::optim::Optimizer& optimizer) {
@@ -69,7 +62,7 @@ const OptimizerLayout& layout_of(const torch::optim::Optimizer& optimizer) {
   throw UnsupportedError(fmt::format(
       "the optimizer {} cannot be saved or loaded: it does not say what its state is. Derive it "
       "from cairn::OptimizerOf (cairn/optim/own_optimizer.h), or give it the second base "
-      "cairn::LayoutOf (cairn/optim/layout.h), which takes a few lines; or use one of "
+      "cairn::LayoutOf (cairn/train/optimizer_layout.h), which takes a few lines; or use one of "
       "cairn/optim/optimizers.h",
       class_name(typeid(optimizer))));
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cairn/optim/layout.h"
+#include "cairn/train/optimizer_layout.h"
 
-#include "optim/optimizer_format.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
 

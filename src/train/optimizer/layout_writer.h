@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cairn/optim/layout.h"
+#include "cairn/train/optimizer_layout.h"
 
 namespace cairn {
 

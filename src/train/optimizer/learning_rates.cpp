@@ -4,7 +4,7 @@
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
 
-#include "optim/optimizer_format.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
 

@@ -1,4 +1,4 @@
-#include "optim/format_reader.h"
+#include "train/optimizer/layout_reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

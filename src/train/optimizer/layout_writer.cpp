@@ -1,4 +1,4 @@
-#include "optim/format_writer.h"
+#include "train/optimizer/layout_writer.h"
 
 #include "cairn/train/state_dict.h"
 

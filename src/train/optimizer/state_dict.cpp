@@ -8,9 +8,9 @@
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "optim/optimizer_format.h"
-#include "optim/param_state.h"
-#include "optim/parameter_names.h"
+#include "train/optimizer/param_state.h"
+#include "train/optimizer/parameter_names.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
 namespace {
