@@ -180,7 +180,7 @@ const OptimizerLayout* find_torch_layout(const torch::optim::Optimizer& optimize
 
 at::Tensor first_adagrad_sum(const at::Tensor& parameter,
                              const torch::optim::AdagradOptions& options) {
-  const at::Tensor sum = at::empty_like(parameter, at::MemoryFormat::Preserve);
+  at::Tensor sum = at::empty_like(parameter, at::MemoryFormat::Preserve);
   (sum.is_complex() ? at::view_as_real(sum) : sum).fill_(options.initial_accumulator_value());
   return sum;
 }
