@@ -54,9 +54,9 @@ class CorruptError : public Error {
   static constexpr std::uint64_t kNoOffset = ~std::uint64_t{0};
 
   // `file` may be empty where the bytes have no name (a buffer); `offset` counts from its start.
-  explicit CorruptError(std::string message, std::string file = {},
+  explicit CorruptError(const std::string& message, std::string file = {},
                         std::uint64_t offset = kNoOffset)
-      : Error(std::move(message)), file_(std::move(file)), offset_(offset) {}
+      : Error(message), file_(std::move(file)), offset_(offset) {}
   const std::string& file() const { return file_; }
   std::uint64_t offset() const { return offset_; }
 
@@ -83,8 +83,8 @@ class MismatchError : public Error {
 class StorageError : public Error {
  public:
   // `status` is the errno value (or, for remote stores, the HTTP status).
-  StorageError(std::string message, int status, bool retryable = false)
-      : Error(std::move(message)), status_(status), retryable_(retryable) {}
+  StorageError(const std::string& message, int status, bool retryable = false)
+      : Error(message), status_(status), retryable_(retryable) {}
 
   // True when the same call may succeed later (a full disk may be emptied; a bad disk will not).
   bool retryable() const { return retryable_; }

@@ -31,8 +31,8 @@ class SharedObject {
   }
 
   const T& operator*() const {
-    static const T kNothing{};
-    return held_ == nullptr ? kNothing : held_->object;
+    static const T nothing{};
+    return held_ == nullptr ? nothing : held_->object;
   }
   const T* operator->() const { return &**this; }
 

@@ -104,7 +104,7 @@ std::string AtomicFolder::replace() {
 }
 
 std::string AtomicFolder::replace_in_two_steps() {
-  const std::string old = replaced_name(path_, temporary_suffix(temporary_));
+  std::string old = replaced_name(path_, temporary_suffix(temporary_));
   files_.rename(path_, old, false);
   try {
     files_.rename(temporary_, path_, false);

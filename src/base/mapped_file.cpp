@@ -158,14 +158,16 @@ std::atomic<int> guards = 0;
 struct sigaction handler_before = {};
 
 // Step 3. Only calls that a signal handler may make.
-bool put_zeros(std::uintptr_t address) {
+bool put_zeros(void* place) {
   if (guards == 0) return false;
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
   Mapping* const mapping = mappings().find(address);
   if (mapping == nullptr) return false;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t from = address / page * page;
+  auto* const first_page = static_cast<std::byte*>(place) - (address - from);
   const std::uintptr_t end = mapping->end;
-  if (mmap(reinterpret_cast<void*>(from), end - from, PROT_READ,
+  if (mmap(first_page, end - from, PROT_READ,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
     return false;
   }
@@ -178,7 +180,7 @@ bool put_zeros(std::uintptr_t address) {
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  if (put_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+  if (put_zeros(info->si_addr)) {
     errno = error;
   } else if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
     handler_before.sa_sigaction(signal, info, context);

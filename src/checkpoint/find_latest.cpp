@@ -23,6 +23,7 @@
 // A file that was given the name of an earlier one by hand is behind for this search; one that was
 // given the name of a later one is found out.
 #include <algorithm>
+#include <compare>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -140,7 +141,8 @@ class Search {
     while (const NamedFile* name = names_.next()) {
       const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
         const auto order = names_.compare(name->claim, o.timestamp);
-        return order < 0 || (order == 0 && name->modified && *name->modified < o.modified);
+        return std::is_lt(order) ||
+               (std::is_eq(order) && name->modified && *name->modified < o.modified);
       });
       if (is_behind) return;
       const NamedFile file = names_.take();

@@ -115,7 +115,7 @@ void NamesByPosition::fill() {
   while (!nodes_.empty()) {
     const bool is_folder = nodes_.front().level + 1 < levels_.size();
     const bool is_equal =
-        ready_.empty() || compare(nodes_.front().claim, ready_.front().claim) == 0;
+        ready_.empty() || std::is_eq(compare(nodes_.front().claim, ready_.front().claim));
     if (!ready_.empty() && !is_equal) break;
     std::pop_heap(nodes_.begin(), nodes_.end(), is_behind);
     const Node node = std::move(nodes_.back());

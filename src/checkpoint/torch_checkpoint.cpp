@@ -4,7 +4,7 @@
 
 namespace cairn {
 
-TorchCheckpoint open_torch_checkpoint(std::shared_ptr<const ByteSource> source) {
+TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source) {
   const std::string path = source->name();
   TorchCheckpoint checkpoint{path, source, TorchFile(source), std::nullopt};
   const FileRecord* record = checkpoint.file.find_record(kManifestRecord);

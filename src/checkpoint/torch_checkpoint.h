@@ -20,7 +20,7 @@ struct TorchCheckpoint {
 };
 
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
-TorchCheckpoint open_torch_checkpoint(std::shared_ptr<const ByteSource> source);
+TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source);
 
 struct VerifyOptions {
   Verify how = Verify::kFull;

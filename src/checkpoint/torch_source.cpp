@@ -31,7 +31,7 @@ class TorchSource final : public CheckpointSource {
       : stored_bytes_(candidate.stored_bytes),
         containers_(std::move(candidate.containers)),
         on_progress_(std::move(candidate.on_progress)),
-        checkpoint_(open_torch_checkpoint(std::move(candidate.source))) {}
+        checkpoint_(open_torch_checkpoint(candidate.source)) {}
 
   SourceInfo info() const override {
     SourceInfo info{.format = "torch_zip",

@@ -183,7 +183,7 @@ void TorchFile::Impl::check_small_records() {
 TorchFile::TorchFile(SharedBytes bytes, std::string file)
     : TorchFile(source_of(std::move(bytes), std::move(file))) {}
 
-TorchFile::TorchFile(std::shared_ptr<const ByteSource> source)
+TorchFile::TorchFile(const std::shared_ptr<const ByteSource>& source)
     : impl_(std::make_unique<Impl>(Impl{.source = source, .file = source->name()})) {
   impl_->check_kind();
   impl_->read_records();

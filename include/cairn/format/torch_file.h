@@ -69,7 +69,7 @@ class TorchFile {
   // Reads the directory and, in the same two reads of a file of PyTorch's layout, what it needs to
   // decode the object. CorruptError, with offset, when it is not a whole zip of this kind;
   // UnsupportedError when it is something else, saying what; StorageError.
-  explicit TorchFile(std::shared_ptr<const ByteSource> source);
+  explicit TorchFile(const std::shared_ptr<const ByteSource>& source);
   // The same of bytes in memory; `file` names them in messages.
   TorchFile(SharedBytes bytes, std::string file);
   ~TorchFile();

@@ -126,7 +126,7 @@ Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>>
     } catch (const CorruptError& e) {
       std::string what = e.what();
       if (!what.starts_with(name)) what.insert(0, name + ": ");
-      throw CorruptError(std::move(what), name, e.offset());
+      throw CorruptError(what, name, e.offset());
     }
   }
   return std::move(collector).take();
