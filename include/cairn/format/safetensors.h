@@ -29,9 +29,9 @@ class SafetensorsFile {
  public:
   using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-  // Reads only the header: with one read, or two when it is longer than a 64th of the file and a
-  // MiB. CorruptError, with offset, for what the format does not allow; UnsupportedError for a
-  // dtype or a shape that no PyTorch tensor has; StorageError.
+  // Reads only the header: with one read, or two when it is longer than a MiB, which is that of
+  // some ten thousand tensors. CorruptError, with offset, for what the format does not allow;
+  // UnsupportedError for a dtype or a shape that no PyTorch tensor has; StorageError.
   explicit SafetensorsFile(std::shared_ptr<const ByteSource> source);
   // The same of bytes in memory; `file` names them in messages.
   SafetensorsFile(SharedBytes bytes, const std::string& file);

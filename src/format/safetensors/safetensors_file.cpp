@@ -10,12 +10,8 @@ namespace cairn {
 
 namespace {
 
-// More than any header but those of files with more tensors than bytes.
-std::uint64_t head_bytes(std::uint64_t file_bytes) {
-  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20;
-  constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
-  return std::clamp(file_bytes / 64, kLeast, kMost);
-}
+// The header of some ten thousand tensors.
+constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 20;
 
 }  // namespace
 
@@ -27,7 +23,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source)
   const std::string& file = source_->name();
   try {
     Windows windows(source_);
-    windows.fetch({{0, head_bytes(source_->size())}});
+    windows.fetch({{0, kHeadBytes}});
     auto header = safetensors::read_header(windows);
     header_ = header.bytes;
     entries_ = std::move(header.entries);

@@ -225,7 +225,7 @@ std::string full_name(const Directory& directory, const Entry& entry) {
 // for the directory, unless tensors are tiny.
 constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
-constexpr std::uint64_t kMostEndBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
 
 std::uint64_t end_bytes(std::uint64_t size) {
@@ -235,7 +235,7 @@ std::uint64_t end_bytes(std::uint64_t size) {
 // The second read, when the directory is not there yet: it with the small records before it, and as
 // much of the pickle as names of its length take with what stands beside each.
 void fetch_directory(Windows& source, const DirectoryExtent& extent) {
-  constexpr std::uint64_t kPickleOfDirectory = 6;
+  constexpr std::uint64_t kPickleOfDirectory = 3;
   constexpr std::uint64_t kBefore = 65536;
   if (extent.offset + end_bytes(source.size()) >= source.size()) return;
   const std::uint64_t before = std::min(extent.offset, kBefore);
