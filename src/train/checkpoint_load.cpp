@@ -429,29 +429,24 @@ void CheckpointLoad::run(Value& checkpoint, const std::string& path) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Step 5.
 void check_unchanged(const Checkpoint& checkpoint) {
   const VerifyReport report = checkpoint.verify(Verify::kFull);
   if (report.ok()) return;
   throw UnreadableError(
       checkpoint.path() + " was written to while it was being loaded (" + report.summary() +
-          "), so that the state of the run is undefined now; " + "load another checkpoint",
+          "), so that the state of the run is undefined now; load another checkpoint",
       EIO);
 }
 
-}  // namespace
+struct Target {
+  State& state;
+  Logger& logger;
+};
 
-std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
-                                     const LoadCheckpointOptions& options) {
-  return load_checkpoint(open_checkpoint(path), state, logger, options);
-}
-
-std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
-                                     const LoadCheckpointOptions& options) {
+// `was_verified`: every byte of it was good when loading began, so that step 5 can tell.
+std::optional<Value> load_opened(const Checkpoint& opened, const Target& target,
+                                 const LoadCheckpointOptions& options, bool was_verified) {
   const std::string& path = opened.path();
   const GuardedReads guard;
   Value checkpoint = load(opened, {.verify = options.verify});
@@ -463,17 +458,30 @@ std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Log
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  CheckpointLoad loading(state, logger, options);
+  CheckpointLoad loading(target.state, target.logger, options);
   try {
     loading.run(checkpoint, path);
   } catch (const Error&) {
-    check_unchanged(opened);  // what did not fit may not be what was saved
+    if (was_verified) check_unchanged(opened);  // what did not fit may not be what was saved
     throw;
   }
-  check_unchanged(opened);
+  if (was_verified) check_unchanged(opened);
   const Value* rng = checkpoint.find("rng");
   if (options.load_weights_only || rng == nullptr) return std::nullopt;
   return *rng;
+}
+
+}  // namespace
+
+std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_opened(open_checkpoint(path), {state, logger}, options,
+                     options.verify == Verify::kFull);
+}
+
+std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_opened(opened, {state, logger}, options, /*was_verified=*/true);
 }
 
 }  // namespace cairn

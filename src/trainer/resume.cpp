@@ -145,13 +145,14 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                                ? *plan.load_path
                                : strict_format(*plan.load_path, dist_variables(state.run_name));
   const std::string run_name = state.run_name;
-  std::optional<Value> rng =
-      load_checkpoint(plan.checkpoint ? *plan.checkpoint : open_checkpoint(path), state, logger,
-                      {.load_weights_only = plan.load_weights_only,
-                       .strict_model_weights = plan.load_strict_model_weights,
-                       .ignore_keys = plan.load_ignore_keys,
-                       .exclude_algorithms = plan.load_exclude_algorithms,
-                       .verify = plan.resumed ? Verify::kQuick : Verify::kFull});
+  const LoadCheckpointOptions options = {.load_weights_only = plan.load_weights_only,
+                                         .strict_model_weights = plan.load_strict_model_weights,
+                                         .ignore_keys = plan.load_ignore_keys,
+                                         .exclude_algorithms = plan.load_exclude_algorithms,
+                                         .verify = plan.resumed ? Verify::kQuick : Verify::kFull};
+  std::optional<Value> rng = plan.checkpoint
+                                 ? load_checkpoint(*plan.checkpoint, state, logger, options)
+                                 : load_checkpoint(path, state, logger, options);
   // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
   if (std::exchange(state.run_name, run_name) != run_name) {
     for (CheckpointSaver* saver : savers_among(state.callbacks)) {

@@ -9,6 +9,7 @@
 #include "cairn/callbacks/early_stopper.h"
 #include "cairn/callbacks/speed_monitor.h"
 #include "cairn/error.h"
+#include "cairn/format/torch_file.h"
 #include "cairn/metrics/metrics.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
@@ -455,6 +456,19 @@ TEST_F(CheckpointTest, ACallbackMayLoadBeforeTheTrainerDoes) {
   EXPECT_EQ(state_dict(with_path.state().model->module()),
             load(folder / "edited.pt").at("state").at("model"));
   EXPECT_EQ(with_path.state().timestamp.batch, 3);
+}
+
+TEST_F(CheckpointTest, AQuickLoadReadsNoByteForItsChecksumNeitherBeforeNorAfter) {
+  const std::string path = saved(options());
+  std::string bytes = testing::read_file(path);
+  const TorchFile file(source_of({as_bytes(bytes), nullptr}, path));
+  bytes[file.find_record("data/0")->offset] ^= 1;
+  testing::write_file(folder / "flipped.pt", bytes);
+  Trainer trainer(options());
+  EXPECT_THROW(load_checkpoint(folder / "flipped.pt", trainer.state(), trainer.logger()),
+               CorruptError);
+  EXPECT_NO_THROW(load_checkpoint(folder / "flipped.pt", trainer.state(), trainer.logger(),
+                                  {.verify = Verify::kQuick}));
 }
 
 // T36

@@ -83,12 +83,14 @@ struct LoadCheckpointOptions {
 // an entry keep their state; `logger` gets a warning for each. Returns the "rng" entry, which
 // restore_rng_states() takes, or nullopt when there is none or only weights were asked for.
 //
-// When the live objects hold the new state the file is verified once more. UnreadableError (a
+// When the live objects hold the new state the file is verified once more (not with
+// Verify::kQuick). UnreadableError (a
 // StorageError) when it was written to or cut off meanwhile: what they hold is undefined then, and
 // loading another checkpoint defines it again.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
-// Of a file that was opened, by find_latest() for one.
+// Of a file that was opened and verified in full, by find_latest() for one; Verify::kQuick does not
+// verify it again before, only after.
 std::optional<Value> load_checkpoint(const Checkpoint& checkpoint, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 
