@@ -23,17 +23,15 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/size_text.h"
-#include "base/uri.h"
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
-#include "checkpoint/latest_link.h"
 #include "checkpoint/leftovers.h"
 #include "checkpoint/save_pipeline.h"
 #include "checkpoint/shared_name.h"
 #include "checkpoint/write_checkpoint.h"
+#include "storage/place.h"
 #include "train/checkpoint_info.h"
 
 namespace cairn {
@@ -64,7 +62,7 @@ class FinishedQueue {
 };
 
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
-  refuse_uri(options.folder);
+  options.store = store_of(options.folder, options.store);
   if (options.remote_file_name || options.latest_remote_file_name) {
     throw UnsupportedError("remote_file_name and latest_remote_file_name: this version saves to " +
                            std::string("local folders only"));
@@ -92,7 +90,8 @@ struct CheckpointSaver::Impl {
       : options(checked(std::move(o))),
         is_due(create_interval_scheduler(options.save_interval)),
         pipeline({.async = options.save_async,
-                  .max_pending = static_cast<std::size_t>(options.max_pending_saves)}) {
+                  .max_pending = static_cast<std::size_t>(options.max_pending_saves),
+                  .store = options.store}) {
     check_names(dist_variables("?"));  // as far as they are known; init() knows the run
   }
 
@@ -130,8 +129,7 @@ struct CheckpointSaver::Impl {
   std::set<std::string> unusable;  // in the way, but nobody can go on from them
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
-  FileSystem& files = posix_file_system();
-  SavePipeline pipeline;  // last: its thread uses the queue
+  SavePipeline pipeline;              // last: its thread uses the queue
 };
 
 // Asks the interval once an event, even when will_save() was called before it, and always: a user's
@@ -183,10 +181,11 @@ void CheckpointSaver::Impl::forget_failed() {
 }
 
 void CheckpointSaver::Impl::submit(SaveRequest request) {
-  if (unusable.erase(request.path) > 0 && files.stat(request.path, /*follow=*/false)) {
-    const std::string problem = problem_of(files, request.path);
+  if (unusable.erase(request.path) > 0 && options.store->stat(request.path, /*follow=*/false)) {
+    const std::string problem = problem_of(options.store, request.path);
     if (!problem.empty()) {  // still: somebody may have put a good one there
-      files.rename(request.path, request.path + ".damaged");  // somebody may want to look into it
+      options.store->rename(request.path,
+                            request.path + ".damaged");  // somebody may want to look into it
       messages.push_back("renamed " + request.path + " to .damaged: " + problem);
     }
   }
@@ -242,7 +241,7 @@ void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
 }
 
 SaverPlace CheckpointSaver::Impl::place(const State& state) const {
-  return {.files = files,
+  return {.store = options.store,
           .folder = folder(state),
           .filename = options.filename,
           .weights_only = options.weights_only,
@@ -259,9 +258,9 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   last_checkpoint_batch = here.now.batch;
   if (!options.latest_filename) return;
   const std::string latest = path(state, *options.latest_filename);
-  const auto target = link_target(files, latest);
-  if (!target || normal_path(*target) != normal_path(saved_path)) {
-    point_link(files, saved_path, latest);  // it was killed before it could
+  const auto pointer = options.store->read_pointer(latest);
+  if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
+    options.store->move_pointer(latest, saved_path);  // it was killed before it could
   }
 }
 
@@ -276,11 +275,11 @@ const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->o
 void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->check_names(dist_variables(state.run_name));
   const std::string folder = impl_->folder(state);
-  impl_->files.make_folders(folder);
+  impl_->options.store->prepare(folder);
   std::vector<std::string> formats = {impl_->options.filename};
   if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
-  for (const std::string& name :
-       remove_leftovers_of_formats(impl_->files, folder, formats, dist_variables(state.run_name))) {
+  for (const std::string& name : remove_leftovers_of_formats(*impl_->options.store, folder, formats,
+                                                             dist_variables(state.run_name))) {
     logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
   }
 }
@@ -332,7 +331,7 @@ void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_st
 
 void CheckpointSaver::save(State& state, Logger& logger) {
   adopt_saved(impl_->place(state), impl_->saved);
-  impl_->files.make_folders(impl_->folder(state));
+  impl_->options.store->prepare(impl_->folder(state));
   impl_->save(state, logger);
 }
 
@@ -341,7 +340,8 @@ void CheckpointSaver::wait() { impl_->wait(); }
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
   impl_->wait();
   std::vector<std::string> paths = impl_->saved.paths();
-  std::erase_if(paths, [this](const std::string& path) { return !impl_->files.stat(path); });
+  std::erase_if(paths,
+                [this](const std::string& path) { return !impl_->options.store->stat(path); });
   return paths;
 }
 

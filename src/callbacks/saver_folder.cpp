@@ -5,12 +5,14 @@
 
 #include "cairn/error.h"
 
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/read_fault.h"
 #include "checkpoint/conflict.h"
 #include "checkpoint/format_folders.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -19,9 +21,10 @@ namespace {
 // one matters depends on its name first.
 std::vector<std::string> list_files(const SaverPlace& place, const FormatVariables& dist) {
   std::vector<std::string> found;
-  for (const std::string& where : format_folders(place.files, place.folder, place.filename, dist)) {
+  for (const std::string& where :
+       format_folders(*place.store, place.folder, place.filename, dist)) {
     const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
-    for (const std::string& name : place.files.list(there)) {
+    for (const std::string& name : list_names(*place.store, there)) {
       found.push_back(where.empty() ? name : join_path(where, name));
     }
   }
@@ -35,9 +38,9 @@ struct Looked {
 
 // A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
 // it cannot be read this time is an error like any other: nobody knows what it is.
-Looked look_at(FileSystem& files, const std::string& path, Verify how) {
+Looked look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path, Verify how) {
   try {
-    const auto source = open_source(path, {.files = &files});
+    const auto source = open_source(path, {.store = store});
     const VerifyReport report = source->verify(how);
     if (!report.ok()) return {std::nullopt, report.summary()};
     return {training_info(*source), ""};
@@ -90,14 +93,14 @@ std::string SaverPlace::path() const {
 }
 
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
-  if (!place.files.stat(path)) return false;
-  const auto info = look_at(place.files, path, Verify::kQuick).info;
+  if (!place.store->stat(path)) return false;
+  const auto info = look_at(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
-std::string problem_of(FileSystem& files, const std::string& path) {
-  return look_at(files, path, Verify::kFull).problem;
+std::string problem_of(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
+  return look_at(store, path, Verify::kFull).problem;
 }
 
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
@@ -108,11 +111,11 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
   while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
-    if (is_known_folder(place.files, path)) continue;  // the save says so
+    if (is_known_folder(*place.store, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from.
     const Looked found =
-        look_at(place.files, path, place.weights_only ? Verify::kQuick : Verify::kFull);
+        look_at(place.store, path, place.weights_only ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       result.unusable.push_back({path, found.problem});
     } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
@@ -135,17 +138,17 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     if (is_own_name(relative_path(there, here))) return path;
     const std::string name = tail_of(there, place.filename);
     const std::string now = join_path(place.folder, name);
-    if (!is_own_name(name) || !place.files.stat(now)) return std::nullopt;
+    if (!is_own_name(name) || !place.store->stat(now)) return std::nullopt;
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
-      const auto info = look_at(place.files, now, Verify::kQuick).info;
+      const auto info = look_at(place.store, now, Verify::kQuick).info;
       if (!info || info->run_name != place.run_name || !is_at(*info, timestamp))
         return std::nullopt;
       moved.insert(folder);
     }
     return now;
   };
-  saved.adopt(find, [&](const std::string& path) { return place.files.stat(path).has_value(); });
+  saved.adopt(find, [&](const std::string& path) { return place.store->stat(path).has_value(); });
 }
 
 }  // namespace cairn

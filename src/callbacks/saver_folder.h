@@ -8,16 +8,16 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 
-#include "base/file.h"
 #include "callbacks/saved_checkpoints.h"
 
 namespace cairn {
 
 // Where a run saves, and where it is.
 struct SaverPlace {
-  FileSystem& files;
+  std::shared_ptr<ObjectStore> store;
   std::string folder;    // formatted
   std::string filename;  // the format
   bool weights_only = false;
@@ -35,7 +35,7 @@ bool is_saved_already(const SaverPlace& place, const std::string& path);
 // Why nobody can go on from the file: it is damaged, or no checkpoint, or its disk does not give
 // all of it. "" when somebody can. StorageError when it cannot be read now: then nobody knows, and
 // it is not to be touched.
-std::string problem_of(FileSystem& files, const std::string& path);
+std::string problem_of(const std::shared_ptr<ObjectStore>& store, const std::string& path);
 
 struct FolderConflicts {
   struct File {

@@ -11,7 +11,7 @@
 namespace cairn {
 
 struct Candidate {
-  FileSystem* files = nullptr;
+  std::shared_ptr<ObjectStore> store = nullptr;
   std::string path;  // as the user gave it: for messages, and the key of a folder's files
   bool is_folder = false;
   // Of a file, without the containers taken off so far.

@@ -28,12 +28,14 @@
 #include "checkpoint/write_checkpoint.h"
 #include "checkpoint/write_dcp.h"
 #include "checkpoint/write_safetensors.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
 
 struct Job {
-  FileSystem& files;
+  ObjectStore& store;
   Value value;  // as it is to be written, before renaming
   std::string out;
   CheckpointInfo info;
@@ -66,8 +68,8 @@ void write_safetensors_target(const Job& job, ConvertResult& result) {
   const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
                                            .metadata = job.metadata};
   WrittenFiles written = job.options.shard_bytes == 0
-                             ? write_safetensors(job.files, named, job.out, options)
-                             : write_sharded_safetensors(job.files, std::move(named), job.out,
+                             ? write_safetensors(job.store, named, job.out, options)
+                             : write_sharded_safetensors(job.store, std::move(named), job.out,
                                                          job.options.shard_bytes, options);
   result.files = std::move(written.files);
   result.bytes = written.bytes;
@@ -83,7 +85,7 @@ void write_dcp_target(const Job& job, ConvertResult& result) {
   result.tensors = tensors_of(value).size();
   result.objects = foreign_classes(value);
   result.bytes =
-      write_dcp(job.files, value, job.out, job.options.overwrite, job.options.scratch_folder);
+      write_dcp(job.store, value, job.out, job.options.overwrite, job.options.scratch_folder);
   result.files = {job.out};
 }
 
@@ -92,7 +94,7 @@ void write_torch_target(const Job& job, ConvertResult& result) {
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
   result.objects = foreign_classes(value);
-  result.bytes = write_checkpoint(job.files, value, job.out,
+  result.bytes = write_checkpoint(job.store, value, job.out,
                                   {.overwrite = job.options.overwrite, .info = job.info});
   result.files = {job.out};
 }
@@ -116,23 +118,24 @@ const Target& target_of(const std::string& out, const ConvertOptions& options) {
 }
 
 // Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
-void check_way(FileSystem& files, const std::string& out, const ConvertOptions& options) {
-  const auto there = files.stat(out);
+void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
+               const ConvertOptions& options) {
+  const auto there = store->stat(out);
   if (!there) return;
   if (!options.overwrite) {
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
   }
-  if (there->type == FileInfo::Type::kFolder) open_source(out, {.files = &files});
+  if (there->type == ObjectInfo::Type::kFolder) open_source(out, {.store = store});
 }
 
 std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
                                                const ConvertOptions& options) {
   // The size of a folder is not known beforehand: 0.
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
-  const auto there = files.stat(in);
-  const bool is_file = there && there->type == FileInfo::Type::kRegular;
+  const auto store = store_of(in, options.store);
+  const auto there = store->stat(in);
+  const bool is_file = there && there->type == ObjectInfo::Type::kObject;
   const std::uint64_t total = is_file ? there->size : 0;
-  OpenOptions opening{.files = options.files, .scratch_folder = options.scratch_folder};
+  OpenOptions opening{.store = store, .scratch_folder = options.scratch_folder};
   if (options.on_progress) {
     opening.on_progress = [total, report = options.on_progress](std::uint64_t more) {
       report("checking", more, total);
@@ -215,9 +218,9 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 
 ConvertResult convert(const std::string& in, const std::string& out,
                       const ConvertOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
+  const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
-  check_way(files, out, options);
+  check_way(store, out, options);
   const auto source = open_checked(in, options);
   const SourceInfo info = source->info();
   Value value = source->read();
@@ -229,7 +232,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
     value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
   }
   ConvertResult result;
-  Job job{.files = files,
+  Job job{.store = *store,
           .value = changed(std::move(value), options, result),
           .out = out,
           .info = {},
@@ -244,7 +247,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   for (const auto& [from, to] : options.rename) {
     job.rename.push_back({from, to});
   }
-  remove_leftovers_of(files, out);
+  remove_leftovers_of(*store, out);
   result.format = target.name;
   try {
     target.write(job, result);

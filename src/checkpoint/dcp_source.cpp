@@ -8,12 +8,14 @@
 
 #include "cairn/error.h"
 
+#include "base/file.h"
 #include "base/xxh3.h"
 #include "checkpoint/candidate.h"
 #include "checkpoint/folder_manifest.h"
 #include "checkpoint/verify_dcp.h"
 #include "format/dcp/folder.h"
 #include "format/dcp/safetensors_files.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -37,9 +39,9 @@ bool is_dcp_name(const std::string& name) {
          (name.starts_with("__") && name.ends_with(kData));
 }
 
-dcp::Metadata parse_file(FileSystem& files, const std::string& folder, const std::string& name) {
+dcp::Metadata parse_file(ObjectStore& store, const std::string& folder, const std::string& name) {
   try {
-    return dcp::parse_metadata(files.map(join_path(folder, name)));
+    return dcp::parse_metadata(read_all(store, join_path(folder, name)));
   } catch (const CorruptError& e) {
     throw CorruptError(name + ": " + e.what(), name, e.offset());
   } catch (UnsupportedError& e) {
@@ -48,10 +50,10 @@ dcp::Metadata parse_file(FileSystem& files, const std::string& folder, const std
   }
 }
 
-dcp::Metadata read_metadata(FileSystem& files, const std::string& folder) {
-  const std::vector<std::string> names = files.list(folder);
+dcp::Metadata read_metadata(ObjectStore& store, const std::string& folder) {
+  const std::vector<std::string> names = list_names(store, folder);
   if (std::find(names.begin(), names.end(), kMetadata) != names.end()) {
-    return parse_file(files, folder, std::string(kMetadata));
+    return parse_file(store, folder, std::string(kMetadata));
   }
   std::vector<std::pair<std::uint32_t, std::string>> ranks;
   for (const std::string& name : names) {
@@ -69,7 +71,7 @@ dcp::Metadata read_metadata(FileSystem& files, const std::string& folder) {
           fmt::format("the checkpoint is not whole: __{}.metadata is missing", metadata.size()),
           fmt::format("__{}.metadata", metadata.size()), 0);
     }
-    metadata.push_back(parse_file(files, folder, name));
+    metadata.push_back(parse_file(store, folder, name));
   }
   return dcp::merge_metadata(std::move(metadata));
 }
@@ -88,7 +90,7 @@ auto in_folder(const std::string& path, Work work) {
 }
 
 std::vector<std::string> shard_names(const Candidate& candidate) {
-  std::vector<std::string> names = candidate.files->list(candidate.path);
+  std::vector<std::string> names = list_names(*candidate.store, candidate.path);
   std::erase_if(names, [](const std::string& name) { return !dcp::is_shard_name(name); });
   return names;
 }
@@ -96,7 +98,7 @@ std::vector<std::string> shard_names(const Candidate& candidate) {
 dcp::Metadata read_shards(const Candidate& candidate) {
   std::vector<std::pair<std::string, SharedBytes>> files;
   for (const std::string& name : shard_names(candidate)) {
-    files.emplace_back(name, candidate.files->map(join_path(candidate.path, name)));
+    files.emplace_back(name, read_all(*candidate.store, join_path(candidate.path, name)));
   }
   return dcp::metadata_of_shards(files);
 }
@@ -108,17 +110,17 @@ struct DcpForm {
 };
 constexpr DcpForm kPickled = {
     "dcp", "a torch.distributed.checkpoint folder",
-    [](const Candidate& candidate) { return read_metadata(*candidate.files, candidate.path); }};
+    [](const Candidate& candidate) { return read_metadata(*candidate.store, candidate.path); }};
 constexpr DcpForm kSafetensors = {
     "dcp_safetensors", "a torch.distributed.checkpoint folder in safetensors form", read_shards};
 
 // The folder's manifest and the files that it lists.
 class ManifestCheck {
  public:
-  ManifestCheck(FileSystem& files, const std::string& folder) {
+  ManifestCheck(ObjectStore& store, const std::string& folder) {
     const std::string path = join_path(folder, kFolderManifest);
-    if (!files.stat(path)) return;
-    text_ = files.map(path);
+    if (!store.stat(path)) return;
+    text_ = read_all(store, path);
     try {
       manifest_ = parse_folder_manifest(as_text(text_.view));
     } catch (const CorruptError& e) {
@@ -129,9 +131,9 @@ class ManifestCheck {
     }
     for (const ManifestFile& file : manifest_->files) {
       const std::string listed = join_path(folder, file.name);
-      const auto info = files.stat(listed);
-      const bool is_there = info && info->type == FileInfo::Type::kRegular;
-      contents_.push_back(is_there ? files.map(listed) : SharedBytes{});
+      const auto info = store.stat(listed);
+      const bool is_there = info && info->type == ObjectInfo::Type::kObject;
+      contents_.push_back(is_there ? read_all(store, listed) : SharedBytes{});
       // Files of other sizes are others: PyTorch has saved into the folder. If they are damaged,
       // their own structure says so.
       if (contents_.back().view.size() != file.bytes) manifest_.reset();
@@ -190,11 +192,13 @@ class DcpSource final : public CheckpointSource {
       : path_(candidate.path),
         on_progress_(candidate.on_progress),
         form_(form),
-        manifest_(*candidate.files, candidate.path) {
+        manifest_(*candidate.store, candidate.path) {
     folder_ = in_folder(path_, [&] {
       return dcp::Folder::open(
           form.read_metadata(candidate),
-          [&](const std::string& name) { return candidate.files->map(join_path(path_, name)); },
+          [&](const std::string& name) {
+            return read_all(*candidate.store, join_path(path_, name));
+          },
           candidate.scratch_folder);
     });
   }
@@ -251,7 +255,7 @@ class DcpSource final : public CheckpointSource {
 
 bool is_dcp(const Candidate& candidate) {
   if (!candidate.is_folder) return false;
-  const auto names = candidate.files->list(candidate.path);
+  const auto names = list_names(*candidate.store, candidate.path);
   return std::any_of(names.begin(), names.end(), is_dcp_name);
 }
 

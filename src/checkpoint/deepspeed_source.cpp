@@ -13,8 +13,10 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "base/file.h"
 #include "checkpoint/candidate.h"
 #include "format/deepspeed/consolidate.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -64,10 +66,10 @@ RankFile parse_name(std::string_view name) {
   return file;
 }
 
-bool has_rank_files(FileSystem& files, const std::string& folder) {
-  const auto info = files.stat(folder);
-  if (!info || info->type != FileInfo::Type::kFolder) return false;
-  const auto names = files.list(folder);
+bool has_rank_files(ObjectStore& store, const std::string& folder) {
+  const auto info = store.stat(folder);
+  if (!info || info->type != ObjectInfo::Type::kFolder) return false;
+  const auto names = list_names(store, folder);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     const FileKind kind = parse_name(name).kind;
     return kind == FileKind::kModel || kind == FileKind::kOptimizer;
@@ -75,9 +77,9 @@ bool has_rank_files(FileSystem& files, const std::string& folder) {
 }
 
 // The tag in a file such as `latest`: a plain name, or nothing.
-std::string read_tag(FileSystem& files, const std::string& path) {
-  if (!files.stat(path)) return {};
-  const SharedBytes bytes = files.map(path);
+std::string read_tag(ObjectStore& store, const std::string& path) {
+  if (!store.stat(path)) return {};
+  const SharedBytes bytes = read_all(store, path);
   constexpr std::size_t kMostBytes = 4096;
   std::string tag(as_text(bytes.view).substr(0, kMostBytes));
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r' || tag.back() == ' ')) {
@@ -88,19 +90,19 @@ std::string read_tag(FileSystem& files, const std::string& path) {
   return is_plain ? tag : std::string();
 }
 
-bool is_universal(FileSystem& files, const std::string& folder) {
-  if (files.stat(join_path(folder, "latest_universal"))) return true;
-  const auto info = files.stat(join_path(folder, "zero/optimizer_state.pt"));
-  return info && info->type == FileInfo::Type::kRegular;
+bool is_universal(ObjectStore& store, const std::string& folder) {
+  if (store.stat(join_path(folder, "latest_universal"))) return true;
+  const auto info = store.stat(join_path(folder, "zero/optimizer_state.pt"));
+  return info && info->type == ObjectInfo::Type::kObject;
 }
 
 // The folder with the ranks' files: `folder`, or what its `latest` names. Empty when there is none.
-std::string find_ranks(FileSystem& files, const std::string& folder) {
-  if (has_rank_files(files, folder)) return folder;
-  const std::string tag = read_tag(files, join_path(folder, "latest"));
+std::string find_ranks(ObjectStore& store, const std::string& folder) {
+  if (has_rank_files(store, folder)) return folder;
+  const std::string tag = read_tag(store, join_path(folder, "latest"));
   if (tag.empty()) return {};
   std::string below = join_path(folder, tag);
-  return has_rank_files(files, below) ? below : std::string();
+  return has_rank_files(store, below) ? below : std::string();
 }
 
 class DeepSpeedSource final : public CheckpointSource {
@@ -109,14 +111,14 @@ class DeepSpeedSource final : public CheckpointSource {
       : path_(std::move(candidate.path)),
         scratch_folder_(std::move(candidate.scratch_folder)),
         on_progress_(std::move(candidate.on_progress)),
-        files_(*candidate.files) {
-    if (is_universal(files_, path_)) {
+        store_(candidate.store) {
+    if (is_universal(*store_, path_)) {
       throw UnsupportedError(path_ +
                              ": this is a universal checkpoint of DeepSpeed; each of its "
                              "zero/NAME/fp32.pt is a torch.save file that cairn reads");
     }
-    folder_ = find_ranks(files_, path_);
-    for (const std::string& name : files_.list(folder_)) {
+    folder_ = find_ranks(*store_, path_);
+    for (const std::string& name : list_names(*store_, folder_)) {
       add_file(name);
     }
     consolidated_ = named(folder_, [&] { return consolidate(); });
@@ -141,7 +143,7 @@ class DeepSpeedSource final : public CheckpointSource {
       for (const auto& [rank, name] : *kind) {
         const VerifyReport report = verify_path(
             join_path(folder_, name), how,
-            {.files = &files_, .scratch_folder = scratch_folder_, .on_progress = on_progress_});
+            {.store = store_, .scratch_folder = scratch_folder_, .on_progress = on_progress_});
         all.records += report.records;
         all.has_checksums = all.has_checksums && report.has_checksums;
         for (Damage damage : report.damage) {
@@ -189,7 +191,7 @@ class DeepSpeedSource final : public CheckpointSource {
         throw CorruptError("the checkpoint is not whole: the " + std::string(what) + " of rank " +
                            std::to_string(values.size()) + " are missing");
       }
-      SharedBytes bytes = files_.map(join_path(folder_, name));
+      SharedBytes bytes = cairn::read_all(*store_, join_path(folder_, name));
       bytes_ += bytes.view.size();
       values.push_back(TorchFile(std::move(bytes), name).read(deepspeed::data_classes()));
     }
@@ -211,7 +213,7 @@ class DeepSpeedSource final : public CheckpointSource {
   std::string path_;
   std::string scratch_folder_;
   std::function<void(std::uint64_t)> on_progress_;
-  FileSystem& files_;
+  std::shared_ptr<ObjectStore> store_;
   std::string folder_;  // of the ranks' files
   std::map<std::uint32_t, std::string> model_;
   std::map<std::uint32_t, std::string> optimizer_;
@@ -222,8 +224,8 @@ class DeepSpeedSource final : public CheckpointSource {
 }  // namespace
 
 bool is_deepspeed(const Candidate& candidate) {
-  return candidate.is_folder && (is_universal(*candidate.files, candidate.path) ||
-                                 !find_ranks(*candidate.files, candidate.path).empty());
+  return candidate.is_folder && (is_universal(*candidate.store, candidate.path) ||
+                                 !find_ranks(*candidate.store, candidate.path).empty());
 }
 
 std::unique_ptr<CheckpointSource> open_deepspeed(Candidate candidate) {

@@ -32,13 +32,14 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 
+#include "base/file.h"
 #include "base/printable.h"
 #include "base/read_fault.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/latest_link.h"
 #include "checkpoint/names_by_position.h"
 #include "checkpoint/source.h"
 #include "checkpoint/training_info.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -54,24 +55,25 @@ struct Sighting {
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
+std::string target_of(ObjectStore& store, const std::string& link) {
+  const auto pointer = store.read_pointer(link);
+  return pointer ? pointer->target : link;
+}
+
 // Where the link, or links, of the latest checkpoint point; a file instead of a link stands for
 // itself. The names of links seldom have counters: then there is one, and nothing to list.
-std::vector<std::string> latest_paths(FileSystem& files, const std::string& folder,
+std::vector<std::string> latest_paths(ObjectStore& store, const std::string& folder,
                                       const std::string& format, const FormatVariables& dist) {
   if (format.empty()) return {};
   const std::string name = partial_format(format, dist);
   std::vector<std::string> paths;
   if (partial_format(name, time_variables({})) == name) {
     const std::string link = join_path(folder, name);
-    paths.push_back(link_target(files, link).value_or(link));
+    paths.push_back(target_of(store, link));
   } else {
-    for (const std::string& form : {format, format + std::string(kLinkFile)}) {
-      NamesByPosition links(files, folder, form, dist);
-      while (links.next() != nullptr) {
-        std::string link = links.take().path;
-        if (link.ends_with(kLinkFile)) link.erase(link.size() - kLinkFile.size());
-        paths.push_back(link_target(files, link).value_or(link));
-      }
+    NamesByPosition links(store, folder, format, dist);
+    while (links.next() != nullptr) {
+      paths.push_back(target_of(store, links.take().path));
     }
   }
   for (std::string& path : paths) {
@@ -82,13 +84,13 @@ std::vector<std::string> latest_paths(FileSystem& files, const std::string& fold
 
 class Search {
  public:
-  Search(FileSystem& files, const std::string& folder, const FindOptions& options)
-      : files_(files),
+  Search(std::shared_ptr<ObjectStore> store, const std::string& folder, const FindOptions& options)
+      : store_(std::move(store)),
         options_(options),
         dist_(dist_variables(options.run_name)),
-        names_(files, folder, options.filename, dist_),
+        names_(*store_, folder, options.filename, dist_),
         except_(options.except.begin(), options.except.end()) {
-    for (const std::string& path : latest_paths(files, folder, options.latest_filename, dist_)) {
+    for (const std::string& path : latest_paths(*store_, folder, options.latest_filename, dist_)) {
       if (!names_.covers(path)) look_at(path, {});
     }
   }
@@ -167,12 +169,12 @@ class Search {
   }
 
   std::optional<Sighting> open(const std::string& path, const Timestamp& claim) const {
-    const auto info = files_.stat(path);
-    if (!info || info->type == FileInfo::Type::kFolder) return std::nullopt;
-    if (info->type != FileInfo::Type::kRegular) {
+    const auto info = store_->stat(path);
+    if (!info || info->type == ObjectInfo::Type::kFolder) return std::nullopt;
+    if (info->type != ObjectInfo::Type::kObject) {
       throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
     }
-    std::shared_ptr<const CheckpointSource> source = open_source(path, {.files = &files_});
+    std::shared_ptr<const CheckpointSource> source = open_source(path, {.store = store_});
     const CheckpointInfo training = training_info(*source);
     if (is_of_other_run(training)) {
       options_.on_other_run(path, training.run_name);
@@ -190,7 +192,7 @@ class Search {
   std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       std::shared_ptr<const CheckpointSource> source = candidate.source;
-      if (source == nullptr) source = open_source(candidate.path, {.files = &files_});
+      if (source == nullptr) source = open_source(candidate.path, {.store = store_});
       VerifyReport report = source->verify(Verify::kFull);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
@@ -245,7 +247,7 @@ class Search {
     if (options_.on_skip) options_.on_skip(path, printable_line(why));
   }
 
-  FileSystem& files_;
+  std::shared_ptr<ObjectStore> store_;
   const FindOptions& options_;
   FormatVariables dist_;
   NamesByPosition names_;
@@ -259,10 +261,10 @@ class Search {
 }  // namespace
 
 std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
   const std::string where = strict_format(folder, dist_variables(options.run_name));
-  if (!files.stat(where)) return std::nullopt;
-  Search search(files, where, options);
+  const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
+  if (!store->stat(where)) return std::nullopt;
+  Search search(store, where, options);
   auto found = search.run();
   if (found) search.tell_older();
   return found;

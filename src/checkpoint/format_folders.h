@@ -5,18 +5,17 @@
 #include <vector>
 
 #include "cairn/checkpoint/names.h"
-
-#include "base/file.h"
+#include "cairn/storage/object_store.h"
 
 namespace cairn {
 
 // False also when it cannot be told: a link into somebody else's folder, say.
-bool is_known_folder(FileSystem& files, const std::string& path);
+bool is_known_folder(ObjectStore& store, const std::string& path);
 
 // `folder`, as "", and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others:
 // by their paths from `folder`, in order. What does not fit is not looked at; what fits and cannot
 // be looked at is passed over. StorageError when one that was found cannot be listed.
-std::vector<std::string> format_folders(FileSystem& files, const std::string& folder,
+std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
                                         const std::string& format, const FormatVariables& dist);
 
 }  // namespace cairn

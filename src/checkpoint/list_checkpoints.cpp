@@ -11,13 +11,12 @@
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
-#include "base/atomic_folder.h"
+#include "base/file.h"
 #include "base/read_fault.h"
 #include "checkpoint/extension.h"
-#include "checkpoint/latest_link.h"
-#include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/training_info.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -40,9 +39,9 @@ void examine(const CheckpointSource& source, const ListOptions& options, ListedC
 
 class Listing {
  public:
-  Listing(FileSystem& files, const std::string& folder, const ListOptions& options)
-      : files_(files), folder_(folder), options_(options) {
-    opening_.files = &files;
+  Listing(std::shared_ptr<ObjectStore> store, const std::string& folder, const ListOptions& options)
+      : store_(std::move(store)), folder_(folder), options_(options) {
+    opening_.store = store_;
     opening_.on_progress = [this](std::uint64_t bytes) {
       if (is_opening_) expanded_ += bytes;
       if (options_.on_progress) options_.on_progress(bytes);
@@ -50,8 +49,8 @@ class Listing {
   }
 
   FolderListing list() {
-    for (const std::string& name : files_.list(folder_)) {
-      if (!is_temporary_name(name) && !is_being_removed(name)) look_at(name);
+    for (const ListedName& name : list_all(*store_, folder_)) {
+      look_at(name);
     }
     look_into_all();
     for (ListedCheckpoint& listed : listing_.checkpoints) {
@@ -65,33 +64,28 @@ class Listing {
 
  private:
   // Sorts out what is a link or a pin; the others are looked into later.
-  void look_at(const std::string& name) {
+  void look_at(const ListedName& entry) {
+    const std::string& name = entry.name;
     const std::string path = join_path(folder_, name);
     ListedCheckpoint listed{.name = name, .path = path};
     try {
-      const auto info = files_.stat(path, /*follow=*/false);
+      const auto info = info_of(*store_, folder_, entry);
       if (!info) return;  // gone since it was listed
-      if (info->type == FileInfo::Type::kLink) {
-        if (const auto target = files_.read_link(path)) add_link(name, join_path(folder_, *target));
+      if (info->type == ObjectInfo::Type::kPointer) {
+        if (const auto pointer = store_->read_pointer(path)) add_link(name, pointer->target);
       } else if (name.ends_with(kPin)) {
         pins_.insert(name);
-      } else if (const auto target = linked_from(name, path)) {
-        add_link(name, *target);
       } else {
-        listed.is_folder = info->type == FileInfo::Type::kFolder;
+        listed.is_folder = info->type == ObjectInfo::Type::kFolder;
         listed.bytes = info->size;
         listed.modified = info->modified;
-        is_special_[name] = info->type == FileInfo::Type::kOther;
+        listed.version = info->version;
+        is_special_[name] = info->type == ObjectInfo::Type::kOther;
         found_.push_back(std::move(listed));
       }
     } catch (const Error& e) {
       add_refused(std::move(listed), e);
     }
-  }
-
-  std::optional<std::string> linked_from(const std::string& name, const std::string& path) {
-    if (!name.ends_with(kLinkFile)) return std::nullopt;
-    return read_link_file(files_, path);
   }
 
   // Only targets in the folder itself are of interest.
@@ -167,7 +161,7 @@ class Listing {
     std::sort(listing_.checkpoints.begin(), listing_.checkpoints.end(), is_before);
   }
 
-  FileSystem& files_;
+  std::shared_ptr<ObjectStore> store_;
   const std::string& folder_;
   const ListOptions& options_;
   OpenOptions opening_;
@@ -183,13 +177,7 @@ class Listing {
 }  // namespace
 
 FolderListing list_checkpoints(const std::string& folder, const ListOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
-  try {
-    finish_replacements(files, folder);
-  } catch (const StorageError&) {
-    // Nobody may write here, say. Then what is half replaced is not there.
-  }
-  return Listing(files, folder, options).list();
+  return Listing(store_of(folder, options.store), folder, options).list();
 }
 
 bool has_checkpoint_name(std::string_view name) {

@@ -9,7 +9,6 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "base/file.h"
 #include "checkpoint/source.h"
 
 namespace cairn {
@@ -27,6 +26,7 @@ struct ListedCheckpoint {
   bool is_folder = false;
   std::uint64_t bytes = 0;  // of all its files
   std::chrono::system_clock::time_point modified = {};
+  std::string version = {};  // ObjectInfo::version
   Condition condition = Condition::kGood;
   std::string problem = {};             // one line, when the condition is not good
   SourceInfo source = {};               // `format` is empty when it could not be opened
@@ -54,7 +54,7 @@ struct ListOptions {
   bool check_state = false;
   ListLimits limits = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // OpenOptions::on_progress
-  FileSystem* files = nullptr;                                     // the machine's own when null
+  std::shared_ptr<ObjectStore> store = nullptr;                    // local_store() when null
 };
 
 // Looks at what lies directly in `folder`, whatever its names: files, and folders that are

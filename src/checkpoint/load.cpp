@@ -14,9 +14,9 @@ CheckpointInfo Checkpoint::info() const { return training_info(*impl_->source); 
 
 VerifyReport Checkpoint::verify(Verify how) const { return impl_->source->verify(how); }
 
-Checkpoint open_checkpoint(const std::string& path, FileSystem* files) {
+Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
   return Checkpoint(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{path, open_source(path, {.files = files})}));
+      Checkpoint::Impl{path, open_source(path, {.store = store})}));
 }
 
 Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
@@ -37,7 +37,7 @@ Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
 }
 
 Value load(const std::string& path, const LoadOptions& options) {
-  return load(open_checkpoint(path, options.files), options);
+  return load(open_checkpoint(path, options.store), options);
 }
 
 }  // namespace cairn

@@ -6,9 +6,10 @@
 
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
+#include "base/file.h"
 #include "base/read_fault.h"
 #include "checkpoint/format_string.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -28,11 +29,11 @@ constexpr std::array kByGrowth = {
     NamedCounter{"token_in_epoch", &Timestamp::token_in_epoch, true},
 };
 
-std::chrono::system_clock::time_point modified_or_never(FileSystem& files,
+std::chrono::system_clock::time_point modified_or_never(ObjectStore& store,
                                                         const std::string& path) {
   constexpr auto kNever = std::chrono::system_clock::time_point::max();
   try {
-    const auto info = files.stat(path);
+    const auto info = store.stat(path);
     return info ? info->modified : kNever;
   } catch (const Error&) {  // whoever looks into it will say what is wrong
     return kNever;
@@ -41,9 +42,9 @@ std::chrono::system_clock::time_point modified_or_never(FileSystem& files,
 
 }  // namespace
 
-NamesByPosition::NamesByPosition(FileSystem& files, std::string folder, const std::string& format,
+NamesByPosition::NamesByPosition(ObjectStore& store, std::string folder, const std::string& format,
                                  const FormatVariables& dist)
-    : files_(files), folder_(std::move(folder)), dist_(dist) {
+    : store_(store), folder_(std::move(folder)), dist_(dist) {
   std::string rest = format;
   for (std::size_t slash = rest.find('/'); slash != std::string::npos; slash = rest.find('/')) {
     add_level(rest.substr(0, slash));
@@ -81,9 +82,9 @@ bool NamesByPosition::read_name(std::size_t level, const std::string& name,
 }
 
 void NamesByPosition::list(const std::string& folder, std::size_t level, const Timestamp& claim) {
-  for (const std::string& name : files_.list(folder)) {
+  for (const std::string& name : list_names(store_, folder)) {
     Node node{normal_path(join_path(folder, name)), level, claim};
-    if (is_temporary_name(name) || !read_name(level, name, node.claim)) continue;
+    if (!read_name(level, name, node.claim)) continue;
     nodes_.push_back(std::move(node));
     std::push_heap(nodes_.begin(), nodes_.end(),
                    [this](const Node& a, const Node& b) { return is_behind(a, b); });
@@ -133,7 +134,7 @@ void NamesByPosition::fill() {
   }
   if (ready_.size() < 2) return;
   for (NamedFile& file : ready_) {
-    file.modified = modified_or_never(files_, file.path);
+    file.modified = modified_or_never(store_, file.path);
   }
   std::stable_sort(ready_.begin(), ready_.end(), [](const NamedFile& a, const NamedFile& b) {
     return *a.modified > *b.modified;
@@ -159,7 +160,7 @@ bool NamesByPosition::covers(const std::string& path) const {
     const bool is_last = level + 1 == levels_.size();
     if (is_last != (slash == std::string::npos)) return false;
     const std::string name = rest.substr(0, slash);
-    if (is_temporary_name(name) || !read_name(level, name, claim)) return false;
+    if (!read_name(level, name, claim)) return false;
     if (!is_last) rest.erase(0, slash + 1);
   }
   return true;

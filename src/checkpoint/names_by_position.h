@@ -20,9 +20,8 @@
 #include <vector>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/time.h"
-
-#include "base/file.h"
 
 namespace cairn {
 
@@ -36,7 +35,7 @@ struct NamedFile {
 class NamesByPosition {
  public:
   // `folder` is listed at once: NotFoundError, UsageError when it is no folder, StorageError.
-  NamesByPosition(FileSystem& files, std::string folder, const std::string& format,
+  NamesByPosition(ObjectStore& store, std::string folder, const std::string& format,
                   const FormatVariables& dist);
 
   // The furthest name that was not taken yet; nullptr when there is none. StorageError, naming the
@@ -68,7 +67,7 @@ class NamesByPosition {
   bool is_behind(const Node& a, const Node& b) const;
   void fill();
 
-  FileSystem& files_;
+  ObjectStore& store_;
   std::string folder_;
   FormatVariables dist_;
   std::vector<Level> levels_;

@@ -33,16 +33,16 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/latest_link.h"
+#include "base/file.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/write_checkpoint.h"
 
 namespace cairn {
 namespace {
 
-void move_latest(FileSystem& files, const std::string& path, const std::string& latest) {
+void move_latest(ObjectStore& store, const std::string& path, const std::string& latest) {
   try {
-    point_link(files, path, latest);
+    store.move_pointer(latest, path);
   } catch (Error& e) {
     e.add_context("saved " + path + ", but cannot point " + latest + " at it");
     throw;
@@ -50,17 +50,18 @@ void move_latest(FileSystem& files, const std::string& path, const std::string& 
 }
 
 // Removes what the request makes superfluous; gives the first error after having tried all.
-std::exception_ptr retain(FileSystem& files, const SaveRequest& request, SaveReport& report) {
+std::exception_ptr retain(ObjectStore& store, const SaveRequest& request, SaveReport& report) {
   std::vector<std::string> kept = {normal_path(request.path)};
   if (!request.latest.empty()) {
-    if (const auto target = link_target(files, request.latest))
-      kept.push_back(normal_path(*target));
+    if (const auto pointer = store.read_pointer(request.latest)) {
+      kept.push_back(normal_path(pointer->target));
+    }
   }
   std::exception_ptr error;
   for (const std::string& path : request.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
-      if (files.remove(path)) report.removed.push_back(path);
+      if (store.remove(path)) report.removed.push_back(path);
     } catch (Error& e) {
       e.add_context("saved " + request.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -70,12 +71,12 @@ std::exception_ptr retain(FileSystem& files, const SaveRequest& request, SaveRep
 }
 
 // Steps 2 to 6.
-void write_and_publish(FileSystem& files, const SaveRequest& request) {
+void write_and_publish(ObjectStore& store, const SaveRequest& request) {
   SaveReport report{.path = request.path};
-  report.bytes = write_checkpoint(files, request.value, request.path,
+  report.bytes = write_checkpoint(store, request.value, request.path,
                                   {.overwrite = request.overwrite, .info = request.info});
-  if (!request.latest.empty()) move_latest(files, request.path, request.latest);
-  const std::exception_ptr error = retain(files, request, report);
+  if (!request.latest.empty()) move_latest(store, request.path, request.latest);
+  const std::exception_ptr error = retain(store, request, report);
   if (request.report) request.report(report);
   if (error != nullptr) std::rethrow_exception(error);
 }
@@ -84,7 +85,7 @@ void write_and_publish(FileSystem& files, const SaveRequest& request) {
 
 struct SavePipeline::Impl {
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), files(o.files != nullptr ? *o.files : posix_file_system()) {}
+      : options(o), store(o.store != nullptr ? o.store : local_store()) {}
 
   ~Impl() {
     {
@@ -116,7 +117,7 @@ struct SavePipeline::Impl {
       lock.unlock();
       std::exception_ptr failure;
       try {
-        write_and_publish(files, *request);
+        write_and_publish(*store, *request);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -140,7 +141,7 @@ struct SavePipeline::Impl {
   }
 
   const SavePipelineOptions options;
-  FileSystem& files;
+  const std::shared_ptr<ObjectStore> store;
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
@@ -159,7 +160,7 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options)
 SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveRequest request) {
-  if (!impl_->options.async) return write_and_publish(impl_->files, request);
+  if (!impl_->options.async) return write_and_publish(*impl_->store, request);
   impl_->start_worker();
   impl_->wait_until_pending_below(impl_->options.max_pending);
   request.value = impl_->snapshotter.take(request.value);

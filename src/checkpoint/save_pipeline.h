@@ -39,7 +39,7 @@ struct SavePipelineOptions {
   bool async = true;
   // Saves under way before submit() waits for the oldest. Each holds a copy of its state.
   std::size_t max_pending = 1;
-  FileSystem* files = nullptr;  // the machine's own when null
+  std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
 };
 
 // Not thread-safe, except that everything behind submit() happens on one background thread.

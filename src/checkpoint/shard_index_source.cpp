@@ -17,9 +17,11 @@
 
 #include "cairn/error.h"
 
+#include "base/file.h"
 #include "checkpoint/candidate.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/shard_index.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -33,8 +35,8 @@ bool is_index_name(const std::string& name) {
 }
 
 // The file of a folder that stands for all of it; empty when there is none.
-std::string main_file(FileSystem& files, const std::string& folder) {
-  const std::vector<std::string> names = files.list(folder);
+std::string main_file(ObjectStore& store, const std::string& folder) {
+  const std::vector<std::string> names = list_names(store, folder);
   const auto has = [&](const std::string& name) {
     return std::binary_search(names.begin(), names.end(), name);
   };
@@ -67,7 +69,7 @@ class ShardIndexSource final : public CheckpointSource {
       auto shard = open_shard(candidate, name);
       bytes_ += shard->info().bytes;
       if (checksums_) {
-        const SharedBytes bytes = candidate.files->map(join_path(parent_path(path_), name));
+        const SharedBytes bytes = read_all(*candidate.store, join_path(parent_path(path_), name));
         digests_.push_back(safetensors::header_digest(bytes.view));
       }
       shards_.emplace(name, std::move(shard));
@@ -190,17 +192,17 @@ class ShardIndexSource final : public CheckpointSource {
   std::unique_ptr<CheckpointSource> open_shard(const Candidate& candidate,
                                                const std::string& name) const {
     const std::string shard = join_path(parent_path(path_), name);
-    const auto there = candidate.files->stat(shard);
+    const auto there = candidate.store->stat(shard);
     if (!there && checksums_ && !checksums_->problem.empty()) {  // it may never have been its name
       throw CorruptError(path_ + ": " + checksums_->problem, path_);
     }
     if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
     // A folder, or an index: one that named itself would be opened for ever.
-    if (there->type != FileInfo::Type::kRegular ||
-        safetensors::may_be_index(candidate.files->map(shard).view)) {
+    if (there->type != ObjectInfo::Type::kObject ||
+        safetensors::may_be_index(read_all(*candidate.store, shard).view)) {
       throw CorruptError(path_ + ": the shard " + name + " holds no tensors itself", path_);
     }
-    return open_source(shard, {.files = candidate.files,
+    return open_source(shard, {.store = candidate.store,
                                .scratch_folder = candidate.scratch_folder,
                                .on_progress = candidate.on_progress});
   }
@@ -228,17 +230,17 @@ std::unique_ptr<CheckpointSource> open_shard_index(Candidate candidate) {
 }
 
 bool is_model_folder(const Candidate& candidate) {
-  return candidate.is_folder && !main_file(*candidate.files, candidate.path).empty();
+  return candidate.is_folder && !main_file(*candidate.store, candidate.path).empty();
 }
 
 std::unique_ptr<CheckpointSource> open_model_folder(Candidate candidate) {
-  const std::string name = main_file(*candidate.files, candidate.path);
+  const std::string name = main_file(*candidate.store, candidate.path);
   const std::string path = join_path(candidate.path, name);
-  const auto there = candidate.files->stat(path);
-  if (!there || there->type != FileInfo::Type::kRegular) {  // a link to its own folder, say
+  const auto there = candidate.store->stat(path);
+  if (!there || there->type != ObjectInfo::Type::kObject) {  // a link to its own folder, say
     throw CorruptError(path + " is no file", path);
   }
-  return open_source(path, {.files = candidate.files,
+  return open_source(path, {.store = candidate.store,
                             .scratch_folder = candidate.scratch_folder,
                             .on_progress = candidate.on_progress});
 }

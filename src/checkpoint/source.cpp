@@ -6,12 +6,13 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/atomic_folder.h"
 #include "checkpoint/candidate.h"
 #include "checkpoint/compressed_source.h"
 #include "checkpoint/guarded_source.h"
-#include "checkpoint/latest_link.h"
 #include "format/find_format.h"
+#include "storage/links.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -41,24 +42,29 @@ constexpr std::array kFormats = {
 // A tar in a gzip in a zstd is odd; ten of them are an attack.
 constexpr std::size_t kMostContainers = 4;
 
-// `path`, or what it names where links are text files.
-std::string follow_link_file(FileSystem& files, const std::string& path) {
-  if (path.ends_with(kLinkFile)) return read_link_file(files, path).value_or(path);
-  if (files.stat(path)) return path;
-  return read_link_file(files, path + std::string(kLinkFile)).value_or(path);
+// `path`, or what it names: people may name the object that holds a pointer, too, and what is in a
+// folder is found by the folder's own name.
+std::string follow_pointer(ObjectStore& store, const std::string& path) {
+  if (path.ends_with(kLinkFile)) {
+    const auto pointer = store.read_pointer(path.substr(0, path.size() - kLinkFile.size()));
+    return pointer ? pointer->target : path;
+  }
+  return path;
 }
 
-Candidate look_at(FileSystem& files, const std::string& path, const OpenOptions& options) {
-  Candidate candidate{.files = &files,
+Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path,
+                  const OpenOptions& options) {
+  Candidate candidate{.store = store,
                       .path = path,
                       .scratch_folder = options.scratch_folder,
                       .on_progress = options.on_progress};
-  auto info = files.stat(candidate.path);
-  if (!info && finish_replacement_of(files, candidate.path)) info = files.stat(candidate.path);
-  candidate.is_folder = info && info->type == FileInfo::Type::kFolder;
+  candidate.is_folder = is_folder(*store, path) ||
+                        (!store->stat(path) && store->restore(path) && is_folder(*store, path));
   if (!candidate.is_folder) {
-    candidate.source = files.open(candidate.path);
+    candidate.source = store->open(candidate.path);
     candidate.bytes = candidate.source->view(0, candidate.source->size());
+  } else if (const auto pointer = store->read_pointer(path)) {
+    candidate.path = pointer->target;
   }
   candidate.stored_bytes = candidate.bytes.view.size();
   return candidate;
@@ -106,9 +112,9 @@ KnownFormats known_formats() {
 }
 
 std::unique_ptr<CheckpointSource> open_source(const std::string& path, const OpenOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
-  const std::string there = follow_link_file(files, path);
-  return guard_source(guarded(there, [&] { return recognise(look_at(files, there, options)); }),
+  const auto store = store_of(path, options.store);
+  const std::string there = follow_pointer(*store, path);
+  return guard_source(guarded(there, [&] { return recognise(look_at(store, there, options)); }),
                       there);
 }
 

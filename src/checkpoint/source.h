@@ -20,8 +20,6 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/value.h"
 
-#include "base/file.h"
-
 namespace cairn {
 
 // What a checkpoint is, as far as can be told without reading tensors.
@@ -52,8 +50,8 @@ class CheckpointSource {
 };
 
 struct OpenOptions {
-  FileSystem* files = nullptr;      // the machine's own when null
-  std::string scratch_folder = {};  // for ScratchFile; its default when empty
+  std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
+  std::string scratch_folder = {};               // for ScratchFile; its default when empty
   // Called with how many more stored bytes were expanded while opening, or checked by verify(Full);
   // from any thread. What open_source() returns keeps it.
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;

@@ -10,6 +10,7 @@
 #include "checkpoint/check_records.h"
 #include "checkpoint/source.h"
 #include "checkpoint/torch_checkpoint.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -91,8 +92,9 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOption
   return report;
 }
 
-VerifyReport verify(const std::string& path, Verify how, FileSystem* files) {
-  return verify_path(path, how, {.files = files});
+VerifyReport verify(const std::string& path, Verify how,
+                    const std::shared_ptr<ObjectStore>& store) {
+  return verify_path(path, how, {.store = store});
 }
 
 VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options) {
@@ -100,8 +102,7 @@ VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions&
     return open_source(path, options)->verify(how);
   } catch (const CorruptError& e) {
     VerifyReport report;
-    FileSystem& system = options.files != nullptr ? *options.files : posix_file_system();
-    const auto info = system.stat(path);
+    const auto info = store_of(path, options.store)->stat(path);
     report.bytes = info ? info->size : 0;
     const bool knows_where = e.offset() != CorruptError::kNoOffset;
     report.damage.push_back({.what = without_path(e.what(), path),

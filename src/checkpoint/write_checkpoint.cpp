@@ -1,6 +1,6 @@
 // From the Value to the file:
 //
-//  1. The file is created under a temporary name (base/atomic_file.h).
+//  1. The store begins an object (in a folder: a file under a temporary name).
 //  2. What the extension asks for is put in front of it: a compressor, and in front of that a tar.
 //     A tar says the size of a file before the file, so that the plan is asked for it first.
 //  3. The plan streams the .pt through them; the manifest, which needs the CRCs, comes last.
@@ -10,11 +10,13 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/atomic_file.h"
+#include "base/file.h"
 #include "checkpoint/candidate.h"
 #include "checkpoint/extension.h"
 #include "checkpoint/manifest.h"
 #include "format/tar/writer.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -55,23 +57,21 @@ void write_wrapped(const TorchFilePlan& plan, const TorchFileWriteOptions& optio
 
 void check_extension(const std::string& path) { find_extension(path); }
 
-std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std::string& path,
+std::uint64_t write_checkpoint(ObjectStore& store, const Value& value, const std::string& path,
                                const WriteCheckpointOptions& options) {
   try {
     const Extension& extension = find_extension(path);
     const TorchFilePlan plan(value);
-    files.make_folders(parent_path(path));
-    AtomicFile file(
-        files, path,
-        {.overwrite = options.overwrite, .expected_bytes = plan.size_bound() + kManifestBytes});
-    CountingSink sink(file);
+    const auto file = store.begin(path, {.condition = condition_of(options.overwrite),
+                                         .expected_bytes = plan.size_bound() + kManifestBytes});
+    CountingSink sink(*file);
     const TorchFileWriteOptions with_manifest{
         .extra_records = [&](const std::vector<FileRecord>& records) {
           return std::vector<std::pair<std::string, std::string>>{
               {std::string(kManifestRecord), write_manifest(options.info, records)}};
         }};
     write_wrapped(plan, with_manifest, extension, sink);
-    file.commit();
+    file->commit();
     return sink.count();
   } catch (Error& e) {
     e.add_context("saving " + path);
@@ -80,9 +80,9 @@ std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std:
 }
 
 void save(const Value& value, const std::string& path, const SaveOptions& options) {
-  FileSystem& files = options.files != nullptr ? *options.files : posix_file_system();
-  remove_leftovers_of(files, path);
-  write_checkpoint(files, value, path, {.overwrite = options.overwrite, .info = options.info});
+  const auto store = store_of(path, options.store);
+  remove_leftovers_of(*store, path);
+  write_checkpoint(*store, value, path, {.overwrite = options.overwrite, .info = options.info});
 }
 
 }  // namespace cairn

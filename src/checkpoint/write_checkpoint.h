@@ -5,9 +5,8 @@
 #include <string>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/value.h"
-
-#include "base/file.h"
 
 namespace cairn {
 
@@ -17,7 +16,7 @@ struct WriteCheckpointOptions {
 };
 
 // What save() does and promises; returns the size of the file.
-std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std::string& path,
+std::uint64_t write_checkpoint(ObjectStore& store, const Value& value, const std::string& path,
                                const WriteCheckpointOptions& options);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,

@@ -1,6 +1,5 @@
 #include "checkpoint/write_dcp.h"
 
-#include "base/atomic_folder.h"
 #include "base/xxh3.h"
 #include "checkpoint/folder_manifest.h"
 #include "format/dcp/folder_plan.h"
@@ -21,23 +20,23 @@ class HashedSink final : public ByteSink {
   Xxh3& hash_;
 };
 
-void add_text(AtomicFolder& building, const char* name, const std::string& text) {
+void add_text(FolderWrite& building, const char* name, const std::string& text) {
   building.add(name, text.size(), [&](ByteSink& sink) { sink.write(as_bytes(text)); });
 }
 
 }  // namespace
 
-std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string& folder,
+std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
                         bool overwrite, const std::string& scratch_folder) {
   dcp::FolderPlan plan(value, scratch_folder);
-  AtomicFolder building(files, folder, overwrite);
+  const auto building = store.begin_folder(folder, overwrite);
   Xxh3 data;
-  building.add(dcp::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
+  building->add(dcp::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
     HashedSink hashed(sink, data);
     plan.write_data(hashed);
   });
   const std::string metadata = plan.metadata();
-  add_text(building, dcp::kMetadataFile, metadata);
+  add_text(*building, dcp::kMetadataFile, metadata);
   Xxh3 of_metadata;
   of_metadata.write(as_bytes(metadata));
   const std::string manifest = write_folder_manifest(
@@ -45,8 +44,8 @@ std::uint64_t write_dcp(FileSystem& files, const Value& value, const std::string
        {.name = dcp::kMetadataFile,
         .bytes = metadata.size(),
         .xxh3_128 = of_metadata.digest128()}});
-  add_text(building, kFolderManifest, manifest);
-  building.commit();
+  add_text(*building, kFolderManifest, manifest);
+  building->commit();
   return plan.data_size() + metadata.size() + manifest.size();
 }
 

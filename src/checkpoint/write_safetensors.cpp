@@ -5,9 +5,9 @@
 
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
-#include "base/atomic_folder.h"
+#include "base/file.h"
 #include "format/safetensors/shard_index.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -53,22 +53,22 @@ std::vector<NamedTensors> shards_of(NamedTensors named, std::uint64_t shard_byte
 
 }  // namespace
 
-WrittenFiles write_safetensors(FileSystem& files, const NamedTensors& named,
+WrittenFiles write_safetensors(ObjectStore& store, const NamedTensors& named,
                                const std::string& path, const WriteSafetensorsOptions& options) {
   const SafetensorsPlan plan(named.tensors, metadata_of(named, options.metadata),
                              /*checksums=*/true);
-  files.make_folders(parent_path(path));
-  AtomicFile file(files, path, {.overwrite = options.overwrite, .expected_bytes = plan.size()});
-  plan.write(file);
-  file.commit();
+  const auto file = store.begin(
+      path, {.condition = condition_of(options.overwrite), .expected_bytes = plan.size()});
+  plan.write(*file);
+  file->commit();
   return {.files = {path}, .bytes = plan.size()};
 }
 
-WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
+WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
                                        const std::string& folder, std::uint64_t shard_bytes,
                                        const WriteSafetensorsOptions& options) {
   const std::vector<NamedTensors> shards = shards_of(std::move(named), shard_bytes);
-  AtomicFolder building(files, folder, options.overwrite);
+  const auto building = store.begin_folder(folder, options.overwrite);
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;
@@ -77,8 +77,9 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
     const std::string name = safetensors::shard_name(i + 1, shards.size());
     const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                /*checksums=*/true);
-    building.add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
-    const SharedBytes shard = files.map(join_path(building.temporary_path(), name));
+    building->add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
+    const auto written_shard = building->open(name);
+    const SharedBytes shard = written_shard->view(0, written_shard->size());
     digests.emplace(name, safetensors::header_digest(shard.view).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
@@ -88,9 +89,9 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
     written.bytes += plan.size();
   }
   const std::string text = safetensors::write_index(index, total, digests);
-  building.add(safetensors::kIndexName, text.size(),
-               [&](ByteSink& sink) { sink.write(as_bytes(text)); });
-  building.commit();
+  building->add(safetensors::kIndexName, text.size(),
+                [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+  building->commit();
   written.files.push_back(join_path(folder, safetensors::kIndexName));
   written.bytes += text.size();
   return written;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "checkpoint/named_tensors.h"
 
 namespace cairn {
@@ -23,12 +22,12 @@ struct WriteSafetensorsOptions {
 };
 
 // One file. As save(): durable and whole, or nothing of that name has changed.
-WrittenFiles write_safetensors(FileSystem& files, const NamedTensors& named,
+WrittenFiles write_safetensors(ObjectStore& store, const NamedTensors& named,
                                const std::string& path, const WriteSafetensorsOptions& options);
 
 // A folder of shards of at most `shard_bytes` of tensors each (one that is larger has a shard of
 // its own), in the order of the tensors, and their index.
-WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
+WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
                                        const std::string& folder, std::uint64_t shard_bytes,
                                        const WriteSafetensorsOptions& options);
 

@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "base/file.h"
 #include "base/blas.h"
 #include "base/machine.h"
 #include "base/printable.h"

@@ -16,11 +16,9 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
-#include "base/busy_file.h"
 #include "base/printable.h"
 #include "base/read_fault.h"
 #include "checkpoint/list_checkpoints.h"
-#include "checkpoint/remove_checkpoint.h"
 #include "checkpoint/retention.h"
 #include "checkpoint/saved_metrics.h"
 #include "cli/clock_text.h"
@@ -30,6 +28,7 @@
 #include "cli/keep_best.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -61,18 +60,10 @@ struct Outcome {
   ExitCode code = kDone;
 };
 
-bool is_written_now(FileSystem& files, const ListedCheckpoint& listed) {
-  if (!listed.is_folder) return is_being_written(listed.path);
-  const auto names = files.list(listed.path);
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return is_being_written(join_path(listed.path, name));
-  });
-}
-
-std::string holder_of(FileSystem& files, const ListedCheckpoint& listed) {
+std::string holder_of(ObjectStore& store, const ListedCheckpoint& listed) {
   if (listed.is_pinned) return "pinned";
   if (!listed.links.empty()) return listed.links.front() + " points at it";
-  return is_written_now(files, listed) ? "a process is writing it" : "";
+  return store.is_being_written(listed.path) ? "a process is writing it" : "";
 }
 
 // Notes what `look` says is wrong with the candidate, and what it throws about the content. Errors
@@ -94,18 +85,19 @@ void unless_unusable(Candidate& candidate, const Look& look) {
   candidate.item.is_good = false;
 }
 
-Candidate candidate_of(FileSystem& files, ListedCheckpoint listed, bool wants_metrics) {
+Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoint listed,
+                       bool wants_metrics) {
   Candidate candidate;
   candidate.item = {.series = listed.info.run_name + "\n" + listed.info.kind,
                     .timestamp = listed.info.timestamp,
                     .made = listed.modified,
                     .day = local_day(listed.modified),
                     .is_good = listed.condition == Condition::kGood,
-                    .held_by = holder_of(files, listed)};
+                    .held_by = holder_of(*store, listed)};
   candidate.listed = std::move(listed);
   if (wants_metrics && candidate.item.is_good) {
     unless_unusable(candidate, [&] {
-      const auto source = open_source(candidate.listed.path, {.files = &files});
+      const auto source = open_source(candidate.listed.path, {.store = store});
       candidate.item.metrics = saved_metrics(source->read());
       return std::string();
     });
@@ -132,20 +124,20 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
   }
 }
 
-std::vector<Candidate> find_candidates(FileSystem& files, const PruneArgs& options,
-                                       const Console& console) {
+std::vector<Candidate> find_candidates(const std::shared_ptr<ObjectStore>& store,
+                                       const PruneArgs& options, const Console& console) {
   ProgressBar bar(console, {.what = "check " + options.folder});
   const auto on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); };
   FolderListing listing =
       list_checkpoints(options.folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
                                         .check_state = true,
                                         .on_progress = on_progress,
-                                        .files = &files});
+                                        .store = store});
   std::vector<Candidate> candidates;
   for (ListedCheckpoint& listed : listing.checkpoints) {
-    candidates.push_back(candidate_of(files, std::move(listed), !options.best.empty()));
+    candidates.push_back(candidate_of(store, std::move(listed), !options.best.empty()));
   }
-  if (!options.verify) verify_newest(candidates, {.files = &files, .on_progress = on_progress});
+  if (!options.verify) verify_newest(candidates, {.store = store, .on_progress = on_progress});
   return candidates;
 }
 
@@ -168,27 +160,28 @@ RetentionRules rules_of(const PruneArgs& options, const std::vector<Candidate>& 
 }
 
 // Step 3, for one.
-void remove(FileSystem& files, Candidate& candidate) {
-  const auto info = files.stat(candidate.listed.path, /*follow=*/false);
+void remove(ObjectStore& store, Candidate& candidate) {
+  const auto info = store.stat(candidate.listed.path, /*follow=*/false);
   const char* why = nullptr;
   if (!info) {
     why = "it is gone already";
-  } else if (info->modified != candidate.listed.modified) {
+  } else if (info->version != candidate.listed.version) {
     why = "it changed meanwhile";
-  } else if (is_written_now(files, candidate.listed)) {
+  } else if (store.is_being_written(candidate.listed.path)) {
     why = "a process is writing it";
   } else {
-    candidate.is_removed = remove_checkpoint(files, candidate.listed.path);
+    candidate.is_removed = candidate.listed.is_folder ? store.remove_folder(candidate.listed.path)
+                                                      : store.remove(candidate.listed.path);
     if (!candidate.is_removed) why = "a process is writing it";
   }
   if (why != nullptr) candidate.decision = {.keep = true, .reasons = {why}};
 }
 
-void remove_all(FileSystem& files, Outcome& outcome) {
+void remove_all(ObjectStore& store, Outcome& outcome) {
   for (Candidate& candidate : outcome.candidates) {
     if (candidate.decision.keep) continue;
     try {
-      remove(files, candidate);
+      remove(store, candidate);
     } catch (const Error& e) {
       outcome.error = e.what();
       outcome.code = exit_code_of(e);
@@ -197,10 +190,11 @@ void remove_all(FileSystem& files, Outcome& outcome) {
   }
 }
 
-Outcome prune(FileSystem& files, const PruneArgs& options, const Console& console) {
+Outcome prune(const std::shared_ptr<ObjectStore>& store, const PruneArgs& options,
+              const Console& console) {
   Outcome outcome;
-  if (options.yes) finish_removals(files, options.folder);
-  outcome.candidates = find_candidates(files, options, console);
+  if (options.yes) store->remove_leftovers(options.folder);
+  outcome.candidates = find_candidates(store, options, console);
   std::vector<RetentionItem> items;
   for (const Candidate& candidate : outcome.candidates) {
     items.push_back(candidate.item);
@@ -216,7 +210,7 @@ Outcome prune(FileSystem& files, const PruneArgs& options, const Console& consol
     outcome.code = is_damaged ? kDamaged : std::max(outcome.code, kFailed);
     if (is_damaged) break;
   }
-  if (options.yes) remove_all(files, outcome);
+  if (options.yes) remove_all(*store, outcome);
   return outcome;
 }
 
@@ -298,7 +292,7 @@ int run_prune(const PruneArgs& options, Console& console) {
       options.best.empty() && options.within.empty()) {
     throw UsageError("say what to keep: --keep-last 3, for example (see cairn prune --help)");
   }
-  const Outcome outcome = prune(posix_file_system(), options, console);
+  const Outcome outcome = prune(store_of(options.folder, nullptr), options, console);
   if (console.json) {
     print_json(outcome, options, console);
   } else {

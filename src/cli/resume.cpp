@@ -19,6 +19,8 @@
 #include "checkpoint/source.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -42,7 +44,7 @@ std::string place(const Timestamp& timestamp) {
 }
 
 // Files that look like checkpoints, and that the search did not look at.
-void add_unsought(FileSystem& files, const ResumeArgs& options, Explanation& explanation) {
+void add_unsought(ObjectStore& store, const ResumeArgs& options, Explanation& explanation) {
   const std::string format =
       partial_format(options.find.filename, dist_variables(options.find.run_name));
   std::set<std::string> known;
@@ -50,20 +52,20 @@ void add_unsought(FileSystem& files, const ResumeArgs& options, Explanation& exp
   for (const auto& [path, why] : explanation.others) {
     known.insert(path);
   }
-  for (const std::string& name : files.list(explanation.folder)) {
+  for (const std::string& name : list_names(store, explanation.folder)) {
     const std::string path = normal_path(join_path(explanation.folder, name));
     if (!has_checkpoint_name(name) || known.contains(path)) continue;
-    const auto info = files.stat(path, /*follow=*/false);
-    if (!info || info->type != FileInfo::Type::kRegular) continue;
+    const auto info = store.stat(path, /*follow=*/false);
+    if (!info || info->type != ObjectInfo::Type::kObject) continue;
     explanation.others.emplace_back(path, "not looked at: its name was not made from " + format);
   }
 }
 
-Explanation explain(FileSystem& files, const ResumeArgs& options) {
+Explanation explain(const ResumeArgs& options) {
   Explanation explanation;
   explanation.folder = strict_format(options.folder, dist_variables(options.find.run_name));
   FindOptions find = options.find;
-  find.files = &files;
+  find.store = store_of(explanation.folder, nullptr);
   find.on_skip = [&](const std::string& path, const std::string& why) {
     explanation.others.emplace_back(path, why);
   };
@@ -76,7 +78,7 @@ Explanation explain(FileSystem& files, const ResumeArgs& options) {
     };
   }
   explanation.found = find_latest(options.folder, find);
-  if (files.stat(explanation.folder)) add_unsought(files, options, explanation);
+  if (find.store->stat(explanation.folder)) add_unsought(*find.store, options, explanation);
   return explanation;
 }
 
@@ -120,7 +122,7 @@ void print_json(const Explanation& explanation, Console& console) {
 }
 
 int run_resume(const ResumeArgs& options, Console& console) {
-  const Explanation explanation = explain(posix_file_system(), options);
+  const Explanation explanation = explain(options);
   if (console.json) {
     print_json(explanation, console);
   } else {

@@ -16,6 +16,8 @@
 #include "cli/command.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -42,8 +44,7 @@ Checked failed(const std::string& path, const std::exception& error) {
 
 // What a folder stands for: itself when it is a checkpoint, else the checkpoints in it.
 std::vector<std::string> checkpoints_of(const std::string& path) {
-  const auto info = posix_file_system().stat(path);
-  if (!info || info->type != FileInfo::Type::kFolder) return {path};
+  if (!is_folder(*store_of(path, nullptr), path)) return {path};
   try {
     open_source(path);
     return {path};
@@ -67,7 +68,7 @@ std::vector<Checked> check_all(const VerifyArgs& options, const Console& console
     try {
       for (const std::string& checkpoint : checkpoints_of(path)) {
         all.push_back({.path = checkpoint});
-        const auto info = posix_file_system().stat(checkpoint);
+        const auto info = store_of(checkpoint, nullptr)->stat(checkpoint);
         total += info ? info->size : 0;
       }
     } catch (const Error& e) {

@@ -475,7 +475,7 @@ std::optional<Value> load_opened(const Checkpoint& opened, const Target& target,
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  return load_opened(open_checkpoint(path), {state, logger}, options,
+  return load_opened(open_checkpoint(path, options.store), {state, logger}, options,
                      options.verify == Verify::kFull);
 }
 

@@ -38,6 +38,7 @@ std::string save_checkpoint(const State& state, const std::string& filename,
       strict_format(filename, dist_variables(state.run_name) + time_variables(state.timestamp));
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
+  save_options.store = options.store;
   save(checkpoint_value(state, options), path, save_options);
   return path;
 }

@@ -13,8 +13,9 @@
 namespace cairn {
 namespace {
 
-// What a saver writes, as a format whose every name is an absolute path.
+// What a saver writes, as a format whose every name is an absolute path, or one in its store.
 struct WrittenPath {
+  const ObjectStore* store;
   std::string format;
   std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
 };
@@ -33,16 +34,17 @@ bool has_counter(const std::string& format, const FormatVariables& dist) {
   });
 }
 
-std::string absolute_format(const std::string& folder, const std::string& name,
+std::string absolute_format(const CheckpointSaverOptions& options, const std::string& name,
                             const FormatVariables& dist) {
-  std::string where = strict_format(folder, dist);
+  std::string where = strict_format(options.folder, dist);
   std::string rest = name;
   const std::size_t slash = name.rfind('/');
   if (slash != std::string::npos && !has_counter(name.substr(0, slash), dist)) {
     where = join_path(where, strict_format(name.substr(0, slash), dist));
     rest = name.substr(slash + 1);
   }
-  return join_path(without_fields(real_path(where)), rest);
+  const bool is_local = options.store == local_store();
+  return join_path(without_fields(is_local ? real_path(where) : normal_path(where)), rest);
 }
 
 std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t number,
@@ -51,10 +53,11 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   const std::string whose = "\" of saver " + std::to_string(number) + " (" +
                             (options.weights_only ? "weights" : "whole state") + ", in " +
                             strict_format(options.folder, dist) + ")";
-  std::vector<WrittenPath> paths = {{absolute_format(options.folder, options.filename, dist),
+  std::vector<WrittenPath> paths = {{options.store.get(),
+                                     absolute_format(options, options.filename, dist),
                                      "the checkpoints \"" + options.filename + whose}};
   if (options.latest_filename) {
-    paths.push_back({absolute_format(options.folder, *options.latest_filename, dist),
+    paths.push_back({options.store.get(), absolute_format(options, *options.latest_filename, dist),
                      "the link \"" + *options.latest_filename + whose});
   }
   return paths;
@@ -64,6 +67,7 @@ void check_pair(const std::vector<WrittenPath>& one, const std::vector<WrittenPa
                 const FormatVariables& dist) {
   for (const WrittenPath& a : one) {
     for (const WrittenPath& b : other) {
+      if (a.store != b.store) continue;
       const auto path = shared_name(a.format, b.format, dist);
       if (!path) continue;
       throw UsageError("two CheckpointSavers would write one path, such as " + *path + ": " +

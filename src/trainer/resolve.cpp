@@ -104,12 +104,12 @@ void check_console(const TrainerOptions& options, Conflicts& found) {
 void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   if (options.load_path) {
     found.add(options.load_path->empty(), "load_path is empty");
-    found.add(!scheme_of(*options.load_path).empty(),
+    found.add(!options.load_object_store && !scheme_of(*options.load_path).empty(),
               "load_path " + uri_problem(*options.load_path));
   }
   if (options.save_folder) {
     found.add(options.save_folder->empty(), "save_folder is empty");
-    found.add(!scheme_of(*options.save_folder).empty(),
+    found.add(!options.save_object_store && !scheme_of(*options.save_folder).empty(),
               "save_folder " + uri_problem(*options.save_folder));
   }
   found.add(options.save_num_checkpoints_to_keep < -1,

@@ -80,6 +80,7 @@ bool is_fault_of_file(const Error& error) {
 
 LoadPlan load_plan(const TrainerOptions& options) {
   return {.load_path = options.load_path,
+          .store = options.load_object_store,
           .load_weights_only = options.load_weights_only,
           .load_strict_model_weights = options.load_strict_model_weights,
           .load_ignore_keys = options.load_ignore_keys,
@@ -104,7 +105,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 }
 
 void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
-                      Logger& logger, FileSystem* files) {
+                      Logger& logger) {
   const CheckpointSaverOptions& options = saver.options();
   OtherRuns others;
   FindOptions find;
@@ -112,7 +113,7 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   find.run_name = run_name;
   find.latest_filename = options.latest_filename.value_or("");
   find.except = plan.except;
-  find.files = files;
+  find.store = options.store;
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                        without_path(why, printable_line(path)));
@@ -149,7 +150,8 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                                          .strict_model_weights = plan.load_strict_model_weights,
                                          .ignore_keys = plan.load_ignore_keys,
                                          .exclude_algorithms = plan.load_exclude_algorithms,
-                                         .verify = plan.resumed ? Verify::kQuick : Verify::kFull};
+                                         .verify = plan.resumed ? Verify::kQuick : Verify::kFull,
+                                         .store = plan.store};
   std::optional<Value> rng = plan.checkpoint
                                  ? load_checkpoint(*plan.checkpoint, state, logger, options)
                                  : load_checkpoint(path, state, logger, options);

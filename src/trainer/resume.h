@@ -24,13 +24,13 @@
 namespace cairn {
 
 class CheckpointSaver;
-class FileSystem;
 class Logger;
 class State;
 
 // What is to be loaded and how: filled from TrainerOptions, changed by apply_autoresume().
 struct LoadPlan {
   std::optional<std::string> load_path = std::nullopt;
+  std::shared_ptr<ObjectStore> store = nullptr;         // where load_path is
   std::optional<Checkpoint> checkpoint = std::nullopt;  // that of load_path, when it is open
   bool load_weights_only = false;
   bool load_strict_model_weights = true;
@@ -52,7 +52,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 // read: then nobody knows whether there is a checkpoint, and starting over would be wrong.
 // UsageError when it is another run's.
 void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
-                      Logger& logger, FileSystem* files = nullptr);
+                      Logger& logger);
 
 // All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
 // undecodable when it is loaded. When there is no other, and it was the disk that did not give its

@@ -58,7 +58,9 @@ std::vector<std::string> Trainer::saved_checkpoints() {
 }
 
 std::string Trainer::save_checkpoint(const std::string& name, bool weights_only) {
-  return cairn::save_checkpoint(impl_->state, name, {.weights_only = weights_only});
+  return cairn::save_checkpoint(
+      impl_->state, name,
+      {.weights_only = weights_only, .store = impl_->options.save_object_store});
 }
 
 void Trainer::save_checkpoint_to_save_folder() {

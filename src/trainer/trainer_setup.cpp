@@ -59,7 +59,8 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
                           .weights_only = options.save_weights_only,
                           .ignore_keys = options.save_ignore_keys,
                           .save_async = options.save_async,
-                          .max_pending_saves = options.save_max_pending});
+                          .max_pending_saves = options.save_max_pending,
+                          .store = options.save_object_store});
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "checkpoint/save_pipeline.h"
 #include "child.h"
+#include "storage/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 
@@ -32,7 +33,7 @@ using Arguments = std::vector<std::string>;
 class ToolUnderAttack : public ::testing::TestWithParam<Arguments> {
  protected:
   ToolUnderAttack() {
-    SavePipeline pipeline({.files = &posix_file_system()});
+    SavePipeline pipeline({.store = local_store()});
     for (const std::int64_t batch : {10, 20, 30}) {
       pipeline.submit({.value = testing::sample_checkpoint(batch),
                        .path = folder_ / ("ep" + std::to_string(batch / 10) + "-ba" +

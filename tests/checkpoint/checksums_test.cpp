@@ -13,6 +13,7 @@
 #include "checkpoint/folder_manifest.h"
 #include "checkpoint/source.h"
 #include "checkpoint/write_dcp.h"
+#include "storage/local_store.h"
 #include "testing/copied_folder.h"
 #include "testing/message_of.h"
 #include "testing/sim_file_system.h"
@@ -52,7 +53,7 @@ Value sample() {
 // Whether verify() finds that something is wrong.
 bool is_found(FileSystem& files, const std::string& path, Verify how = Verify::kFull) {
   try {
-    return !verify(path, how, &files).ok();
+    return !verify(path, how, local_store(files)).ok();
   } catch (const UnsupportedError&) {  // a dtype that there is not
     return true;
   }
@@ -87,14 +88,14 @@ void expect_all_damage_is_found(FileSystem& files, const std::string& path,
 
 struct ChecksumsTest : ::testing::Test {
   ChecksumsTest() {
-    save(sample(), "/in.pt", {.files = &disk});
-    convert("/in.pt", "/out.safetensors", {.files = &disk});
+    save(sample(), "/in.pt", {.store = local_store(disk)});
+    convert("/in.pt", "/out.safetensors", {.store = local_store(disk)});
   }
   SimFileSystem disk;
 };
 
 TEST_F(ChecksumsTest, EveryByteOfASafetensorsFileCounts) {
-  const VerifyReport report = verify("/out.safetensors", Verify::kFull, &disk);
+  const VerifyReport report = verify("/out.safetensors", Verify::kFull, local_store(disk));
   EXPECT_TRUE(report.has_checksums);
   EXPECT_THAT(report.summary(), HasSubstr("every byte accounted for"));
   expect_all_damage_is_found(disk, "/out.safetensors", "/out.safetensors");
@@ -104,11 +105,11 @@ TEST_F(ChecksumsTest, TheDamagedTensorIsNamedAndNothingIsLoaded) {
   std::string bytes = get(disk, "/out.safetensors");
   bytes[bytes.find("weights")] = 'W';
   put(disk, "/out.safetensors", bytes);
-  const VerifyReport report = verify("/out.safetensors", Verify::kFull, &disk);
+  const VerifyReport report = verify("/out.safetensors", Verify::kFull, local_store(disk));
   ASSERT_EQ(report.damage.size(), 1U);
   EXPECT_THAT(report.damage.front().tensors, ElementsAre("w"));
   EXPECT_EQ(report.damage.front().end - report.damage.front().begin, 7U);
-  EXPECT_THROW(load("/out.safetensors", {.files = &disk}), CorruptError);
+  EXPECT_THROW(load("/out.safetensors", {.store = local_store(disk)}), CorruptError);
   EXPECT_FALSE(is_found(disk, "/out.safetensors", Verify::kQuick)) << "no tensor is read";
 }
 
@@ -117,22 +118,22 @@ TEST_F(ChecksumsTest, TheMetadataIsTextsAndSaysWhoWroteThem) {
   EXPECT_THAT(file.metadata(),
               ElementsAre(::testing::Pair("format", "pt"), Key("cairn.writer"), Key("cairn.xxh3")));
   EXPECT_EQ(file.find_metadata("cairn.xxh3")->size(), 32U + 3 * 16U);
-  const SourceInfo info = open_source("/out.safetensors", {.files = &disk})->info();
+  const SourceInfo info = open_source("/out.safetensors", {.store = local_store(disk)})->info();
   EXPECT_THAT(info.writer, HasSubstr("cairn"));
   EXPECT_THAT(info.notes, ElementsAre(::testing::Pair("format", "pt")));
 }
 
 TEST_F(ChecksumsTest, AreMadeAnewWhenAFileIsConvertedToAnother) {
-  convert("/out.safetensors", "/less.safetensors", {.exclude = {"w"}, .files = &disk});
-  convert("/out.safetensors", "/same.safetensors", {.files = &disk});
+  convert("/out.safetensors", "/less.safetensors", {.exclude = {"w"}, .store = local_store(disk)});
+  convert("/out.safetensors", "/same.safetensors", {.store = local_store(disk)});
   EXPECT_FALSE(is_found(disk, "/less.safetensors"));
   EXPECT_EQ(get(disk, "/same.safetensors"), get(disk, "/out.safetensors"));
 }
 
 // A folder of shards with an index, "/shards": each tensor of `value` in a file of its own.
 void write_shards(FileSystem& files, const Value& value, const std::string& folder = "/shards") {
-  save(value, folder + ".pt", {.files = &files});
-  convert(folder + ".pt", folder, {.shard_bytes = 1, .files = &files});
+  save(value, folder + ".pt", {.store = local_store(files)});
+  convert(folder + ".pt", folder, {.shard_bytes = 1, .store = local_store(files)});
 }
 
 constexpr const char* kShardIndex = "/shards/model.safetensors.index.json";
@@ -145,7 +146,7 @@ struct ShardsTest : ::testing::Test {
   ShardsTest() { write_shards(disk, kTwoTensors); }
 
   std::string problem(Verify how = Verify::kFull) {
-    return verify("/shards", how, &disk).summary();
+    return verify("/shards", how, local_store(disk)).summary();
   }
 
   SimFileSystem disk;
@@ -174,7 +175,7 @@ TEST_F(ShardsTest, TheIndexsChecksumsAreTextsOfItsMetadata) {
   const std::string text = get(disk, kShardIndex);
   EXPECT_THAT(text, HasSubstr("\"metadata\": {\n    \"cairn.writer\": \"cairn "));
   EXPECT_THAT(text, HasSubstr("\"total_size\": 14\n"));
-  const SourceInfo info = open_source("/shards", {.files = &disk})->info();
+  const SourceInfo info = open_source("/shards", {.store = local_store(disk)})->info();
   EXPECT_THAT(info.writer, HasSubstr("cairn"));
   EXPECT_THAT(info.notes, Not(Contains(Key(HasSubstr("cairn.")))));
   EXPECT_THAT(info.notes, Not(Contains(Key("index checksum"))));
@@ -210,7 +211,7 @@ TEST_F(ShardsTest, AShardOfAnotherSaveIsFound) {  // the same names, shapes and 
     EXPECT_THAT(problem(how), HasSubstr("record model-00001-of-00002.safetensors"));
     EXPECT_THAT(problem(how), HasSubstr("not the shard that the index was written with"));
   }
-  EXPECT_THROW(load("/shards", {.files = &disk}), CorruptError);
+  EXPECT_THROW(load("/shards", {.store = local_store(disk)}), CorruptError);
   put(disk, kFirstShard, "nothing of safetensors");
   EXPECT_TRUE(is_found(disk, "/shards"));
 }
@@ -221,21 +222,22 @@ TEST_F(ShardsTest, AnIndexWithoutAChecksumIsSaidToHaveNone) {
       R"("a": "model-00001-of-00002.safetensors", )"
       R"("b": "model-00002-of-00002.safetensors"}})");
   EXPECT_FALSE(is_found(disk, "/shards"));
-  EXPECT_FALSE(verify("/shards", Verify::kFull, &disk).has_manifest);
-  EXPECT_THAT(open_source("/shards", {.files = &disk})->info().notes,
+  EXPECT_FALSE(verify("/shards", Verify::kFull, local_store(disk)).has_manifest);
+  EXPECT_THAT(open_source("/shards", {.store = local_store(disk)})->info().notes,
               Contains(Key("index checksum")));
 }
 
 TEST_F(ChecksumsTest, EveryByteOfADcpFolderCounts) {
-  write_dcp(disk, Dict{{"w", bytes_tensor("weights")}, {"step", 7}}, "/dcp");
-  EXPECT_THAT(verify("/dcp", Verify::kFull, &disk).summary(), HasSubstr("every byte accounted"));
+  write_dcp(*local_store(disk), Dict{{"w", bytes_tensor("weights")}, {"step", 7}}, "/dcp");
+  EXPECT_THAT(verify("/dcp", Verify::kFull, local_store(disk)).summary(),
+              HasSubstr("every byte accounted"));
   for (const std::string& name : disk.list("/dcp")) {
     expect_all_damage_is_found(disk, "/dcp", "/dcp/" + name);
   }
 }
 
 TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
-  write_dcp(disk, Dict{{"w", bytes_tensor("weights")}, {"b", bytes_tensor("bias")}}, "/dcp");
+  write_dcp(*local_store(disk), Dict{{"w", bytes_tensor("weights")}, {"b", bytes_tensor("bias")}}, "/dcp");
   std::string metadata = get(disk, "/dcp/.metadata");
   metadata[metadata.find("weight") == std::string::npos ? metadata.size() / 2
                                                         : metadata.find("weight")] ^= 1;
@@ -246,7 +248,7 @@ TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
 // torch.distributed.checkpoint leaves files alone that it does not know.
 TEST(FolderManifestTest, SaysNothingOfAFolderThatPyTorchSavedIntoAgain) {
   const TempFolder temp;
-  write_dcp(posix_file_system(), Dict{{"a", 1}}, temp / "ours");
+  write_dcp(*local_store(), Dict{{"a", 1}}, temp / "ours");
   const CopiedFolder theirs(kData + "/torch-2.6/dcp");
   std::filesystem::copy_file(temp / "ours/.cairn_manifest.json",
                              theirs.path() + "/.cairn_manifest.json");

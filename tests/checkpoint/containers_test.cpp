@@ -16,6 +16,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/write_checkpoint.h"
 #include "format/tar/writer.h"
+#include "storage/local_store.h"
 #include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
@@ -179,7 +180,8 @@ TEST_P(ContainerTest, AFullDiskKeepsTheOldFileAndLeavesNothing) {
   for (const FileCall call : {FileCall::kCreate, FileCall::kWrite, FileCall::kSync}) {
     FaultyFileSystem faulty(posix_file_system());
     faulty.fail(call, 1, ENOSPC);
-    EXPECT_THROW(save(sample_checkpoint(3, 100'000), path, {.files = &faulty}), StorageError);
+    EXPECT_THROW(save(sample_checkpoint(3, 100'000), path, {.store = local_store(faulty)}),
+                 StorageError);
   }
   EXPECT_EQ(load(path), Value("old"));
   EXPECT_THAT(posix_file_system().list(folder.path()), ElementsAre("a" + extension));
@@ -192,7 +194,7 @@ std::optional<Value> loaded(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a", {})->write(as_bytes(bytes));
   try {
-    return load("/a", {.files = &disk});
+    return load("/a", {.store = local_store(disk)});
   } catch (const CorruptError& e) {
     EXPECT_EQ(e.file(), "/a") << e.what();
   } catch (const UnsupportedError&) {

@@ -7,8 +7,9 @@
 #include <cerrno>
 
 #include "base/atomic_file.h"
-#include "checkpoint/latest_link.h"
 #include "checkpoint/save_pipeline.h"
+#include "storage/links.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
@@ -36,7 +37,7 @@ std::string path_of(std::int64_t batch) {
 using Save = std::function<void(FileSystem&, std::int64_t batch)>;
 
 void save_with_pipeline(FileSystem& files, std::int64_t batch) {
-  SavePipeline pipeline({.async = false, .files = &files});
+  SavePipeline pipeline({.async = false, .store = local_store(files)});
   pipeline.submit({.value = sample_checkpoint(batch, kTensorBytes),
                    .path = path_of(batch),
                    .latest = kLatest,
@@ -57,9 +58,10 @@ struct Losses {
 // Batch of what a restarted run goes on from; 0: nothing found, -1: something wrong.
 std::int64_t recover(SimFileSystem& disk) {
   remove_leftovers(disk, kFolder);
-  const auto found = find_latest(kFolder, {.files = &disk});
+  const auto found = find_latest(kFolder, {.store = local_store(disk)});
   if (!found) return 0;
-  const std::int64_t batch = batch_of_sample(load(found->path, {.files = &disk}), kTensorBytes);
+  const std::int64_t batch =
+      batch_of_sample(load(found->path, {.store = local_store(disk)}), kTensorBytes);
   return found->timestamp.batch == batch ? batch : -1;
 }
 
@@ -71,8 +73,8 @@ void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
   if (batch > 0 && batch < acknowledged) ++losses.outdated;
   if (acknowledged > 0) {
     const auto target = link_target(disk, kLatest);
-    const bool whole =
-        target && disk.stat(*target, true) && verify(kLatest, Verify::kFull, &disk).ok();
+    const bool whole = target && disk.stat(*target, true) &&
+                       verify(kLatest, Verify::kFull, local_store(disk)).ok();
     if (!whole) ++losses.dangling;
   }
 }
@@ -142,7 +144,7 @@ TEST(CrashTest, TheLinkIsNeverMissingWhenItsFormChanges) {
       } catch (const SimulatedCrash&) {
       }
       for (const auto& left : disk.after_power_loss()) {
-        ASSERT_TRUE(verify(kLatest, Verify::kFull, left.get()).ok()) << left->describe();
+        ASSERT_TRUE(verify(kLatest, Verify::kFull, local_store(*left)).ok()) << left->describe();
       }
       if (!finished) continue;
       const std::string link = after == 0 ? "latest-rank0.pt" : "latest-rank0.pt.symlink";

@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "storage/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 
@@ -19,7 +20,7 @@ using testing::SimFileSystem;
 
 std::string bytes_of_sample() {
   SimFileSystem disk;
-  save(sample_checkpoint(3, 64), "/a.pt", {.info = sample_info(3), .files = &disk});
+  save(sample_checkpoint(3, 64), "/a.pt", {.info = sample_info(3), .store = local_store(disk)});
   return std::string(as_text(disk.map("/a.pt").view));
 }
 
@@ -28,7 +29,7 @@ std::string damage_error_of(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
   try {
-    (void)load("/a.pt", {.files = &disk});
+    (void)load("/a.pt", {.store = local_store(disk)});
     return "";
   } catch (const CorruptError& e) {
     EXPECT_EQ(e.file(), "/a.pt") << e.what();
@@ -41,13 +42,13 @@ std::string damage_error_of(const std::string& bytes) {
 VerifyReport report_of(const std::string& bytes) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
-  return verify("/a.pt", Verify::kFull, &disk);
+  return verify("/a.pt", Verify::kFull, local_store(disk));
 }
 
 TEST(DamageTest, TheUndamagedFileLoads) {
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes_of_sample()));
-  EXPECT_EQ(load("/a.pt", {.files = &disk}), sample_checkpoint(3, 64));
+  EXPECT_EQ(load("/a.pt", {.store = local_store(disk)}), sample_checkpoint(3, 64));
 }
 
 TEST(DamageTest, TruncationAtEveryByteIsAnError) {
@@ -73,9 +74,10 @@ TEST(DamageTest, ADamagedFileIsNeverFound) {
     damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
     SimFileSystem disk;
     disk.create("/a.pt", {})->write(as_bytes(damaged));
-    ASSERT_FALSE(find_latest("/", {.filename = "a.pt", .files = &disk}).has_value()) << at;
+    ASSERT_FALSE(find_latest("/", {.filename = "a.pt", .store = local_store(disk)}).has_value())
+        << at;
     try {
-      ASSERT_FALSE(verify("/a.pt", Verify::kFull, &disk).ok()) << at;
+      ASSERT_FALSE(verify("/a.pt", Verify::kFull, local_store(disk)).ok()) << at;
     } catch (const UnsupportedError&) {  // it has become something else altogether
     }
   }

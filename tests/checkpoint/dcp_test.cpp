@@ -40,7 +40,7 @@ TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   const TempFolder temp;
   const std::string path = temp / "model";
   const std::string between = temp / ".cairn-old-model-0123456789abcdef";
-  write_dcp(posix_file_system(), Dict{{"a", 1}}, path, false);
+  write_dcp(*local_store(), Dict{{"a", 1}}, path, false);
   posix_file_system().rename(path, between, false);
   EXPECT_EQ(load(path + "/").at("a"), Value(1));
   posix_file_system().rename(path, between, false);
@@ -182,7 +182,7 @@ TEST(DcpTest, DamageInsideSafetensorsNamesTheDataFile) {
 TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {
   const TempFolder temp;
   const Value value = load(kData + "/torch-2.6/dcp");
-  const std::uint64_t bytes = write_dcp(posix_file_system(), value, temp / "new");
+  const std::uint64_t bytes = write_dcp(*local_store(), value, temp / "new");
   const VerifyReport report = verify(temp / "new");
   EXPECT_TRUE(report.ok()) << report.summary();
   EXPECT_EQ(report.bytes, bytes);
@@ -194,7 +194,7 @@ TEST(DcpTest, WhatIsWrittenIsReadAndVerified) {
 TEST(DcpTest, AFolderThatExistsIsLeftAsItIs) {
   const CopiedFolder copy(kLayouts);
   const std::string before = read_file(copy.file(".metadata"));
-  EXPECT_THROW(write_dcp(posix_file_system(), Dict{{"a", 1}}, copy.path()), AlreadyExistsError);
+  EXPECT_THROW(write_dcp(*local_store(), Dict{{"a", 1}}, copy.path()), AlreadyExistsError);
   EXPECT_EQ(read_file(copy.file(".metadata")), before);
 }
 
@@ -210,7 +210,7 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
   }
   const TensorView part =
       make_tensor(DType::kInt32, {kRows, kColumns / 2}, SharedBytes{ByteView(half), nullptr});
-  write_dcp(posix_file_system(), Dict{{"left", part}, {"right", part}}, temp / "parts");
+  write_dcp(*local_store(), Dict{{"left", part}, {"right", part}}, temp / "parts");
   const auto map = [&](const std::string& name) {
     return posix_file_system().map(join_path(temp / "parts", name));
   };
@@ -236,7 +236,7 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
 
 TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
   const TempFolder temp;
-  write_dcp(posix_file_system(), Dict{{"a", 7}}, temp / "plain");
+  write_dcp(*local_store(), Dict{{"a", 7}}, temp / "plain");
   const std::string item = read_file(temp / "plain/__0_0.distcp");
   testing::StringSink encoded;
   const auto encoder = kZstd.encoder(encoded);

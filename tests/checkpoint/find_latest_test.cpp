@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "storage/local_store.h"
 #include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
@@ -34,7 +35,7 @@ using testing::SimFileSystem;
 class FindLatestTest : public ::testing::Test {
  protected:
   void save_sample(std::int64_t batch, const std::string& path) {
-    save(sample_checkpoint(batch), path, {.info = sample_info(batch), .files = &disk_});
+    save(sample_checkpoint(batch), path, {.info = sample_info(batch), .store = local_store(disk_)});
   }
   std::string name(std::int64_t batch) const {
     return "/ckpt/ep" + std::to_string(batch / 10) + "-ba" + std::to_string(batch) + "-rank0.pt";
@@ -57,7 +58,7 @@ class FindLatestTest : public ::testing::Test {
     options.on_skip = [this](const std::string& path, const std::string& why) {
       skipped_.push_back(path + ": " + why);
     };
-    if (options.files == nullptr) options.files = &disk_;
+    if (options.store == nullptr) options.store = local_store(disk_);
     const auto found = find_latest(folder, options);
     if (!found) return "nothing";
     EXPECT_TRUE(found->report.ok());
@@ -119,8 +120,8 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   save_sample(1);
   write(name(2), "");
   write(name(3), "not a checkpoint at all");
-  save(sample_checkpoint(4), name(4), {.info = {.kind = "weights"}, .files = &disk_});
-  save(Dict{{"mine", 1}}, name(5), {.files = &disk_});
+  save(sample_checkpoint(4), name(4), {.info = {.kind = "weights"}, .store = local_store(disk_)});
+  save(Dict{{"mine", 1}}, name(5), {.store = local_store(disk_)});
   disk_.make_folders(name(6));
   EXPECT_EQ(find(), name(1));
   EXPECT_THAT(skipped_, ElementsAre(HasSubstr("not hold the whole state"),
@@ -179,10 +180,10 @@ TEST_F(FindLatestTest, FolderAndNamesMayHoldTheRunName) {
 
 TEST_F(FindLatestTest, CheckpointsOfAnotherRunArePassedOverWhenAsked) {
   save_sample(1);
-  save(sample_checkpoint(2), name(2), {.info = {.kind = "full"}, .files = &disk_});
+  save(sample_checkpoint(2), name(2), {.info = {.kind = "full"}, .store = local_store(disk_)});
   CheckpointInfo other = sample_info(3);
   other.run_name = "other";
-  save(sample_checkpoint(3), name(3), {.info = other, .files = &disk_});
+  save(sample_checkpoint(3), name(3), {.info = other, .store = local_store(disk_)});
   std::vector<std::string> others;
   FindOptions options{.run_name = "sample", .full_state_only = false};
   options.on_other_run = [&](const std::string& path, const std::string& run_name) {
@@ -211,7 +212,7 @@ TEST_F(FindLatestTest, TheLatestLinkMayBeATextFile) {
 
 TEST_F(FindLatestTest, CheckpointsOfComposerAreFoundByTheirTimestamp) {
   const std::string folder = CAIRN_TEST_DATA "/composer-0.33/adamw_cosine";
-  EXPECT_EQ(find({.files = &posix_file_system()}, folder), folder + "/ep2-ba15-rank0.pt");
+  EXPECT_EQ(find({.store = local_store()}, folder), folder + "/ep2-ba15-rank0.pt");
   EXPECT_EQ(timestamp_.batch, 15);
   EXPECT_EQ(timestamp_.epoch, 2);
   EXPECT_THAT(skipped_, IsEmpty());
@@ -254,7 +255,7 @@ TEST_F(FindLatestTest, TenThousandCheckpointsCostAsMuchAsTen) {
                     folder + "/latest-rank0.pt");
     FaultyFileSystem counting(disk_);
     std::int64_t older = 0;
-    FindOptions options{.files = &counting};
+    FindOptions options{.store = local_store(counting)};
     options.on_older = [&older](const std::string&, const Timestamp& timestamp) {
       EXPECT_LT(timestamp.epoch, 1'000);
       ++older;
@@ -279,7 +280,8 @@ TEST_F(FindLatestTest, OfFoldersOfEpochsOnlyTheFurthestIsListed) {
   save_sample(1001, path(100, 1001));
   disk_.make_folders("/ckpt/ep101");  // the next one was killed before it wrote anything
   FaultyFileSystem counting(disk_);
-  EXPECT_EQ(find({.filename = "ep{epoch}/ba{batch}.pt", .files = &counting}), path(100, 1001));
+  EXPECT_EQ(find({.filename = "ep{epoch}/ba{batch}.pt", .store = local_store(counting)}),
+            path(100, 1001));
   EXPECT_EQ(cost_of(counting).opened, 1U);
   EXPECT_EQ(cost_of(counting).listed, 3U);
 }
@@ -289,7 +291,7 @@ TEST_F(FindLatestTest, NamesWithoutACounterThatGrowsGoByTheTimeOfTheFiles) {
     save_sample(batch, "/ckpt/in_epoch" + std::to_string(batch * 7 % 20) + ".pt");
   }
   FaultyFileSystem counting(disk_);
-  EXPECT_EQ(find({.filename = "in_epoch{batch_in_epoch}.pt", .files = &counting}),
+  EXPECT_EQ(find({.filename = "in_epoch{batch_in_epoch}.pt", .store = local_store(counting)}),
             "/ckpt/in_epoch0.pt");
   EXPECT_EQ(timestamp_.batch, 20);
   EXPECT_EQ(cost_of(counting).opened, 1U);
@@ -324,13 +326,13 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
   disk_.make_link("ep0-ba2-rank0.pt", "/ckpt/latest-rank0.pt");
   const auto before = disk_.list("/ckpt");
   FaultyFileSystem counting(disk_);
-  find({.files = &counting});
+  find({.store = local_store(counting)});
   for (const int error : {EACCES, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ENOSPC}) {
     for (std::uint64_t call = 1; call <= counting.calls(); ++call) {
       FaultyFileSystem faulty(disk_);
       faulty.fail(call, error);
       try {
-        find({.files = &faulty});
+        find({.store = local_store(faulty)});
         FAIL() << "call " << call << ", errno " << error << " went unnoticed";
       } catch (const StorageError& e) {
         EXPECT_EQ(e.status(), error);
@@ -346,7 +348,7 @@ TEST_F(FindLatestTest, TheErrorNamesTheFileAndSaysWhatToDo) {
   FaultyFileSystem faulty(disk_);
   faulty.fail(FileCall::kOpen, 1, EACCES);
   try {
-    find({.files = &faulty});
+    find({.store = local_store(faulty)});
     FAIL();
   } catch (const StorageError& e) {
     EXPECT_THAT(e.what(), HasSubstr(name(2) + ", the furthest checkpoint"));
@@ -360,7 +362,7 @@ TEST_F(FindLatestTest, WhatIsBehindTheAnswerMayBeUnreadable) {
   save_sample(2);
   FaultyFileSystem faulty(disk_);
   faulty.fail(FileCall::kOpen, 2, EACCES);
-  EXPECT_EQ(find({.files = &faulty}), name(2));
+  EXPECT_EQ(find({.store = local_store(faulty)}), name(2));
 }
 
 TEST_F(FindLatestTest, NoRoomToExpandIsNoDamage) {
@@ -382,7 +384,7 @@ struct FindLatestAmongStrangers : FindLatestTest {
   void save_real(std::int64_t batch) {
     save(sample_checkpoint(batch), path(batch), {.info = sample_info(batch)});
   }
-  std::string find_real() { return find({.files = &posix_file_system()}, folder_.path()); }
+  std::string find_real() { return find({.store = local_store()}, folder_.path()); }
 
   testing::TempFolder folder_;
 };
@@ -413,7 +415,7 @@ TEST_F(FindLatestAmongStrangers, NoneOfThemEndsTheSearch) {
 TEST_F(FindLatestTest, WhatVerifiesAndIsNoTrainingStateIsPassedOver) {
   save_sample(1);
   const auto disguised = [this](Value value, std::int64_t batch) {
-    save(value, name(batch), {.info = sample_info(batch), .files = &disk_});
+    save(value, name(batch), {.info = sample_info(batch), .store = local_store(disk_)});
   };
   Value at_five = sample_checkpoint(5);
   disguised(Dict{{"mine", 1}}, 10);
@@ -432,7 +434,7 @@ TEST_F(FindLatestTest, WhatVerifiesAndIsNoTrainingStateIsPassedOver) {
 TEST_F(FindLatestTest, ReasonsAreOneLineWhateverTheFileSays) {
   save_sample(1);
   save(Dict{{"state", Dict{{"model", Dict{{"a\n\x1b[2J", 1}}}}}}, name(2),
-       {.info = sample_info(2), .files = &disk_});
+       {.info = sample_info(2), .store = local_store(disk_)});
   write(name(3), "PK\x03\x04\x1b]0;owned\x07\n");
   EXPECT_EQ(find(), name(1));
   EXPECT_THAT(skipped_, ::testing::Each(::testing::Not(::testing::ContainsRegex("[\n\x1b]"))));
@@ -451,7 +453,7 @@ TEST_F(FindLatestTest, OutOfMemoryAtOneCandidateIsItsFault) {
   save_sample(20);
   save_sample(10);
   FaultyFileSystem counted(disk_);
-  find({.files = &counted});
+  find({.store = local_store(counted)});
   const std::uint64_t maps = counted.calls(FileCall::kOpen);
   for (std::uint64_t n = 1; n <= maps; ++n) {
     FaultyFileSystem faulty(disk_);
@@ -459,7 +461,7 @@ TEST_F(FindLatestTest, OutOfMemoryAtOneCandidateIsItsFault) {
     faulty.before_each([&](FileCall kind, std::uint64_t) {
       if (kind == FileCall::kOpen && ++seen == n) throw std::bad_alloc();
     });
-    EXPECT_NE(find({.files = &faulty}), "nothing") << n;
+    EXPECT_NE(find({.store = local_store(faulty)}), "nothing") << n;
     ASSERT_EQ(skipped_.size(), 1U) << n;
     EXPECT_THAT(skipped_[0], HasSubstr("not enough memory"));
   }

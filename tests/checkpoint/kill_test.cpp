@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "checkpoint/save_pipeline.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
@@ -32,7 +33,7 @@ std::string path_of(const std::string& folder, std::int64_t batch) {
 void save_in_a_loop(FileSystem& files, const std::string& folder, std::int64_t begin,
                     std::int64_t count, int pipe) {
   remove_leftovers(files, folder);
-  SavePipeline pipeline({.files = &files});
+  SavePipeline pipeline({.store = local_store(files)});
   for (std::int64_t batch = begin + 1; batch <= begin + count; ++batch) {
     pipeline.submit({.value = sample_checkpoint(batch),
                      .path = path_of(folder, batch),

@@ -7,6 +7,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 
 #include "base/atomic_file.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"
 
@@ -30,11 +31,11 @@ TEST(LeftoversTest, AreFoundInEveryFolderThatTheFormatMakesAndInNoOther) {
                                    "/ckpt/epx", "/ckpt/latest", "/ckpt/data"}) {
     touch(disk, join_path(folder, kDead));
   }
-  EXPECT_THAT(
-      remove_leftovers_of_formats(disk, "/ckpt", {"ep{epoch}/ba{batch}.pt", "latest/{rank}"},
-                                  dist_variables("run")),
-      ElementsAre(kDead, std::string("ep0/") + kDead, std::string("ep12/") + kDead,
-                  std::string("latest/") + kDead));
+  EXPECT_THAT(remove_leftovers_of_formats(*local_store(disk), "/ckpt",
+                                          {"ep{epoch}/ba{batch}.pt", "latest/{rank}"},
+                                          dist_variables("run")),
+              ElementsAre(kDead, std::string("ep0/") + kDead, std::string("ep12/") + kDead,
+                          std::string("latest/") + kDead));
   EXPECT_TRUE(disk.stat(join_path("/ckpt/data", kDead), true).has_value());
   EXPECT_TRUE(disk.stat(join_path("/ckpt/epx", kDead), true).has_value());
   EXPECT_TRUE(disk.stat(join_path("/ckpt/ep12/deep", kDead), true).has_value());
@@ -46,14 +47,15 @@ TEST(LeftoversTest, AFolderThatCannotBeLookedAtDecidesNothingAboutTheOthers) {
   touch(disk, join_path("/ckpt/ep1", kDead));
   testing::FaultyFileSystem files(disk);
   files.fail(testing::FileCall::kStat, 2, EACCES);  // of ep0, after that of /ckpt
-  EXPECT_THAT(remove_leftovers_of_formats(files, "/ckpt", {"ep{epoch}/ba{batch}.pt"},
+  EXPECT_THAT(remove_leftovers_of_formats(*local_store(files), "/ckpt", {"ep{epoch}/ba{batch}.pt"},
                                           dist_variables("run")),
               ElementsAre(std::string("ep1/") + kDead));
 }
 
 TEST(LeftoversTest, AMissingFolderHasNone) {
   SimFileSystem disk;
-  EXPECT_THAT(remove_leftovers_of_formats(disk, "/none", {"a/{epoch}"}, dist_variables("run")),
+  EXPECT_THAT(remove_leftovers_of_formats(*local_store(disk), "/none", {"a/{epoch}"},
+                                          dist_variables("run")),
               IsEmpty());
 }
 
@@ -63,7 +65,7 @@ TEST(LeftoversTest, ASaveRemovesThoseOfItsOwnName) {
   touch(disk, "/ckpt/.cairn-tmp-a.pt-more-0123456789abcdef");  // of "a.pt-more"
   touch(disk, "/ckpt/.cairn-tmp-b.pt-0123456789abcdef");
   const auto living = disk.create("/ckpt/.cairn-tmp-a.pt-fedcba9876543210", {.lock = true});
-  save(Value(1), "/ckpt/a.pt", {.files = &disk});
+  save(Value(1), "/ckpt/a.pt", {.store = local_store(disk)});
   EXPECT_THAT(disk.list("/ckpt"), ElementsAre(".cairn-tmp-a.pt-fedcba9876543210",
                                               ".cairn-tmp-a.pt-more-0123456789abcdef",
                                               ".cairn-tmp-b.pt-0123456789abcdef", "a.pt"));
@@ -76,13 +78,13 @@ TEST(LeftoversTest, ASaveThatIsKilledAnywhereLeavesNothingAfterTheNextOne) {
     disk.make_folders("/ckpt");
     disk.crash_at(disk.operations() + n);
     try {
-      save(Value(1), "/ckpt/a.pt", {.files = &disk});
+      save(Value(1), "/ckpt/a.pt", {.store = local_store(disk)});
       done = true;
     } catch (const testing::SimulatedCrash&) {
       EXPECT_TRUE(disk.crashed());
     }
     const auto left = disk.after_kill();
-    save(Value(2), "/ckpt/a.pt", {.files = left.get()});
+    save(Value(2), "/ckpt/a.pt", {.store = local_store(*left)});
     EXPECT_THAT(left->list("/ckpt"), ElementsAre("a.pt")) << "killed at " << n;
   }
 }

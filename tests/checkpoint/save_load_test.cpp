@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
@@ -119,7 +120,7 @@ TEST(SaveTest, AFailureNamesTheCheckpointAndKeepsTheOldOne) {
   FaultyFileSystem faulty(posix_file_system());
   faulty.fail(FileCall::kSync, 1, ENOSPC);
   try {
-    save("new", folder / "a.pt", {.files = &faulty});
+    save("new", folder / "a.pt", {.store = local_store(faulty)});
     FAIL() << "no error";
   } catch (const StorageError& e) {
     EXPECT_THAT(e.what(), HasSubstr("saving " + folder / "a.pt"));

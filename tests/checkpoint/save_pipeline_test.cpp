@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
@@ -41,9 +42,9 @@ SaveRequest request(std::int64_t batch) {
 
 class SavePipelineTest : public ::testing::TestWithParam<bool> {
  protected:
-  SavePipelineOptions options() { return {.async = GetParam(), .files = &faulty_}; }
+  SavePipelineOptions options() { return {.async = GetParam(), .store = local_store(faulty_)}; }
   std::int64_t batch_at(const std::string& path) {
-    return batch_of_sample(load(path, {.files = &disk_}));
+    return batch_of_sample(load(path, {.store = local_store(disk_)}));
   }
 
   SimFileSystem disk_;
@@ -126,7 +127,7 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
     for (std::uint64_t n = 1;; ++n) {
       SimFileSystem disk;
       FaultyFileSystem faulty(disk);
-      SavePipeline pipeline({.async = GetParam(), .files = &faulty});
+      SavePipeline pipeline({.async = GetParam(), .store = local_store(faulty)});
       ASSERT_EQ(status_of_save(pipeline, request(1)), 0);
       SaveRequest second = request(2);
       second.remove_afterwards = {checkpoint_path(1)};
@@ -137,13 +138,13 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       if (status == 0) break;  // it has fewer calls
       ASSERT_EQ(status, error);
 
-      const Value latest = load(kLatestLink, {.files = &disk});
+      const Value latest = load(kLatestLink, {.store = local_store(disk)});
       EXPECT_THAT(batch_of_sample(latest), ::testing::AnyOf(1, 2)) << "call " << n;
       EXPECT_TRUE(!reported || batch_of_sample(latest) == 2) << "call " << n;
       EXPECT_THAT(disk.list("/ckpt"), ::testing::IsSubsetOf({"ba1.pt", "ba2.pt", "latest"}));
 
       ASSERT_EQ(status_of_save(pipeline, request(3)), 0) << "call " << n;
-      EXPECT_EQ(batch_of_sample(load(kLatestLink, {.files = &disk})), 3);
+      EXPECT_EQ(batch_of_sample(load(kLatestLink, {.store = local_store(disk)})), 3);
     }
   }
 }
@@ -157,7 +158,7 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   r.remove_afterwards = {checkpoint_path(1), checkpoint_path(2)};
   SaveReport report;
   r.report = [&](const SaveReport& done) { report = done; };
-  faulty_.fail(FileCall::kRemove, 1, EIO);
+  faulty_.fail(FileCall::kRemoveUnlocked, 1, EIO);
   EXPECT_EQ(status_of_save(pipeline, std::move(r)), EIO);
   EXPECT_THAT(report.removed, ElementsAre(checkpoint_path(2)));
   EXPECT_EQ(batch_at(kLatestLink), 3);
@@ -172,19 +173,19 @@ TEST(AsyncSavePipelineTest, TrainingMayChangeTensorsWhenSubmitReturns) {
   });
   std::vector<float> memory(1000, 1.0F);
   const Value value = make_tensor(DType::kFloat32, {1000}, {std::as_bytes(std::span(memory)), {}});
-  SavePipeline pipeline({.files = &faulty});
+  SavePipeline pipeline({.store = local_store(faulty)});
   pipeline.submit({.value = value, .path = "/a.pt"});
   std::fill(memory.begin(), memory.end(), 2.0F);
   changed.set_value();
   pipeline.wait();
   const std::vector<float> ones(1000, 1.0F);
-  EXPECT_EQ(load("/a.pt", {.files = &disk}),
+  EXPECT_EQ(load("/a.pt", {.store = local_store(disk)}),
             Value(make_tensor(DType::kFloat32, {1000}, {std::as_bytes(std::span(ones)), {}})));
 }
 
 TEST(AsyncSavePipelineTest, TheNextSaveWaitsForThePendingOne) {
   SimFileSystem disk;
-  SavePipeline pipeline({.max_pending = 1, .files = &disk});
+  SavePipeline pipeline({.max_pending = 1, .store = local_store(disk)});
   std::atomic<int> done = 0;
   for (int i = 1; i <= 20; ++i) {
     SaveRequest r = request(i);
@@ -204,7 +205,7 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
   faulty.before_each([=](FileCall kind, std::uint64_t) {
     if (kind == FileCall::kCreate) all_submitted.wait();
   });
-  SavePipeline pipeline({.max_pending = 3, .files = &faulty});
+  SavePipeline pipeline({.max_pending = 3, .store = local_store(faulty)});
   for (int i = 1; i <= 3; ++i) {
     pipeline.submit(request(i));  // hangs here if it waited
   }
@@ -216,7 +217,7 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
 TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);
-  SavePipeline pipeline({.files = &faulty});
+  SavePipeline pipeline({.store = local_store(faulty)});
   faulty.fail(FileCall::kRename, 1, EIO);
   pipeline.submit(request(1));
   try {
@@ -234,7 +235,7 @@ TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) 
 
 TEST(AsyncSavePipelineTest, AValueThatCannotBeWrittenIsThrownAtWait) {
   SimFileSystem disk;
-  SavePipeline pipeline({.files = &disk});
+  SavePipeline pipeline({.store = local_store(disk)});
   pipeline.submit({.value = 1, .path = "/a.zip"});
   EXPECT_THROW(pipeline.wait(), UsageError);
   EXPECT_NO_THROW(pipeline.wait());
@@ -243,7 +244,7 @@ TEST(AsyncSavePipelineTest, AValueThatCannotBeWrittenIsThrownAtWait) {
 TEST(AsyncSavePipelineTest, TheDestructorFinishesWhatIsUnderWay) {
   SimFileSystem disk;
   {
-    SavePipeline pipeline({.max_pending = 2, .files = &disk});
+    SavePipeline pipeline({.max_pending = 2, .store = local_store(disk)});
     pipeline.submit(request(1));
     pipeline.submit(request(2));
   }

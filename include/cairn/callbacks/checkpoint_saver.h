@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/interval.h"
 
@@ -37,13 +38,15 @@ struct CheckpointSaverOptions {
   bool save_async = true;
   // Saves that may wait for the background thread before a further one waits for them.
   int max_pending_saves = 1;
+  // Where `folder` is; null: local_store(). With a store, `folder` is a name in it and no URI.
+  std::shared_ptr<ObjectStore> store = nullptr;
 };
 
 class CheckpointSaver final : public Callback {
  public:
   // UsageError for a name with an unknown extension, or one that needs a program which is not
   // installed (".pt.lzo": lzop); a link that could have a checkpoint's name; an interval that
-  // cannot be. UnsupportedError for a folder that is a URI.
+  // cannot be. UnsupportedError for a folder that is a URI, and no store.
   explicit CheckpointSaver(CheckpointSaverOptions options = {});
   ~CheckpointSaver() override;
   CheckpointSaver(CheckpointSaver&&) noexcept;

@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/value.h"
 
 namespace cairn {
-
-class FileSystem;
 
 // What a checkpoint says of itself, readable without decoding it: kept in the record
 // ".cairn/manifest.json" inside the file, which PyTorch ignores.
@@ -34,7 +33,7 @@ struct SaveOptions {
   // Replace a file of this name. When false and it exists: AlreadyExistsError, nothing changed.
   bool overwrite = true;
   CheckpointInfo info = {};
-  FileSystem* files = nullptr;  // where; the machine's own when null
+  std::shared_ptr<ObjectStore> store = nullptr;  // where; local_store() when null
 };
 
 // Writes `value` to `path` and returns when it would survive a power cut. Missing folders are
@@ -55,7 +54,7 @@ enum class Verify {
 struct LoadOptions {
   Verify verify = Verify::kFull;
   IgnoreKeys ignore_keys = {};
-  FileSystem* files = nullptr;
+  std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
 // Reads a checkpoint of any format, in whatever container. Tensors are views of the mapped file,
@@ -88,7 +87,7 @@ struct VerifyReport {
 // Checks a file without loading it. Damage is a result, not an error; NotFoundError, UsageError and
 // StorageError as for load().
 VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
-                    FileSystem* files = nullptr);
+                    const std::shared_ptr<ObjectStore>& store = nullptr);
 
 // A checkpoint that was opened. It stays the file that it was, whatever becomes of its name: what
 // verify() found good is what load() decodes. (Somebody may still write *into* the file: what is
@@ -112,9 +111,10 @@ class Checkpoint {
 };
 
 // Opens a checkpoint of any format. Throws as load(), but for what only verifying finds.
-Checkpoint open_checkpoint(const std::string& path, FileSystem* files = nullptr);
+Checkpoint open_checkpoint(const std::string& path,
+                           const std::shared_ptr<ObjectStore>& store = nullptr);
 
-// As load() above; LoadOptions::files does not matter.
+// As load() above; LoadOptions::store does not matter.
 Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
 
 struct FindOptions {
@@ -132,7 +132,7 @@ struct FindOptions {
   // Called for each candidate behind the one that was found, the furthest first. Most were not even
   // opened: their timestamps have the counters that are in their names.
   std::function<void(const std::string& path, const Timestamp& timestamp)> on_older = nullptr;
-  FileSystem* files = nullptr;
+  std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
 struct FoundCheckpoint {

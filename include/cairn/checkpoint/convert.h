@@ -47,9 +47,10 @@ struct ConvertOptions {
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
   // and their index.
   std::uint64_t shard_bytes = 0;
-  bool overwrite = false;           // an existing file, or folder that is a checkpoint
-  Verify verify = Verify::kFull;    // of the input, before it is used
-  FileSystem* files = nullptr;      // the machine's own when null
+  bool overwrite = false;         // an existing file, or folder that is a checkpoint
+  Verify verify = Verify::kFull;  // of the input, before it is used
+  // Of both; local_store() when null.
+  std::shared_ptr<ObjectStore> store = nullptr;
   std::string scratch_folder = {};  // for what must be expanded; $TMPDIR or /var/tmp when empty
 
   // Called now and then: `stage` is "checking" or "writing", `total` the bytes of that stage.

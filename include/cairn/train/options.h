@@ -51,6 +51,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
 
   // --- Loading ----------------------------------------------------------------------------------
   std::optional<std::string> load_path = std::nullopt;  // {run_name}, {rank}
+  // Where load_path is; null: local_store(). Autoresume looks into the savers' stores.
+  std::shared_ptr<ObjectStore> load_object_store = nullptr;
   bool load_weights_only = false;
   bool load_strict_model_weights = true;  // names of the model must match; shapes always must
   IgnoreKeys load_ignore_keys = {};
@@ -79,6 +81,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // --- cairn's own ------------------------------------------------------------------------------
   bool save_async = true;    // false: a save is durable when its event returns
   int save_max_pending = 1;  // saves that may wait for the background thread
+  // Where save_folder is, and save_checkpoint() writes; null: local_store().
+  std::shared_ptr<ObjectStore> save_object_store = nullptr;
   // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.
   bool handle_signals = true;
   int interrupted_exit_code =

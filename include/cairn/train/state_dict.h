@@ -58,6 +58,7 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
 struct SaveCheckpointOptions {
   bool weights_only = false;
   IgnoreKeys ignore_keys = {};
+  std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
 };
 
 // Saves `state` as a checkpoint named by the format string `filename` and returns its path.
@@ -76,6 +77,7 @@ struct LoadCheckpointOptions {
   IgnoreKeys ignore_keys = {};
   std::vector<std::string> exclude_algorithms = {};
   Verify verify = Verify::kFull;
+  std::shared_ptr<ObjectStore> store = nullptr;  // where the path is; local_store() when null
 };
 
 // Loads a checkpoint written by cairn or Composer into `state`. All of it is checked against the

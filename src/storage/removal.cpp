@@ -1,4 +1,4 @@
-#include "checkpoint/remove_checkpoint.h"
+#include "storage/removal.h"
 
 #include <string_view>
 

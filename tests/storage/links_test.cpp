@@ -1,4 +1,4 @@
-#include "checkpoint/latest_link.h"
+#include "storage/links.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 
 #include "checkpoint/list_checkpoints.h"
 #include "checkpoint/save_pipeline.h"
+#include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
@@ -28,7 +29,7 @@ const std::string kLinkPath = "/ckpt/latest";
 const std::string kTextPath = kLinkPath + ".symlink";
 
 void save_and_link(FileSystem& files, std::int64_t batch) {
-  SavePipeline pipeline({.async = false, .files = &files});
+  SavePipeline pipeline({.async = false, .store = local_store(files)});
   pipeline.submit({.value = sample_checkpoint(batch),
                    .path = "/ckpt/ba" + std::to_string(batch) + ".pt",
                    .latest = kLinkPath,
@@ -63,17 +64,17 @@ TEST_P(WithoutLinks, SavesWorkAndTheLinkIsComposersTextFile) {
 TEST_P(WithoutLinks, WhoeverOpensTheLinkGetsWhatItNames) {
   save_and_link(disk_, 3);
   for (const std::string& path : {kLinkPath, kTextPath}) {
-    EXPECT_EQ(batch_of_sample(load(path, {.files = &disk_})), 3) << path;
-    EXPECT_TRUE(verify(path, Verify::kFull, &disk_).ok()) << path;
+    EXPECT_EQ(batch_of_sample(load(path, {.store = local_store(disk_)})), 3) << path;
+    EXPECT_TRUE(verify(path, Verify::kFull, local_store(disk_)).ok()) << path;
   }
-  const FolderListing listing = list_checkpoints("/ckpt", {.files = &disk_});
+  const FolderListing listing = list_checkpoints("/ckpt", {.store = local_store(disk_)});
   ASSERT_EQ(listing.checkpoints.size(), 1U);
-  EXPECT_THAT(listing.checkpoints.front().links, ElementsAre("latest.symlink"));
+  EXPECT_THAT(listing.checkpoints.front().links, ElementsAre("latest"));
 }
 
 TEST_P(WithoutLinks, WhatLatestPointsAtIsNeverRemoved) {
   save_and_link(disk_, 1);
-  SavePipeline pipeline({.async = false, .files = &disk_});
+  SavePipeline pipeline({.async = false, .store = local_store(disk_)});
   pipeline.submit({.value = sample_checkpoint(2),
                    .path = "/ckpt/ba2.pt",
                    .latest = kLinkPath,
@@ -105,7 +106,7 @@ TEST_P(WithoutLinks, ACopyInPlaceOfTheLinkGoes) {
   disk_.create(kLinkPath, {})->write(as_bytes("a copy"));
   save_and_link(disk_, 2);
   EXPECT_THAT(disk_.list("/ckpt"), ElementsAre("ba1.pt", "ba2.pt", "latest.symlink"));
-  EXPECT_EQ(batch_of_sample(load(kLinkPath, {.files = &disk_})), 2);
+  EXPECT_EQ(batch_of_sample(load(kLinkPath, {.store = local_store(disk_)})), 2);
 }
 
 TEST(LatestLinkTest, WhereThereAreLinksAgainTheTextFileGoes) {
@@ -142,7 +143,7 @@ TEST(LatestLinkTest, OnlyATextThatIsAPathIsFollowed) {
                                   std::string("a\0b", 3), std::string(5000, 'a')}) {
     replace_file(disk, kTextPath, text);
     EXPECT_EQ(read_link_file(disk, kTextPath), std::nullopt) << text.substr(0, 20);
-    EXPECT_THROW(load(kLinkPath, {.files = &disk}), Error);
+    EXPECT_THROW(load(kLinkPath, {.store = local_store(disk)}), Error);
   }
   replace_file(disk, kTextPath, "sub/ba1.pt\r\n");
   EXPECT_EQ(read_link_file(disk, kTextPath), "/ckpt/sub/ba1.pt");
@@ -157,9 +158,9 @@ TEST(LatestLinkTest, TextFilesAreFollowedOnce) {
   SimFileSystem disk;
   disk.make_folders("/ckpt");
   replace_file(disk, kTextPath, "latest");
-  EXPECT_THROW(load(kLinkPath, {.files = &disk}), NotFoundError);
+  EXPECT_THROW(load(kLinkPath, {.store = local_store(disk)}), NotFoundError);
   replace_file(disk, kTextPath, "latest.symlink");
-  EXPECT_THROW(load(kLinkPath, {.files = &disk}), Error);
+  EXPECT_THROW(load(kLinkPath, {.store = local_store(disk)}), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "checkpoint/latest_link.h"
+#include "storage/links.h"
 
 #include <algorithm>
 

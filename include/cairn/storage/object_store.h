@@ -1,0 +1,195 @@
+// Where checkpoints are kept: a folder of this machine, memory, a store of the program's own.
+//
+//   auto store = memory_store();
+//   save(value, "run/ep1.pt", {.store = store});
+//   auto newest = find_latest("run", {.store = store});
+//
+// Everything that finds, writes, lists and removes checkpoints does it through this one interface,
+// and asks features() before it relies on what not every store can do.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/byte_source.h"
+#include "cairn/bytes.h"
+
+namespace cairn {
+
+struct ObjectInfo {
+  enum class Type : std::uint8_t {
+    kObject,   // bytes with a name
+    kFolder,   // what other names begin with, up to a slash
+    kPointer,  // names another object: move_pointer()
+    kOther,    // a device, a pipe: nothing that may be opened
+  };
+  Type type = Type::kObject;
+  std::uint64_t size = 0;
+  std::chrono::system_clock::time_point modified = {};
+  // Differs from that of another content under the same name: an ETag, a generation. Empty for
+  // folders.
+  std::string version = {};
+};
+
+// A name directly below a folder.
+struct ListedName {
+  std::string name;
+  std::optional<ObjectInfo> info = std::nullopt;  // where listing tells it without another request
+};
+
+struct ListPage {
+  std::vector<ListedName> names;  // in no particular order
+  std::string next = {};          // what list() takes for the next page; empty: there is none
+};
+
+struct Pointer {
+  std::string target;   // the name of what it points at
+  std::string version;  // for move_pointer(); empty where the store has no conditions
+};
+
+// What must hold for a write to be done. A store does not begin what it cannot check.
+struct WriteCondition {
+  enum class If : std::uint8_t {
+    kAlways,
+    kAbsent,   // nothing has that name: AlreadyExistsError otherwise
+    kVersion,  // what has that name is of `version`: AlreadyExistsError otherwise
+  };
+  If when = If::kAlways;
+  std::string version = {};
+
+  static WriteCondition absent() { return {If::kAbsent, {}}; }
+  static WriteCondition of_version(std::string version) {
+    return {If::kVersion, std::move(version)};
+  }
+};
+
+struct StoreFeatures {
+  // begin() takes WriteCondition::of_version(); without it: UnsupportedError. kAbsent holds in
+  // every store.
+  bool versioned_writes = false;
+  // A condition of move_pointer() holds also against another process in the same instant; without
+  // it, against everything that was done before the call.
+  bool fenced_pointers = false;
+  // begin_folder(): several objects that appear at once.
+  bool whole_folders = false;
+};
+
+// An object that is being written. Nothing of that name changes before commit() has returned; the
+// destructor of one that was not committed leaves nothing behind. Either write() or write_at(), not
+// both. One thread at a time. After an error it is dead: it can only be destroyed.
+class ObjectWrite : public ByteSink {
+ public:
+  // Places owned bytes, in any order; at the end there is no gap and no overlap (UsageError of
+  // commit() otherwise). Stores that send parts override it; the default passes on what is next in
+  // order to write(), and keeps what comes early until then.
+  virtual void write_at(std::uint64_t offset, SharedBytes bytes);
+
+  // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
+  // not hold (any more); StorageError. Once.
+  void commit();
+
+ protected:
+  virtual void publish() = 0;
+
+ private:
+  std::uint64_t front_ = 0;                     // of write_at(): all before it was passed on
+  std::map<std::uint64_t, SharedBytes> early_;  // behind a gap
+};
+
+struct BeginOptions {
+  WriteCondition condition = {};
+  std::uint64_t expected_bytes = 0;  // a hint; 0 when not known
+};
+
+// A folder that is being written; as ObjectWrite, all of it at once.
+class FolderWrite {
+ public:
+  virtual ~FolderWrite() = default;
+  // Adds the object `name`, without slashes, with what `fill` writes.
+  virtual void add(const std::string& name, std::uint64_t expected_bytes,
+                   const std::function<void(ByteSink&)>& fill) = 0;
+  // Reads what was added.
+  virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
+  virtual void commit() = 0;
+};
+
+// Names are UTF-8 with slashes between folders, as the store's own tools show them; "a//b" and
+// "a/./b" are "a/b". Folders need not be made.
+//
+// Safe from several threads. Failures are StorageError, retryable() where the same call may work
+// later, with a message that says describe(name). To write a store of one's own: derive, and let
+// object_store_checks() (cairn/storage/object_store_checks.h) tell what is missing.
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+
+  virtual StoreFeatures features() const { return {}; }
+  // How people name it: "s3://bucket/run/ep1.pt".
+  virtual std::string describe(const std::string& name) const { return name; }
+
+  // What has this name; nullopt when nothing has. What a pointer points at is meant when `follow`;
+  // nullopt then for one that leads nowhere.
+  virtual std::optional<ObjectInfo> stat(const std::string& name, bool follow = true) = 0;
+  // Opens an object, or what a pointer points at. NotFoundError; UsageError for a folder and for
+  // what may not be opened.
+  virtual std::shared_ptr<const ByteSource> open(const std::string& name) = 0;
+  // Names directly in `folder`, as many as one request gives; without what is being written or
+  // removed. `page` is the first one when empty, otherwise ListPage::next of the one before.
+  // NotFoundError when there is no such folder, UsageError when it is none.
+  virtual ListPage list(const std::string& folder, const std::string& page = {}) = 0;
+
+  // Begins to write an object. AlreadyExistsError, now or by commit(), when the condition does not
+  // hold; UsageError when a folder has that name. What a killed writer leaves is no object of any
+  // name.
+  virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                             const BeginOptions& options = {}) = 0;
+  // Begins to write a folder, in place of one of that name when `overwrite`. AlreadyExistsError,
+  // UsageError; UnsupportedError without features().whole_folders.
+  virtual std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite);
+
+  // Removes an object or a pointer, for good when this returns. False when there is none, or a
+  // living process is writing it. UsageError for a folder.
+  virtual bool remove(const std::string& name) = 0;
+  // Removes a folder with all that is in it: it is there whole, or gone, also after a crash in
+  // between. False when there is none.
+  virtual bool remove_folder(const std::string& name) = 0;
+  // Gives an object another name, in place of what has it. The default copies and removes.
+  virtual void rename(const std::string& from, const std::string& to);
+
+  // nullopt when there is no pointer of that name.
+  virtual std::optional<Pointer> read_pointer(const std::string& name) = 0;
+  // Makes `name` point at `target`, durably, at once: whoever reads it sees the old target or the
+  // new one. With `expected` only when the pointer is of that version, "" for one that is not
+  // there: AlreadyExistsError otherwise.
+  virtual void move_pointer(const std::string& name, const std::string& target,
+                            const std::optional<std::string>& expected = std::nullopt) = 0;
+
+  // Makes sure, before it matters, that `folder` can be written to, as far as that can be told.
+  virtual void prepare(const std::string& /*folder*/) {}
+  // Removes what killed writers left directly in `folder`: all of it, or what was to become `of`, a
+  // name in it. Gives the names of what was removed. What cannot be removed is left.
+  virtual std::vector<std::string> remove_leftovers(const std::string& /*folder*/,
+                                                    const std::string& /*of*/ = {}) {
+    return {};
+  }
+  // Finishes what a killed writer had done all but the last step of, so that `name` is there. False
+  // when it is not.
+  virtual bool restore(const std::string& /*name*/) { return false; }
+  // Whether a living process is still writing the object, or one in the folder.
+  virtual bool is_being_written(const std::string& /*name*/) { return false; }
+};
+
+// This machine's file systems: names are paths, pointers are symbolic links (or NAME.symlink files
+// where there are none). One for the whole process.
+std::shared_ptr<ObjectStore> local_store();
+
+// A new, empty store in this process's memory: for tests, and for what need not outlive it.
+std::shared_ptr<ObjectStore> memory_store();
+
+}  // namespace cairn

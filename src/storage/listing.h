@@ -1,0 +1,31 @@
+// Whole folders of a store, page after page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cairn/storage/object_store.h"
+
+namespace cairn {
+
+// All that is directly in `folder`, sorted by name. Throws as ObjectStore::list().
+std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder);
+std::vector<std::string> list_names(ObjectStore& store, const std::string& folder);
+
+// As stat(path, follow = false), asking only when listing did not tell. nullopt: gone since.
+std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
+                                  const ListedName& listed);
+
+// Whether there is a folder of that name.
+bool is_folder(ObjectStore& store, const std::string& name);
+
+// All of an object that is opened for this only.
+SharedBytes read_all(ObjectStore& store, const std::string& name);
+
+// What killed writers left of what was to become `name`, a file or a folder.
+void remove_leftovers_of(ObjectStore& store, const std::string& name);
+
+// Of a write that may, or may not, replace what has its name.
+WriteCondition condition_of(bool overwrite);
+
+}  // namespace cairn

@@ -1,0 +1,235 @@
+#include "storage/local_store.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "base/atomic_file.h"
+#include "base/atomic_folder.h"
+#include "base/busy_file.h"
+#include "storage/links.h"
+#include "storage/removal.h"
+
+namespace cairn {
+namespace {
+
+ObjectInfo::Type type_of(FileInfo::Type type) {
+  switch (type) {
+    case FileInfo::Type::kRegular:
+      return ObjectInfo::Type::kObject;
+    case FileInfo::Type::kFolder:
+      return ObjectInfo::Type::kFolder;
+    case FileInfo::Type::kLink:
+      return ObjectInfo::Type::kPointer;
+    case FileInfo::Type::kOther:
+      break;
+  }
+  return ObjectInfo::Type::kOther;
+}
+
+ObjectInfo info_of(const FileInfo& file) {
+  ObjectInfo info{
+      .type = type_of(file.type), .size = file.size, .modified = file.modified, .version = {}};
+  if (info.type != ObjectInfo::Type::kFolder) {
+    info.version =
+        std::to_string(file.modified.time_since_epoch().count()) + "-" + std::to_string(file.size);
+  }
+  return info;
+}
+
+void refuse_versions(const WriteCondition& condition, const std::string& path) {
+  if (condition.when != WriteCondition::If::kVersion) return;
+  throw UnsupportedError(path + ": a folder of files cannot replace a file only if it is of one " +
+                         "version");
+}
+
+class LocalWrite final : public ObjectWrite {
+ public:
+  LocalWrite(FileSystem& files, const std::string& path, const BeginOptions& options)
+      : file_(files, path,
+              {.overwrite = options.condition.when == WriteCondition::If::kAlways,
+               .expected_bytes = options.expected_bytes}) {}
+  void write(ByteView bytes) override { file_.write(bytes); }
+
+ private:
+  void publish() override { file_.commit(); }
+
+  AtomicFile file_;
+};
+
+class LocalFolderWrite final : public FolderWrite {
+ public:
+  LocalFolderWrite(FileSystem& files, const std::string& path, bool overwrite)
+      : files_(files), building_(files, path, overwrite) {}
+  void add(const std::string& name, std::uint64_t expected_bytes,
+           const std::function<void(ByteSink&)>& fill) override {
+    building_.add(name, expected_bytes, fill);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) const override {
+    return files_.open(join_path(building_.temporary_path(), name));
+  }
+  void commit() override { building_.commit(); }
+
+ private:
+  FileSystem& files_;
+  AtomicFolder building_;
+};
+
+class LocalStore final : public ObjectStore {
+ public:
+  explicit LocalStore(FileSystem& files) : files_(files) {}
+
+  StoreFeatures features() const override { return {.whole_folders = true}; }
+
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    if (const auto file = files_.stat(name, follow)) return info_of(*file);
+    const auto target = read_link_file(files_, name + std::string(kLinkFile));
+    if (!target) return std::nullopt;
+    const auto file = files_.stat(follow ? *target : name + std::string(kLinkFile));
+    if (!file) return std::nullopt;
+    ObjectInfo info = info_of(*file);
+    if (!follow) info.type = ObjectInfo::Type::kPointer;
+    return info;
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    try {
+      return files_.open(name);
+    } catch (const NotFoundError&) {
+      const auto target = read_link_file(files_, name + std::string(kLinkFile));
+      if (!target) throw;
+      return files_.open(*target);
+    }
+  }
+
+  ListPage list(const std::string& folder, const std::string& /*page*/) override {
+    std::set<std::string> names;
+    for (std::string& name : listed(folder)) {
+      if (is_temporary_name(name) || is_being_removed(name)) continue;
+      if (name.ends_with(kLinkFile) && read_link_file(files_, join_path(folder, name))) {
+        name.erase(name.size() - kLinkFile.size());
+      }
+      names.insert(std::move(name));  // a link and a link file may have one name
+    }
+    ListPage page;
+    for (const std::string& name : names) {
+      page.names.push_back({name});
+    }
+    return page;
+  }
+
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    refuse_versions(options.condition, name);
+    files_.make_folders(parent_path(name));
+    return std::make_unique<LocalWrite>(files_, name, options);
+  }
+
+  std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
+    files_.make_folders(parent_path(normal_path(name)));
+    return std::make_unique<LocalFolderWrite>(files_, name, overwrite);
+  }
+
+  bool remove(const std::string& name) override {
+    const auto there = files_.stat(name, /*follow=*/false);
+    if (there && there->type == FileInfo::Type::kFolder) {
+      throw UsageError("cannot remove " + name + " as a file: it is a folder");
+    }
+    if (there) return remove_checkpoint(files_, name);
+    const std::string link_file = name + std::string(kLinkFile);
+    return read_link_file(files_, link_file) && remove_checkpoint(files_, link_file);
+  }
+
+  bool remove_folder(const std::string& name) override {
+    const auto there = files_.stat(name, /*follow=*/false);
+    if (!there) return false;
+    if (there->type != FileInfo::Type::kFolder) {
+      throw UsageError("cannot remove " + name + " as a folder: it is a file or a link");
+    }
+    return remove_checkpoint(files_, name);
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    files_.rename(from, to);
+    files_.sync_folder(parent_path(to));
+  }
+
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    const auto target = link_target(files_, name);
+    if (!target) return std::nullopt;
+    return Pointer{.target = *target, .version = *target};
+  }
+
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    if (expected) {
+      const auto now = read_pointer(name);
+      if ((now ? now->version : std::string()) != *expected) {
+        throw AlreadyExistsError(name + (now ? " points at " + now->target : " is not there") +
+                                 ", not " + (expected->empty() ? "at nothing" : "at " + *expected) +
+                                 ": another program moved it");
+      }
+    }
+    point_link(files_, target, name);
+  }
+
+  void prepare(const std::string& folder) override { files_.make_folders(folder); }
+
+  std::vector<std::string> remove_leftovers(const std::string& folder,
+                                            const std::string& of) override {
+    if (!of.empty()) {
+      remove_leftovers_of(files_, join_path(folder, of));
+      return {};
+    }
+    std::vector<std::string> removed = cairn::remove_leftovers(files_, folder);
+    try {
+      const std::vector<std::string> finished = finish_removals(files_, folder);
+      removed.insert(removed.end(), finished.begin(), finished.end());
+    } catch (const Error&) {
+      // No such folder, or nobody may remove here: what is left is in nobody's way.
+    }
+    return removed;
+  }
+
+  bool restore(const std::string& name) override { return finish_replacement_of(files_, name); }
+
+  bool is_being_written(const std::string& name) override {
+    const auto there = files_.stat(name);
+    if (!there || there->type != FileInfo::Type::kFolder) return cairn::is_being_written(name);
+    const auto names = files_.list(name);
+    return std::any_of(names.begin(), names.end(), [&](const std::string& inside) {
+      return cairn::is_being_written(join_path(name, inside));
+    });
+  }
+
+ private:
+  std::vector<std::string> listed(const std::string& folder) {
+    std::vector<std::string> names = files_.list(folder);
+    const bool is_half_replaced = std::any_of(
+        names.begin(), names.end(), [](const auto& name) { return name_before_replacement(name); });
+    if (!is_half_replaced) return names;
+    try {
+      finish_replacements(files_, folder);
+    } catch (const StorageError&) {
+      return names;  // nobody may write here, say: then what is half replaced is not there
+    }
+    return files_.list(folder);
+  }
+
+  FileSystem& files_;
+};
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> local_store(FileSystem& files) {
+  return std::make_shared<LocalStore>(files);
+}
+
+std::shared_ptr<ObjectStore> local_store() {
+  static const std::shared_ptr<ObjectStore> store = local_store(posix_file_system());
+  return store;
+}
+
+}  // namespace cairn

@@ -1,0 +1,20 @@
+// A FileSystem as a store: names are paths.
+//
+//  1. Objects are files that AtomicFile publishes, folders those of AtomicFolder; what they leave
+//     when they are killed is hidden from list().
+//  2. Pointers are links.h's.
+//  3. Removing is removal.h's.
+#pragma once
+
+#include <memory>
+
+#include "cairn/storage/object_store.h"
+
+#include "base/file.h"
+
+namespace cairn {
+
+// `files` must outlive it.
+std::shared_ptr<ObjectStore> local_store(FileSystem& files);
+
+}  // namespace cairn

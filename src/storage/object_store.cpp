@@ -1,0 +1,55 @@
+#include "cairn/storage/object_store.h"
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kCopyBytes = 8 << 20;
+
+}  // namespace
+
+void ObjectWrite::write_at(std::uint64_t offset, SharedBytes bytes) {
+  const std::uint64_t size = bytes.view.size();
+  if (size == 0) return;
+  const auto next = early_.lower_bound(offset);
+  const bool reaches_into_next = next != early_.end() && next->first - offset < size;
+  const bool lies_in_last = next != early_.begin() &&
+                            std::prev(next)->first + std::prev(next)->second.view.size() > offset;
+  if (offset < front_ || reaches_into_next || lies_in_last) {
+    throw UsageError("bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) +
+                     " of an object are written twice");
+  }
+  early_.emplace_hint(next, offset, std::move(bytes));
+  while (!early_.empty() && early_.begin()->first == front_) {
+    const SharedBytes ready = std::move(early_.extract(early_.begin()).mapped());
+    write(ready.view);
+    front_ += ready.view.size();
+  }
+}
+
+void ObjectWrite::commit() {
+  if (!early_.empty()) {
+    throw UsageError("bytes " + std::to_string(front_) + " to " +
+                     std::to_string(early_.begin()->first) + " of an object were not written");
+  }
+  publish();
+}
+
+std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name,
+                                                       bool /*overwrite*/) {
+  throw UnsupportedError(describe(name) +
+                         ": this store cannot publish several files at once; write one file");
+}
+
+void ObjectStore::rename(const std::string& from, const std::string& to) {
+  const auto source = open(from);
+  const auto copy = begin(to, {.expected_bytes = source->size()});
+  for (std::uint64_t begin = 0; begin < source->size(); begin += kCopyBytes) {
+    copy->write(source->view(begin, std::min(kCopyBytes, source->size() - begin)).view);
+  }
+  copy->commit();
+  remove(from);
+}
+
+}  // namespace cairn

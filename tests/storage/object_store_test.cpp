@@ -1,0 +1,201 @@
+#include "cairn/storage/object_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/object_store_checks.h"
+
+#include "storage/local_store.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/sim_file_system.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+// A store and an empty folder in it.
+struct Opened {
+  std::shared_ptr<ObjectStore> store;
+  std::string folder;
+  std::shared_ptr<void> owner = nullptr;
+};
+
+Opened open_folder() {
+  const auto folder = std::make_shared<testing::TempFolder>();
+  return {local_store(), folder->path(), folder};
+}
+
+Opened open_sim(int refuse_links) {
+  const auto files = std::make_shared<testing::SimFileSystem>();
+  if (refuse_links != 0) files->refuse_links(refuse_links);
+  files->make_folders("/folder");
+  return {local_store(*files), "/folder", files};
+}
+
+// What a program must write at least: everything that is not pure keeps its default.
+class OwnStore final : public ObjectStore {
+ public:
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return memory_->stat(name, follow);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    return memory_->open(name);
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    ListPage listed = memory_->list(folder, page);
+    for (ListedName& name : listed.names) {
+      name.info.reset();
+    }
+    return listed;
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    if (options.condition.when == WriteCondition::If::kVersion) {
+      throw UnsupportedError(name + ": no versions here");
+    }
+    return memory_->begin(name, options);
+  }
+  bool remove(const std::string& name) override { return memory_->remove(name); }
+  bool remove_folder(const std::string& name) override { return memory_->remove_folder(name); }
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    return memory_->read_pointer(name);
+  }
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    memory_->move_pointer(name, target, expected);
+  }
+
+ private:
+  std::shared_ptr<ObjectStore> memory_ = memory_store();
+};
+
+struct Kind {
+  const char* name;
+  std::function<Opened()> open;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"Folder", open_folder},
+      {"SimulatedFolder", [] { return open_sim(0); }},
+      {"SimulatedFolderWithoutLinks", [] { return open_sim(EPERM); }},
+      {"Memory",
+       [] {
+         return Opened{memory_store(), "a/folder"};
+       }},
+      {"OwnStore",
+       [] {
+         return Opened{std::make_shared<OwnStore>(), "folder"};
+       }},
+  };
+  return all;
+}
+
+class Conformance : public ::testing::Test {
+ public:
+  Conformance(const Kind& kind, const ObjectStoreCheck& check) : kind_(kind), check_(check) {}
+  void TestBody() override {
+    const Opened opened = kind_.open();
+    EXPECT_NO_THROW(check_.run(*opened.store, opened.folder));
+  }
+
+ private:
+  const Kind& kind_;
+  const ObjectStoreCheck& check_;
+};
+
+const bool kRegistered = [] {
+  for (const Kind& kind : kinds()) {
+    for (const ObjectStoreCheck& check : object_store_checks()) {
+      ::testing::RegisterTest(
+          (std::string(kind.name) + "Store").c_str(), check.name, nullptr, nullptr, __FILE__,
+          __LINE__, [&kind, &check]() -> Conformance* { return new Conformance(kind, check); });
+    }
+  }
+  return true;
+}();
+
+// A store that forgets the last byte, that shows what is not committed yet, whose pointers cannot
+// be moved: what the checks are for.
+class BrokenWrite final : public ObjectWrite {
+ public:
+  explicit BrokenWrite(std::unique_ptr<ObjectWrite> write) : write_(std::move(write)) {}
+  void write(ByteView bytes) override {
+    write_->write(bytes.empty() ? bytes : bytes.first(bytes.size() - 1));
+  }
+
+ private:
+  void publish() override { write_->commit(); }
+  std::unique_ptr<ObjectWrite> write_;
+};
+
+TEST(ObjectStoreChecksTest, SayWhatAStoreDoesWrong) {
+  class ForgetfulStore final : public ObjectStore {
+   public:
+    std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+      return memory_->stat(name, follow);
+    }
+    std::shared_ptr<const ByteSource> open(const std::string& name) override {
+      return memory_->open(name);
+    }
+    ListPage list(const std::string& folder, const std::string& page) override {
+      return memory_->list(folder, page);
+    }
+    std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                       const BeginOptions& options) override {
+      return std::make_unique<BrokenWrite>(memory_->begin(name, {options}));
+    }
+    bool remove(const std::string&) override { return true; }
+    bool remove_folder(const std::string&) override { return true; }
+    std::optional<Pointer> read_pointer(const std::string&) override { return std::nullopt; }
+    void move_pointer(const std::string&, const std::string&,
+                      const std::optional<std::string>&) override {}
+
+   private:
+    std::shared_ptr<ObjectStore> memory_ = memory_store();
+  };
+  std::vector<std::string> passed;
+  for (const ObjectStoreCheck& check : object_store_checks()) {
+    ForgetfulStore store;
+    try {
+      check.run(store, "folder");
+      passed.emplace_back(check.name);
+    } catch (const std::exception& e) {
+      EXPECT_STRNE(e.what(), "") << check.name;
+    }
+  }
+  // What it does right: its lists are memory's, and it says that it has no folders at once.
+  EXPECT_THAT(passed, ::testing::ElementsAre("LongFoldersAreListedWhole", "FoldersAppearAtOnce"));
+}
+
+// The whole of saving, finding, loading and verifying in every store.
+class WithStore : public ::testing::TestWithParam<std::size_t> {};
+
+INSTANTIATE_TEST_SUITE_P(Stores, WithStore, ::testing::Range(std::size_t{0}, kinds().size()),
+                         [](const auto& test) { return kinds()[test.param].name; });
+
+TEST_P(WithStore, CheckpointsAreSavedFoundVerifiedAndLoaded) {
+  const Opened opened = kinds()[GetParam()].open();
+  const auto& store = opened.store;
+  for (const std::int64_t batch : {1, 2}) {
+    save(testing::sample_checkpoint(batch),
+         opened.folder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt",
+         {.info = testing::sample_info(batch), .store = store});
+  }
+  const auto found = find_latest(opened.folder, {.store = store});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->timestamp.batch, 2);
+  EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
+  EXPECT_EQ(testing::batch_of_sample(load(found->path, {.store = store})), 2);
+  EXPECT_TRUE(verify(found->path, Verify::kFull, store).ok());
+  EXPECT_THROW(
+      save(testing::sample_checkpoint(3), found->path, {.overwrite = false, .store = store}),
+      AlreadyExistsError);
+}
+
+}  // namespace
+}  // namespace cairn
