@@ -29,9 +29,9 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "base/atomic_file.h"
-#include "base/page_memory.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/atomic_file.h"
+#include "io/page_memory.h"
 
 namespace cairn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/manifest.h"
+#include "checkpoint/plan/manifest.h"
 
 namespace cairn {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/file_error.h"
+#include "io/file_error.h"
 
 namespace cairn::testing {
 

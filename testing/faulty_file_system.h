@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn::testing {
 

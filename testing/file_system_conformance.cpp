@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
+#include "io/atomic_file.h"
 
 namespace cairn::testing {
 namespace {

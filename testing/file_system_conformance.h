@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn::testing {
 

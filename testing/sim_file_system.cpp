@@ -6,7 +6,7 @@
 
 #include "cairn/error.h"
 
-#include "base/file_error.h"
+#include "io/file_error.h"
 
 namespace cairn::testing {
 namespace {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn::testing {
 

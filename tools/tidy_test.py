@@ -5,7 +5,7 @@ import unittest
 import tidy
 
 HEADER = "#pragma once\n"
-BUILT = {"src/base/CMakeLists.txt": "target_sources(cairn_core PRIVATE\n  a.cpp\n)\n"}
+BUILT = {"src/core/CMakeLists.txt": "target_sources(cairn_core PRIVATE\n  a.cpp\n)\n"}
 
 
 def function(lines, signature="int f(int x)"):
@@ -24,8 +24,8 @@ class TidyTest(unittest.TestCase):
 
     def test_layers_point_downwards(self):
         self.passes({"src/checkpoint/a.h": HEADER + '#include "format/b.h"\n#include "base/c.h"\n'})
-        self.fails({"src/base/a.h": HEADER + '#include "format/b.h"\n'},
-                   "src/base/a.h:2: base/ may not include format/")
+        self.fails({"src/core/a.h": HEADER + '#include "format/b.h"\n'},
+                   "src/core/a.h:2: core/ may not include format/")
         self.fails({"src/format/a.h": HEADER + '#include "cairn/storage/b.h"\n'},
                    "format/ may not include storage/")
         self.fails({"include/cairn/checkpoint/a.h": HEADER + '#include "cairn/train/b.h"\n'},
@@ -46,8 +46,8 @@ class TidyTest(unittest.TestCase):
         declared, defined = "std::vector<int> f(int x = {});", "std::vector<int> f(int x) {}"
         self.fails(tree(declared, "optim", defined), message)
         self.passes(tree(declared, "train", defined))
-        self.passes(tree(declared, "base", defined))
-        self.passes(tree(declared, "base", defined, "include/cairn/a.h"))
+        self.passes(tree(declared, "core", defined))
+        self.passes(tree(declared, "core", defined, "include/cairn/a.h"))
         self.fails(tree(declared, "format", defined, "include/cairn/a.h"),
                    "f() is defined in format/, which api/ may not include")
         # A function of the same name in the header's own folder will be the one that is meant.
@@ -86,67 +86,67 @@ class TidyTest(unittest.TestCase):
         self.fails({"include/cairn/a.h": HEADER + "\n" * 350}, "351 lines")
 
     def test_every_source_is_built(self):
-        source = {"src/base/a.cpp": "int x;\n"}
+        source = {"src/core/a.cpp": "int x;\n"}
         self.passes(source | BUILT)
-        self.passes({"tests/base/a_test.cpp": "",
-                     "tests/base/CMakeLists.txt": "cairn_tests(base_tests FILES a_test)"})
+        self.passes({"tests/core/a_test.cpp": "",
+                     "tests/core/CMakeLists.txt": "cairn_tests(core_tests FILES a_test)"})
         self.passes({"src/b.cpp": "", "CMakeLists.txt": "${PROJECT_SOURCE_DIR}/src/b.cpp"})
         self.fails(source, "in no CMakeLists.txt")
-        self.fails(source | {"src/base/CMakeLists.txt": "# a.cpp"}, "in no CMakeLists.txt")
+        self.fails(source | {"src/core/CMakeLists.txt": "# a.cpp"}, "in no CMakeLists.txt")
         self.fails(source | {"src/format/CMakeLists.txt": "a.cpp"}, "in no CMakeLists.txt")
-        self.fails(source | {"src/base/CMakeLists.txt": "ba.cpp"}, "in no CMakeLists.txt")
+        self.fails(source | {"src/core/CMakeLists.txt": "ba.cpp"}, "in no CMakeLists.txt")
 
     def test_files_and_lines_are_short(self):
         self.passes({"tests/a.h": HEADER + "int x;\n" * 599})
         self.fails({"tests/a.h": HEADER + "int x;\n" * 600}, "601 lines")
-        self.passes({"src/base/a.h": HEADER + "//" + "x" * 98})
-        self.fails({"src/base/a.h": HEADER + "//" + "x" * 99}, "a.h:2: 101 columns")
+        self.passes({"src/core/a.h": HEADER + "//" + "x" * 98})
+        self.fails({"src/core/a.h": HEADER + "//" + "x" * 99}, "a.h:2: 101 columns")
         self.passes({"docs/a.md": "x" * 200})
 
     def test_functions_are_short(self):
-        self.passes({"src/base/a.h": HEADER + function(60)})
-        self.fails({"src/base/a.h": HEADER + "\n" + function(61)}, "a.h:3: function of 61 lines")
+        self.passes({"src/core/a.h": HEADER + function(60)})
+        self.fails({"src/core/a.h": HEADER + "\n" + function(61)}, "a.h:3: function of 61 lines")
         inside = "namespace n {\nclass C : public B<int> {\n public:\n" + function(61) + "};\n}\n"
-        self.fails({"src/base/a.h": HEADER + inside}, "a.h:5: function of 61")
+        self.fails({"src/core/a.h": HEADER + inside}, "a.h:5: function of 61")
         self.passes({"tests/a.h": HEADER + function(100)})
         table = "constexpr int kTable[] = {\n" + "  1,\n" * 100 + "};\n"
-        self.passes({"src/base/a.h": HEADER + table})
+        self.passes({"src/core/a.h": HEADER + table})
         for signature in ("template <class T, class U>\nvoid f(T t)", "TEST(A, B)",
                           "C::C(int a)\n    : a_{a}, b_(1)",
                           "auto C::operator()(int x) const noexcept(true) -> int"):
-            self.fails({"src/base/a.h": HEADER + function(70, signature)}, "function of")
+            self.fails({"src/core/a.h": HEADER + function(70, signature)}, "function of")
 
     def test_braces_in_text_and_comments_do_not_count(self):
         noise = 'const char* f() {\n  // {\n  /* {{ */\n  return "{" R"x({)x" "\\"{"; }\n'
         noise += "char g() { return '{'; }\nint h() { return 1'000; }\n#define X {\n"
-        self.passes({"src/base/a.h": HEADER + noise + function(60)})
+        self.passes({"src/core/a.h": HEADER + noise + function(60)})
 
     def test_functions_have_few_parameters(self):
         five = "void f(int a, std::map<int, int> b, void (*c)(int, int), D d = {1, 2}, int e)"
-        self.passes({"src/base/a.h": HEADER + function(3, five)})
+        self.passes({"src/core/a.h": HEADER + function(3, five)})
         template = "template <class A, class B, class C, class D, class E, class F> void f(void)"
-        self.passes({"src/base/a.h": HEADER + function(3, template)})
-        self.fails({"src/base/a.h": HEADER + function(3, five[:-1] + ", int g)")}, "6 parameters")
+        self.passes({"src/core/a.h": HEADER + function(3, template)})
+        self.fails({"src/core/a.h": HEADER + function(3, five[:-1] + ", int g)")}, "6 parameters")
 
     def test_names_say_something(self):
-        self.passes({"src/base/commonplace.h": HEADER})
+        self.passes({"src/core/commonplace.h": HEADER})
         for name in ("string_util.h", "helpers.h", "misc.h", "save_manager.h", "common/a.h"):
             self.fails({"tests/" + name: HEADER}, "says nothing")
 
-    def test_only_base_calls_the_file_system(self):
-        self.passes({"src/base/a.h": HEADER + "#include <unistd.h>\n"})
-        self.passes({"tests/base/a.h": HEADER + "#include <fstream>\n"})
+    def test_only_io_calls_the_file_system(self):
+        self.passes({"src/io/a.h": HEADER + "#include <unistd.h>\n"})
+        self.passes({"tests/core/a.h": HEADER + "#include <fstream>\n"})
         for name in ("unistd.h", "fcntl.h", "sys/stat.h", "filesystem", "fstream"):
-            self.fails({"src/format/a.h": HEADER + f"#include <{name}>\n"}, "outside src/base")
+            self.fails({"src/format/a.h": HEADER + f"#include <{name}>\n"}, "outside src/io")
 
     def test_headers_begin_with_pragma_once(self):
-        self.passes({"src/base/a.h": "// What it is.\n\n#pragma once\n"})
-        self.fails({"src/base/a.h": "#include <string>\n#pragma once\n"}, "#pragma once")
+        self.passes({"src/core/a.h": "// What it is.\n\n#pragma once\n"})
+        self.fails({"src/core/a.h": "#include <string>\n#pragma once\n"}, "#pragma once")
 
     def test_own_header_comes_first(self):
-        tree = BUILT | {"src/base/a.h": HEADER, "src/base/a.cpp": '#include "base/a.h"\n'}
+        tree = BUILT | {"src/core/a.h": HEADER, "src/core/a.cpp": '#include "core/a.h"\n'}
         self.passes(tree)
-        self.fails(tree | {"src/base/a.cpp": '#include <string>\n#include "base/a.h"\n'}, "first")
+        self.fails(tree | {"src/core/a.cpp": '#include <string>\n#include "core/a.h"\n'}, "first")
 
     def test_words(self):
         self.fails({"README.md": "see ../" "shared/spec\n"}, "README.md:1: names a place outside")

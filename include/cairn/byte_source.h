@@ -38,7 +38,7 @@ class ByteSource {
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }
   // A range for as long as the result lives: a view where the bytes are in memory, or a file that
-  // can be mapped (whose pages are read when they are touched: base/mapped_file.h), otherwise a
+  // can be mapped (whose pages are read when they are touched: io/mapped_file.h), otherwise a
   // buffer, read now. UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 

@@ -25,7 +25,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "algorithms/ema_migration.h"
-#include "base/float_text.h"
+#include "core/float_text.h"
 
 namespace cairn {
 namespace {

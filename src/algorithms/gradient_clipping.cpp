@@ -14,7 +14,7 @@
 #include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
 
-#include "base/float_text.h"
+#include "core/float_text.h"
 
 namespace cairn {
 namespace {

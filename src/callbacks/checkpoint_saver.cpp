@@ -23,16 +23,16 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "base/file.h"
-#include "base/size_text.h"
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
-#include "checkpoint/leftovers.h"
-#include "checkpoint/save_pipeline.h"
-#include "checkpoint/shared_name.h"
-#include "checkpoint/write_checkpoint.h"
+#include "checkpoint/folder/leftovers.h"
+#include "checkpoint/names/shared_name.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "checkpoint/plan/write_checkpoint.h"
+#include "core/size_text.h"
+#include "io/file.h"
 #include "storage/place.h"
-#include "train/checkpoint_info.h"
+#include "train/state/checkpoint_info.h"
 
 namespace cairn {
 namespace {
@@ -282,6 +282,10 @@ void CheckpointSaver::init(State& state, Logger& logger) {
                                                              dist_variables(state.run_name))) {
     logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
   }
+}
+
+void CheckpointSaver::after_load(State& state, Logger& /*logger*/) {
+  if (impl_->options.num_checkpoints_to_keep != 0) impl_->recognise_saved(state);
 }
 
 void CheckpointSaver::fit_start(State& state, Logger& logger) {

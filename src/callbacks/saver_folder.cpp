@@ -5,13 +5,13 @@
 
 #include "cairn/error.h"
 
-#include "base/file.h"
-#include "base/printable.h"
-#include "base/read_fault.h"
-#include "checkpoint/conflict.h"
-#include "checkpoint/format_folders.h"
-#include "checkpoint/source.h"
-#include "checkpoint/training_info.h"
+#include "checkpoint/folder/conflict.h"
+#include "checkpoint/folder/format_folders.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/read_fault.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -21,6 +21,7 @@ namespace {
 // one matters depends on its name first.
 std::vector<std::string> list_files(const SaverPlace& place, const FormatVariables& dist) {
   std::vector<std::string> found;
+  if (!place.store->stat(place.folder)) return found;  // a store without empty folders
   for (const std::string& where :
        format_folders(*place.store, place.folder, place.filename, dist)) {
     const std::string there = where.empty() ? place.folder : join_path(place.folder, where);

@@ -48,8 +48,7 @@ struct FolderConflicts {
 // Refuses files that training would write over: AlreadyExistsError that names the file, whose it is
 // and what to do. None of them are
 //  - what nobody can go on from: an autoresumed run passed over it and could otherwise never get
-//  by.
-//    It is reported.
+//    by. It is reported.
 //  - the file that training goes on from, and one that `saved` wrote in this process, under a name
 //    that does not change with the batch;
 //  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.

@@ -1,7 +1,7 @@
 #include <csignal>
 #include <iostream>
 
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // a reader that has seen enough is an error of write(), no death

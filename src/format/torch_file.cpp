@@ -8,13 +8,13 @@
 
 #include "cairn/error.h"
 
-#include "base/seeded_hash.h"
-#include "base/windows.h"
+#include "core/seeded_hash.h"
 #include "format/find_format.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/script_weights.h"
 #include "format/pickle/unpickle.h"
 #include "format/zip/directory.h"
+#include "io/windows.h"
 
 namespace cairn {
 namespace {

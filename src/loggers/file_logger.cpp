@@ -7,8 +7,8 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/state.h"
 
-#include "base/append_file.h"
-#include "base/printable.h"
+#include "core/printable.h"
+#include "io/append_file.h"
 
 namespace cairn {
 namespace {

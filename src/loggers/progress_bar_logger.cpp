@@ -8,8 +8,8 @@
 
 #include "cairn/train/state.h"
 
-#include "base/progress_line.h"
-#include "base/terminal.h"
+#include "terminal/progress_line.h"
+#include "terminal/terminal.h"
 
 namespace cairn {
 namespace {

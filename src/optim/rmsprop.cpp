@@ -2,8 +2,7 @@
 // arXiv:1308.0850, as PyTorch 2's Python computes it), g with weight_decay * w added:
 //
 //  1. v = alpha * v + (1 - alpha) * g^2;  n = sqrt(v) + eps; centered: a = lerp(a, g, 1 - alpha)
-//  and
-//     n = sqrt(v - a^2) + eps.
+//     and n = sqrt(v - a^2) + eps.
 //  2. w = w - lr * g / n; with momentum: b = momentum * b + g / n and w = w - lr * b.
 //
 // The options, states and archives are libtorch's, whose own step takes squares of complex numbers.

@@ -2,7 +2,7 @@
 // PyTorch's Python computes it):
 //
 //  1. g as before in sign: s = s * etas[1]; turned: s = s * etas[0] and g = 0; s kept in
-//  step_sizes.
+//     step_sizes.
 //  2. w = w - sign(g) * s.
 #include <torch/torch.h>
 

@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "train/number.h"
+#include "train/loop/number.h"
 
 namespace cairn {
 

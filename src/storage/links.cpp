@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/atomic_file.h"
+#include "io/atomic_file.h"
 
 namespace cairn {
 namespace {

@@ -1,6 +1,6 @@
 // The link that marks the newest checkpoint.
 //
-//  1. It is a symbolic link, replaced at once (replace_link() of base/atomic_file.h).
+//  1. It is a symbolic link, replaced at once (replace_link() of io/atomic_file.h).
 //  2. On a file system that has none (FAT, some network and FUSE ones) it is what Composer keeps in
 //     object stores: a text file NAME.symlink, which holds the target as a link would, published as
 //     every file is (AtomicFile).
@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn {
 

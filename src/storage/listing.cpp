@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn {
 

@@ -6,9 +6,9 @@
 
 #include "cairn/error.h"
 
-#include "base/atomic_file.h"
-#include "base/atomic_folder.h"
-#include "base/busy_file.h"
+#include "io/atomic_file.h"
+#include "io/atomic_folder.h"
+#include "io/busy_file.h"
 #include "storage/links.h"
 #include "storage/removal.h"
 

@@ -10,7 +10,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store.h"
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "base/file.h"
+#include "io/file.h"
 #include "storage/listing.h"
 
 namespace cairn {

@@ -1,6 +1,6 @@
 #include "storage/place.h"
 
-#include "base/uri.h"
+#include "io/uri.h"
 
 namespace cairn {
 

@@ -9,7 +9,7 @@
 namespace cairn {
 
 // The store in which `place` is a name: `given` when there is one, else this machine's file
-// systems. UnsupportedError for a URI (base/uri.h), unless a store was given.
+// systems. UnsupportedError for a URI (io/uri.h), unless a store was given.
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given);
 

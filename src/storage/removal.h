@@ -2,8 +2,7 @@
 //
 //  1. A file is unlinked, unless a living process of cairn holds its lock.
 //  2. A folder is first renamed to ".cairn-removing-NAME", which nobody takes for a checkpoint;
-//  then
-//     its files go, then itself.
+//     then its files go, then itself.
 //  3. After the unlinking or renaming the folder around it is synced: a removal that was reported
 //     stays one, and removals reach the disk in the order in which they were made.
 //
@@ -13,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "io/file.h"
 
 namespace cairn {
 

@@ -5,10 +5,10 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
 
-#include "base/file.h"
-#include "base/real_path.h"
-#include "checkpoint/format_string.h"
-#include "checkpoint/shared_name.h"
+#include "checkpoint/names/format_string.h"
+#include "checkpoint/names/shared_name.h"
+#include "io/file.h"
+#include "io/real_path.h"
 
 namespace cairn {
 namespace {

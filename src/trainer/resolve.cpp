@@ -11,10 +11,10 @@
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
 
-#include "base/uri.h"
-#include "train/eval_loop.h"
-#include "train/precision.h"
-#include "train/run_name.h"
+#include "io/uri.h"
+#include "train/loop/eval_loop.h"
+#include "train/loop/precision.h"
+#include "train/loop/run_name.h"
 
 namespace cairn {
 namespace {

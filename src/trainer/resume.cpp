@@ -12,10 +12,10 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "base/file.h"
-#include "base/printable.h"
-#include "base/read_fault.h"
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/read_fault.h"
 #include "trainer/check_savers.h"
 
 namespace cairn {

@@ -6,9 +6,9 @@
 //  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, and that
 //     verifies in full wins; each one that is passed over is logged with the reason, those of other
 //     runs in one line, and none is deleted. What cannot be read now ends the start
-//     (checkpoint/find_latest.cpp says what is what). When all that is there under names that this
-//     run would write is of other runs, the start is refused: beginning beside them would write
-//     over them.
+//     (checkpoint/folder/find_latest.cpp says what is what). When all that is there under names
+//     that this run would write is of other runs, the start is refused: beginning beside them would
+//     write over them.
 //  3. When there is one, it replaces load_path, and the options that were meant for the first
 //     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
 //     load_strict_model_weights stays.

@@ -5,8 +5,8 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "train/fit_loop.h"
-#include "train/predict_loop.h"
+#include "train/loop/fit_loop.h"
+#include "train/loop/predict_loop.h"
 #include "trainer/check_savers.h"
 #include "trainer/trainer_impl.h"
 

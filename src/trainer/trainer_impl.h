@@ -19,11 +19,11 @@
 
 #include "cairn/train/trainer.h"
 
-#include "train/engine.h"
-#include "train/eval_loop.h"
-#include "train/loop_context.h"
-#include "train/signal_watch.h"
-#include "train/stop_request.h"
+#include "train/loop/engine.h"
+#include "train/loop/eval_loop.h"
+#include "train/loop/loop_context.h"
+#include "train/loop/signal_watch.h"
+#include "train/loop/stop_request.h"
 
 namespace cairn {
 

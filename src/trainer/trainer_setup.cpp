@@ -18,9 +18,9 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
-#include "base/machine.h"
-#include "train/compute.h"
-#include "train/data_spec.h"
+#include "io/machine.h"
+#include "train/data/data_spec.h"
+#include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "trainer/check_savers.h"
 #include "trainer/resume.h"

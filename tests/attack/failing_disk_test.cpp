@@ -11,7 +11,7 @@
 #include "cairn/exit_code.h"
 
 #include "attacked_run.h"
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 
 namespace cairn::attack {
 namespace {

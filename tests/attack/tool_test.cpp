@@ -1,6 +1,6 @@
 // The tool while file calls fail: it never ends by a signal, never calls a good checkpoint damaged,
 // and never removes more than it was told to.
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/exit_code.h"
 
-#include "base/file.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
 #include "child.h"
+#include "io/file.h"
 #include "storage/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"

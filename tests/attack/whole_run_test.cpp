@@ -18,8 +18,8 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include "attacked_run.h"
-#include "base/atomic_file.h"
-#include "base/file.h"
+#include "io/atomic_file.h"
+#include "io/file.h"
 #include "testing/temp_folder.h"
 
 namespace cairn::attack {

@@ -1,4 +1,4 @@
-#include "checkpoint/check_records.h"
+#include "checkpoint/open/check_records.h"
 
 #include <gtest/gtest.h>
 #include <libdeflate.h>

@@ -9,10 +9,10 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "base/xxh3.h"
-#include "checkpoint/folder_manifest.h"
-#include "checkpoint/source.h"
-#include "checkpoint/write_dcp.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/plan/folder_manifest.h"
+#include "checkpoint/plan/write_dcp.h"
+#include "core/xxh3.h"
 #include "storage/local_store.h"
 #include "testing/copied_folder.h"
 #include "testing/message_of.h"
@@ -237,7 +237,8 @@ TEST_F(ChecksumsTest, EveryByteOfADcpFolderCounts) {
 }
 
 TEST_F(ChecksumsTest, QuickFindsDamageOfTheDcpMetadata) {
-  write_dcp(*local_store(disk), Dict{{"w", bytes_tensor("weights")}, {"b", bytes_tensor("bias")}}, "/dcp");
+  write_dcp(*local_store(disk), Dict{{"w", bytes_tensor("weights")}, {"b", bytes_tensor("bias")}},
+            "/dcp");
   std::string metadata = get(disk, "/dcp/.metadata");
   metadata[metadata.find("weight") == std::string::npos ? metadata.size() / 2
                                                         : metadata.find("weight")] ^= 1;

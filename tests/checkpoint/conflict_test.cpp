@@ -1,4 +1,4 @@
-#include "checkpoint/conflict.h"
+#include "checkpoint/folder/conflict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,8 +14,8 @@
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/file.h"
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
+#include "io/file.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"

@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
-#include "base/atomic_file.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/atomic_file.h"
 #include "storage/links.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"

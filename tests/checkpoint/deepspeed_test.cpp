@@ -7,7 +7,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
 #include "format/deepspeed/consolidate.h"
 #include "testing/copied_folder.h"
 #include "testing/message_of.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/drop_foreign.h"
+#include "checkpoint/convert/drop_foreign.h"
 
 #include <gtest/gtest.h>
 

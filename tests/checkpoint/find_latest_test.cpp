@@ -12,7 +12,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
-#include "base/file.h"
+#include "io/file.h"
 #include "storage/local_store.h"
 #include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/format_spec.h"
+#include "checkpoint/names/format_spec.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

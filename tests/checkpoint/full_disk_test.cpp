@@ -10,8 +10,8 @@
 
 #include "cairn/error.h"
 
-#include "base/file.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/file.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <random>
 
-#include "base/atomic_file.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/atomic_file.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"

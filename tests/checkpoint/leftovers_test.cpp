@@ -1,4 +1,4 @@
-#include "checkpoint/leftovers.h"
+#include "checkpoint/folder/leftovers.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
-#include "base/atomic_file.h"
+#include "io/atomic_file.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"

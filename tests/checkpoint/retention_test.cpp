@@ -1,4 +1,4 @@
-#include "checkpoint/retention.h"
+#include "checkpoint/folder/retention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/plan/save_pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "base/file.h"
+#include "io/file.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"

@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/shared_name.h"
+#include "checkpoint/names/shared_name.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

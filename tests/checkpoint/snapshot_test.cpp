@@ -1,4 +1,4 @@
-#include "checkpoint/snapshot.h"
+#include "checkpoint/plan/snapshot.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/compare_tensors.h"
+#include "cli/view/compare_tensors.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
+#include "cli/shell/command.h"
 #include "run_tool.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"

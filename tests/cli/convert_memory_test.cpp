@@ -7,7 +7,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/convert.h"
 
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"
 #include "tests/format/safetensors_text.h"

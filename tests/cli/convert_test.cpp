@@ -7,7 +7,7 @@
 #include "cairn/exit_code.h"
 #include "cairn/foreign.h"
 
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
 #include "run_tool.h"
 #include "testing/temp_folder.h"
 

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
 

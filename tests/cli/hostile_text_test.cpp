@@ -10,7 +10,7 @@
 #include "cairn/checkpoint/convert.h"
 #include "cairn/tensor.h"
 
-#include "cli/printable_stream.h"
+#include "cli/view/printable_stream.h"
 #include "run_folder.h"
 #include "run_tool.h"
 

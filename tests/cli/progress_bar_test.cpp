@@ -1,4 +1,4 @@
-#include "cli/progress_bar.h"
+#include "cli/view/progress_bar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,9 +8,9 @@
 
 #include "cairn/error.h"
 
-#include "base/file.h"
-#include "cli/duration.h"
-#include "cli/keep_best.h"
+#include "cli/shell/duration.h"
+#include "cli/shell/keep_best.h"
+#include "io/file.h"
 #include "run_folder.h"
 #include "run_tool.h"
 #include "testing/test_data.h"

@@ -7,7 +7,7 @@
 
 #include "cairn/exit_code.h"
 
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 
 namespace cairn::cli {
 

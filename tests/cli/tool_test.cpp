@@ -1,4 +1,4 @@
-#include "cli/tool.h"
+#include "cli/shell/tool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 
 #include "cairn/error.h"
 
-#include "base/program.h"
 #include "format/compression/codec.h"
+#include "io/program.h"
 #include "testing/string_sink.h"
 
 namespace cairn {

@@ -10,7 +10,7 @@
 
 #include "cairn/format/torch_file.h"
 
-#include "base/file.h"
+#include "io/file.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {

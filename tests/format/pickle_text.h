@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 #include "format/zip/writer.h"
 #include "testing/string_sink.h"
 

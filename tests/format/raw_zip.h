@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 
 namespace cairn::testing {
 

@@ -4,10 +4,10 @@
 
 #include "cairn/error.h"
 
-#include "base/program.h"
 #include "format/tar/header.h"
 #include "format/tar/reader.h"
 #include "format/tar/writer.h"
+#include "io/program.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "tests/format/tar_text.h"

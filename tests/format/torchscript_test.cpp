@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "checkpoint/weights.h"
-#include "cli/describe_value.h"
+#include "checkpoint/convert/weights.h"
+#include "cli/view/describe_value.h"
 #include "testing/keys.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"

@@ -12,8 +12,8 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/file.h"
-#include "cli/describe_value.h"
+#include "cli/view/describe_value.h"
+#include "io/file.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 

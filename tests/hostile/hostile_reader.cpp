@@ -20,7 +20,7 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "checkpoint/source.h"
+#include "checkpoint/open/source.h"
 #include "tests/hostile/sandbox.h"
 
 namespace cairn::testing {

@@ -7,8 +7,8 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/list_checkpoints.h"
-#include "checkpoint/save_pipeline.h"
+#include "checkpoint/folder/list_checkpoints.h"
+#include "checkpoint/plan/save_pipeline.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"

@@ -19,6 +19,7 @@
 #include "cairn/train/trainer.h"
 
 #include "testing/environment_variable.h"
+#include "testing/essence.h"
 #include "testing/killed_run.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
@@ -60,21 +61,7 @@ struct Autoresume : ::testing::Test {
     return made;
   }
 
-  // All that makes a run go on as it would have: everything but the clocks and file names.
-  static Value essence(const std::string& path) {
-    const Value value = load(path);
-    const Value& state = value.at("state");
-    Dict kept;
-    for (const char* key : {"model", "optimizers", "schedulers", "algorithms", "scaler",
-                            "rank_zero_seed", "run_name", "dataset_state"}) {
-      kept[key] = state.at(key);
-    }
-    Timestamp timestamp = Timestamp::from_value(*find_path(state, "timestamp/Timestamp"));
-    timestamp.total_wct = timestamp.iteration_wct = timestamp.epoch_wct = timestamp.batch_wct = {};
-    kept["timestamp"] = timestamp.state_dict();
-    kept["rng"] = value.at("rng");
-    return kept;
-  }
+  static Value essence(const std::string& path) { return testing::essence(load(path)); }
 
   TempFolder folder;
   std::shared_ptr<LogRecorder> log;

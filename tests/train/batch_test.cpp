@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "train/data_spec.h"
+#include "train/data/data_spec.h"
 
 namespace cairn {
 namespace {

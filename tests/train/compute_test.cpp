@@ -1,4 +1,4 @@
-#include "train/compute.h"
+#include "train/loop/compute.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include "cairn/train/trainer.h"
 
-#include "base/blas.h"
+#include "core/blas.h"
 #include "testing/environment_variable.h"
 #include "testing/tiny_model.h"
 

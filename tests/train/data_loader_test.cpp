@@ -8,7 +8,7 @@
 #include "cairn/error.h"
 #include "cairn/train/data.h"
 
-#include "train/prefetcher.h"
+#include "train/data/prefetcher.h"
 
 namespace cairn {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/stop_request.h"
+#include "train/loop/stop_request.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "train/signal_watch.h"
+#include "train/loop/signal_watch.h"
 
 namespace cairn {
 namespace {

@@ -90,7 +90,7 @@ class TorchFile {
   // fields, what its class was called with (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
 
-  // The same for one of many files, all paid for from one budget (base/memory_budget.h).
+  // The same for one of many files, all paid for from one budget (io/memory_budget.h).
   Value read(MemoryBudget& budget, const std::vector<std::string>& data_classes = {}) const;
 
   // Of a TorchScript archive only what its state_dict() has: parameters and buffers by the code's

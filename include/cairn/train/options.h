@@ -4,11 +4,13 @@
 // listed in docs/from_composer.md.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/data.h"

@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "base/pieces.h"
+#include "io/pieces.h"
 
 namespace cairn {
 namespace {

@@ -1,7 +1,7 @@
 // The kinds of compression that a checkpoint can be wrapped in: docs/formats/containers.md.
 //
 // To add one: a file beside gzip.cpp that defines its Codec, its name here and in codecs(), its row
-// in checkpoint/source.cpp, and its extension in checkpoint/extension.cpp.
+// in checkpoint/open/source.cpp, and its extension in checkpoint/names/extension.cpp.
 #pragma once
 
 #include <cstdint>

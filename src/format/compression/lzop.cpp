@@ -6,9 +6,9 @@
 
 #include "cairn/error.h"
 
-#include "base/program.h"
-#include "base/read_fault.h"
 #include "format/compression/codec.h"
+#include "io/program.h"
+#include "io/read_fault.h"
 
 namespace cairn {
 namespace {

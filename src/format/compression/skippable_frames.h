@@ -4,7 +4,7 @@
 
 #include "cairn/bytes.h"
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 
 namespace cairn {
 

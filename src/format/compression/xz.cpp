@@ -11,7 +11,7 @@
 
 #include "cairn/error.h"
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 #include "format/compression/codec.h"
 #include "format/compression/stream_decoder.h"
 

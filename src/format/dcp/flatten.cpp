@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
 
 namespace cairn::dcp {
 namespace {

@@ -5,13 +5,13 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
-#include "base/memory_budget.h"
-#include "base/scratch_file.h"
+#include "core/checked.h"
 #include "format/compression/codec.h"
 #include "format/dcp/layout.h"
 #include "format/dcp/nesting.h"
 #include "format/dcp/safetensors_chunks.h"
+#include "io/memory_budget.h"
+#include "io/scratch_file.h"
 
 namespace cairn::dcp {
 namespace {

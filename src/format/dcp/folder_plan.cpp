@@ -3,10 +3,10 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "base/scratch_file.h"
-#include "base/tensor_stream.h"
 #include "format/dcp/layout.h"
 #include "format/pickle/pickler.h"
+#include "io/scratch_file.h"
+#include "value/tensor_stream.h"
 
 namespace cairn::dcp {
 namespace {

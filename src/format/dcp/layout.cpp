@@ -6,7 +6,7 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
+#include "core/checked.h"
 
 namespace cairn::dcp {
 namespace {

@@ -11,7 +11,7 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
 #include "format/dcp/layout.h"
 
 namespace cairn::dcp {

@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
+#include "core/checked.h"
 #include "format/dcp/layout.h"
 #include "format/safetensors/json_reader.h"
 

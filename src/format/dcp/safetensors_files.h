@@ -6,7 +6,7 @@
 //  3. The whole is as large as its parts reach; Folder checks that they fill it.
 //
 // The same writer without save_distributed writes whole tensors and an index, with the same
-// metadata: checkpoint/shard_index_source.cpp.
+// metadata: checkpoint/open/shard_index_source.cpp.
 #pragma once
 
 #include <span>

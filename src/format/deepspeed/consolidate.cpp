@@ -6,10 +6,10 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
-#include "base/numbers.h"
-#include "base/tensor_pieces.h"
+#include "core/checked.h"
 #include "format/deepspeed/gather.h"
+#include "value/numbers.h"
+#include "value/tensor_pieces.h"
 
 namespace cairn::deepspeed {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
-#include "base/pieces.h"
-#include "base/scratch_file.h"
+#include "core/checked.h"
+#include "io/pieces.h"
+#include "io/scratch_file.h"
 
 namespace cairn::deepspeed {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "cairn/error.h"
 
-#include "base/byte_reader.h"
-#include "base/checked.h"
-#include "base/seeded_hash.h"
+#include "core/byte_reader.h"
+#include "core/checked.h"
+#include "core/seeded_hash.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/pickle_size.h"
 #include "format/pickle/unpickle.h"

@@ -6,10 +6,10 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "base/value_path.h"
 #include "format/pickle/encode_leaf.h"
 #include "format/pickle/pickler.h"
 #include "format/pickle/tensor_encoder.h"
+#include "value/value_path.h"
 
 namespace cairn::pickle {
 namespace {

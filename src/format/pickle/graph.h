@@ -17,8 +17,8 @@
 
 #include "cairn/value.h"
 
-#include "base/memory_budget.h"
 #include "format/pickle/ref.h"
+#include "io/memory_budget.h"
 
 namespace cairn::pickle {
 

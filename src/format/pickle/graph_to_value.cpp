@@ -6,10 +6,10 @@
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
-#include "base/value_path.h"
 #include "format/pickle/foreign_objects.h"
 #include "format/pickle/storage_classes.h"
 #include "format/pickle/text.h"
+#include "value/value_path.h"
 
 namespace cairn::pickle {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
+#include "core/checked.h"
 
 namespace cairn::pickle {
 

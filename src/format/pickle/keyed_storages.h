@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
 #include "format/pickle/globals.h"
 
 namespace cairn::pickle {

@@ -11,7 +11,7 @@
 
 #include "cairn/foreign.h"
 
-#include "base/byte_reader.h"
+#include "core/byte_reader.h"
 #include "format/pickle/globals.h"
 #include "format/pickle/graph.h"
 #include "format/pickle/opcodes.h"

@@ -6,7 +6,7 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
+#include "core/checked.h"
 #include "format/pickle/foreign_objects.h"
 #include "format/pickle/globals.h"
 #include "format/pickle/numpy_order.h"

@@ -4,7 +4,7 @@
 
 #include "cairn/error.h"
 
-#include "base/byte_reader.h"
+#include "core/byte_reader.h"
 #include "format/pickle/opcodes.h"
 
 namespace cairn::pickle {

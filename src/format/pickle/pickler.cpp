@@ -5,7 +5,7 @@
 
 #include "cairn/error.h"
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 #include "format/pickle/text.h"
 
 namespace cairn::pickle {

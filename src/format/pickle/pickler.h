@@ -9,7 +9,7 @@
 
 #include "cairn/value.h"
 
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
 #include "format/pickle/opcodes.h"
 
 namespace cairn::pickle {

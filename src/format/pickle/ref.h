@@ -10,7 +10,7 @@
 
 #include "cairn/value.h"
 
-#include "base/memory_budget.h"
+#include "io/memory_budget.h"
 
 namespace cairn::pickle {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/memory_budget.h"
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
+#include "io/memory_budget.h"
 
 namespace cairn::pickle {
 

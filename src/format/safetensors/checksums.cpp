@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/little_endian.h"
-#include "base/xxh3.h"
+#include "core/little_endian.h"
+#include "core/xxh3.h"
 #include "format/safetensors/header.h"
 
 namespace cairn::safetensors {

@@ -14,11 +14,11 @@
 
 #include "cairn/error.h"
 
-#include "base/little_endian.h"
-#include "base/memory_budget.h"
-#include "base/seeded_hash.h"
+#include "core/little_endian.h"
+#include "core/seeded_hash.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
+#include "io/memory_budget.h"
 
 namespace cairn::safetensors {
 namespace {

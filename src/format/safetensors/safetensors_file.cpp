@@ -3,8 +3,8 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "base/windows.h"
 #include "format/safetensors/header.h"
+#include "io/windows.h"
 
 namespace cairn {
 

@@ -3,8 +3,7 @@
 //  1. Tensors are sorted by dtype, the largest elements first, then by name: since the data starts
 //     at a multiple of 8, all of them are aligned.
 //  2. The header: the metadata, then the tensors in the order of their bytes, each with dtype,
-//  shape
-//     and data_offsets; no spaces but those behind it that make its size a multiple of 8.
+//     shape and data_offsets; no spaces but those behind it that make its size a multiple of 8.
 //  3. The tensors, one directly behind the other.
 #include <algorithm>
 #include <unordered_set>
@@ -14,15 +13,15 @@
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
-#include "base/checked.h"
-#include "base/little_endian.h"
-#include "base/seeded_hash.h"
-#include "base/tensor_pieces.h"
-#include "base/tensor_stream.h"
-#include "base/xxh3.h"
+#include "core/checked.h"
+#include "core/little_endian.h"
+#include "core/seeded_hash.h"
+#include "core/xxh3.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/header.h"
+#include "value/tensor_pieces.h"
+#include "value/tensor_stream.h"
 
 namespace cairn {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cairn/error.h"
 
-#include "base/seeded_hash.h"
+#include "core/seeded_hash.h"
 #include "format/safetensors/json_reader.h"
 
 namespace cairn::safetensors {

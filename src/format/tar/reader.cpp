@@ -14,8 +14,8 @@
 
 #include "cairn/error.h"
 
-#include "base/checked.h"
-#include "base/seeded_hash.h"
+#include "core/checked.h"
+#include "core/seeded_hash.h"
 #include "format/tar/header.h"
 
 namespace cairn::tar {

@@ -5,8 +5,8 @@
 
 #include "cairn/error.h"
 
-#include "base/byte_reader.h"
-#include "base/seeded_hash.h"
+#include "core/byte_reader.h"
+#include "core/seeded_hash.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"
 #include "format/zip/small_parts.h"

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "base/windows.h"
 #include "format/zip/layout.h"
+#include "io/windows.h"
 
 namespace cairn::zip {
 

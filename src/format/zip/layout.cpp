@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/little_endian.h"
+#include "core/little_endian.h"
 
 namespace cairn::zip {
 namespace {

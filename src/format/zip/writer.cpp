@@ -4,8 +4,8 @@
 
 #include "cairn/error.h"
 
-#include "base/pieces.h"
 #include "format/zip/names.h"
+#include "io/pieces.h"
 
 namespace cairn::zip {
 namespace {

@@ -8,7 +8,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "train/number.h"
+#include "train/loop/number.h"
 
 namespace cairn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cairn/train/state_dict.h"
 
-#include "train/number.h"
+#include "train/loop/number.h"
 
 namespace cairn {
 namespace {

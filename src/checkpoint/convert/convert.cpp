@@ -1,0 +1,261 @@
+// Converting:
+//
+//  1. The target is chosen, and nothing may stand in its way.
+//  2. The input is opened and checked.
+//  3. Its tree is read, without any tensor, and changed: selected, converted, renamed. Storages
+//     stay where they are or become lazy.
+//  4. The target's writer asks for one storage after the other.
+//
+// kTargets has one row per format that can be written.
+#include "cairn/checkpoint/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <set>
+
+#include "cairn/error.h"
+#include "cairn/foreign.h"
+
+#include "checkpoint/convert/convert_dtype.h"
+#include "checkpoint/convert/drop_foreign.h"
+#include "checkpoint/convert/map_tensors.h"
+#include "checkpoint/convert/named_tensors.h"
+#include "checkpoint/convert/select.h"
+#include "checkpoint/convert/weights.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/plan/write_checkpoint.h"
+#include "checkpoint/plan/write_dcp.h"
+#include "checkpoint/plan/write_safetensors.h"
+#include "io/atomic_file.h"
+#include "storage/listing.h"
+#include "storage/place.h"
+
+namespace cairn {
+namespace {
+
+struct Job {
+  ObjectStore& store;
+  Value value;  // as it is to be written, before renaming
+  std::string out;
+  CheckpointInfo info;
+  std::vector<Rename> rename;
+  SafetensorsFile::Metadata metadata;  // of a safetensors file that is written anew
+  const ConvertOptions& options;
+};
+
+struct Target {
+  const char* name;
+  // Whether `out` is to be of this format when it is not named.
+  bool (*fits)(const std::string& out, const ConvertOptions& options);
+  void (*write)(const Job& job, ConvertResult& result);
+};
+
+bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
+  return out.ends_with(".safetensors") || options.shard_bytes > 0;
+}
+
+bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_with('/'); }
+
+bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
+
+void write_safetensors_target(const Job& job, ConvertResult& result) {
+  NamedTensors named = name_tensors(job.value, job.rename);
+  result.left_out = named.left_out;
+  result.renamed_keys = named.renamed_keys;
+  result.tied = named.tied;
+  result.tensors = named.tensors.size();
+  const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
+                                           .metadata = job.metadata};
+  WrittenFiles written = job.options.shard_bytes == 0
+                             ? write_safetensors(job.store, named, job.out, options)
+                             : write_sharded_safetensors(job.store, std::move(named), job.out,
+                                                         job.options.shard_bytes, options);
+  result.files = std::move(written.files);
+  result.bytes = written.bytes;
+}
+
+void check_no_shards(const Job& job) {
+  if (job.options.shard_bytes > 0) throw UsageError("only safetensors are written in shards");
+}
+
+void write_dcp_target(const Job& job, ConvertResult& result) {
+  check_no_shards(job);
+  const Value value = rename_tensors(job.value, job.rename);
+  result.tensors = tensors_of(value).size();
+  result.objects = foreign_classes(value);
+  result.bytes =
+      write_dcp(job.store, value, job.out, job.options.overwrite, job.options.scratch_folder);
+  result.files = {job.out};
+}
+
+void write_torch_target(const Job& job, ConvertResult& result) {
+  check_no_shards(job);
+  const Value value = rename_tensors(job.value, job.rename);
+  result.tensors = tensors_of(value).size();
+  result.objects = foreign_classes(value);
+  result.bytes = write_checkpoint(job.store, value, job.out,
+                                  {.overwrite = job.options.overwrite, .info = job.info});
+  result.files = {job.out};
+}
+
+constexpr std::array kTargets = {
+    Target{"safetensors", fits_safetensors, write_safetensors_target},
+    Target{"dcp", fits_dcp, write_dcp_target},
+    Target{"torch", fits_anything, write_torch_target},  // last: it takes every name
+};
+
+const Target& target_of(const std::string& out, const ConvertOptions& options) {
+  const auto* found = std::find_if(kTargets.begin(), kTargets.end(), [&](const Target& target) {
+    return options.to.empty() ? target.fits(out, options) : options.to == target.name;
+  });
+  if (found != kTargets.end()) return *found;
+  std::string names;
+  for (const Target& target : kTargets) {
+    names += (names.empty() ? "" : ", ") + std::string(target.name);
+  }
+  throw UsageError("no format \"" + options.to + "\" to convert to; there are " + names);
+}
+
+// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
+void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
+               const ConvertOptions& options) {
+  const auto there = store->stat(out);
+  if (!there) return;
+  if (!options.overwrite) {
+    throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
+  }
+  if (there->type == ObjectInfo::Type::kFolder) open_source(out, {.store = store});
+}
+
+std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
+                                               const ConvertOptions& options) {
+  // The size of a folder is not known beforehand: 0.
+  const auto store = store_of(in, options.store);
+  const auto there = store->stat(in);
+  const bool is_file = there && there->type == ObjectInfo::Type::kObject;
+  const std::uint64_t total = is_file ? there->size : 0;
+  OpenOptions opening{.store = store, .scratch_folder = options.scratch_folder};
+  if (options.on_progress) {
+    opening.on_progress = [total, report = options.on_progress](std::uint64_t more) {
+      report("checking", more, total);
+    };
+  }
+  auto source = open_source(in, opening);
+  const VerifyReport report = source->verify(options.verify);
+  if (!report.ok()) {
+    throw CorruptError(in + " is " + report.summary() + "; try an older checkpoint", in,
+                       report.damage.front().begin);
+  }
+  return source;
+}
+
+// What the code of a TorchScript archive says are its weights. `root` is all that it holds.
+Value script_model(Value weights, const Value& root, const std::string& in) {
+  const bool is_optimizer = root.is_dict() && root.find("pytorch_version") != nullptr &&
+                            root.find("param_groups") != nullptr;
+  if (is_optimizer) {
+    throw UsageError(in + " holds the state of a C++ optimizer, and no weights; convert it whole");
+  }
+  if (!weights.as_dict().empty()) return weights;
+  throw UsageError(in +
+                   ": the module has no parameters and no buffers, as after torch.jit.freeze; "
+                   "convert it whole, which takes the constants of its code, too");
+}
+
+Value model_of(const Value& root, const std::string& in) {
+  const Value& model = weights_of(root);
+  if (model.is_foreign()) {
+    throw UnsupportedError(in + ": the weights are an object of " +
+                           model.as_foreign().class_name() +
+                           ", which only its Python class can read; save its state_dict() there");
+  }
+  const bool is_flat = model.is_dict() && !model.as_dict().empty() &&
+                       std::all_of(model.as_dict().begin(), model.as_dict().end(),
+                                   [](const auto& entry) { return entry.second.is_tensor(); });
+  if (is_flat || &model != &root) return model;
+  throw UsageError(in + " has no state/model, so its weights must be named: include the part " +
+                   "that holds them");
+}
+
+// The tree with storages that tell when they are read.
+Value with_progress(const Value& root, const ConvertOptions& options) {
+  if (!options.on_progress) return root;
+  std::uint64_t total = 0;
+  std::set<const Storage*> seen;
+  for (const auto& [path, tensor] : tensors_of(root)) {
+    if (tensor->storage != nullptr && seen.insert(tensor->storage.get()).second) {
+      total += tensor->storage->size();
+    }
+  }
+  return map_storages(root, [&](const TypedStorage& from) {
+    auto is_new = std::make_shared<std::atomic<bool>>(true);
+    auto load = [from, is_new, total, report = options.on_progress] {
+      if (is_new->exchange(false)) report("writing", from.storage->size(), total);
+      return from.storage->bytes();
+    };
+    return TypedStorage{from.dtype, std::make_shared<const Storage>(from.storage->size(), load,
+                                                                    from.storage->location())};
+  });
+}
+
+// Foreign objects: named, or left out.
+Value with_known(Value value, const ConvertOptions& options, ConvertResult& result) {
+  if (!options.drop_objects) return value;
+  WithoutForeign rest = drop_foreign(value);
+  result.dropped = std::move(rest.dropped);
+  return std::move(rest.value);
+}
+
+Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
+  value = select(value, {.include = options.include, .exclude = options.exclude});
+  value = with_known(std::move(value), options, result);
+  if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
+  return with_progress(value, options);
+}
+
+}  // namespace
+
+ConvertResult convert(const std::string& in, const std::string& out,
+                      const ConvertOptions& options) {
+  const auto store = store_of(out, options.store);
+  const Target& target = target_of(out, options);
+  check_way(store, out, options);
+  const auto source = open_checked(in, options);
+  const SourceInfo info = source->info();
+  Value value = source->read();
+  if (info.format == "safetensors" || info.format == "safetensors_index") {
+    value = with_tied(value, info.notes);
+  }
+  if (options.weights_only) {
+    std::optional<Value> weights = source->state_dict();
+    value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
+  }
+  ConvertResult result;
+  Job job{.store = *store,
+          .value = changed(std::move(value), options, result),
+          .out = out,
+          .info = {},
+          .rename = {},
+          .metadata = {},
+          .options = options};
+  const bool is_whole = !options.weights_only && options.include.empty() && options.exclude.empty();
+  if (is_whole && info.checkpoint) job.info = *info.checkpoint;
+  if (is_whole && options.rename.empty() && info.format == "safetensors") {
+    job.metadata = info.notes;
+  }
+  for (const auto& [from, to] : options.rename) {
+    job.rename.push_back({from, to});
+  }
+  remove_leftovers_of(*store, out);
+  result.format = target.name;
+  try {
+    target.write(job, result);
+  } catch (Error& e) {
+    e.add_context("converting " + in);
+    throw;
+  }
+  return result;
+}
+
+}  // namespace cairn

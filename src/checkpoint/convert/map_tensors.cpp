@@ -1,0 +1,80 @@
+#include "checkpoint/convert/map_tensors.h"
+
+#include <map>
+#include <unordered_map>
+
+namespace cairn {
+namespace {
+
+class TensorMap {
+ public:
+  explicit TensorMap(const std::function<TensorView(const TensorView&)>& change)
+      : change_(change) {}
+
+  Value changed(const Value& value) {
+    const bool has_tensors = value.is_tensor() || value.kind() == Kind::kSparse ||
+                             value.is_dict() || value.is_list() || value.is_tuple();
+    if (!has_tensors) return value;
+    if (value.identity() == nullptr) return value;  // empty
+    const auto found = changed_.find(value.identity());
+    if (found != changed_.end()) return found->second;
+    Value result = rebuilt(value);
+    changed_.emplace(value.identity(), result);
+    return result;
+  }
+
+ private:
+  Value rebuilt(const Value& value) {
+    if (value.is_tensor()) return change_(value.as_tensor());
+    if (value.kind() == Kind::kSparse) {
+      SparseTensor sparse = value.as_sparse();
+      if (sparse.layout != Layout::kSparseCoo) {
+        sparse.compressed_indices = change_(sparse.compressed_indices);
+      }
+      sparse.indices = change_(sparse.indices);
+      sparse.values = change_(sparse.values);
+      return sparse;
+    }
+    if (value.is_dict()) {
+      Dict dict = value.as_dict().empty_like();
+      for (const auto& [key, part] : value.as_dict()) {
+        dict.set(key, changed(part));
+      }
+      return dict;
+    }
+    List items;
+    for (const Value& item : value.as_items()) {
+      items.push_back(changed(item));
+    }
+    if (value.is_tuple()) return Tuple{std::move(items)};
+    return items;
+  }
+
+  const std::function<TensorView(const TensorView&)>& change_;
+  std::unordered_map<const void*, Value> changed_;  // by identity of what was there
+};
+
+}  // namespace
+
+Value map_tensors(const Value& root, const std::function<TensorView(const TensorView&)>& change) {
+  return TensorMap(change).changed(root);
+}
+
+Value map_storages(const Value& root,
+                   const std::function<TypedStorage(const TypedStorage&)>& change) {
+  std::map<std::pair<const Storage*, DType>, TypedStorage> changed;
+  return map_tensors(root, [&](const TensorView& tensor) {
+    if (tensor.storage == nullptr) return tensor;
+    const auto key = std::pair(tensor.storage.get(), tensor.dtype);
+    auto found = changed.find(key);
+    if (found == changed.end()) {
+      found = changed.emplace(key, change({tensor.dtype, tensor.storage})).first;
+    }
+    TensorView result = tensor;
+    result.dtype = found->second.dtype;
+    result.storage = found->second.storage;
+    return result;
+  });
+}
+
+}  // namespace cairn

@@ -1,0 +1,85 @@
+#include "checkpoint/folder/conflict.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "checkpoint/names/format_string.h"
+
+namespace cairn {
+namespace {
+
+using Counters = std::vector<std::pair<std::string, std::int64_t>>;
+
+bool is_in_epoch(const std::string& variable) { return variable.ends_with("_in_epoch"); }
+
+// Which variables a format has.
+class Fields {
+ public:
+  explicit Fields(const std::string& format) : pieces_(split_format(format)) {}
+
+  bool has(const std::string& name) const {
+    return any([&](const std::string& field) { return field == name; });
+  }
+  bool has_in_epoch() const { return any(is_in_epoch); }
+  // Whether every batch has a name of its own. Tokens need not grow.
+  bool is_new_with_every_batch() const {
+    return has("batch") || has("sample") || has("total_wct") || has("batch_in_epoch") ||
+           has("sample_in_epoch");
+  }
+
+ private:
+  template <class Predicate>
+  bool any(const Predicate& predicate) const {
+    return std::any_of(pieces_.begin(), pieces_.end(), [&](const FormatPiece& piece) {
+      return piece.is_field && predicate(piece.name);
+    });
+  }
+
+  std::vector<FormatPiece> pieces_;
+};
+
+// Why a file with these counters may be written again; empty when it will not be.
+std::string reason(const Counters& counters, const Timestamp& now) {
+  const FormatVariables current = time_variables(now);
+  const bool same_epoch = std::any_of(counters.begin(), counters.end(), [&](const auto& counter) {
+    return counter.first == "epoch" && counter.second == now.epoch;
+  });
+  for (const auto& [variable, value] : counters) {
+    if (is_in_epoch(variable) && !same_epoch) continue;
+    const auto here = std::get<std::int64_t>(*find_variable(current, variable));
+    if (value > here) {
+      return "its " + variable + " is " + std::to_string(value) + ", and training is at " +
+             std::to_string(here);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<Conflict> find_conflict(const std::string& format,
+                                      const std::vector<std::string>& names,
+                                      const FormatVariables& dist, const Timestamp& now) {
+  const Fields fields(format);
+  if (fields.has_in_epoch() && !fields.has("epoch")) {
+    throw UsageError("save_filename \"" + format +
+                     "\": names repeat in every epoch; add {epoch} to it");
+  }
+  const std::string present =
+      fields.is_new_with_every_batch() ? "" : strict_format(format, dist + time_variables(now));
+  for (const std::string& name : names) {
+    if (name == present) {
+      return Conflict{.name = name,
+                      .why = "this run saves under that name, and does not go on from it",
+                      .is_present = true};
+    }
+    const auto counters = parse_name(format, name, dist);
+    if (!counters) continue;
+    std::string why = reason(*counters, now);
+    if (!why.empty()) return Conflict{.name = name, .why = std::move(why)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace cairn

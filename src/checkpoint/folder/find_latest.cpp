@@ -1,0 +1,273 @@
+// Which checkpoint to go on from.
+//
+//  1. Candidates are the files in the folder whose names fit the format, and what the latest link
+//     points at. Names and the link only point at files; what counts is what the files say.
+//  2. The names say how far each claims to be. The furthest is opened, and its position in training
+//     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
+//     no name claims to be further than the furthest file that was opened. (What has no such name,
+//     because only the link points at it, is opened first.) So the search costs as much as there
+//     are candidates that cannot be used, and not as much as the run is old.
+//  3. That file is verified in full, and its state decoded: what cannot be loaded is not chosen.
+//     When it is good it is the answer, open as it is, so that what was checked is what is loaded;
+//     when it is not, step 2 goes on.
+//
+// Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
+// file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
+// that there is, and somebody may want to rescue its tensors. So is one with bytes that the disk
+// does not give; but when no other is found, its error ends the search. What could not be read
+// *this time* (no permission, too many open files, no room to expand it, a failing disk) ends the
+// search with that error: by its name it is the one to go on from, and nobody knows whether it is
+// good. A file that claims to be behind the answer is not even looked at, whatever is wrong with
+// it.
+//
+// A file that was given the name of an earlier one by hand is behind for this search; one that was
+// given the name of a later one is found out.
+#include <algorithm>
+#include <compare>
+#include <new>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+
+#include "checkpoint/folder/names_by_position.h"
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/read_fault.h"
+#include "storage/place.h"
+
+namespace cairn {
+namespace {
+
+// A candidate that was opened.
+struct Sighting {
+  std::string path;
+  Timestamp timestamp;
+  std::chrono::system_clock::time_point modified;
+  bool is_full;
+  std::shared_ptr<const CheckpointSource> source;  // until others are opened
+
+  auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
+};
+
+std::string target_of(ObjectStore& store, const std::string& link) {
+  const auto pointer = store.read_pointer(link);
+  return pointer ? pointer->target : link;
+}
+
+// Where the link, or links, of the latest checkpoint point; a file instead of a link stands for
+// itself. The names of links seldom have counters: then there is one, and nothing to list.
+std::vector<std::string> latest_paths(ObjectStore& store, const std::string& folder,
+                                      const std::string& format, const FormatVariables& dist) {
+  if (format.empty()) return {};
+  const std::string name = partial_format(format, dist);
+  std::vector<std::string> paths;
+  if (partial_format(name, time_variables({})) == name) {
+    const std::string link = join_path(folder, name);
+    paths.push_back(target_of(store, link));
+  } else {
+    NamesByPosition links(store, folder, format, dist);
+    while (links.next() != nullptr) {
+      paths.push_back(target_of(store, links.take().path));
+    }
+  }
+  for (std::string& path : paths) {
+    path = normal_path(path);
+  }
+  return paths;
+}
+
+class Search {
+ public:
+  Search(std::shared_ptr<ObjectStore> store, const std::string& folder, const FindOptions& options)
+      : store_(std::move(store)),
+        options_(options),
+        dist_(dist_variables(options.run_name)),
+        names_(*store_, folder, options.filename, dist_),
+        except_(options.except.begin(), options.except.end()) {
+    for (const std::string& path : latest_paths(*store_, folder, options.latest_filename, dist_)) {
+      if (!names_.covers(path)) look_at(path, {});
+    }
+  }
+
+  std::optional<FoundCheckpoint> run() {
+    for (;;) {
+      look_at_names();
+      if (opened_.empty()) break;
+      const auto furthest = std::max_element(
+          opened_.begin(), opened_.end(),
+          [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
+      const Sighting candidate = std::move(*furthest);
+      opened_.erase(furthest);
+      auto found = check(candidate);
+      if (found) return found;
+    }
+    if (unreadable_) refuse_to_begin_again();
+    return std::nullopt;
+  }
+
+  // Calls on_older for all that is left.
+  void tell_older() {
+    if (!options_.on_older) return;
+    std::sort(opened_.begin(), opened_.end(),
+              [](const Sighting& a, const Sighting& b) { return a.order() > b.order(); });
+    for (const Sighting& older : opened_) {
+      options_.on_older(older.path, older.timestamp);
+    }
+    while (const NamedFile* older = next_readable()) {
+      if (!is_known(older->path)) options_.on_older(older->path, older->claim);
+      names_.take();
+    }
+  }
+
+ private:
+  // To begin again would leave behind what a repaired disk may still give.
+  [[noreturn]] void refuse_to_begin_again() const {
+    try {
+      std::rethrow_exception(unreadable_);
+    } catch (Error& e) {
+      e.add_context(
+          "no checkpoint is good, and the disk does not give all bytes of this one (mend what "
+          "follows, or put the file aside to go on without it)");
+      throw;
+    }
+  }
+
+  // Step 2.
+  void look_at_names() {
+    while (const NamedFile* name = names_.next()) {
+      const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
+        const auto order = names_.compare(name->claim, o.timestamp);
+        return std::is_lt(order) ||
+               (std::is_eq(order) && name->modified && *name->modified < o.modified);
+      });
+      if (is_behind) return;
+      const NamedFile file = names_.take();
+      look_at(file.path, file.claim);
+    }
+  }
+
+  // Opens a candidate, unless it was before.
+  void look_at(const std::string& path, const Timestamp& claim) {
+    if (is_known(path)) return;
+    known_.insert(path);
+    auto sighting = unless_unusable(path, [&] { return open(path, claim); });
+    if (!sighting) return;
+    for (Sighting& other : opened_) {
+      other.source = nullptr;  // so that there are never more than two files open
+    }
+    opened_.push_back(std::move(*sighting));
+  }
+
+  bool is_known(const std::string& path) const {
+    return known_.contains(path) || except_.contains(path);
+  }
+
+  std::optional<Sighting> open(const std::string& path, const Timestamp& claim) const {
+    const auto info = store_->stat(path);
+    if (!info || info->type == ObjectInfo::Type::kFolder) return std::nullopt;
+    if (info->type != ObjectInfo::Type::kObject) {
+      throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
+    }
+    std::shared_ptr<const CheckpointSource> source = open_source(path, {.store = store_});
+    const CheckpointInfo training = training_info(*source);
+    if (is_of_other_run(training)) {
+      options_.on_other_run(path, training.run_name);
+      return std::nullopt;
+    }
+    if (options_.full_state_only && (training.kind != "full" || !training.timestamp)) {
+      skip(path, "it does not hold the whole state of a training run");
+      return std::nullopt;
+    }
+    return Sighting{path, training.timestamp.value_or(claim), info->modified,
+                    training.kind == "full", std::move(source)};
+  }
+
+  // Step 3.
+  std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
+    return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
+      std::shared_ptr<const CheckpointSource> source = candidate.source;
+      if (source == nullptr) source = open_source(candidate.path, {.store = store_});
+      VerifyReport report = source->verify(Verify::kFull);
+      if (!report.ok()) {
+        skip(candidate.path, report.summary());
+        return std::nullopt;
+      }
+      if (candidate.is_full) check_training_state(*source);
+      return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report),
+                             Checkpoint(std::make_shared<const Checkpoint::Impl>(
+                                 Checkpoint::Impl{candidate.path, std::move(source)}))};
+    });
+  }
+
+  // What `look` gives; nothing, and a report, when there is no file or its content cannot be used.
+  template <class Look>
+  auto unless_unusable(const std::string& path, const Look& look) const -> decltype(look()) {
+    try {
+      return look();
+    } catch (Error& e) {
+      if (read_fault_of(e) == ReadFault::kNow) {
+        e.add_context("nobody knows whether " + path +
+                      ", the furthest checkpoint as it seems, is " +
+                      "good (mend what follows, or put it aside to go on without it)");
+        throw;
+      }
+      skip(path, e.what());
+      if (read_fault_of(e) == ReadFault::kBytes && !unreadable_) {
+        unreadable_ = std::current_exception();
+      }
+    } catch (const std::exception& e) {
+      if (read_fault_of(e) == ReadFault::kNow) throw;
+      skip(path, read_problem(e));
+    }
+    return std::nullopt;
+  }
+
+  // For telling only: a folder that cannot be listed has nothing to tell.
+  const NamedFile* next_readable() {
+    for (;;) {
+      try {
+        return names_.next();
+      } catch (const Error&) {  // the folder was taken: the next call goes on behind it
+      }
+    }
+  }
+
+  // One that does not say whose it is may be anybody's.
+  bool is_of_other_run(const CheckpointInfo& says) const {
+    return options_.on_other_run && !says.run_name.empty() && says.run_name != options_.run_name;
+  }
+
+  void skip(const std::string& path, const std::string& why) const {
+    if (options_.on_skip) options_.on_skip(path, printable_line(why));
+  }
+
+  std::shared_ptr<ObjectStore> store_;
+  const FindOptions& options_;
+  FormatVariables dist_;
+  NamesByPosition names_;
+  std::set<std::string> except_;
+  std::set<std::string> known_;  // that were opened, or could not be
+  std::vector<Sighting> opened_;
+  // Of the furthest that was opened and that the disk does not give.
+  mutable std::exception_ptr unreadable_;
+};
+
+}  // namespace
+
+std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
+  const std::string where = strict_format(folder, dist_variables(options.run_name));
+  const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
+  if (!store->stat(where)) return std::nullopt;
+  Search search(store, where, options);
+  auto found = search.run();
+  if (found) search.tell_older();
+  return found;
+}
+
+}  // namespace cairn

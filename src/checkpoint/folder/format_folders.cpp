@@ -1,0 +1,34 @@
+#include "checkpoint/folder/format_folders.h"
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "storage/listing.h"
+
+namespace cairn {
+
+bool is_known_folder(ObjectStore& store, const std::string& path) {
+  try {
+    return is_folder(store, path);
+  } catch (const StorageError&) {
+    return false;
+  }
+}
+
+std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
+                                        const std::string& format, const FormatVariables& dist) {
+  std::vector<std::string> found = {""};
+  const std::size_t slash = format.find('/');
+  if (slash == std::string::npos) return found;
+  for (const std::string& name : list_names(store, folder)) {
+    if (!parse_name(format.substr(0, slash), name, dist)) continue;
+    const std::string there = join_path(folder, name);
+    if (!is_known_folder(store, there)) continue;
+    for (const std::string& below : format_folders(store, there, format.substr(slash + 1), dist)) {
+      found.push_back(below.empty() ? name : join_path(name, below));
+    }
+  }
+  return found;
+}
+
+}  // namespace cairn

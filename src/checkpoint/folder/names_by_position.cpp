@@ -1,0 +1,169 @@
+#include "checkpoint/folder/names_by_position.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "checkpoint/names/format_string.h"
+#include "io/file.h"
+#include "io/read_fault.h"
+#include "storage/listing.h"
+
+namespace cairn {
+namespace {
+
+struct NamedCounter {
+  const char* name;
+  std::int64_t Timestamp::*counter;
+  bool needs_epoch;  // it begins anew with each
+};
+constexpr std::array kByGrowth = {
+    NamedCounter{"batch", &Timestamp::batch, false},
+    NamedCounter{"epoch", &Timestamp::epoch, false},
+    NamedCounter{"sample", &Timestamp::sample, false},
+    NamedCounter{"token", &Timestamp::token, false},
+    NamedCounter{"batch_in_epoch", &Timestamp::batch_in_epoch, true},
+    NamedCounter{"sample_in_epoch", &Timestamp::sample_in_epoch, true},
+    NamedCounter{"token_in_epoch", &Timestamp::token_in_epoch, true},
+};
+
+std::chrono::system_clock::time_point modified_or_never(ObjectStore& store,
+                                                        const std::string& path) {
+  constexpr auto kNever = std::chrono::system_clock::time_point::max();
+  try {
+    const auto info = store.stat(path);
+    return info ? info->modified : kNever;
+  } catch (const Error&) {  // whoever looks into it will say what is wrong
+    return kNever;
+  }
+}
+
+}  // namespace
+
+NamesByPosition::NamesByPosition(ObjectStore& store, std::string folder, const std::string& format,
+                                 const FormatVariables& dist)
+    : store_(store), folder_(std::move(folder)), dist_(dist) {
+  std::string rest = format;
+  for (std::size_t slash = rest.find('/'); slash != std::string::npos; slash = rest.find('/')) {
+    add_level(rest.substr(0, slash));
+    rest.erase(0, slash + 1);
+  }
+  add_level(rest);
+  list(folder_, 0, {});
+}
+
+void NamesByPosition::add_level(const std::string& format) {
+  const std::vector<FormatPiece> pieces = split_format(format);
+  const auto has = [&](const char* name) {
+    return std::any_of(pieces.begin(), pieces.end(), [&](const FormatPiece& piece) {
+      return piece.is_field && piece.name == name;
+    });
+  };
+  for (const NamedCounter& known : kByGrowth) {
+    const bool has_epoch =
+        std::find(counters_.begin(), counters_.end(), &Timestamp::epoch) != counters_.end();
+    if (has(known.name) && (!known.needs_epoch || has_epoch)) counters_.push_back(known.counter);
+  }
+  levels_.push_back({format, counters_.size()});
+}
+
+bool NamesByPosition::read_name(std::size_t level, const std::string& name,
+                                Timestamp& claim) const {
+  const auto counters = parse_name(levels_[level].format, name, dist_);
+  if (!counters) return false;
+  for (const auto& [variable, value] : *counters) {
+    for (const NamedCounter& known : kByGrowth) {
+      if (variable == known.name) claim.*known.counter = value;
+    }
+  }
+  return true;
+}
+
+void NamesByPosition::list(const std::string& folder, std::size_t level, const Timestamp& claim) {
+  for (const std::string& name : list_names(store_, folder)) {
+    Node node{normal_path(join_path(folder, name)), level, claim};
+    if (!read_name(level, name, node.claim)) continue;
+    nodes_.push_back(std::move(node));
+    std::push_heap(nodes_.begin(), nodes_.end(),
+                   [this](const Node& a, const Node& b) { return is_behind(a, b); });
+  }
+}
+
+std::strong_ordering NamesByPosition::compare(const Timestamp& claim,
+                                              const Timestamp& position) const {
+  for (const Counter counter : counters_) {
+    const auto order = claim.*counter <=> position.*counter;
+    if (order != std::strong_ordering::equal) return order;
+  }
+  return std::strong_ordering::equal;
+}
+
+// By the counters that both have; a folder is in front of what may lie in it.
+bool NamesByPosition::is_behind(const Node& a, const Node& b) const {
+  const std::size_t known = std::min(levels_[a.level].counters, levels_[b.level].counters);
+  for (std::size_t i = 0; i < known; ++i) {
+    const Counter counter = counters_[i];
+    if (a.claim.*counter != b.claim.*counter) return a.claim.*counter < b.claim.*counter;
+  }
+  return a.level > b.level;
+}
+
+// Takes the furthest names from nodes_, all that are equally far.
+void NamesByPosition::fill() {
+  const auto is_behind = [this](const Node& a, const Node& b) { return this->is_behind(a, b); };
+  while (!nodes_.empty()) {
+    const bool is_folder = nodes_.front().level + 1 < levels_.size();
+    const bool is_equal =
+        ready_.empty() || std::is_eq(compare(nodes_.front().claim, ready_.front().claim));
+    if (!ready_.empty() && !is_equal) break;
+    std::pop_heap(nodes_.begin(), nodes_.end(), is_behind);
+    const Node node = std::move(nodes_.back());
+    nodes_.pop_back();
+    if (!is_folder) {
+      ready_.push_back({node.path, node.claim});
+      continue;
+    }
+    try {
+      list(node.path, node.level + 1, node.claim);
+    } catch (const UsageError&) {  // a file where the format has a folder
+    } catch (const Error& e) {
+      if (read_fault_of(e) == ReadFault::kNow) throw;
+    }
+  }
+  if (ready_.size() < 2) return;
+  for (NamedFile& file : ready_) {
+    file.modified = modified_or_never(store_, file.path);
+  }
+  std::stable_sort(ready_.begin(), ready_.end(), [](const NamedFile& a, const NamedFile& b) {
+    return *a.modified > *b.modified;
+  });
+}
+
+const NamedFile* NamesByPosition::next() {
+  if (ready_.empty()) fill();
+  return ready_.empty() ? nullptr : &ready_.front();
+}
+
+NamedFile NamesByPosition::take() {
+  NamedFile file = std::move(ready_.front());
+  ready_.pop_front();
+  return file;
+}
+
+bool NamesByPosition::covers(const std::string& path) const {
+  std::string rest = relative_path(normal_path(path), normal_path(folder_));
+  Timestamp claim;
+  for (std::size_t level = 0; level < levels_.size(); ++level) {
+    const std::size_t slash = rest.find('/');
+    const bool is_last = level + 1 == levels_.size();
+    if (is_last != (slash == std::string::npos)) return false;
+    const std::string name = rest.substr(0, slash);
+    if (!read_name(level, name, claim)) return false;
+    if (!is_last) rest.erase(0, slash + 1);
+  }
+  return true;
+}
+
+}  // namespace cairn

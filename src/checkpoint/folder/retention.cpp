@@ -1,0 +1,213 @@
+#include "checkpoint/folder/retention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "checkpoint/open/training_info.h"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::system_clock;
+
+// Good checkpoints of one position: what rules choose among.
+struct Group {
+  Timestamp timestamp;
+  std::vector<const RetentionItem*> items;
+  std::vector<std::string> reasons;
+
+  Clock::time_point made() const { return newest().made; }
+  std::chrono::sys_days day() const { return newest().day; }
+  std::optional<double> metric(const std::string& name) const {
+    for (const RetentionItem* item : items) {
+      const auto found = item->metrics.find(name);
+      if (found != item->metrics.end() && !std::isnan(found->second)) return found->second;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const RetentionItem& newest() const {
+    return **std::max_element(
+        items.begin(), items.end(),
+        [](const RetentionItem* a, const RetentionItem* b) { return a->made < b->made; });
+  }
+};
+
+using Series = std::vector<Group>;  // furthest first
+
+std::map<std::string, Series> series_of(const std::vector<RetentionItem>& items) {
+  std::map<std::string, Series> all;
+  for (const RetentionItem& item : items) {
+    if (!item.is_good || !item.timestamp) continue;
+    Series& series = all[item.series];
+    const auto group = std::find_if(series.begin(), series.end(), [&](const Group& g) {
+      return position(g.timestamp) == position(*item.timestamp);
+    });
+    if (group != series.end()) {
+      group->items.push_back(&item);
+    } else {
+      series.push_back({*item.timestamp, {&item}, {}});
+    }
+  }
+  for (auto& [name, series] : all) {
+    std::sort(series.begin(), series.end(), [](const Group& a, const Group& b) {
+      return position(a.timestamp) > position(b.timestamp);
+    });
+  }
+  return all;
+}
+
+void keep_last(Series& series, std::uint64_t count) {
+  for (std::size_t i = 0; i < std::min<std::uint64_t>(series.size(), count); ++i) {
+    series[i].reasons.push_back(fmt::format("last {} of {}", i + 1, count));
+  }
+}
+
+std::string day_text(std::chrono::sys_days day) {
+  const std::chrono::year_month_day date = day;
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+}
+
+std::chrono::sys_days monday_of(std::chrono::sys_days day) {
+  return day - (std::chrono::weekday(day) - std::chrono::Monday);
+}
+
+// The furthest of each of the last `count` periods that have one; `period_of` gives the first day
+// of a day's period.
+template <class PeriodOf>
+void keep_periods(Series& series, std::uint64_t count, const char* name, PeriodOf period_of) {
+  std::map<std::chrono::sys_days, Group*, std::greater<>> furthest;  // the latest period first
+  for (Group& group : series) {
+    furthest.try_emplace(period_of(group.day()), &group);
+  }
+  for (const auto& [period, group] : furthest) {
+    if (count-- == 0) break;
+    group->reasons.push_back(std::string(name) + " " + day_text(period));
+  }
+}
+
+void keep_every(Series& series, const Time& interval) {
+  std::set<std::int64_t> seen;
+  for (auto group = series.rbegin(); group != series.rend(); ++group) {
+    const std::int64_t multiple =
+        group->timestamp.get(interval.unit()).value() / interval.value() * interval.value();
+    if (multiple > 0 && seen.insert(multiple).second) {
+      group->reasons.push_back("first at or after " + Time(multiple, interval.unit()).to_string());
+    }
+  }
+}
+
+void keep_best(Series& series, const KeepBest& rule) {
+  std::vector<std::pair<double, Group*>> ranking;
+  for (Group& group : series) {
+    const auto value = group.metric(rule.metric);
+    if (value) ranking.emplace_back(rule.best == Best::kLowest ? *value : -*value, &group);
+  }
+  // Of equal values the furthest is the better: it comes first already.
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (std::size_t i = 0; i < std::min<std::uint64_t>(ranking.size(), rule.count); ++i) {
+    ranking[i].second->reasons.push_back(fmt::format("best {} of {} by {}: {:.6g}", i + 1,
+                                                     rule.count, rule.metric,
+                                                     *ranking[i].second->metric(rule.metric)));
+  }
+}
+
+void keep_within(Series& series, std::chrono::seconds age, Clock::time_point now) {
+  for (Group& group : series) {
+    // In whole seconds: system_clock's own unit would overflow for an age of centuries.
+    const auto since = std::chrono::floor<std::chrono::seconds>(now - group.made());
+    if (since <= age) group.reasons.emplace_back("recent enough");
+  }
+}
+
+void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
+  series.front().reasons.emplace_back("the newest good one");
+  keep_last(series, rules.last);
+  keep_periods(series, rules.daily, "daily", [](std::chrono::sys_days day) { return day; });
+  keep_periods(series, rules.weekly, "weekly", monday_of);
+  for (const Time& interval : rules.every) {
+    keep_every(series, interval);
+  }
+  for (const KeepBest& rule : rules.best) {
+    keep_best(series, rule);
+  }
+  if (rules.within) keep_within(series, *rules.within, now);
+}
+
+// Step 6: whether `item` is damaged, and perhaps newer than all that is good of the series.
+bool is_blocking(const RetentionItem& item, const std::string& name, const Series& series) {
+  if (item.is_good) return false;
+  const Group& newest = series.front();
+  if (!item.timestamp) return item.made >= newest.made();
+  return item.series == name &&
+         (item.made >= newest.made() || position(*item.timestamp) >= position(newest.timestamp));
+}
+
+void check(const RetentionRules& rules) {
+  for (const Time& interval : rules.every) {
+    if (interval.unit() == TimeUnit::kDuration || interval <= 0) {
+      throw UsageError("cannot keep one checkpoint every " + interval.to_string() +
+                       ": the interval is a count above zero, such as 1000ba or 1ep");
+    }
+  }
+}
+
+Decision decision_of(const RetentionItem& item, const Group* group, bool is_blocked) {
+  Decision decision;
+  if (group != nullptr) decision.reasons = group->reasons;
+  if (!item.held_by.empty()) decision.reasons.push_back(item.held_by);
+  if (!item.is_good) {
+    decision.reasons.emplace_back("it does not verify: no rule is for it");
+  } else if (!item.timestamp) {
+    decision.reasons.emplace_back("it has no position in training");
+  }
+  if (decision.reasons.empty() && is_blocked) {
+    decision.reasons.emplace_back("nothing is removed while a newer one does not verify");
+  }
+  decision.keep = !decision.reasons.empty();
+  if (!decision.keep) decision.reasons.emplace_back("no rule keeps it");
+  return decision;
+}
+
+}  // namespace
+
+RetentionPlan decide(const std::vector<RetentionItem>& items, const RetentionRules& rules,
+                     Clock::time_point now) {
+  check(rules);
+  std::map<std::string, Series> all = series_of(items);
+  std::map<const RetentionItem*, const Group*> group_of;
+  std::set<std::string> blocked;
+  std::set<std::size_t> blocking;
+  for (auto& [name, series] : all) {
+    apply(series, rules, now);
+    for (const Group& group : series) {
+      for (const RetentionItem* item : group.items) {
+        group_of.emplace(item, &group);
+      }
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!is_blocking(items[i], name, series)) continue;
+      blocked.insert(name);
+      blocking.insert(i);
+    }
+  }
+  RetentionPlan plan;
+  for (const RetentionItem& item : items) {
+    const auto group = group_of.find(&item);
+    plan.decisions.push_back(decision_of(item, group == group_of.end() ? nullptr : group->second,
+                                         blocked.contains(item.series)));
+  }
+  plan.blocked_by.assign(blocking.begin(), blocking.end());
+  return plan;
+}
+
+}  // namespace cairn

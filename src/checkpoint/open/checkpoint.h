@@ -1,0 +1,18 @@
+// What a Checkpoint holds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "checkpoint/open/source.h"
+
+namespace cairn {
+
+struct Checkpoint::Impl {
+  std::string path;
+  std::shared_ptr<const CheckpointSource> source;
+};
+
+}  // namespace cairn

@@ -1,0 +1,38 @@
+#include "checkpoint/open/guarded_source.h"
+
+#include <utility>
+
+namespace cairn {
+namespace {
+
+class GuardedSource final : public CheckpointSource {
+ public:
+  GuardedSource(std::unique_ptr<CheckpointSource> source, std::string path)
+      : source_(std::move(source)), path_(std::move(path)) {}
+
+  SourceInfo info() const override {
+    return guarded(path_, [&] { return source_->info(); });
+  }
+  Value read() const override {
+    return guarded(path_, [&] { return source_->read(); });
+  }
+  std::optional<Value> state_dict() const override {
+    return guarded(path_, [&] { return source_->state_dict(); });
+  }
+  VerifyReport verify(Verify how) const override {
+    return guarded(path_, [&] { return source_->verify(how); });
+  }
+
+ private:
+  std::unique_ptr<CheckpointSource> source_;
+  std::string path_;
+};
+
+}  // namespace
+
+std::unique_ptr<CheckpointSource> guard_source(std::unique_ptr<CheckpointSource> source,
+                                               const std::string& path) {
+  return std::make_unique<GuardedSource>(std::move(source), path);
+}
+
+}  // namespace cairn

@@ -1,0 +1,40 @@
+// A source whose reads are errors about its file: rather than SIGBUS where the disk fails
+// (io/mapped_file.h), and rather than the end of the program where memory does.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "cairn/error.h"
+
+#include "checkpoint/open/source.h"
+#include "io/mapped_file.h"
+#include "io/read_fault.h"
+
+namespace cairn {
+
+// What `read` gives; a StorageError where bytes of `path` could not be read, also when `read` took
+// the zeros in their place for damage. An UnsupportedError where there is not enough memory: files
+// may be made to that end, and those beside them have to be looked at all the same.
+template <class Read>
+auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
+  const GuardedReads guard;
+  try {
+    auto result = read();
+    check_mapped_reads(path);
+    return result;
+  } catch (const Error&) {
+    check_mapped_reads(path);
+    throw;
+  } catch (const std::exception& error) {
+    if (const auto problem = memory_problem(error)) throw UnsupportedError(path + ": " + *problem);
+    throw;
+  }
+}
+
+// `source` with every call guarded.
+std::unique_ptr<CheckpointSource> guard_source(std::unique_ptr<CheckpointSource> source,
+                                               const std::string& path);
+
+}  // namespace cairn

@@ -1,0 +1,43 @@
+#include "cairn/error.h"
+
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
+
+namespace cairn {
+
+Checkpoint::Checkpoint(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+const std::string& Checkpoint::path() const { return impl_->path; }
+
+CheckpointInfo Checkpoint::info() const { return training_info(*impl_->source); }
+
+VerifyReport Checkpoint::verify(Verify how) const { return impl_->source->verify(how); }
+
+Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+  return Checkpoint(std::make_shared<const Checkpoint::Impl>(
+      Checkpoint::Impl{path, open_source(path, {.store = store})}));
+}
+
+Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
+  const std::string& path = checkpoint.path();
+  const CheckpointSource& source = *checkpoint.impl_->source;
+  if (source.info().format == "torchscript") {
+    throw UnsupportedError(path + ": this is a TorchScript archive, not a state dict; try: " +
+                           "cairn convert --weights-only " + path + " weights.pt");
+  }
+  const VerifyReport report = source.verify(options.verify);
+  if (!report.ok()) {
+    throw CorruptError(path + " is " + report.summary() + "; try an older checkpoint", path,
+                       report.damage.front().begin);
+  }
+  Value value = source.read();
+  if (!options.ignore_keys.empty()) options.ignore_keys.apply(value);
+  return value;
+}
+
+Value load(const std::string& path, const LoadOptions& options) {
+  return load(open_checkpoint(path, options.store), options);
+}
+
+}  // namespace cairn

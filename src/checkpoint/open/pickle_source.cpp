@@ -1,0 +1,90 @@
+// Plain pickles, as pickle.dump() writes them, as a CheckpointSource.
+#include "cairn/error.h"
+
+#include "checkpoint/open/candidate.h"
+#include "format/pickle/opcodes.h"
+#include "format/pickle/pickle_size.h"
+#include "format/pickle/unpickle.h"
+
+namespace cairn {
+namespace {
+
+// A pickle has no place for the storages of tensors.
+class NoStorages final : public pickle::StorageLoader {
+ public:
+  std::shared_ptr<const Storage> load(const pickle::StorageReference& reference) override {
+    throw CorruptError("storage " + std::string(reference.key) + " is not in the file");
+  }
+  void account_copy(std::uint64_t) override {}
+};
+
+bool names_its_protocol(ByteView bytes) {
+  return bytes.size() >= 2 && bytes[0] == static_cast<std::byte>(pickle::Op::kProto) &&
+         static_cast<int>(bytes[1]) <= pickle::kHighestProtocol;
+}
+
+class PickleSource final : public CheckpointSource {
+ public:
+  explicit PickleSource(Candidate candidate) : candidate_(std::move(candidate)) {}
+
+  SourceInfo info() const override {
+    const ByteView bytes = candidate_.bytes.view;
+    const int protocol = names_its_protocol(bytes) ? static_cast<int>(bytes[1]) : 0;
+    return {.format = "pickle",
+            .description = "a plain pickle",
+            .containers = candidate_.containers,
+            .writer = "Python",
+            .bytes = candidate_.stored_bytes,
+            .notes = {{"pickle protocol", protocol > 0 ? std::to_string(protocol) : "0 or 1"}}};
+  }
+
+  Value read() const override {
+    const std::string& path = candidate_.path;
+    NoStorages storages;
+    try {
+      return pickle::unpickle(candidate_.bytes.view, storages);
+    } catch (const CorruptError& e) {
+      throw CorruptError(path + ": " + e.what(), path, e.offset());
+    } catch (Error& e) {
+      e.add_context(path);
+      throw;
+    }
+  }
+
+  // There are no checksums: it must make an object.
+  VerifyReport verify(Verify) const override {
+    read();
+    VerifyReport report;
+    report.records = 1;
+    report.bytes = candidate_.bytes.view.size();
+    report.has_checksums = false;
+    return report;
+  }
+
+ private:
+  Candidate candidate_;
+};
+
+// Protocols 0 and 1 have no mark: the file has to be one pickle from its first byte to its last,
+// and to begin with an opcode that begins an object of state.
+bool is_old_pickle(ByteView bytes) {
+  constexpr std::string_view kFirst = "(]})c";
+  if (bytes.empty() || kFirst.find(as_text(bytes)[0]) == std::string_view::npos) return false;
+  try {
+    return pickle::pickle_size(bytes) == bytes.size();
+  } catch (const CorruptError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_pickle(const Candidate& candidate) {
+  return names_its_protocol(candidate.bytes.view) || is_old_pickle(candidate.bytes.view);
+}
+
+std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate) {
+  return std::make_unique<PickleSource>(std::move(candidate));
+}
+
+}  // namespace cairn

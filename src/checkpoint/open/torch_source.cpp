@@ -1,0 +1,81 @@
+// torch.save's zip files as a CheckpointSource.
+#include "checkpoint/convert/weights.h"
+#include "checkpoint/open/candidate.h"
+#include "checkpoint/open/torch_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+// Which PyTorch wrote the file, as far as the records that it has tell.
+std::string torch_version(const TorchFile& file) {
+  if (file.find_record(".format_version") != nullptr) return "2.7 or newer";
+  if (file.find_record("byteorder") != nullptr) return "2.1 to 2.6";
+  return "older than 2.1";
+}
+
+std::vector<std::pair<std::string, std::string>> notes_of(const TorchCheckpoint& checkpoint) {
+  std::vector<std::pair<std::string, std::string>> notes;
+  const TorchFile& file = checkpoint.file;
+  const SharedBytes pickle = file.bytes_of(*file.find_record("data.pkl"));
+  if (pickle.view.size() > 1 && pickle.view[0] == std::byte{0x80}) {
+    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(pickle.view[1])));
+  }
+  if (!checkpoint.manifest) notes.emplace_back("torch version", torch_version(file));
+  if (!file.has_checksums()) notes.emplace_back("checksums", "none: its writer left them out");
+  return notes;
+}
+
+class TorchSource final : public CheckpointSource {
+ public:
+  explicit TorchSource(Candidate candidate)
+      : stored_bytes_(candidate.stored_bytes),
+        containers_(std::move(candidate.containers)),
+        on_progress_(std::move(candidate.on_progress)),
+        checkpoint_(open_torch_checkpoint(candidate.source)) {}
+
+  SourceInfo info() const override {
+    SourceInfo info{.format = "torch_zip",
+                    .description = "a torch.save file",
+                    .containers = containers_,
+                    .writer = "PyTorch",
+                    .bytes = stored_bytes_,
+                    .notes = notes_of(checkpoint_)};
+    if (checkpoint_.file.is_torchscript()) {
+      info.format = "torchscript";
+      info.description = "a TorchScript archive (torch.jit.save or C++ torch::save)";
+      info.notes.emplace_back(
+          "code", "left alone; only attributes are read, and which of them are weights");
+    }
+    if (checkpoint_.manifest) {
+      info.writer = checkpoint_.manifest->writer;
+      info.checkpoint = checkpoint_.manifest->info;
+    }
+    return info;
+  }
+  Value read() const override { return checkpoint_.file.read(); }
+  std::optional<Value> state_dict() const override {
+    if (!checkpoint_.file.is_torchscript()) return std::nullopt;
+    return script_state_dict(checkpoint_.file.read_script_weights());
+  }
+  VerifyReport verify(Verify how) const override {
+    return verify_opened(checkpoint_, {.how = how, .on_progress = on_progress_});
+  }
+
+ private:
+  std::uint64_t stored_bytes_;
+  std::vector<std::string> containers_;
+  std::function<void(std::uint64_t)> on_progress_;
+  TorchCheckpoint checkpoint_;
+};
+
+}  // namespace
+
+bool is_torch_zip(const Candidate& candidate) {
+  return as_text(candidate.bytes.view).starts_with("PK\x03\x04");
+}
+
+std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate) {
+  return std::make_unique<TorchSource>(std::move(candidate));
+}
+
+}  // namespace cairn

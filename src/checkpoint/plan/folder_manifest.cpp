@@ -1,0 +1,85 @@
+#include "checkpoint/plan/folder_manifest.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "core/xxh3.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::int64_t kFolderSchema = 1;
+constexpr std::size_t kMostFolderManifestBytes = std::size_t{64} << 10;
+constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
+
+ManifestFile file_of(const nlohmann::json& json) {
+  try {
+    return {.name = json.at("name").get<std::string>(),
+            .bytes = json.at("bytes").get<std::uint64_t>(),
+            .xxh3_128 = json.at("xxh3_128").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    throw CorruptError("the folder's manifest lists something that is no file");
+  }
+}
+
+}  // namespace
+
+std::string write_folder_manifest(const std::vector<ManifestFile>& files) {
+  nlohmann::ordered_json json = {{"schema", kFolderSchema},
+                                 {"writer", CAIRN_WRITER},
+                                 {"xxh3_128", std::string(kSealDigits, '0')},
+                                 {"files", nlohmann::ordered_json::array()}};
+  for (const ManifestFile& file : files) {
+    json["files"].push_back(
+        {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
+  }
+  std::string text = json.dump();
+  seal(text, kFolderMarker);
+  return text;
+}
+
+FolderManifest parse_folder_manifest(std::string_view text) {
+  if (text.size() > kMostFolderManifestBytes) {
+    throw CorruptError("the folder's manifest is too large to be one");
+  }
+  const auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  const auto find = [&](const char* name) {
+    const auto found = json.is_object() ? json.find(name) : json.end();
+    if (!json.is_object() || found == json.end()) {
+      throw CorruptError(fmt::format("the folder's manifest has no \"{}\"", name));
+    }
+    return *found;
+  };
+  const auto schema = find("schema");
+  const Seal found = check_seal(text, kFolderMarker);
+  if (found == Seal::kBroken) {
+    throw CorruptError("the folder's manifest does not have the XXH3-128 that was written");
+  }
+  if (schema.is_number_integer() && schema.get<std::int64_t>() > kFolderSchema) {
+    throw UnsupportedError("the folder's manifest is of a newer schema: use a newer cairn");
+  }
+  if (found == Seal::kNone) throw CorruptError("the folder's manifest has no XXH3-128 of itself");
+  FolderManifest manifest;
+  const auto writer = find("writer");
+  const auto files = find("files");
+  if (!writer.is_string() || !files.is_array()) {
+    throw CorruptError("the folder's manifest is not one");
+  }
+  manifest.writer = writer.get<std::string>();
+  std::set<std::string> names;
+  for (const auto& file : files) {
+    manifest.files.push_back(file_of(file));
+    const std::string& name = manifest.files.back().name;
+    if (name.find('/') != std::string::npos || !names.insert(name).second) {
+      throw CorruptError("the folder's manifest lists a file twice, or outside the folder");
+    }
+  }
+  return manifest;
+}
+
+}  // namespace cairn

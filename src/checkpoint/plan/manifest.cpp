@@ -1,0 +1,185 @@
+#include "checkpoint/plan/manifest.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "io/read_fault.h"
+
+namespace cairn {
+namespace {
+
+using Json = nlohmann::ordered_json;  // keeps the order of fields: the text is deterministic
+
+constexpr std::int64_t kSchema = 1;
+constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+
+// The whole-number fields of Timestamp, under the names that its state_dict has.
+struct ManifestCounter {
+  const char* name;
+  std::int64_t Timestamp::*value;
+};
+constexpr std::array<ManifestCounter, 10> kManifestCounters = {{
+    {"iteration", &Timestamp::iteration},
+    {"epoch", &Timestamp::epoch},
+    {"batch", &Timestamp::batch},
+    {"sample", &Timestamp::sample},
+    {"token", &Timestamp::token},
+    {"epoch_in_iteration", &Timestamp::epoch_in_iteration},
+    {"token_in_iteration", &Timestamp::token_in_iteration},
+    {"batch_in_epoch", &Timestamp::batch_in_epoch},
+    {"sample_in_epoch", &Timestamp::sample_in_epoch},
+    {"token_in_epoch", &Timestamp::token_in_epoch},
+}};
+
+// Its durations, as microseconds.
+struct Duration {
+  const char* name;
+  TimeDelta Timestamp::*value;
+};
+constexpr std::array<Duration, 4> kDurations = {{
+    {"total_wct_us", &Timestamp::total_wct},
+    {"iteration_wct_us", &Timestamp::iteration_wct},
+    {"epoch_wct_us", &Timestamp::epoch_wct},
+    {"batch_wct_us", &Timestamp::batch_wct},
+}};
+
+Json to_json(const Timestamp& timestamp) {
+  Json json;
+  for (const ManifestCounter& field : kManifestCounters) {
+    json[field.name] = timestamp.*field.value;
+  }
+  for (const Duration& field : kDurations) {
+    json[field.name] = (timestamp.*field.value).to_microseconds().count();
+  }
+  return json;
+}
+
+// Whether `json` is a T and within its range: the library would cut off what does not fit.
+template <class T>
+bool holds(const Json& json) {
+  if constexpr (std::is_same_v<T, std::string>) return json.is_string();
+  if constexpr (std::is_same_v<T, std::uint64_t>) return json.is_number_unsigned();
+  if (json.is_number_unsigned()) return std::in_range<std::int64_t>(json.get<std::uint64_t>());
+  return json.is_number_integer();
+}
+
+// The field of that name and type. T is std::string, std::int64_t or std::uint64_t.
+template <class T>
+T field_of(const Json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end()) throw CorruptError(fmt::format("the manifest has no \"{}\"", name));
+  if (!holds<T>(*found)) {
+    throw CorruptError(fmt::format("\"{}\" of the manifest has a wrong type or size", name));
+  }
+  return found->template get<T>();
+}
+
+Timestamp timestamp_of(const Json& json) {
+  if (!json.is_object()) throw CorruptError("\"timestamp\" of the manifest has a wrong type");
+  Timestamp timestamp;
+  for (const ManifestCounter& field : kManifestCounters) {
+    timestamp.*field.value = field_of<std::int64_t>(json, field.name);
+  }
+  for (const Duration& field : kDurations) {
+    const std::chrono::microseconds duration(field_of<std::int64_t>(json, field.name));
+    timestamp.*field.value = TimeDelta::of(duration);
+  }
+  return timestamp;
+}
+
+void append_number(std::string& to, std::uint64_t number) {
+  for (int byte = 0; byte < 8; ++byte) {
+    to += static_cast<char>(number >> (8 * byte));
+  }
+}
+
+// The table of all records but the manifest itself, which cannot describe itself.
+struct RecordTable {
+  explicit RecordTable(const std::vector<FileRecord>& all) {
+    std::string table;
+    for (const FileRecord& record : all) {
+      if (record.name == kManifestRecord) continue;
+      append_number(table, record.name.size());
+      table += record.name;
+      append_number(table, record.offset);
+      append_number(table, record.size);
+      append_number(table, record.crc32);
+      ++records;
+      bytes += record.size;
+    }
+    const XXH128_hash_t hash = XXH3_128bits(table.data(), table.size());
+    digest = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  }
+
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::string digest;
+};
+
+}  // namespace
+
+std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
+  const RecordTable table(records);
+  Json json = {
+      {"schema", kSchema}, {"writer", CAIRN_WRITER},    {"layout", kManifestLayout},
+      {"kind", info.kind}, {"run_name", info.run_name},
+  };
+  if (info.timestamp) json["timestamp"] = to_json(*info.timestamp);
+  json["records"] = table.records;
+  json["bytes"] = table.bytes;
+  json["xxh3_128"] = table.digest;
+  try {
+    return json.dump();
+  } catch (const Json::type_error&) {  // the only reason
+    throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
+  }
+}
+
+Manifest parse_manifest(std::string_view text) {
+  if (text.size() > kMostBytes) throw CorruptError("the manifest is too large to be one");
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!json.is_object()) throw CorruptError("the manifest is not a JSON object");
+  const auto schema = field_of<std::int64_t>(json, "schema");
+  Manifest manifest;
+  manifest.writer = field_of<std::string>(json, "writer");
+  if (schema > kSchema) {
+    throw ReaderMissingError(
+        fmt::format("written by {}, with a manifest of schema {}; this version reads up to {}: "
+                    "use a newer cairn",
+                    manifest.writer, schema, kSchema));
+  }
+  if (schema < 1) throw CorruptError(fmt::format("the manifest has schema {}", schema));
+  manifest.layout = field_of<std::string>(json, "layout");
+  manifest.info.kind = field_of<std::string>(json, "kind");
+  manifest.info.run_name = field_of<std::string>(json, "run_name");
+  if (const auto found = json.find("timestamp"); found != json.end()) {
+    manifest.info.timestamp = timestamp_of(*found);
+  }
+  manifest.records = field_of<std::uint64_t>(json, "records");
+  manifest.bytes = field_of<std::uint64_t>(json, "bytes");
+  manifest.digest = field_of<std::string>(json, "xxh3_128");
+  return manifest;
+}
+
+std::string compare_with_records(const Manifest& manifest, const std::vector<FileRecord>& records) {
+  const RecordTable table(records);
+  if (table.records != manifest.records || table.bytes != manifest.bytes) {
+    return fmt::format("the manifest describes {} records of {} bytes, the file has {} of {}",
+                       manifest.records, manifest.bytes, table.records, table.bytes);
+  }
+  if (table.digest != manifest.digest) {
+    return fmt::format("the records are not those of the manifest: digest {} instead of {}",
+                       table.digest, manifest.digest);
+  }
+  return {};
+}
+
+}  // namespace cairn

@@ -1,0 +1,19 @@
+// Writing a torch.distributed.checkpoint folder of one rank: `__0_0.distcp`, then `.metadata`,
+// published together (io/atomic_folder.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+// Returns the bytes written. UnsupportedError for what such a folder cannot hold;
+// AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
+// folder. On an error nothing changed. `scratch_folder` as for FolderPlan.
+std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
+                        bool overwrite = false, const std::string& scratch_folder = {});
+
+}  // namespace cairn

@@ -1,0 +1,100 @@
+#include "checkpoint/plan/write_safetensors.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cairn/error.h"
+
+#include "format/safetensors/shard_index.h"
+#include "io/file.h"
+#include "storage/listing.h"
+
+namespace cairn {
+namespace {
+
+// As the reference's save_model(): the dropped names with the kept ones, in the same map.
+SafetensorsFile::Metadata metadata_of(const NamedTensors& named,
+                                      const SafetensorsFile::Metadata& more) {
+  SafetensorsFile::Metadata metadata = {{"format", "pt"}};
+  const auto add = [&](const std::pair<std::string, std::string>& entry) {
+    const bool is_there = std::any_of(metadata.begin(), metadata.end(), [&](const auto& known) {
+      return known.first == entry.first;
+    });
+    if (!is_there) metadata.push_back(entry);
+  };
+  std::for_each(named.tied.begin(), named.tied.end(), add);
+  std::for_each(more.begin(), more.end(), add);
+  return metadata;
+}
+
+std::vector<NamedTensors> shards_of(NamedTensors named, std::uint64_t shard_bytes) {
+  std::vector<NamedTensors> shards(1);
+  std::uint64_t used = 0;
+  for (NamedTensor& tensor : named.tensors) {
+    const std::uint64_t bytes = byte_size(tensor.second);
+    if (!shards.back().tensors.empty() && (used > shard_bytes || bytes > shard_bytes - used)) {
+      shards.emplace_back();
+      used = 0;
+    }
+    used += bytes;
+    shards.back().tensors.push_back(std::move(tensor));
+  }
+  // Each tied name stands in the shard of the tensor that was kept.
+  for (NamedTensors& shard : shards) {
+    for (const auto& tied : named.tied) {
+      const bool is_here =
+          std::any_of(shard.tensors.begin(), shard.tensors.end(),
+                      [&](const NamedTensor& tensor) { return tensor.first == tied.second; });
+      if (is_here) shard.tied.push_back(tied);
+    }
+  }
+  return shards;
+}
+
+}  // namespace
+
+WrittenFiles write_safetensors(ObjectStore& store, const NamedTensors& named,
+                               const std::string& path, const WriteSafetensorsOptions& options) {
+  const SafetensorsPlan plan(named.tensors, metadata_of(named, options.metadata),
+                             /*checksums=*/true);
+  const auto file = store.begin(
+      path, {.condition = condition_of(options.overwrite), .expected_bytes = plan.size()});
+  plan.write(*file);
+  file->commit();
+  return {.files = {path}, .bytes = plan.size()};
+}
+
+WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
+                                       const std::string& folder, std::uint64_t shard_bytes,
+                                       const WriteSafetensorsOptions& options) {
+  const std::vector<NamedTensors> shards = shards_of(std::move(named), shard_bytes);
+  const auto building = store.begin_folder(folder, options.overwrite);
+  WrittenFiles written;
+  safetensors::ShardIndex index;
+  std::map<std::string, std::uint64_t> digests;
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = safetensors::shard_name(i + 1, shards.size());
+    const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
+                               /*checksums=*/true);
+    building->add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
+    const auto written_shard = building->open(name);
+    const SharedBytes shard = written_shard->view(0, written_shard->size());
+    digests.emplace(name, safetensors::header_digest(shard.view).value());
+    for (const auto& [tensor, view] : shards[i].tensors) {
+      index.files_of.emplace_back(tensor, name);
+      total += byte_size(view);
+    }
+    written.files.push_back(join_path(folder, name));
+    written.bytes += plan.size();
+  }
+  const std::string text = safetensors::write_index(index, total, digests);
+  building->add(safetensors::kIndexName, text.size(),
+                [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+  building->commit();
+  written.files.push_back(join_path(folder, safetensors::kIndexName));
+  written.bytes += text.size();
+  return written;
+}
+
+}  // namespace cairn

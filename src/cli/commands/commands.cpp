@@ -1,0 +1,25 @@
+#include <array>
+
+#include "cli/shell/command.h"
+
+namespace cairn::cli {
+
+std::span<const Command> commands() {
+  static constexpr std::array kCommands = {
+      Command{"completion", "print a script that completes the command line", define_completion},
+      Command{"convert", "turn one kind of checkpoint into another", define_convert},
+      Command{"diff", "compare two checkpoints, of whatever formats", define_diff},
+      Command{"doctor", "say what this machine and this build can do", define_doctor},
+      Command{"dump", "print the whole object as JSON", define_dump},
+      Command{"extract", "take parts out of a checkpoint", define_extract},
+      Command{"inspect", "show what a checkpoint is and what it holds", define_inspect},
+      Command{"ls", "list the checkpoints of a folder", define_ls},
+      Command{"man", "print a man page", define_man},
+      Command{"prune", "remove the checkpoints that no rule keeps", define_prune},
+      Command{"resume", "say what autoresume would go on from", define_resume},
+      Command{"verify", "check whether checkpoints are whole", define_verify},
+  };
+  return kCommands;
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,189 @@
+// cairn convert: one kind of checkpoint into another.
+#include "cairn/checkpoint/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "cli/shell/command.h"
+#include "cli/view/progress_bar.h"
+#include "core/printable.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct ConvertArgs {
+  std::string in;
+  std::string out;
+  std::string dtype;
+  std::vector<std::string> renames;
+  bool quick = false;
+  ConvertOptions convert;
+};
+
+// A bar for each stage.
+class Bars {
+ public:
+  explicit Bars(const Console& console) : console_(console) {}
+
+  void add(const std::string& stage, std::uint64_t more, std::uint64_t total) {
+    const std::lock_guard lock(mutex_);
+    if (stage != stage_) {
+      bar_.reset();
+      bar_.emplace(console_, ProgressBarOptions{.what = stage + " ", .total = total});
+      stage_ = stage;
+    }
+    bar_->add(more);
+  }
+
+ private:
+  const Console& console_;
+  std::mutex mutex_;
+  std::string stage_;
+  std::optional<ProgressBar> bar_;
+};
+
+void parse(ConvertArgs& options) {
+  for (const std::string& rename : options.renames) {
+    const std::size_t sign = rename.find('=');
+    if (sign == std::string::npos || sign == 0) {
+      throw UsageError("--rename " + rename + ": FROM=TO is needed, as in --rename module.=");
+    }
+    options.convert.rename.emplace_back(rename.substr(0, sign), rename.substr(sign + 1));
+  }
+  if (options.dtype == "bf16") options.convert.dtype = DType::kBFloat16;
+  if (options.dtype == "fp16") options.convert.dtype = DType::kFloat16;
+  if (options.dtype == "fp32") options.convert.dtype = DType::kFloat32;
+  options.convert.verify = options.quick ? Verify::kQuick : Verify::kFull;
+}
+
+template <class Second>
+json json_of(const std::vector<std::pair<std::string, Second>>& pairs) {
+  json object = json::object();
+  for (const auto& [first, second] : pairs) {
+    object[first] = second;
+  }
+  return object;
+}
+
+void print_json(const ConvertResult& result, const std::string& out, Console& console) {
+  console.print_json({{"out", out},
+                      {"format", result.format},
+                      {"files", result.files},
+                      {"bytes", result.bytes},
+                      {"tensors", result.tensors},
+                      {"left_out", result.left_out},
+                      {"objects", json_of(result.objects)},
+                      {"dropped", json_of(result.dropped)},
+                      {"renamed_keys", json_of(result.renamed_keys)},
+                      {"tied", json_of(result.tied)}});
+}
+
+// "a, b, c and 7 more"
+std::string list_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNames = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
+    text += (i == 0 ? "" : ", ") + printable_line(names[i]);
+  }
+  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  return text;
+}
+
+// What cairn cannot look into, and names that had to be made up.
+void print_objects(const ConvertResult& result, Console& console) {
+  std::vector<std::string> kept;
+  for (const auto& [name, count] : result.objects) {
+    kept.push_back(printable(count == 1 ? name : fmt::format("{} of {}", count, name)));
+  }
+  std::vector<std::string> dropped;
+  for (const auto& [path, name] : result.dropped) {
+    dropped.push_back(printable(fmt::format("{} ({})", path, name)));
+  }
+  if (!kept.empty()) {
+    console.out << fmt::format(
+        "objects written as they were, for Python to make: {} (--drop-objects leaves them out)\n",
+        list_of(kept));
+  }
+  if (!dropped.empty()) console.out << fmt::format("objects left out: {}\n", list_of(dropped));
+  std::vector<std::string> renamed;
+  for (const auto& [name, key] : result.renamed_keys) {
+    renamed.push_back(printable(fmt::format("\"{}\" (key {})", name, key)));
+  }
+  if (!renamed.empty()) {
+    console.out << fmt::format("named by a text, as the format has no other keys: {}\n",
+                               list_of(renamed));
+  }
+}
+
+void print(const ConvertResult& result, const std::string& out, Console& console) {
+  console.out << fmt::format("{}: {}, {} tensors, {}", printable_line(out), result.format,
+                             result.tensors, console.bytes(result.bytes));
+  if (result.files.size() > 1) console.out << fmt::format(" in {} files", result.files.size());
+  console.out << "\n";
+  if (!result.left_out.empty()) {
+    console.out << fmt::format("left out, as it is no tensor: {}\n", list_of(result.left_out));
+  }
+  print_objects(result, console);
+  for (const auto& [name, keeper] : result.tied) {
+    console.out << fmt::format("tied: {} is {}\n", printable_line(name), printable_line(keeper));
+  }
+}
+
+int run_convert(ConvertArgs options, Console& console) {
+  parse(options);
+  ConvertResult result;
+  {
+    Bars bars(console);
+    options.convert.on_progress = [&](const char* stage, std::uint64_t more, std::uint64_t total) {
+      bars.add(stage, more, total);
+    };
+    result = convert(options.in, options.out, options.convert);
+  }
+  if (console.json) {
+    print_json(result, options.out, console);
+  } else {
+    print(result, options.out, console);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Run define_convert(CLI::App& app) {
+  const auto options = std::make_shared<ConvertArgs>();
+  ConvertOptions& convert = options->convert;
+  app.add_option("IN", options->in, "a checkpoint of any format")->required();
+  app.add_option("OUT", options->out, "what to write; its extension names the format")->required();
+  app.add_option("--to", convert.to, "the format, whatever the extension: torch, safetensors, dcp");
+  app.add_flag("--weights-only", convert.weights_only,
+               "the model's state dict only (state/model of a Composer checkpoint)");
+  app.add_option("--include", convert.include, "only paths that match, as 'state/model/*'")
+      ->allow_extra_args(false);
+  app.add_option("--exclude", convert.exclude, "without paths that match")->allow_extra_args(false);
+  app.add_option("--rename", options->renames,
+                 "FROM=TO: names of tensors that begin with FROM begin with TO")
+      ->allow_extra_args(false);
+  app.add_option("--dtype", options->dtype, "floating-point tensors as bf16, fp16 or fp32")
+      ->check(CLI::IsMember({"bf16", "fp16", "fp32"}));
+  app.add_flag("--drop-objects", convert.drop_objects,
+               "without objects of classes that cairn does not know");
+  app.add_option("--shard-size", convert.shard_bytes,
+                 "OUT is a folder of safetensors of at most this size each, as 5GB")
+      ->transform(CLI::AsSizeValue(true));
+  app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
+  app.add_flag("--quick", options->quick, "do not check every byte of IN first");
+  return [options](Console& console) { return run_convert(*options, console); };
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,190 @@
+// cairn diff: what differs between two checkpoints, of whatever formats.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/convert/weights.h"
+#include "checkpoint/open/source.h"
+#include "cli/shell/command.h"
+#include "cli/view/compare_values.h"
+#include "cli/view/progress_bar.h"
+#include "cli/view/table.h"
+#include "cli/view/value_text.h"
+#include "core/printable.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct DiffArgs {
+  std::string a;
+  std::string b;
+  bool weights_only = false;
+  CompareOptions compare = {};
+};
+
+// As a file that can hold nothing else names them: "layer.weight" is the layer's weight.
+Value named_weights(const Value& root) {
+  Dict weights;
+  for (const auto& [path, tensor] : tensors_of(weights_of(root))) {
+    std::string name = path;
+    std::replace(name.begin(), name.end(), '/', '.');
+    weights.set(std::move(name), *tensor);
+  }
+  return weights;
+}
+
+Value read(const std::string& path, bool weights_only) {
+  const auto source = open_source(path);
+  if (!weights_only) return source->read();
+  const std::optional<Value> weights = source->state_dict();
+  return named_weights(weights ? *weights : source->read());
+}
+
+std::uint64_t bytes_of_tensors(const Value& value) {
+  std::uint64_t bytes = 0;
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    bytes += byte_size(*tensor);
+  }
+  return bytes;
+}
+
+std::string both(const std::string& a, const std::string& b) { return a == b ? a : a + " / " + b; }
+
+std::string distance_text(double distance) { return fmt::format("{:.4g}", distance); }
+
+void print_tensors(const Differences& differences, Console& console) {
+  if (differences.tensors.empty()) return;
+  Table table({"TENSOR", "DTYPE", "SHAPE", ">DIFFERING", ">OF", ">MAX |Δ|", ">MEAN |Δ|"});
+  for (const DifferentTensor& tensor : differences.tensors) {
+    std::vector<Cell> row = {
+        tensor.path,
+        both(std::string(name(tensor.a->dtype)), std::string(name(tensor.b->dtype))) +
+            (tensor.has_other_scale ? ", other scale" : ""),
+        both(shape_text(tensor.a->shape), shape_text(tensor.b->shape))};
+    if (tensor.distance) {
+      row.emplace_back(std::to_string(tensor.distance->differing));
+      row.emplace_back(std::to_string(tensor.distance->elements));
+      row.emplace_back(distance_text(tensor.distance->max_abs));
+      row.emplace_back(distance_text(tensor.distance->mean_abs));
+    } else {
+      row.insert(row.end(), 4, "-");
+    }
+    table.add(std::move(row));
+  }
+  table.print(console);
+}
+
+void print_values(const Differences& differences, Console& console) {
+  if (differences.values.empty()) return;
+  Table table({"VALUE", "A", "B"});
+  for (const DifferentValue& value : differences.values) {
+    table.add({value.path, value_text(*value.a), value_text(*value.b)});
+  }
+  table.print(console);
+}
+
+std::string summary(const Differences& differences) {
+  std::string text = "identical: ";
+  if (!differences.empty()) {
+    text = fmt::format("different: {} tensors, {} values, {} only in A, {} only in B; the same: ",
+                       differences.tensors.size(), differences.values.size(),
+                       differences.only_in_a.size(), differences.only_in_b.size());
+  }
+  text += fmt::format("{} tensors, {} values", differences.same_tensors, differences.same_values);
+  if (differences.ignored > 0) {
+    text += fmt::format(" ({} of the run ignored, see --wall-clock)", differences.ignored);
+  }
+  return text;
+}
+
+void print(const Differences& differences, Console& console) {
+  for (const std::string& path : differences.only_in_a) {
+    console.out << console.red("only in A  ") << printable_line(path) << "\n";
+  }
+  for (const std::string& path : differences.only_in_b) {
+    console.out << console.green("only in B  ") << printable_line(path) << "\n";
+  }
+  print_tensors(differences, console);
+  print_values(differences, console);
+  console.out << summary(differences) << "\n";
+}
+
+json describe(const TensorView& tensor) {
+  return {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
+}
+
+json finite_or_null(double number) { return std::isfinite(number) ? json(number) : json(); }
+
+json describe(const Differences& differences) {
+  json tensors = json::array();
+  for (const DifferentTensor& tensor : differences.tensors) {
+    json row = {{"path", tensor.path},      {"a", describe(*tensor.a)},
+                {"b", describe(*tensor.b)}, {"elements", nullptr},
+                {"differing", nullptr},     {"max_abs", nullptr},
+                {"mean_abs", nullptr},      {"other_scale", tensor.has_other_scale}};
+    if (tensor.distance) {
+      row["elements"] = tensor.distance->elements;
+      row["differing"] = tensor.distance->differing;
+      row["max_abs"] = finite_or_null(tensor.distance->max_abs);
+      row["mean_abs"] = finite_or_null(tensor.distance->mean_abs);
+    }
+    tensors.push_back(std::move(row));
+  }
+  json values = json::array();
+  for (const DifferentValue& value : differences.values) {
+    values.push_back(
+        {{"path", value.path}, {"a", value_text(*value.a)}, {"b", value_text(*value.b)}});
+  }
+  return {{"identical", differences.empty()},
+          {"only_in_a", differences.only_in_a},
+          {"only_in_b", differences.only_in_b},
+          {"tensors", std::move(tensors)},
+          {"values", std::move(values)},
+          {"same_tensors", differences.same_tensors},
+          {"same_values", differences.same_values},
+          {"ignored", differences.ignored}};
+}
+
+int run_diff(DiffArgs options, Console& console) {
+  const Value a = read(options.a, options.weights_only);
+  const Value b = read(options.b, options.weights_only);
+  options.compare.tensors_only = options.weights_only;
+  Differences differences;
+  {
+    ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a)});
+    options.compare.on_progress = [&](std::uint64_t bytes) { bar.add(bytes); };
+    differences = compare_values(a, b, options.compare);
+  }
+  if (console.json) {
+    console.print_json(describe(differences));
+  } else {
+    print(differences, console);
+  }
+  return differences.empty() ? kDone : kNegativeAnswer;
+}
+
+}  // namespace
+
+Run define_diff(CLI::App& app) {
+  const auto options = std::make_shared<DiffArgs>();
+  app.add_option("A", options->a, "a checkpoint of any format")->required();
+  app.add_option("B", options->b, "another one, of any format")->required();
+  app.add_flag("--weights-only", options->weights_only,
+               "compare the model's tensors only, wherever each file has them");
+  app.add_option("--atol", options->compare.atol,
+                 "compare numbers instead of bits and dtypes, and let them be so far apart")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--wall-clock", options->compare.wall_clock,
+               "compare durations and the names of saved files, too");
+  app.footer("Exit code 1 when there are differences.");
+  return [options](Console& console) { return run_diff(*options, console); };
+}
+
+}  // namespace cairn::cli

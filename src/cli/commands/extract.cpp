@@ -1,0 +1,131 @@
+// cairn extract: parts of a checkpoint, to a file or as JSON.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/error.h"
+
+#include "checkpoint/open/source.h"
+#include "cli/shell/command.h"
+#include "cli/view/npy.h"
+#include "cli/view/plain_json.h"
+#include "cli/view/value_text.h"
+#include "core/printable.h"
+#include "storage/listing.h"
+#include "storage/place.h"
+#include "value/value_path.h"
+
+namespace cairn::cli {
+namespace {
+
+struct ExtractArgs {
+  std::string path;
+  std::vector<std::string> keys;
+  std::string out;
+  bool force = false;
+};
+
+// Adds the topmost parts whose paths match. Value trees are at most a thousand levels deep.
+class PartFinder {
+ public:
+  PartFinder(const std::string& pattern, Dict& parts) : pattern_(pattern), parts_(parts) {}
+
+  bool find(const Value& value, const std::string& path) {
+    if (!path.empty() && glob_match(pattern_, path)) {
+      parts_.set(path, value);
+      return true;
+    }
+    bool found = false;
+    const std::string prefix = path.empty() ? "" : path + "/";
+    if (value.is_dict()) {
+      for (const auto& [key, child] : value.as_dict()) {
+        found = find(child, prefix + key_text(key)) || found;
+      }
+    } else if (value.is_list() || value.is_tuple()) {
+      std::size_t i = 0;
+      for (const Value& item : value.as_items()) {
+        found = find(item, prefix + std::to_string(i++)) || found;
+      }
+    }
+    return found;
+  }
+
+ private:
+  const std::string& pattern_;
+  Dict& parts_;
+};
+
+// The part that a single key names; else a dict with the parts by their paths.
+Value find_parts(const Value& root, const ExtractArgs& options) {
+  if (options.keys.size() == 1) {
+    if (const Value* part = find_path(root, options.keys.front())) return *part;
+  }
+  Dict parts;
+  for (const std::string& key : options.keys) {
+    if (const Value* part = find_path(root, key)) {
+      parts.set(key, *part);
+    } else if (!PartFinder(key, parts).find(root, "")) {
+      throw NotFoundError(options.path + " has nothing at '" + key +
+                          "'; `cairn inspect` shows the paths that there are");
+    }
+  }
+  return parts;
+}
+
+// A pattern that names one tensor is as good as its path.
+Value only_part(const Value& value) {
+  return value.is_dict() && value.as_dict().size() == 1 ? value.as_dict().begin()->second : value;
+}
+
+void write(const Value& value, const ExtractArgs& options) {
+  if (!options.out.ends_with(".npy")) {
+    save(value, options.out, {.overwrite = options.force});
+    return;
+  }
+  const auto store = store_of(options.out, nullptr);
+  remove_leftovers_of(*store, options.out);
+  const auto file = store->begin(options.out, {.condition = condition_of(options.force)});
+  write_npy(only_part(value), *file);
+  file->commit();
+}
+
+int run_extract(const ExtractArgs& options, Console& console) {
+  const Value value = find_parts(open_source(options.path)->read(), options);
+  if (options.out.empty()) {
+    console.print_json(plain_json(value));
+    return kDone;
+  }
+  write(value, options);
+  const auto info = store_of(options.out, nullptr)->stat(options.out);
+  const std::uint64_t bytes = info ? info->size : 0;
+  if (console.json) {
+    console.print_json(
+        {{"path", options.out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
+  } else {
+    console.out << printable_line(options.out) << ": " << printable_line(value_text(value)) << ", "
+                << console.bytes(bytes) << "\n";
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Run define_extract(CLI::App& app) {
+  const auto options = std::make_shared<ExtractArgs>();
+  app.add_option("PATH", options->path, "a checkpoint of any format")->required();
+  app.add_option("KEY", options->keys, "a path in it, or a pattern: state/model, 'state/*/lr'")
+      ->required();
+  app.add_option("-o,--out", options->out,
+                 "write to this file: .pt, or .npy for one tensor; JSON to stdout without it");
+  app.add_flag("--force", options->force, "replace the file when it exists");
+  app.footer(
+      "One path gives the part that is there; several, or a pattern, a dict of parts by their "
+      "paths. To choose parts and keep the tree, use cairn convert --include.");
+  return [options](Console& console) { return run_extract(*options, console); };
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,224 @@
+// cairn inspect: what a checkpoint is and what it holds. Without --stats no tensor is read.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
+#include "cli/shell/command.h"
+#include "cli/view/components.h"
+#include "cli/view/table.h"
+#include "cli/view/tensor_table.h"
+#include "cli/view/tree.h"
+#include "core/printable.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct InspectArgs {
+  std::string path;
+  std::vector<std::string> tensors = {};  // patterns
+  bool stats = false;
+  TreePrinting tree = {};
+  bool all = false;
+};
+
+struct Inspected {
+  std::string path;
+  Value value;
+  SourceInfo source = {};
+  CheckpointInfo training = {};
+};
+
+Inspected inspect(const std::string& path) {
+  const auto source = open_source(path);
+  Inspected inspected{.path = path, .value = source->read(), .source = source->info()};
+  try {
+    inspected.training = training_info(inspected.source, inspected.value);
+  } catch (const MismatchError&) {
+    // Something else than Composer's stands where Composer has its timestamp.
+  }
+  return inspected;
+}
+
+std::string text_at(const Value& value, const char* path) {
+  const Value* found = find_path(value, path);
+  return found != nullptr && found->is_str() ? found->as_str() : "";
+}
+
+// "Composer 0.33.0, torch 2.6.0": what the object says, which is more than its format knows.
+std::string writer_of(const Inspected& inspected) {
+  constexpr const char* kVersion = "state/metadata/composer_env_info/composer_version";
+  const std::string version = text_at(inspected.value, kVersion);
+  if (version.empty() || inspected.source.checkpoint) return inspected.source.writer;
+  const std::string torch = text_at(inspected.value, "state/metadata/torch_version");
+  return (version.starts_with("cairn") ? version : "Composer " + version) +
+         (torch.empty() ? "" : ", torch " + torch);
+}
+
+std::string format_text(const SourceInfo& source, const Console& console) {
+  std::string text = source.description;
+  for (auto it = source.containers.rbegin(); it != source.containers.rend(); ++it) {
+    text += " in " + *it;
+  }
+  return text + ", " + console.bytes(source.bytes);
+}
+
+std::string kind_text(const CheckpointInfo& training) {
+  std::string text = training.kind == "full"      ? "full: training can go on from it"
+                     : training.kind == "weights" ? "weights"
+                                                  : "an object";
+  return training.run_name.empty() ? text : text + "; run " + training.run_name;
+}
+
+std::string position_text(const Timestamp& at) {
+  return fmt::format(
+      "epoch {}, batch {} ({} in the epoch), sample {}, token {}; {:.3g} s of training", at.epoch,
+      at.batch, at.batch_in_epoch, at.sample, at.token, at.total_wct.total_seconds());
+}
+
+void print_head(const Inspected& inspected, Console& console) {
+  std::vector<std::pair<std::string, std::string>> lines = {
+      {"format", format_text(inspected.source, console)},
+      {"writer", writer_of(inspected)},
+      {"kind", kind_text(inspected.training)}};
+  if (inspected.training.timestamp) {
+    lines.emplace_back("position", position_text(*inspected.training.timestamp));
+  }
+  for (const auto& [label, text] : inspected.source.notes) {  // of safetensors: the file's own
+    lines.emplace_back(printable_line(label), text);
+  }
+  std::size_t width = 0;
+  for (const auto& [label, text] : lines) {
+    width = std::max(width, label.size());
+  }
+  console.out << printable_line(inspected.path) << "\n";
+  for (const auto& [label, text] : lines) {
+    if (text.empty()) continue;
+    console.out << console.dim(fmt::format("  {:<{}}  ", label, width)) << printable_line(text)
+                << "\n";
+  }
+}
+
+void print_components(const TreeNode& root, Console& console) {
+  Table table({"PART", ">TENSORS", ">PARAMETERS", ">BYTES", ">VALUES"});
+  const auto add = [&](const std::string& name, const Contents& contents) {
+    table.add({name, std::to_string(contents.tensors), std::to_string(contents.parameters),
+               console.bytes(contents.bytes), std::to_string(contents.values)});
+  };
+  for (const Component& component : components_of(root)) {
+    add(component.path, component.contents);
+  }
+  add("all", root.contents);
+  table.print(console);
+}
+
+json describe(const Contents& contents) {
+  return {{"tensors", contents.tensors},
+          {"parameters", contents.parameters},
+          {"bytes", contents.bytes},
+          {"values", contents.values}};
+}
+
+json describe(const Timestamp& at) {
+  return {{"iteration", at.iteration},
+          {"epoch", at.epoch},
+          {"batch", at.batch},
+          {"batch_in_epoch", at.batch_in_epoch},
+          {"sample", at.sample},
+          {"sample_in_epoch", at.sample_in_epoch},
+          {"token", at.token},
+          {"token_in_epoch", at.token_in_epoch},
+          {"seconds", at.total_wct.total_seconds()}};
+}
+
+json describe(const Inspected& inspected, const TreeNode& root) {
+  const SourceInfo& source = inspected.source;
+  json components = json::array();
+  for (const Component& component : components_of(root)) {
+    json object = describe(component.contents);
+    object["path"] = component.path;
+    components.push_back(std::move(object));
+  }
+  json notes = json::object();
+  for (const auto& [label, text] : source.notes) {
+    notes[label] = text;
+  }
+  return {
+      {"path", inspected.path},
+      {"format", source.format},
+      {"description", source.description},
+      {"containers", source.containers},
+      {"writer", writer_of(inspected)},
+      {"bytes", source.bytes},
+      {"notes", std::move(notes)},
+      {"kind", inspected.training.kind},
+      {"run_name", inspected.training.run_name},
+      {"position", inspected.training.timestamp ? describe(*inspected.training.timestamp) : json()},
+      {"components", std::move(components)},
+      {"contents", describe(root.contents)},
+      {"tensors", nullptr}};
+}
+
+int run_inspect(InspectArgs options, Console& console) {
+  if (options.stats && options.tensors.empty()) options.tensors = {"*"};
+  if (options.all) options.tree.most_children = std::numeric_limits<std::size_t>::max() - 1;
+  const Inspected inspected = inspect(options.path);
+  const TreeNode root = build_tree(inspected.value, std::max<std::size_t>(options.tree.depth, 2));
+  std::vector<TensorRow> rows;
+  if (!options.tensors.empty()) rows = find_tensors(inspected.value, options.tensors);
+  if (!options.tensors.empty() && rows.empty()) {
+    throw NotFoundError("no tensor of " + options.path + " matches " +
+                        fmt::format("{}", fmt::join(options.tensors, " ")));
+  }
+  if (options.stats) add_stats(rows, console);
+  if (console.json) {
+    json object = describe(inspected, root);
+    if (!options.tensors.empty()) object["tensors"] = describe(rows);
+    console.print_json(object);
+  } else if (!options.tensors.empty()) {
+    print_tensors(rows, console);
+  } else {
+    print_head(inspected, console);
+    console.out << "\n";
+    print_components(root, console);
+    if (options.tree.depth > 0) console.out << "\n";
+    print_tree(root, options.tree, console);
+  }
+  return kDone;
+}
+
+}  // namespace
+
+Run define_inspect(CLI::App& app) {
+  const auto options = std::make_shared<InspectArgs>();
+  app.add_option("PATH", options->path, "a checkpoint of any format")->required();
+  app.add_option("--depth", options->tree.depth, "levels of the tree (0: none)")
+      ->capture_default_str();
+  app.add_flag("--all", options->all, "fold no long list of the tree");
+  app.add_option("--tensors", options->tensors,
+                 "list the tensors that the pattern names: 'state/model/*.weight', or a branch: "
+                 "state/model; may be given several times")
+      ->type_name("GLOB")
+      ->expected(1);
+  app.add_flag("--stats", options->stats,
+               "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
+               "NaN, Inf, the share of zeros and a histogram");
+  app.footer(
+      "Without --stats only headers are read, whatever the size. A tensor that occurs twice counts "
+      "once in parameters and bytes.");
+  return [options](Console& console) { return run_inspect(*options, console); };
+}
+
+}  // namespace cairn::cli

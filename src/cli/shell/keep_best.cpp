@@ -1,0 +1,67 @@
+#include "cli/shell/keep_best.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <vector>
+
+#include "cairn/error.h"
+
+#include "cli/view/joined.h"
+
+namespace cairn::cli {
+namespace {
+
+std::string resolve(const std::string& name, const std::set<std::string>& known) {
+  if (known.contains(name)) return name;
+  std::vector<std::string> evaluated;
+  for (const std::string& full : known) {
+    if (full.ends_with("/" + name) && !full.starts_with("train/")) evaluated.push_back(full);
+  }
+  if (evaluated.size() == 1) return evaluated.front();
+  if (evaluated.size() > 1) {
+    throw UsageError("the metric " + name + " is ambiguous: say one of " + joined(evaluated));
+  }
+  if (known.contains("train/" + name)) return "train/" + name;
+  throw UsageError("no checkpoint here holds the metric " + name +
+                   (known.empty() ? "; a Trainer saves metrics with save_metrics = true"
+                                  : "; there are " + joined(known)));
+}
+
+Best best_of(const std::string& metric, const std::string& mode) {
+  if (mode == "min") return Best::kLowest;
+  if (mode == "max") return Best::kHighest;
+  std::string name = metric.substr(metric.rfind('/') + 1);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto has = [&name](const char* word) { return name.find(word) != std::string::npos; };
+  constexpr std::array kLow = {"loss", "entropy", "error", "perplexity", "mse", "mae"};
+  constexpr std::array kHigh = {"acc",     "f1",   "auroc", "precision", "recall", "iou",
+                                "jaccard", "dice", "bleu",  "rouge",     "psnr"};
+  if (std::any_of(kLow.begin(), kLow.end(), has)) return Best::kLowest;
+  if (std::any_of(kHigh.begin(), kHigh.end(), has)) return Best::kHighest;
+  throw UsageError("whether a low or a high " + metric +
+                   " is good does not follow from its name: say --mode min or --mode max");
+}
+
+}  // namespace
+
+KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& known,
+                         const std::string& mode) {
+  KeepBest rule{.metric = text};
+  const std::size_t colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data() + colon + 1, end, rule.count);
+    if (error != std::errc{} || at != end) {
+      throw UsageError("--keep-best " + text + ": a number is to follow the colon");
+    }
+    rule.metric = text.substr(0, colon);
+  }
+  rule.metric = resolve(rule.metric, known);
+  rule.best = best_of(rule.metric, mode);
+  return rule;
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,123 @@
+#include "cli/shell/tool.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ios>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "cli/shell/command.h"
+#include "cli/view/printable_stream.h"
+#include "core/printable.h"
+#include "io/file_size_limit.h"
+#include "io/mapped_file.h"
+#include "terminal/terminal.h"
+
+namespace cairn::cli {
+namespace {
+
+struct GlobalOptions {
+  bool json = false;
+  bool exact_bytes = false;
+  bool quiet = false;
+  std::string color = "auto";
+};
+
+bool wants_color(const std::string& when, const std::ostream& out) {
+  const auto is_set = [](const char* name) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+    return value != nullptr && *value != '\0';
+  };
+  if (when != "auto") return when == "always";
+  if (is_set("NO_COLOR")) return false;
+  return is_set("CLICOLOR_FORCE") || is_terminal(out);
+}
+
+void add_global_options(CLI::App& app, GlobalOptions& options) {
+  app.add_flag("--json", options.json, "answer with one JSON object");
+  app.add_flag("--bytes", options.exact_bytes, "sizes in bytes instead of KiB, MiB, ...");
+  app.add_flag("-q,--quiet", options.quiet, "no progress bars");
+  app.add_option("--color", options.color, "colour the answer: auto (on a terminal), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+int report(const std::exception& error, const GlobalOptions& options, std::ostream& out,
+           std::ostream& err) {
+  const ExitCode code = exit_code_of(error);
+  if (options.json) {
+    out << json_text({{"error", error.what()}, {"exit_code", static_cast<int>(code)}}, 1) << "\n";
+  }
+  err << "cairn: " << printable(error.what()) << "\n";
+  return code;
+}
+
+int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  CLI::App app("Looks into checkpoints, verifies, compares, converts and prunes them.", "cairn");
+  GlobalOptions options;
+  add_global_options(app, options);
+  app.set_version_flag("--version", "cairn " CAIRN_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();  // global options may stand behind the command
+  std::vector<std::pair<const CLI::App*, Run>> runs;
+  for (const Command& command : commands()) {
+    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    runs.emplace_back(sub, command.define(*sub));
+  }
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+    const bool color = wants_color(options.color, out);
+    PrintableBuffer gate(out, color);
+    std::ostream printable_out(&gate);
+    printable_out.exceptions(std::ios_base::badbit);
+    Console console{.out = printable_out,
+                    .err = err,
+                    .json = options.json,
+                    .color = color,
+                    .progress = !options.quiet,
+                    .exact_bytes = options.exact_bytes};
+    const auto chosen =
+        std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
+    const GuardedReads guard;
+    const int code = chosen->second(console);
+    printable_out.flush();
+    check_mapped_reads();
+    return code;
+  } catch (const std::ios_base::failure&) {
+    throw;  // nothing more can be answered
+  } catch (const CLI::Success& help) {
+    return app.exit(help, out, err);
+  } catch (const CLI::ParseError& error) {
+    err << "cairn: " << printable(error.what()) << " (see cairn --help)\n";
+    return kFailed;
+  } catch (const std::exception& error) {
+    return report(error, options, out, err);
+  }
+}
+
+}  // namespace
+
+int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  ignore_file_size_signal();  // for answers that go to a file, too
+  const std::ios_base::iostate before = out.exceptions();
+  try {
+    out.exceptions(std::ios_base::badbit);  // so that no work is done for an answer nobody gets
+    const int code = run_command(arguments, out, err);
+    out.flush();
+    out.exceptions(before);
+    return code;
+  } catch (const std::ios_base::failure&) {
+    const int error = errno;
+    out.exceptions(std::ios_base::goodbit);
+    if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: it has seen enough
+    err << "cairn: cannot write the answer: " << std::generic_category().message(error) << "\n";
+    return error == ENOSPC ? kNoSpace : kFailed;
+  }
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,126 @@
+#include "cli/view/plain_json.h"
+
+#include <cmath>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/foreign.h"
+
+#include "core/little_endian.h"
+#include "value/numbers.h"
+#include "value/value_path.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+
+json plain_float(double number) {
+  return std::isfinite(number) ? json(number) : json(key_text(number));
+}
+
+json plain_list(const List& items) {
+  json list = json::array();
+  for (const Value& item : items) {
+    list.push_back(plain_json(item));
+  }
+  return list;
+}
+
+json plain_dict(const Dict& dict) {
+  json object = json::object();
+  for (const auto& [key, value] : dict) {
+    object[key_text(key)] = plain_json(value);
+  }
+  return object;
+}
+
+bool is_integer(DType dtype) {
+  const std::string_view text = name(dtype);
+  return text.starts_with("int") || text.starts_with("uint");
+}
+
+json elements_of(const TensorView& tensor) {
+  const SharedBytes bytes = tensor.contiguous_bytes();
+  json elements = json::array();
+  if (tensor.dtype == DType::kInt64 || tensor.dtype == DType::kUInt64) {  // beyond 2^53, too
+    for (std::size_t at = 0; at < bytes.view.size(); at += 8) {
+      const auto bits = load_little_endian<std::uint64_t>(bytes.view.data() + at);
+      elements.push_back(tensor.dtype == DType::kUInt64 ? json(bits)
+                                                        : json(static_cast<std::int64_t>(bits)));
+    }
+    return elements;
+  }
+  std::vector<double> numbers;
+  decode_numbers(tensor.dtype, bytes.view, numbers);
+  for (const double number : numbers) {
+    if (tensor.dtype == DType::kBool) {
+      elements.push_back(number != 0);
+    } else if (is_integer(tensor.dtype)) {
+      elements.push_back(static_cast<std::int64_t>(number));
+    } else {
+      elements.push_back(plain_float(number));
+    }
+  }
+  return elements;
+}
+
+json plain_tensor(const TensorView& tensor) {
+  constexpr std::int64_t kMostElements = 1000;
+  json object = {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}};
+  if (tensor.numel() <= kMostElements) object["elements"] = elements_of(tensor);
+  return object;
+}
+
+}  // namespace
+
+json plain_json(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kNone:
+      return nullptr;
+    case Kind::kBool:
+      return value.as_bool();
+    case Kind::kInt:
+      return value.as_int();
+    case Kind::kFloat:
+      return plain_float(value.as_float());
+    case Kind::kComplex: {
+      const auto& number = *value.get_if<std::complex<double>>();
+      return {plain_float(number.real()), plain_float(number.imag())};
+    }
+    case Kind::kStr:
+      return value.as_str();
+    case Kind::kBytes:
+      return {{"bytes", value.as_bytes().data.size()}};
+    case Kind::kList:
+    case Kind::kTuple:
+      return plain_list(value.as_items());
+    case Kind::kSet:
+      return plain_list(value.as_set().items);
+    case Kind::kDict:
+      return plain_dict(value.as_dict());
+    case Kind::kTimeDelta:
+      return value.as_timedelta().total_seconds();
+    case Kind::kSize:
+      return value.get_if<Size>()->dims;
+    case Kind::kDType:
+      return "torch." + std::string(name(*value.get_if<DType>()));
+    case Kind::kDevice:
+      return value.get_if<Device>()->name;
+    case Kind::kTensor:
+      return plain_tensor(value.as_tensor());
+    case Kind::kNdArray:
+      return {{"dtype", value.as_ndarray().dtype}, {"shape", value.as_ndarray().shape}};
+    case Kind::kTorchConstant:
+      return value.get_if<TorchConstant>()->name;
+    case Kind::kNumpyScalar:
+      return plain_json(value.get_if<NumpyScalar>()->number());
+    case Kind::kForeign:
+      return {{"object", value.as_foreign().class_name()}};
+    default:  // an int beyond 64 bits, as text; what is no number, by its type
+      return key_text(value);
+  }
+}
+
+}  // namespace cairn::cli

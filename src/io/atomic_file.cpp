@@ -1,0 +1,198 @@
+#include "io/atomic_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <random>
+
+#include "cairn/error.h"
+
+#include "io/atomic_folder.h"
+#include "io/mapped_file.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kTemporaryPrefix = ".cairn-tmp-";
+constexpr std::string_view kReplacedPrefix = ".cairn-old-";
+static_assert(kReplacedPrefix.size() == kTemporaryPrefix.size());
+constexpr std::size_t kRandomDigits = 16;
+// File systems allow names of 255 bytes; what does not fit beside prefix and random part is cut.
+constexpr std::size_t kLongestNamePart = 200;
+
+// A temporary name without its random part.
+std::string name_stem(const std::string& target) {
+  return std::string(kTemporaryPrefix) + base_name(target).substr(0, kLongestNamePart);
+}
+
+bool ends_at_random(std::string_view name) {
+  if (name.size() < kTemporaryPrefix.size() + kRandomDigits + 1) return false;
+  const std::size_t random = name.size() - kRandomDigits;
+  return name[random - 1] == '-' &&
+         name.find_first_not_of("0123456789abcdef", random) == std::string_view::npos;
+}
+
+bool remove_one(FileSystem& files, const std::string& folder, const std::string& name) {
+  std::string path = join_path(folder, name);
+  if (name_before_replacement(name)) {
+    // Another one stands in its place, or it would have been given its name back. Its name must not
+    // say any more that it could be.
+    const std::string unnamed = temporary_name(path);
+    files.rename(path, unnamed, false);
+    path = unnamed;
+  }
+  return files.remove_unlocked(path);
+}
+
+// Temporary ones of dead writers, as far as they are meant.
+std::vector<std::string> remove_dead(FileSystem& files, const std::string& folder,
+                                     const std::function<bool(const std::string& name)>& is_meant) {
+  std::vector<std::string> removed;
+  try {
+    if (!files.stat(folder)) return {};
+    finish_replacements(files, folder);
+  } catch (const StorageError&) {
+    return {};  // what is half replaced must not be taken for a leftover
+  }
+  for (const std::string& name : files.list(folder)) {
+    if (!is_temporary_name(name) || !is_meant(name)) continue;
+    try {
+      if (remove_one(files, folder, name)) removed.push_back(name);
+    } catch (const Error&) {
+      // Another user's, say. It is in nobody's way, and no reason not to start.
+    }
+  }
+  return removed;
+}
+
+void remove_quietly(FileSystem& files, const std::string& path) {
+  try {
+    files.remove(path);
+  } catch (...) {
+    // What is left is a leftover, which remove_leftovers() knows.
+  }
+}
+
+void check_target(FileSystem& files, const std::string& path, bool overwrite) {
+  const auto there = files.stat(path, false);
+  if (!there) return;
+  if (there->type == FileInfo::Type::kFolder) {
+    throw UsageError("cannot write " + path + ": a folder has that name");
+  }
+  if (!overwrite) {
+    throw AlreadyExistsError(path + " exists already: choose another name, or allow overwriting");
+  }
+}
+
+// False where there are no links: what symlink() says then differs from file system to file system.
+bool try_make_link(FileSystem& files, const std::string& target, const std::string& path) {
+  try {
+    files.make_link(target, path);
+    return true;
+  } catch (const StorageError& e) {
+    const int status = e.status();
+    const bool has_none = status == EPERM || status == ENOSYS || status == EOPNOTSUPP;
+    if (!has_none) throw;
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& target, std::string_view suffix) {
+  return join_path(parent_path(target), name_stem(target) + std::string(suffix));
+}
+
+std::string temporary_name(const std::string& target) {
+  // Not a seeded generator: two processes, or one process twice, must never pick one name.
+  std::random_device device;
+  std::string suffix = "-";
+  for (std::size_t i = 0; i < kRandomDigits; ++i) {
+    suffix += "0123456789abcdef"[device() % 16];
+  }
+  return temporary_name(target, suffix);
+}
+
+std::string_view temporary_suffix(std::string_view temporary) {
+  return temporary.substr(temporary.size() - kRandomDigits - 1);
+}
+
+AtomicFile::AtomicFile(FileSystem& files, std::string path, const Options& options)
+    : files_(files), path_(std::move(path)), options_(options) {
+  check_target(files_, path_, options_.overwrite);  // before the work; commit() makes sure
+  temporary_ = temporary_name(path_);
+  file_ = files_.create(temporary_, {.expected_bytes = options_.expected_bytes, .lock = true});
+}
+
+AtomicFile::~AtomicFile() {
+  if (temporary_.empty()) return;
+  file_.reset();
+  remove_quietly(files_, temporary_);
+}
+
+void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
+
+void AtomicFile::commit() {
+  check_mapped_reads();  // what was read may be in this file
+  file_->sync();
+  files_.rename(temporary_, path_, options_.overwrite);
+  temporary_.clear();
+  file_->close();
+  files_.sync_folder(parent_path(path_));
+}
+
+bool replace_link(FileSystem& files, const std::string& target, const std::string& link) {
+  const std::string temporary = temporary_name(link);
+  // A link cannot be locked: a cleaner in another process may take it between the two calls.
+  for (int attempts_left = 3;; --attempts_left) {
+    if (!try_make_link(files, target, temporary)) return false;
+    try {
+      files.rename(temporary, link);
+      break;
+    } catch (const StorageError& e) {
+      if (e.status() == ENOENT && attempts_left > 1) continue;
+      remove_quietly(files, temporary);
+      throw;
+    } catch (...) {
+      remove_quietly(files, temporary);
+      throw;
+    }
+  }
+  files.sync_folder(parent_path(link));
+  return true;
+}
+
+std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder) {
+  return remove_dead(files, folder, [](const std::string&) { return true; });
+}
+
+void remove_leftovers_of(FileSystem& files, const std::string& path) {
+  const std::string own = normal_path(path);
+  const std::string stem = name_stem(own);
+  try {
+    remove_dead(files, parent_path(own), [&](const std::string& name) {
+      return name_before_replacement(name) == base_name(own) ||
+             name.substr(0, name.size() - kRandomDigits - 1) == stem;
+    });
+  } catch (const Error&) {
+    // A folder that may be written and not read: nobody has to clean it.
+  }
+}
+
+bool is_temporary_name(std::string_view name) {
+  return (name.starts_with(kTemporaryPrefix) || name.starts_with(kReplacedPrefix)) &&
+         ends_at_random(name);
+}
+
+std::string replaced_name(const std::string& target, std::string_view suffix) {
+  return join_path(parent_path(target),
+                   std::string(kReplacedPrefix) + base_name(target) + std::string(suffix));
+}
+
+std::optional<std::string> name_before_replacement(std::string_view name) {
+  if (!name.starts_with(kReplacedPrefix) || !ends_at_random(name)) return std::nullopt;
+  name.remove_prefix(kReplacedPrefix.size());
+  return std::string(name.substr(0, name.size() - kRandomDigits - 1));
+}
+
+}  // namespace cairn

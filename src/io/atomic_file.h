@@ -1,0 +1,80 @@
+// Publishing a file so that its name never stands for a part of it.
+//
+//  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target (a rename across file systems
+//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one.
+//  2. Write the bytes.
+//  3. fdatasync the file: rename before this may publish an empty file after a power cut.
+//  4. rename it over the target: readers see the old file or the new one. It stays open, and so
+//     locked, until it has its final name.
+//  5. fsync the folder: until then a power cut may bring the old file back.
+//
+// commit() does 3 to 5 and returns when the file is durable; the destructor removes the temporary
+// file and publishes nothing. A failed fsync is never retried: the file is abandoned. When step 5
+// fails, the new file stands under its name but may be gone after a power cut; commit() throws.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/file.h"
+
+namespace cairn {
+
+class AtomicFile final : public ByteSink {
+ public:
+  struct Options {
+    bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
+    std::uint64_t expected_bytes = 0;
+  };
+
+  AtomicFile(FileSystem& files, std::string path, const Options& options);
+  ~AtomicFile() override;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(ByteView bytes) override;
+  // Publishes. At most once.
+  void commit();
+  const std::string& path() const { return path_; }
+
+ private:
+  FileSystem& files_;
+  std::string path_;
+  std::string temporary_;
+  Options options_;
+  std::unique_ptr<WritableFile> file_;
+};
+
+// Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link
+// under a temporary name, renamed over the old one, then the folder fsynced. There is no moment
+// without a link. False, and nothing is changed, on a file system that has no symbolic links.
+bool replace_link(FileSystem& files, const std::string& target, const std::string& link);
+
+// Removes the temporary files and folders of dead writers from `folder` and returns their names,
+// after finishing replacements of folders (atomic_folder.h). A missing folder has none; what cannot
+// be removed is left.
+std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
+
+// Only those that were to become `path`.
+void remove_leftovers_of(FileSystem& files, const std::string& path);
+
+// A new name beside `target`, for what is to become it.
+std::string temporary_name(const std::string& target);
+
+// The random part that ends it: "-0123456789abcdef".
+std::string_view temporary_suffix(std::string_view temporary);
+// The temporary name with that random part.
+std::string temporary_name(const std::string& target, std::string_view suffix);
+
+// True for a name that AtomicFile, AtomicFolder or replace_link gave to something temporary.
+bool is_temporary_name(std::string_view name);
+
+// A folder's name while another one takes its place: ".cairn-old-<name>-<random>".
+std::string replaced_name(const std::string& target, std::string_view suffix);
+// The name that it had; nullopt when `name` is none of these.
+std::optional<std::string> name_before_replacement(std::string_view name);
+
+}  // namespace cairn

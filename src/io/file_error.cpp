@@ -1,0 +1,47 @@
+#include "io/file_error.h"
+
+#include <cerrno>
+#include <system_error>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+// What the user can do about it; empty when only the operating system's words help.
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC:
+      return "free space on that file system, or save elsewhere";
+    case EDQUOT:
+      return "your quota there is used up: remove files, or save elsewhere";
+    case EFBIG:
+      return "the file would exceed a size limit (see ulimit -f and the file system's own)";
+    case EIO:
+      return "the disk or its connection failed: check the kernel log, and save elsewhere";
+    case EACCES:
+    case EPERM:
+      return "check the owner and permissions of the file and its folders";
+    case EROFS:
+      return "that file system is mounted read-only: choose another folder";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    case EMFILE:
+    case ENFILE:
+      return "too many files are open (see ulimit -n)";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+void throw_storage_error(int error, const std::string& doing) {
+  std::string message = doing + ": " + std::generic_category().message(error) + " (errno " +
+                        std::to_string(error) + ")";
+  const std::string what_to_do = advice(error);
+  if (!what_to_do.empty()) message += "; " + what_to_do;
+  throw StorageError(message, error, error == ENOSPC || error == EDQUOT || error == EFBIG);
+}
+
+}  // namespace cairn

@@ -1,0 +1,26 @@
+// A file as a ByteSource.
+//
+//  1. Opening fixes what it is: the open file, whatever becomes of its name, with its size and the
+//     time of its last change.
+//  2. read() brings the ranges in order, joins those that are near one another, cuts what is long,
+//     and reads the pieces with preadv, on all cores when there is much.
+//  3. Then it asks for size and time once more: bytes of a file that somebody wrote to meanwhile
+//     are given to nobody.
+//  4. view() maps the file, once, when it is first called. io/mapped_file.h says what becomes of
+//     pages that cannot be read, and of a file that is written to then.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/byte_source.h"
+
+#include "io/file_descriptor.h"
+
+namespace cairn {
+
+// `fd` is a regular file, open for reading; `path` for messages, and for check_mapped_reads().
+// StorageError.
+std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path);
+
+}  // namespace cairn

@@ -1,0 +1,28 @@
+#include "io/page_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+}  // namespace
+
+PageMemory::PageMemory(std::size_t bytes) : size_(bytes), mapping_bytes_(bytes + kHugePage) {
+  mapping_ =
+      mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping_ == MAP_FAILED) throw std::bad_alloc();
+  const auto start = reinterpret_cast<std::uintptr_t>(mapping_);
+  data_ = static_cast<std::byte*>(mapping_) + (kHugePage - start % kHugePage) % kHugePage;
+  madvise(data_, size_, MADV_HUGEPAGE);  // a wish: without huge pages it only is slower
+}
+
+PageMemory::~PageMemory() {
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+}
+
+}  // namespace cairn

@@ -1,0 +1,50 @@
+#include "io/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
+
+}  // namespace
+
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::uint64_t bytes) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto do_some = [&] {
+    try {
+      for (std::size_t i = next++; i < count; i = next++) {
+        work(i);
+      }
+    } catch (...) {
+      next = count;  // a few increments past it do no harm
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const unsigned most = bytes < kBytesWorthThreads ? 1 : std::thread::hardware_concurrency();
+    const std::size_t threads = std::min<std::size_t>(count, std::max(1U, most));
+    try {
+      while (others.size() + 1 < threads) {
+        others.emplace_back(do_some);
+      }
+    } catch (const std::system_error&) {
+      // Those that started, or this one alone, do it as well.
+    }
+    do_some();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace cairn

@@ -1,0 +1,240 @@
+#include "io/probe_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <system_error>
+
+#include "io/file_descriptor.h"
+#include "io/file_error.h"
+
+namespace cairn {
+namespace {
+
+// Where direct writing wants its memory, its offsets and its sizes.
+constexpr std::size_t kBlock = 4096;
+
+// errno when a call failed (-1), 0 otherwise.
+int error_of(int result) { return result < 0 ? errno : 0; }
+
+FileDescriptor open_file(const std::string& path, int flags) {
+  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
+}
+
+// One folder to try things in; gone with this object, with what the probes left.
+class Workshop {
+ public:
+  explicit Workshop(const std::string& folder) : path_(folder + "/.cairn-doctor-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) error_ = errno;
+  }
+  ~Workshop() {
+    if (error_ != 0) return;
+    for (const char* name : {"/file", "/second", "/link", "/direct"}) {
+      unlink((path_ + name).c_str());
+    }
+    rmdir(path_.c_str());
+  }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+
+  int error() const { return error_; }
+  std::string operator/(const char* name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int error_ = 0;
+};
+
+// Each probe gives errno, or 0; it may say more in `detail`. They build on one another: "file" is
+// made by the first.
+using Probe = int (*)(const Workshop& shop, std::string& detail);
+
+int probe_create(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "file", O_WRONLY | O_CREAT | O_EXCL);
+  return fd.is_open() ? write_all(fd.get(), as_bytes("cairn")) : errno;
+}
+
+int probe_sync(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "file", O_RDWR);
+  return fd.is_open() ? error_of(fdatasync(fd.get())) : errno;
+}
+
+int probe_sync_folder(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop.path(), O_RDONLY | O_DIRECTORY);
+  if (!fd.is_open()) return errno;
+  const int error = error_of(fsync(fd.get()));
+  return error == EINVAL ? 0 : error;  // a file system that has nothing to sync for a folder
+}
+
+int probe_map(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "file", O_RDONLY);
+  if (!fd.is_open()) return errno;
+  void* memory = mmap(nullptr, 5, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (memory == MAP_FAILED) return errno;
+  const bool is_same = std::memcmp(memory, "cairn", 5) == 0;
+  munmap(memory, 5);
+  return is_same ? 0 : EIO;
+}
+
+int probe_rename(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  if (!fd.is_open()) return errno;
+  const int error = write_all(fd.get(), as_bytes("cairn"));
+  return error != 0 ? error : error_of(rename((shop / "second").c_str(), (shop / "file").c_str()));
+}
+
+int probe_rename_noreplace(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  if (!fd.is_open()) return errno;
+  const int result = renameat2(AT_FDCWD, (shop / "second").c_str(), AT_FDCWD,
+                               (shop / "file").c_str(), RENAME_NOREPLACE);
+  const int error = error_of(result);
+  unlink((shop / "second").c_str());
+  return error == EEXIST ? 0 : error == 0 ? EIO : error;
+}
+
+int probe_symlink(const Workshop& shop, std::string& /*detail*/) {
+  const int error = error_of(symlink("file", (shop / "link").c_str()));
+  std::array<char, 8> target{};
+  if (error != 0) return error;
+  return readlink((shop / "link").c_str(), target.data(), target.size()) == 4 ? 0 : EIO;
+}
+
+int probe_lock(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor one = open_file(shop / "file", O_RDWR);
+  const FileDescriptor two = open_file(shop / "file", O_RDWR);
+  if (!one.is_open() || !two.is_open()) return errno;
+  if (flock(one.get(), LOCK_EX | LOCK_NB) != 0) return errno;
+  return flock(two.get(), LOCK_EX | LOCK_NB) != 0 ? 0 : ENOLCK;
+}
+
+int probe_unnamed(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop.path(), O_TMPFILE | O_RDWR);
+  return fd.is_open() ? 0 : errno;
+}
+
+int probe_direct(const Workshop& shop, std::string& /*detail*/) {
+  const FileDescriptor fd = open_file(shop / "direct", O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
+  if (!fd.is_open()) return errno;
+  const std::unique_ptr<void, void (*)(void*)> block(std::aligned_alloc(kBlock, kBlock), std::free);
+  if (block == nullptr) return ENOMEM;
+  std::memset(block.get(), 0, kBlock);
+  return write_all(fd.get(), {static_cast<const std::byte*>(block.get()), kBlock});
+}
+
+int probe_case(const Workshop& shop, std::string& detail) {
+  detail = access((shop / "FILE").c_str(), F_OK) == 0 ? "no: EP1.pt and ep1.pt are one file here"
+                                                      : "yes";
+  return 0;
+}
+
+// A server of files with another clock: keep-within and keep-daily would go by it.
+int probe_clock(const Workshop& shop, std::string& detail) {
+  const auto now = std::chrono::system_clock::now();
+  unlink((shop / "second").c_str());
+  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  struct stat info = {};
+  if (!fd.is_open() || fstat(fd.get(), &info) != 0) return errno;
+  const auto seconds = std::chrono::system_clock::to_time_t(now) - info.st_mtim.tv_sec;
+  const bool is_close = std::abs(seconds) <= 2;
+  detail = is_close ? "within 2 s of this machine's clock"
+                    : std::to_string(seconds) + " s behind this machine's clock";
+  return is_close ? 0 : ETIME;
+}
+
+struct ProbeRow {
+  const char* name;
+  const char* meaning;
+  bool is_needed;
+  Probe probe;
+};
+
+constexpr std::array kRows = {
+    ProbeRow{"create", "make and write a file", true, probe_create},
+    ProbeRow{"sync", "a file survives a power cut", true, probe_sync},
+    ProbeRow{"sync_folder", "a name survives a power cut", true, probe_sync_folder},
+    ProbeRow{"map", "checkpoints are read without copying them", true, probe_map},
+    ProbeRow{"rename", "replace a file in one step", true, probe_rename},
+    ProbeRow{"rename_noreplace", "never overwrite by accident; else by a hard link", false,
+             probe_rename_noreplace},
+    ProbeRow{"symlink", "the link `latest`; else a file of that name with .symlink", false,
+             probe_symlink},
+    ProbeRow{"lock", "tell a living writer's file from a dead one's", false, probe_lock},
+    ProbeRow{"unnamed_file", "scratch files; else named and removed at once", false, probe_unnamed},
+    ProbeRow{"direct_io", "save past the page cache; else through it", false, probe_direct},
+    ProbeRow{"case", "names differ by case", false, probe_case},
+    ProbeRow{"file_times", "the file server's clock agrees with this machine's", false,
+             probe_clock},
+};
+
+std::string message_of(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+}  // namespace
+
+std::vector<FolderProbe> probe_folder(const std::string& folder) {
+  const Workshop shop(folder);
+  if (shop.error() != 0) {
+    return {{.name = kRows.front().name,
+             .meaning = kRows.front().meaning,
+             .is_needed = true,
+             .detail = message_of(shop.error())}};
+  }
+  std::vector<FolderProbe> probes;
+  for (const ProbeRow& row : kRows) {
+    FolderProbe probe{.name = row.name, .meaning = row.meaning, .is_needed = row.is_needed};
+    const int error = row.probe(shop, probe.detail);
+    probe.works = error == 0;
+    if (!probe.works && probe.detail.empty()) probe.detail = message_of(error);
+    probes.push_back(std::move(probe));
+  }
+  return probes;
+}
+
+FolderSpace folder_space(const std::string& folder) {
+  struct statvfs space = {};
+  struct statfs kind = {};
+  if (statvfs(folder.c_str(), &space) != 0 || statfs(folder.c_str(), &kind) != 0) {
+    throw_storage_error(errno, "cannot examine the file system of " + folder);
+  }
+  FolderSpace result{.free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize,
+                     .total_bytes = std::uint64_t{space.f_blocks} * space.f_frsize};
+  struct Known {
+    std::uint32_t magic;
+    const char* name;
+  };
+  // From statfs(2).
+  constexpr std::array kKnown = {
+      Known{0xEF53, "ext4"},      Known{0x58465342, "xfs"},     Known{0x9123683E, "btrfs"},
+      Known{0x01021994, "tmpfs"}, Known{0x794C7630, "overlay"}, Known{0x6969, "nfs"},
+      Known{0xFF534D42, "cifs"},  Known{0xFE534D42, "smb2"},    Known{0x65735546, "fuse"},
+      Known{0x2FC12FC1, "zfs"},   Known{0x0BD00BD0, "lustre"},  Known{0x00C36400, "ceph"},
+      Known{0x4D44, "msdos"},     Known{0xF2F52010, "f2fs"},    Known{0x01021997, "9p"}};
+  const auto magic = static_cast<std::uint32_t>(kind.f_type);
+  for (const Known& known : kKnown) {
+    if (known.magic == magic) result.file_system = known.name;
+  }
+  if (result.file_system.empty()) {
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), "0x%08x", magic);
+    result.file_system = text.data();
+  }
+  return result;
+}
+
+}  // namespace cairn

@@ -1,0 +1,82 @@
+#include "io/scratch_file.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "io/file_error.h"
+#include "io/file_size_limit.h"
+#include "io/mapped_file.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kScratchBufferBytes = std::size_t{256} << 10;
+
+std::string default_folder() {
+  const char* folder = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
+  return folder != nullptr && *folder != '\0' ? folder : "/var/tmp";
+}
+
+// Without O_TMPFILE (some network file systems), a name that is removed at once.
+int open_unnamed(const std::string& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+  std::string name = folder + "/cairn-scratch-XXXXXX";
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) unlink(name.c_str());
+  return named;
+}
+
+}  // namespace
+
+ScratchFile::ScratchFile(const std::string& folder)
+    : folder_(folder.empty() ? default_folder() : folder) {
+  ignore_file_size_signal();
+  fd_ = FileDescriptor(open_unnamed(folder_));
+  if (!fd_.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + folder_);
+  buffer_.reserve(kScratchBufferBytes);
+}
+
+void ScratchFile::write(ByteView bytes) {
+  if (buffer_.size() + bytes.size() > kScratchBufferBytes) flush();
+  if (bytes.size() >= kScratchBufferBytes) {
+    write_at(size_, bytes);
+    return;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  size_ += bytes.size();
+}
+
+void ScratchFile::write_at(std::uint64_t offset, ByteView bytes) {
+  flush();
+  const int error = write_all_at(fd_.get(), bytes, offset);
+  if (error != 0) throw_storage_error(error, "cannot write to a scratch file in " + folder_);
+  size_ = std::max(size_, offset + bytes.size());
+}
+
+std::uint64_t ScratchFile::available() const {
+  struct statvfs info = {};
+  if (fstatvfs(fd_.get(), &info) != 0) {
+    throw_storage_error(errno, "cannot ask for the free space of " + folder_);
+  }
+  return std::uint64_t{info.f_bavail} * info.f_frsize;
+}
+
+SharedBytes ScratchFile::map() {
+  flush();
+  return map_descriptor(fd_.get(), size_, "a scratch file in " + folder_, MappedFor::kEverybody);
+}
+
+void ScratchFile::flush() {
+  if (buffer_.empty()) return;
+  const int error = write_all_at(fd_.get(), buffer_, size_ - buffer_.size());
+  if (error != 0) throw_storage_error(error, "cannot write to a scratch file in " + folder_);
+  buffer_.clear();
+}
+
+}  // namespace cairn

@@ -1,0 +1,48 @@
+#include "io/stream_copy.h"
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace cairn {
+
+#ifdef __SSE2__
+
+void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
+  constexpr std::size_t kWorthIt = std::size_t{64} << 10;
+  constexpr std::size_t kLine = 64;
+  if (size < kWorthIt) {
+    std::memcpy(to, from, size);
+    return;
+  }
+  const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
+  std::memcpy(to, from, head);
+  std::size_t i = head;
+  for (; i + kLine <= size; i += kLine) {
+    const auto* source = reinterpret_cast<const __m128i*>(from + i);
+    auto* target = reinterpret_cast<__m128i*>(to + i);
+    const __m128i a = _mm_loadu_si128(source);
+    const __m128i b = _mm_loadu_si128(source + 1);
+    const __m128i c = _mm_loadu_si128(source + 2);
+    const __m128i d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  std::memcpy(to + i, from + i, size - i);
+  _mm_sfence();  // other threads must see these stores in order with all others
+}
+
+#else
+
+void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
+  std::memcpy(to, from, size);
+}
+
+#endif
+
+}  // namespace cairn

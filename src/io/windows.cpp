@@ -1,0 +1,52 @@
+#include "io/windows.h"
+
+#include <algorithm>
+
+namespace cairn {
+
+void Windows::fetch(std::vector<Extent> extents) {
+  if (under_->in_memory()) return;
+  std::vector<Range> ranges;
+  std::vector<Window> fetched;
+  for (Extent extent : extents) {
+    extent.offset = std::min(extent.offset, size());
+    extent.size = std::min(extent.size, size() - extent.offset);
+    if (extent.size == 0 || find(extent.offset, extent.size) != nullptr) continue;
+    const auto buffer = std::make_shared<std::vector<std::byte>>(extent.size);
+    ranges.push_back({extent.offset, *buffer});
+    fetched.push_back({extent.offset, {ByteView(*buffer), buffer}});
+  }
+  if (ranges.empty()) return;
+  under_->read(ranges);
+  windows_.insert(windows_.end(), fetched.begin(), fetched.end());
+}
+
+const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) const {
+  const auto found = std::find_if(windows_.begin(), windows_.end(), [&](const Window& window) {
+    const std::uint64_t end = window.offset + window.bytes.view.size();
+    return offset >= window.offset && offset <= end && bytes <= end - offset;
+  });
+  return found == windows_.end() ? nullptr : &*found;
+}
+
+void Windows::read(std::span<const Range> ranges) const {
+  std::vector<Range> others;
+  for (const Range& range : ranges) {
+    const Window* window = find(range.offset, range.into.size());
+    if (window == nullptr) {
+      others.push_back(range);
+    } else {
+      const auto begin = static_cast<std::ptrdiff_t>(range.offset - window->offset);
+      std::copy_n(window->bytes.view.begin() + begin, range.into.size(), range.into.begin());
+    }
+  }
+  if (!others.empty()) under_->read(others);
+}
+
+SharedBytes Windows::view(std::uint64_t offset, std::uint64_t bytes) const {
+  const Window* window = find(offset, bytes);
+  if (window == nullptr) return under_->view(offset, bytes);
+  return window->bytes.part(offset - window->offset, bytes);
+}
+
+}  // namespace cairn

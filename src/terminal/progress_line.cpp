@@ -1,0 +1,89 @@
+#include "terminal/progress_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "core/size_text.h"
+
+namespace cairn {
+namespace {
+
+constexpr int kBarColumns = 25;
+
+// Eighths of a column: the last block of the bar.
+constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+
+std::string bar(double fraction) {
+  const int eighths = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarColumns * 8);
+  const std::string_view last = kEighths[static_cast<std::size_t>(eighths % 8)];
+  const int full = eighths / 8;
+  const int blank = kBarColumns - full - (last.empty() ? 0 : 1);
+  std::string text;
+  for (int i = 0; i < full; ++i) {
+    text.append("█");
+  }
+  text.append(last);
+  text.append(static_cast<std::size_t>(blank), ' ');
+  return text;
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::max(0.0, seconds));
+  const std::int64_t hours = whole / 3600;
+  const std::string rest = fmt::format("{:02}:{:02}", whole / 60 % 60, whole % 60);
+  return hours > 0 ? fmt::format("{}:{}", hours, rest) : rest;
+}
+
+// Columns, when every character is one wide: bytes that do not continue a UTF-8 sequence.
+std::string cut(std::string text, int width) {
+  if (width <= 0) return text;
+  int columns = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool continues = (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
+    if (!continues && ++columns > width) return text.substr(0, i);
+  }
+  return text;
+}
+
+std::string amount(const Progress& progress, std::int64_t count) {
+  if (progress.unit != "B") return std::to_string(count);
+  return size_text(static_cast<std::uint64_t>(std::max<std::int64_t>(count, 0)));
+}
+
+std::string rate_text(const Progress& progress, double rate) {
+  if (rate <= 0) return fmt::format("?{}/s", progress.unit);
+  if (progress.unit == "B") return size_text(static_cast<std::uint64_t>(rate)) + "/s";
+  return fmt::format("{:.2f}{}/s", rate, progress.unit);
+}
+
+}  // namespace
+
+std::string progress_line(const Progress& progress, int width) {
+  const double done = static_cast<double>(progress.n - progress.initial);
+  const double rate = progress.seconds > 0 ? done / progress.seconds : 0;
+  std::string text = progress.description;
+  if (progress.total && *progress.total > 0) {
+    const double fraction = static_cast<double>(progress.n) / static_cast<double>(*progress.total);
+    text += fmt::format("{:3.0f}%|{}| {}/{} ", std::floor(100 * fraction), bar(fraction),
+                        amount(progress, progress.n), amount(progress, *progress.total));
+  } else {
+    text += fmt::format("{} ", amount(progress, progress.n));
+  }
+  text += fmt::format("[{}", clock_text(progress.seconds));
+  if (progress.total) {
+    const double left = static_cast<double>(*progress.total - progress.n);
+    text += fmt::format("<{}", rate > 0 ? clock_text(left / rate) : "?");
+  }
+  text += ", " + rate_text(progress, rate);
+  for (const auto& [name, value] : progress.metrics) {
+    text += fmt::format(", {}={}", name, value);
+  }
+  text.push_back(']');
+  return cut(std::move(text), width);
+}
+
+}  // namespace cairn

@@ -1,0 +1,142 @@
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "cairn/error.h"
+#include "cairn/train/data.h"
+
+#include "train/data/prefetcher.h"
+
+namespace cairn {
+namespace {
+
+void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOptions& options) {
+  std::string wrong;
+  if (!dataset) wrong += " the dataset is null;";
+  if (options.batch_size < 1) wrong += " batch_size is less than 1;";
+  if (options.num_workers < 0) wrong += " num_workers is negative;";
+  if (options.prefetch_factor < 1) wrong += " prefetch_factor is less than 1;";
+  if (wrong.empty() && dataset->size() < (options.drop_last ? options.batch_size : 1)) {
+    wrong += " the dataset has too few samples for one batch;";
+  }
+  if (wrong.empty()) return;
+  wrong.back() = '.';
+  throw UsageError("DataLoader:" + wrong);
+}
+
+// Order of the samples, the same as Python's DistributedSampler(seed).set_epoch(epoch).
+at::Tensor order_of_epoch(std::int64_t size, const DataLoaderOptions& options, std::int64_t epoch) {
+  if (!options.shuffle) return at::arange(size, at::kLong);
+  const auto seed = static_cast<std::uint64_t>(options.seed + epoch);
+  return at::randperm(size, at::detail::createCPUGenerator(seed), at::kLong);
+}
+
+}  // namespace
+
+std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t index) {
+  std::uint64_t mixed = 0;
+  for (const std::int64_t part : {seed, epoch, index}) {
+    // SplitMix64: a step, and its finalizer.
+    mixed = (mixed ^ static_cast<std::uint64_t>(part)) + 0x9E3779B97F4A7C15;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB;
+    mixed ^= mixed >> 31;
+  }
+  return mixed;
+}
+
+struct DataLoader::Impl {
+  std::shared_ptr<const Dataset> dataset;
+  DataLoaderOptions options;
+  std::int64_t size;
+  std::int64_t num_batches;
+  std::int64_t epoch = 0;
+  at::Tensor order = {};  // of the epoch; int64, contiguous
+  std::int64_t next_batch = 0;
+  std::unique_ptr<Prefetcher> prefetcher = nullptr;  // null without workers
+
+  // Called from loader threads with their own reference to the order, and their epoch.
+  Batch fetch(const at::Tensor& order_of, std::int64_t epoch_of, std::int64_t number) const {
+    const std::int64_t begin = number * options.batch_size;
+    const std::int64_t end = std::min(begin + options.batch_size, size);
+    const auto* indices = order_of.data_ptr<std::int64_t>();
+    return dataset->get_batch_in_epoch({indices + begin, indices + end}, epoch_of);
+  }
+};
+
+DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options) {
+  check(dataset, options);
+  const std::int64_t size = dataset->size();
+  const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
+  const std::int64_t num_batches = (size + round_up) / options.batch_size;
+  impl_ = std::make_unique<Impl>(Impl{.dataset = std::move(dataset),
+                                      .options = options,
+                                      .size = size,
+                                      .num_batches = num_batches,
+                                      .next_batch = num_batches});
+}
+
+DataLoader::~DataLoader() = default;
+DataLoader::DataLoader(DataLoader&&) noexcept = default;
+DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
+
+std::optional<std::int64_t> DataLoader::num_batches() const { return impl_->num_batches; }
+std::optional<std::int64_t> DataLoader::batch_size() const { return impl_->options.batch_size; }
+std::optional<std::int64_t> DataLoader::num_samples() const {
+  return impl_->options.drop_last ? impl_->num_batches * impl_->options.batch_size : impl_->size;
+}
+
+void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
+  const torch::NoGradGuard no_grad;
+  Impl& self = *impl_;
+  self.epoch = epoch;
+  self.order = order_of_epoch(self.size, self.options, epoch);
+  self.next_batch = std::clamp<std::int64_t>(first_batch, 0, self.num_batches);
+  if (self.options.num_workers == 0) return;
+  if (!self.prefetcher) {
+    self.prefetcher = std::make_unique<Prefetcher>(
+        self.options.num_workers, self.options.num_workers * self.options.prefetch_factor);
+  }
+  self.prefetcher->start([impl = &self, order = self.order,
+                          epoch](std::int64_t number) { return impl->fetch(order, epoch, number); },
+                         self.next_batch, self.num_batches);
+}
+
+std::optional<Batch> DataLoader::next() {
+  Impl& self = *impl_;
+  if (self.prefetcher) return self.prefetcher->next();
+  if (self.next_batch >= self.num_batches) return std::nullopt;
+  return self.fetch(self.order, self.epoch, self.next_batch++);
+}
+
+Value DataLoader::state_dict() const {
+  const DataLoaderOptions& options = impl_->options;
+  return Dict{{"seed", options.seed},
+              {"shuffle", options.shuffle},
+              {"batch_size", options.batch_size},
+              {"drop_last", options.drop_last},
+              {"size", impl_->size}};
+}
+
+void DataLoader::load_state_dict(const Value& state) {
+  const Value mine = state_dict();
+  std::string differences;
+  for (const auto& [key, value] : mine.as_dict()) {
+    if (key == Value("seed") && !impl_->options.shuffle) continue;
+    const Value* saved = state.is_dict() ? state.find(key.as_str()) : nullptr;
+    if (saved != nullptr && *saved == value) continue;
+    const auto text = [](const Value& v) {
+      return v.get_if<bool>() ? (v.as_bool() ? "true" : "false") : std::to_string(v.as_int());
+    };
+    const bool readable = saved != nullptr && (saved->is_int() || saved->get_if<bool>());
+    differences += "\n  " + key.as_str() + ": " + (readable ? text(*saved) : "none") +
+                   " in the checkpoint, " + text(value) + " here";
+  }
+  if (differences.empty()) return;
+  throw MismatchError(
+      "the data loader differs from the one that the checkpoint was made with, so that training "
+      "would go on with other samples:" +
+      differences);
+}
+
+}  // namespace cairn

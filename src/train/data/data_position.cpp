@@ -1,0 +1,75 @@
+#include "train/data/data_position.h"
+
+#include <optional>
+
+#include "cairn/error.h"
+#include "cairn/train/rng.h"
+
+#include "train/state/base_seed.h"
+
+namespace cairn {
+namespace {
+
+const Value* find_entry(const State& state, std::string_view key) {
+  const Value& saved = state.dataset_state;
+  const Value* own = saved.is_dict() ? saved.find("cairn") : nullptr;
+  const Value* entry = own != nullptr && own->is_dict() ? own->find(key) : nullptr;
+  return entry == nullptr || entry->is_none() ? nullptr : entry;
+}
+
+// Sets what later checkpoints hold of the loader; `rng` is of the start of the epoch.
+void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng) {
+  Dict entries;
+  if (rng) entries.set("rng", *rng);
+  if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
+  state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
+}
+
+}  // namespace
+
+void start_epoch(State& state) {
+  DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  draw_base_seed();
+  keep_entries(state, loader,
+               loader.uses_global_rng() ? std::optional(cpu_rng_state()) : std::nullopt);
+  loader.start_epoch(state.timestamp.epoch, 0);
+}
+
+void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng) {
+  DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  const Value after = rng ? *rng : rng_states();
+  std::optional<Value> at_start;
+  if (loader.uses_global_rng()) {
+    if (const Value* saved = find_entry(state, "rng")) {
+      at_start = *saved;
+      set_cpu_rng_state(*saved);
+    } else {
+      logger.log_message(
+          "warning: the order of the data comes from the global random generator, whose state at "
+          "the start of the epoch is not in the checkpoint: the rest of this epoch has other "
+          "samples than it would have had");
+    }
+  }
+  keep_entries(state, loader, at_start);
+  loader.start_epoch(state.timestamp.epoch, state.timestamp.batch_in_epoch);
+  restore_rng_states(after);
+}
+
+void check_loader(State& state, Logger& logger) {
+  const Value* saved = find_entry(state, "loader");
+  if (saved == nullptr) return;
+  try {
+    state.train_dataloader.dataloader->load_state_dict(*saved);
+  } catch (MismatchError& error) {
+    if (state.timestamp.batch_in_epoch == 0) {
+      logger.log_message(std::string("warning: ") + error.what());
+      return;
+    }
+    error.add_context(
+        "resuming inside an epoch (use the same loader, a checkpoint from the end of an epoch, or "
+        "load_ignore_keys = {\"state/dataset_state*\"})");
+    throw;
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,221 @@
+#include "train/loop/eval_loop.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <regex>
+
+#include "cairn/error.h"
+
+#include "train/data/data_spec.h"
+#include "train/loop/failure.h"
+#include "train/state/base_seed.h"
+
+namespace cairn {
+namespace {
+
+Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
+  Metrics all = model.get_metrics(/*is_train=*/false);
+  if (!evaluator.metric_names) return all;
+  Metrics wanted;
+  for (const auto& entry : all) {
+    for (const std::string& fragment : *evaluator.metric_names) {
+      if (std::regex_search(entry.first, std::regex(fragment, std::regex::icase))) {
+        wanted.push_back(entry);
+        break;
+      }
+    }
+  }
+  return wanted;
+}
+
+std::optional<std::int64_t> microbatch_size(const Evaluator& evaluator) {
+  if (evaluator.device_eval_microbatch_size) return evaluator.device_eval_microbatch_size;
+  return evaluator.dataloader.dataloader->batch_size();
+}
+
+void raise(const std::vector<std::string>& conflicts) {
+  if (conflicts.empty()) return;
+  std::string text = "eval_dataloader:";
+  for (const std::string& conflict : conflicts)
+    text += "\n  " + conflict;
+  throw UsageError(text);
+}
+
+void describe_conflicts(const Evaluator& evaluator, std::int64_t default_subset,
+                        std::vector<std::string>& found) {
+  const std::string who = "eval_dataloader '" + evaluator.label + "': ";
+  if (!evaluator.dataloader) {
+    found.push_back(who + "Evaluator::dataloader is not set");
+    return;
+  }
+  const std::int64_t subset = evaluator.subset_num_batches.value_or(default_subset);
+  if (subset < 1 && subset != -1) {
+    found.push_back(who + "subset_num_batches is " + std::to_string(subset) +
+                    "; give a positive number, or -1 for all");
+  } else if (subset == -1 && !evaluator.dataloader.dataloader->num_batches()) {
+    found.push_back(who + "its loader has no known length; set subset_num_batches");
+  }
+  if (evaluator.device_eval_microbatch_size.value_or(1) < 1) {
+    found.push_back(who + "device_eval_microbatch_size is less than 1");
+  }
+  for (const std::string& fragment : evaluator.metric_names.value_or(std::vector<std::string>())) {
+    try {
+      const std::regex compiles(fragment);
+    } catch (const std::regex_error&) {
+      found.push_back(fmt::format("{}metric_names: '{}' is no regular expression", who, fragment));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> evaluator_conflicts(const EvaluatorList& evaluators,
+                                             std::int64_t default_subset) {
+  std::vector<std::string> found;
+  std::vector<std::string> labels;
+  for (const Evaluator& evaluator : evaluators.items()) {
+    if (std::ranges::find(labels, evaluator.label) != labels.end()) {
+      found.push_back("eval_dataloader '" + evaluator.label +
+                      "': two evaluators have this label; labels must differ");
+    }
+    labels.push_back(evaluator.label);
+    describe_conflicts(evaluator, default_subset, found);
+  }
+  return found;
+}
+
+void EvalLoop::set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults) {
+  raise(evaluator_conflicts(evaluators, defaults.subset_num_batches));
+  State& state = context_.state;
+  state.evaluators = evaluators.items();
+  state.eval_metrics.clear();
+  is_due_.clear();
+  for (Evaluator& evaluator : state.evaluators) {
+    if (!evaluator.subset_num_batches) evaluator.subset_num_batches = defaults.subset_num_batches;
+    if (!evaluator.eval_interval) evaluator.eval_interval = defaults.interval;
+    is_due_.push_back(create_interval_scheduler(
+        *evaluator.eval_interval, {.include_end_of_training = true, .checkpoint_events = false}));
+    state.eval_metrics.emplace_back(evaluator.label, wanted_metrics(*state.model, evaluator));
+  }
+}
+
+void EvalLoop::run_due(Event event) {
+  State& state = context_.state;
+  std::vector<std::size_t> due;
+  for (std::size_t i = 0; i < is_due_.size(); ++i) {
+    if (is_due_[i](state, event)) due.push_back(i);
+  }
+  if (due.empty()) return;
+  context_.engine.run_event(Event::kEvalBeforeAll);
+  for (const std::size_t i : due)
+    run(state.evaluators[i], state.eval_metrics[i].second);
+  context_.engine.run_event(Event::kEvalAfterAll);
+}
+
+void EvalLoop::run_standalone(const std::optional<EvaluatorList>& others,
+                              std::int64_t subset_num_batches) {
+  State& state = context_.state;
+  if (others) raise(evaluator_conflicts(*others, subset_num_batches));
+  if (!others && state.evaluators.empty()) {
+    throw UsageError(
+        "eval() has nothing to evaluate: give it evaluators, or the Trainer an eval_dataloader");
+  }
+  std::vector<Evaluator> evaluators = others ? others->items() : state.evaluators;
+  context_.engine.run_event(Event::kEvalStandaloneStart);
+  for (std::size_t i = 0; i < evaluators.size(); ++i) {
+    if (others) {
+      evaluators[i].subset_num_batches =
+          evaluators[i].subset_num_batches.value_or(subset_num_batches);
+    } else if (subset_num_batches != -1) {
+      evaluators[i].subset_num_batches = subset_num_batches;
+    }
+    run(evaluators[i],
+        others ? wanted_metrics(*state.model, evaluators[i]) : state.eval_metrics[i].second);
+  }
+  context_.engine.run_event(Event::kEvalStandaloneEnd);
+}
+
+void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
+  State& state = context_.state;
+  const DataloaderGuard guard(state);
+  const torch::NoGradGuard no_grad;
+  const EvalMode eval_mode(state.model->module());
+  state.eval_timestamp = Timestamp();
+  state.dataloader = &evaluator.dataloader;
+  state.dataloader_label = evaluator.label;
+  state.dataloader_len = epoch_length(evaluator.dataloader, evaluator.subset_num_batches.value());
+
+  context_.engine.run_event(Event::kEvalStart);
+  for (const auto& [name, metric] : metrics)
+    metric->reset();
+  DataLoaderBase& loader = *evaluator.dataloader.dataloader;
+  draw_base_seed();
+  // The count of train batches is the epoch of a shuffled loader, as in Composer.
+  loader.start_epoch(state.timestamp.batch, 0);
+  while (!state.dataloader_len || state.eval_timestamp.batch < *state.dataloader_len) {
+    std::optional<Batch> batch =
+        around_batch(context_, "the data loader", [&] { return loader.next(); });
+    if (!batch) break;
+    state.batch = std::move(*batch);
+    run_batch(evaluator, metrics);
+  }
+  if (context_.logging()) {
+    if (const auto size = microbatch_size(evaluator)) {
+      context_.logger.log_metrics(
+          Dict{{"trainer/" + evaluator.label + "/device_eval_microbatch_size", *size}});
+    }
+  }
+  compute_metrics(context_, evaluator.label, metrics);
+  context_.engine.run_event(Event::kEvalEnd);
+}
+
+void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
+  State& state = context_.state;
+  const auto start = std::chrono::steady_clock::now();
+  const DataSpec& spec = evaluator.dataloader;
+  state.outputs = Outputs();  // those of the last batch
+  transform_batch(context_, spec);
+  const std::int64_t samples = num_samples_in_batch(spec, state.batch);
+  const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
+  context_.engine.run_event(Event::kEvalBatchStart);
+  for_each_microbatch(context_, microbatch_size(evaluator), [&] {
+    context_.engine.run_event(Event::kEvalBeforeForward);
+    {
+      const AutocastGuard autocast(context_.precision);
+      state.outputs = in_model(context_, "eval_forward()",  //
+                               [&] { return state.model->eval_forward(state.batch, nullptr); });
+    }
+    context_.engine.run_event(Event::kEvalAfterForward);
+    update_all_metrics(context_, metrics, state.batch, state.outputs);
+  });
+  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+  state.eval_timestamp =
+      state.eval_timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
+  context_.engine.run_event(Event::kEvalBatchEnd);
+}
+
+void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
+                         const std::function<void()>& use) {
+  State& state = context.state;
+  const DataSpec& spec = *state.dataloader;
+  if (!size || num_samples_in_batch(spec, state.batch) <= *size) {
+    place_microbatch(context);
+    return use();
+  }
+  const Batch whole = state.batch;
+  const std::vector<Batch> parts =
+      in_batch(context, "split_batch()", [&] { return split_batch(spec, whole, *size); });
+  const MicrobatchCount count(context, parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    state.batch = parts[i];
+    context.microbatch = i;
+    place_microbatch(context);
+    use();
+  }
+  state.batch = whole;
+}
+
+}  // namespace cairn

@@ -1,0 +1,50 @@
+// EvalLoop: the evaluators, when they are due, and the loop over their data.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cairn/train/options.h"
+
+#include "train/loop/loop_context.h"
+
+namespace cairn {
+
+struct EvalDefaults {
+  Interval interval = 1;
+  std::int64_t subset_num_batches = -1;
+};
+
+class EvalLoop {
+ public:
+  explicit EvalLoop(LoopContext& context) : context_(context) {}
+
+  // Makes these the Trainer's evaluators, with fresh metrics. UsageError for what
+  // evaluator_conflicts() names.
+  void set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults);
+
+  // Runs those whose interval is due at `event`, between eval_before_all and eval_after_all.
+  void run_due(Event event);
+
+  // Trainer::eval(): all of the Trainer's evaluators, or `others`, whatever their intervals.
+  void run_standalone(const std::optional<EvaluatorList>& others, std::int64_t subset_num_batches);
+
+ private:
+  void run(Evaluator& evaluator, const Metrics& metrics);
+  void run_batch(const Evaluator& evaluator, const Metrics& metrics);
+
+  LoopContext& context_;
+  std::vector<std::function<bool(const State&, Event)>> is_due_;  // by evaluator
+};
+
+// What is wrong with a list of evaluators, a sentence each: equal labels, no loader, an unsized
+// loader without a subset.
+std::vector<std::string> evaluator_conflicts(const EvaluatorList& evaluators,
+                                             std::int64_t default_subset);
+
+// Calls `use(microbatch)` with each part of state.batch in turn, on the device.
+void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
+                         const std::function<void()>& use);
+
+}  // namespace cairn

@@ -1,0 +1,254 @@
+#include "train/loop/fit_loop.h"
+
+#include <torch/torch.h>
+
+#include "cairn/error.h"
+#include "cairn/train/rng.h"
+
+#include "train/data/data_position.h"
+#include "train/data/data_spec.h"
+#include "train/loop/failure.h"
+#include "train/state/base_seed.h"
+
+namespace cairn {
+
+bool FitLoop::run() {
+  start();
+  go_to_position();
+  State& state = context_.state;
+  state.model->module().train();
+  last_batch_end_ = Clock::now();
+  while (!is_finished() && !interrupted_)
+    run_epoch();
+  drop_gradients(*state.optimizer);
+  if (interrupted_) return false;
+  finish();
+  return true;
+}
+
+void FitLoop::start() {
+  if (context_.logging() && !context_.state.algorithms.empty()) {
+    Dict enabled;
+    for (const auto& algorithm : context_.state.algorithms) {
+      enabled.set("enabled_algorithms/" + algorithm->name(), true);
+    }
+    context_.logger.log_hyperparameters(enabled);
+  }
+  context_.engine.run_event(Event::kFitStart);
+}
+
+void FitLoop::go_to_position() {
+  State& state = context_.state;
+  if (options_.check_loader && options_.spin_dataloaders) check_loader(state, context_.logger);
+  if (state.timestamp.batch_in_epoch == 0) {
+    if (options_.rng) {
+      restore_rng_states(*options_.rng);
+    } else if (state.timestamp.batch == 0 && options_.spin_dataloaders) {
+      for (std::size_t i = 0; i < state.evaluators.size(); ++i)
+        draw_base_seed();
+    }
+    return;
+  }
+  if (options_.spin_dataloaders) {
+    seek_in_epoch(state, context_.logger, options_.rng);
+    next_batch_ = state.timestamp.batch_in_epoch;
+  } else {
+    if (options_.rng) restore_rng_states(*options_.rng);
+    start_epoch(state);
+  }
+  loader_started_ = true;
+}
+
+bool FitLoop::is_finished() const {
+  const Time& max = *context_.state.max_duration;
+  return context_.state.timestamp.get(max.unit()) >= max;
+}
+
+bool FitLoop::is_iteration_over(TimeUnit unit) const {
+  const std::optional<Time>& length = context_.state.iteration_length;
+  if (!length || length->unit() != unit) return false;
+  const Timestamp& now = context_.state.timestamp;
+  const bool in_epochs = unit == TimeUnit::kEpoch;
+  return (in_epochs ? now.epoch_in_iteration : now.token_in_iteration) >= length->value();
+}
+
+void FitLoop::run_epoch() {
+  State& state = context_.state;
+  const bool at_start = state.timestamp.batch_in_epoch == 0;
+  if (at_start && state.timestamp.epoch_in_iteration == 0) {
+    context_.engine.run_event(Event::kIterationStart);
+  }
+  if (at_start) {
+    context_.engine.run_event(Event::kEpochStart);
+    if (context_.logging()) {
+      context_.logger.log_metrics(Dict{{"time/epoch", state.timestamp.epoch}});
+    }
+  }
+  if (!loader_started_) {
+    start_epoch(state);
+    next_batch_ = 0;
+  }
+  loader_started_ = false;
+  const bool exhausted = train_batches();
+  if (interrupted_) return;
+  if (exhausted || state.dataloader_len == state.timestamp.batch_in_epoch) end_epoch();
+}
+
+// True when the loader has no more batches; false when the loop was left before that.
+bool FitLoop::train_batches() {
+  State& state = context_.state;
+  DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  const bool from_start = next_batch_ == 0;
+  for (bool any = false;; any = true) {
+    context_.engine.run_event(Event::kBeforeDataloader);
+    std::optional<Batch> batch;
+    if (!state.dataloader_len || next_batch_ < *state.dataloader_len) {
+      batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
+    }
+    if (!batch) {
+      if (any || !from_start) return true;
+      throw UsageError("the train data loader gave no batch in epoch " +
+                       std::to_string(state.timestamp.epoch) + "; training would never end");
+    }
+    ++next_batch_;
+    train_batch(std::move(*batch));
+    if (is_finished()) return false;
+    interrupted_ = options_.serve_requests && options_.serve_requests();
+    if (interrupted_) return false;
+    if (is_iteration_over(TimeUnit::kToken)) {
+      end_iteration();
+      return false;
+    }
+  }
+}
+
+void FitLoop::train_batch(Batch batch) {
+  State& state = context_.state;
+  const DataSpec& spec = state.train_dataloader;
+  state.batch = std::move(batch);
+  state.outputs = Outputs();  // those of the last batch
+  transform_batch(context_, spec);
+  const std::int64_t samples = num_samples_in_batch(spec, state.batch);
+  const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
+  if (tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens();
+  context_.engine.run_event(Event::kAfterDataloader);
+  context_.engine.run_event(Event::kBatchStart);
+  if (context_.logging()) log_time();
+  trainer_.train();
+  if (is_observed()) trainer_.publish_losses();
+  if (context_.logging()) log_losses();
+  if (options_.step_schedulers_every_batch) step_schedulers();
+  if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
+  advance(samples, tokens);
+  context_.engine.run_event(Event::kBatchEnd);
+  evaluate(Event::kBatchEnd);
+  checkpoint(Event::kBatchCheckpoint);
+}
+
+// UsageError when the run ends after so many tokens, and there has been none.
+void FitLoop::refuse_to_count_no_tokens() const {
+  const State& state = context_.state;
+  const Time& max = *state.max_duration;
+  const bool in_iterations = max.unit() == TimeUnit::kIteration;
+  const TimeUnit counted = in_iterations ? state.iteration_length->unit() : max.unit();
+  if (counted != TimeUnit::kToken || state.timestamp.token > 0) return;
+  throw UsageError((in_iterations
+                        ? "state.iteration_length is " + state.iteration_length->to_string()
+                        : "max_duration is " + max.to_string()) +
+                   ", and the train data loader's batches count no tokens, so that training would "
+                   "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
+}
+
+// Whether anybody can see the losses and metrics of a batch before the next one. Reading them
+// waits for the device.
+bool FitLoop::is_observed() const {
+  return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
+}
+
+void FitLoop::log_time() {
+  const Timestamp& now = context_.state.timestamp;
+  Dict metrics{{"time/epoch", now.epoch},
+               {"time/batch", now.batch},
+               {"time/sample", now.sample},
+               {"time/batch_in_epoch", now.batch_in_epoch},
+               {"time/sample_in_epoch", now.sample_in_epoch}};
+  if (now.token > 0) {
+    metrics.set("time/token", now.token);
+    metrics.set("time/token_in_epoch", now.token_in_epoch);
+  }
+  context_.logger.log_metrics(metrics);
+}
+
+void FitLoop::log_losses() {
+  const State& state = context_.state;
+  if (state.device_train_microbatch_size) {
+    context_.logger.log_metrics(
+        Dict{{"trainer/device_train_microbatch_size", *state.device_train_microbatch_size}});
+  }
+  context_.logger.log_metrics(state.total_loss_dict);
+}
+
+void FitLoop::step_schedulers() {
+  for (const auto& scheduler : context_.state.schedulers)
+    scheduler->step();
+}
+
+void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
+  State& state = context_.state;
+  const Clock::time_point now = Clock::now();
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
+  last_batch_end_ = now;
+  state.previous_timestamp = state.timestamp;
+  state.timestamp = state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
+}
+
+// The time it takes is no training time.
+void FitLoop::evaluate(Event event) {
+  if (context_.state.evaluators.empty()) return;
+  const Clock::time_point before = Clock::now();
+  evaluators_.run_due(event);
+  last_batch_end_ += Clock::now() - before;
+}
+
+void FitLoop::checkpoint(Event event) {
+  try {
+    context_.engine.run_event(event);
+  } catch (const Error& error) {
+    const bool is_served = !is_finished() && options_.excuses_failed_save;
+    if (!is_served || !options_.excuses_failed_save(error)) throw;
+  }
+}
+
+void FitLoop::end_epoch() {
+  State& state = context_.state;
+  refuse_to_count_no_tokens();
+  compute_metrics(context_, state.dataloader_label, state.train_metrics);
+  if (!options_.step_schedulers_every_batch) step_schedulers();
+  // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
+  // this epoch end.
+  if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
+  state.timestamp = state.timestamp.to_next_epoch();
+  context_.engine.run_event(Event::kEpochEnd);
+  evaluate(Event::kEpochEnd);
+  checkpoint(Event::kEpochCheckpoint);
+  if (is_iteration_over(TimeUnit::kEpoch)) end_iteration();
+}
+
+void FitLoop::end_iteration() {
+  State& state = context_.state;
+  state.previous_timestamp = state.timestamp;
+  state.timestamp = state.timestamp.to_next_iteration();
+  context_.engine.run_event(Event::kIterationEnd);
+  evaluate(Event::kIterationEnd);
+  checkpoint(Event::kIterationCheckpoint);
+}
+
+void FitLoop::finish() {
+  trainer_.publish_losses();
+  if (context_.logging()) log_time();
+  context_.engine.run_event(Event::kFitEnd);
+  evaluators_.run_due(Event::kFitEnd);
+}
+
+}  // namespace cairn

@@ -1,0 +1,62 @@
+#include "train/loop/loop_context.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "train/loop/failure.h"
+
+namespace cairn {
+
+void transform_batch(LoopContext& context, const DataSpec& spec) {
+  if (!spec.batch_transforms) return;
+  State& state = context.state;
+  // A copy of the handles goes in, so that a failure can describe them.
+  state.batch = in_batch(context, "batch_transforms()",  //
+                         [&] { return spec.batch_transforms(state.batch); });
+}
+
+void place_microbatch(LoopContext& context) {
+  State& state = context.state;
+  state.batch = to_device(std::move(state.batch), context.device);
+  const auto& transforms = state.dataloader->microbatch_transforms;
+  if (!transforms) return;
+  state.batch =
+      in_batch(context, "microbatch_transforms()", [&] { return transforms(state.batch); });
+}
+
+void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
+                        const Outputs& outputs) {
+  for (const auto& [key, metric] : metrics) {
+    try {
+      context.state.model->update_metric(batch, outputs, *metric);
+    } catch (...) {
+      rethrow_from_batch(context, "update_metric(" + key + ")", /*has_batch=*/true);
+    }
+  }
+}
+
+void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics) {
+  if (metrics.empty()) return;
+  const torch::NoGradGuard no_grad;
+  Dict values;
+  Dict logged;
+  for (const auto& [name, metric] : metrics) {
+    const double value = around_batch(context, "computing a metric",
+                                      [&each = *metric] { return each.compute().item<double>(); });
+    values.set(name, value);
+    if (context.logging()) logged.set(fmt::format("metrics/{}/{}", label, name), value);
+  }
+  context.state.metric_values.set(label, std::move(values));
+  if (context.logging()) context.logger.log_metrics(logged);
+}
+
+EvalMode::EvalMode(torch::nn::Module& module)
+    : module_(module), was_training_(module.is_training()) {
+  if (was_training_) module_.eval();
+}
+
+EvalMode::~EvalMode() {
+  if (was_training_) module_.train();
+}
+
+}  // namespace cairn

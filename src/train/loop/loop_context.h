@@ -1,0 +1,116 @@
+// What the training, evaluation and prediction loops share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+#include "train/loop/engine.h"
+#include "train/loop/layer_watch.h"
+#include "train/loop/precision.h"
+
+namespace cairn {
+
+struct LoopContext {
+  State& state;
+  Logger& logger;
+  Engine& engine;
+  at::Device device = at::kCPU;
+  Precision precision = Precision::kFp32;
+  bool accumulate_on_tokens = false;
+
+  // The part of a batch that is at work, and the batch of predict(): for messages (failure.h).
+  std::size_t microbatch = 0;
+  std::size_t microbatches = 1;
+  std::optional<std::int64_t> predict_batch = std::nullopt;
+  KnownBatches known_batches = {};
+
+  // Whether anybody sees what is logged: nothing is gathered for nobody.
+  bool logging() const { return !logger.destinations().empty(); }
+};
+
+inline Batch to_device(Batch batch, const at::Device& device) {
+  if (device.is_cpu()) return batch;
+  return batch.map([&](const at::Tensor& tensor) { return tensor.to(device); });
+}
+
+// state.batch through the loader's batch_transforms.
+void transform_batch(LoopContext& context, const DataSpec& spec);
+// state.batch to the device, and through the loader's microbatch_transforms.
+void place_microbatch(LoopContext& context);
+
+// The number of parts of the batch at work, as long as it lives.
+class MicrobatchCount {
+ public:
+  MicrobatchCount(LoopContext& context, std::size_t count) : context_(context) {
+    context.microbatches = count;
+  }
+  ~MicrobatchCount() {
+    context_.microbatches = 1;
+    context_.microbatch = 0;
+  }
+  MicrobatchCount(const MicrobatchCount&) = delete;
+  MicrobatchCount& operator=(const MicrobatchCount&) = delete;
+
+ private:
+  LoopContext& context_;
+};
+
+// Forgets the number of the batch of predict() at its end.
+class PredictBatch {
+ public:
+  explicit PredictBatch(LoopContext& context) : context_(context) {}
+  ~PredictBatch() { context_.predict_batch.reset(); }
+  PredictBatch(const PredictBatch&) = delete;
+  PredictBatch& operator=(const PredictBatch&) = delete;
+
+ private:
+  LoopContext& context_;
+};
+
+// Model::update_metric() for each of `metrics`.
+void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
+                        const Outputs& outputs);
+
+// Computes `metrics`, keeps the values in state.metric_values[label] and logs them as
+// "metrics/<label>/<name>".
+void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics);
+
+// The model in eval mode, and back.
+class EvalMode {
+ public:
+  explicit EvalMode(torch::nn::Module& module);
+  ~EvalMode();
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool was_training_;
+};
+
+// Puts state.dataloader and its companions back, also when an event throws.
+class DataloaderGuard {
+ public:
+  explicit DataloaderGuard(State& state)
+      : state_(state),
+        dataloader_(state.dataloader),
+        label_(state.dataloader_label),
+        length_(state.dataloader_len) {}
+  ~DataloaderGuard() {
+    state_.dataloader = dataloader_;
+    state_.dataloader_label = std::move(label_);
+    state_.dataloader_len = length_;
+  }
+  DataloaderGuard(const DataloaderGuard&) = delete;
+  DataloaderGuard& operator=(const DataloaderGuard&) = delete;
+
+ private:
+  State& state_;
+  DataSpec* dataloader_;
+  std::string label_;
+  std::optional<std::int64_t> length_;
+};
+
+}  // namespace cairn

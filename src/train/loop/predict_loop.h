@@ -1,0 +1,14 @@
+// Trainer::predict(): forward over a loader.
+#pragma once
+
+#include <vector>
+
+#include "train/loop/loop_context.h"
+
+namespace cairn {
+
+// The outputs of each batch, on the host. UsageError for an unsized loader without a subset.
+std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
+                                 std::int64_t subset_num_batches);
+
+}  // namespace cairn

@@ -1,0 +1,100 @@
+#include "train/loop/stop_request.h"
+
+#include <signal.h>
+
+#include <atomic>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "train/loop/signal_watch.h"
+
+namespace cairn {
+namespace {
+
+std::atomic<bool> taken = false;  // an object polls signals
+
+std::string signal_name(int number) {
+  switch (number) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR1:
+      return "SIGUSR1";
+    default:
+      return "SIGUSR2";
+  }
+}
+
+// One object at a time takes the signals.
+class Claim {
+ public:
+  Claim() {
+    if (taken.exchange(true)) {
+      throw UsageError("another fit() of this process handles signals: set handle_signals = false");
+    }
+  }
+  ~Claim() { taken = false; }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+ private:
+  SignalWatch watch_;
+};
+
+}  // namespace
+
+struct StopRequest::Impl {
+  explicit Impl(StopRequestOptions o) : options(std::move(o)) {
+    if (options.handle_signals) claim.emplace();
+    if (options.files == nullptr) options.files = &posix_file_system();
+    if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
+  }
+
+  // True, and the file is gone, when it was there.
+  bool take(const std::string& path) const {
+    try {
+      return options.files->stat(path) && options.files->remove(path);
+    } catch (const Error&) {  // a folder that cannot be read: no reason to stop training
+      return false;
+    }
+  }
+
+  void poll_signals(Requests& requests) const {
+    if (!claim) return;
+    const auto [save, stop] = take_signals();
+    requests.save = save != 0 || stop != 0;
+    requests.stop = stop != 0;
+    if (requests.save) requests.reason = signal_name(stop != 0 ? stop : save);
+  }
+
+  void poll_files(Requests& requests) {
+    if (!options.folder || options.now() < next_look) return;
+    next_look = options.now() + options.file_interval;
+    for (const char* name : {"SAVE", "STOP"}) {
+      const std::string path = join_path(*options.folder, name);
+      if (!take(path)) continue;
+      requests.save = true;
+      requests.stop = requests.stop || name == std::string("STOP");
+      requests.reason += (requests.reason.empty() ? "" : ", ") + path;
+    }
+  }
+
+  StopRequestOptions options;
+  std::optional<Claim> claim;
+  std::chrono::steady_clock::time_point next_look = {};
+};
+
+StopRequest::StopRequest(StopRequestOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+StopRequest::~StopRequest() = default;
+
+Requests StopRequest::poll() {
+  Requests requests;
+  impl_->poll_signals(requests);
+  impl_->poll_files(requests);
+  return requests;
+}
+
+}  // namespace cairn

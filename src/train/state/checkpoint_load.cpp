@@ -1,0 +1,487 @@
+// Loading a whole checkpoint: all of it is applied, or nothing.
+//
+//  1. Read the file, every byte checked; drop what load_ignore_keys names; bring the layouts of
+//     older Composers to the present one.
+//  2. Compare with the live objects. Model, optimizer and plain values are planned, which changes
+//     nothing; so are metrics, on a copy. Schedulers, algorithms, callbacks and scaler can only be
+//     tried: each is loaded after its own state was put aside.
+//  3. When something did not fit, or anything at all was thrown (by a logger that cannot write its
+//     line, say): give the tried objects their state back, all of them, and throw one error, which
+//     names the file: MismatchError that lists everything that did not fit.
+//  4. Apply the plans. What could make that fail was looked at in 2, but for memory.
+//  5. Verify the file once more, after 3 too: somebody may have written into it, or cut it off,
+//     since 1. What still has its checksums had them while it was copied.
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <set>
+
+#include "cairn/error.h"
+#include "cairn/foreign.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "io/mapped_file.h"
+#include "io/read_fault.h"
+#include "train/loop/number.h"
+#include "train/optimizer/load.h"
+#include "train/state/checkpoint_migration.h"
+#include "train/state/entry_names.h"
+#include "train/state/foreign_parts.h"
+#include "train/state/module_load.h"
+#include "train/state/object_loads.h"
+#include "train/state/rng_check.h"
+
+namespace cairn {
+namespace {
+
+struct Refused {};  // something does not fit
+
+class CheckpointLoad {
+ public:
+  CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
+      : state_(state), logger_(logger), options_(options) {}
+
+  // Steps 1, but for reading, to 4.
+  void run(Value& checkpoint, const std::string& path);
+
+ private:
+  void filter(Value& checkpoint, const std::string& path);
+  void check(const Value& checkpoint);
+  void check_weights(const Value& checkpoint);
+  void try_metrics();
+  void refuse_misfits() const;  // throws Refused
+  std::string listed_misfits() const;
+  // Step 3: gives back, and says what became of the live objects.
+  std::string undo();
+  void apply_plans();
+
+  void warn(const std::string& text) { logger_.log_message("warning: " + text); }
+  void misfit(const std::string& text) { misfits_.push_back(text); }
+  const Dict* dict_entry(const Value& saved, const char* key);
+
+  std::vector<std::string> needed_parts(const Value& saved) const;
+  void pass_over(Value& saved, const std::vector<std::string>& needed);
+  void plan_model(const Value& model);
+  void plan_optimizer(const Value& saved);
+  void plan_values(const Value& saved);
+  void try_schedulers(const Value& saved);
+  void try_algorithms(const Value& saved);
+  void try_callbacks(const Value& saved);
+  void try_scaler(const Value& saved);
+  void plan_metrics(const std::string& label, const Metrics& metrics, const Value* saved);
+
+  State& state_;
+  Logger& logger_;
+  const LoadCheckpointOptions& options_;
+
+  std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
+  std::vector<std::string> misfits_;
+  ObjectLoads tried_;
+  ModuleLoad model_;
+  std::unique_ptr<OptimizerLoad> optimizer_;
+  std::optional<Timestamp> timestamp_;
+  std::optional<std::int64_t> rank_zero_seed_;
+  std::optional<std::string> run_name_;
+  std::optional<Value> dataset_state_;
+  std::vector<std::pair<std::shared_ptr<Metric>, Value>> metric_states_;
+  std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
+};
+
+// A dict below `saved`; nullptr when there is none, which is a misfit when it is something else.
+const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
+  const Value* entry = saved.find(key);
+  if (entry == nullptr) return nullptr;
+  if (entry->is_dict()) return &entry->as_dict();
+  misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
+  return nullptr;
+}
+
+// The paths below "state" of what the run's objects will be asked to load.
+std::vector<std::string> CheckpointLoad::needed_parts(const Value& saved) const {
+  std::vector<std::string> parts = {"model", "timestamp", "rank_zero_seed", "run_name",
+                                    "dataset_state"};
+  if (state_.optimizer) parts.push_back("optimizers/" + optimizer_name(*state_.optimizer));
+  if (state_.scaler) parts.push_back("scaler/" + state_.scaler->name());
+  const auto add_names = [&](const std::string& folder, const auto& objects) {
+    std::vector<std::string> names;
+    for (const auto& object : objects) {
+      names.push_back(object->name());
+    }
+    for (const std::string& name : entry_names(names)) {
+      parts.push_back(folder + "/" + name);
+    }
+  };
+  add_names("schedulers", state_.schedulers);
+  add_names("callbacks", state_.callbacks);
+  const Value* algorithms = saved.find("algorithms");
+  for (std::size_t i = 0;
+       algorithms != nullptr && algorithms->is_list() && i < algorithms->as_items().size(); ++i) {
+    const Value& pair = algorithms->as_items()[i];
+    const bool is_live =
+        (pair.is_tuple() || pair.is_list()) && !pair.as_items().empty() &&
+        std::any_of(state_.algorithms.begin(), state_.algorithms.end(),
+                    [&](const auto& live) { return pair.as_items()[0] == Value(live->name()); });
+    if (is_live) parts.push_back("algorithms/" + std::to_string(i));
+  }
+  return parts;
+}
+
+void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
+  for (const std::string& line : pass_over_foreign(saved, needed, "state/")) {
+    warn(line);
+  }
+}
+
+void CheckpointLoad::plan_model(const Value& model) {
+  model_ = plan_module_load(state_.model->module(), model,
+                            {.strict = options_.strict_model_weights, .left_out = ignored_names_});
+  for (const std::string& reason : model_.misfits) {
+    misfit("model: " + reason);
+  }
+}
+
+void CheckpointLoad::plan_optimizer(const Value& saved) {
+  const Dict* optimizers = dict_entry(saved, "optimizers");
+  if (!state_.optimizer) return;
+  const std::string name = optimizer_name(*state_.optimizer);
+  if (optimizers == nullptr || optimizers->empty()) {
+    return warn("the checkpoint has no optimizer state; " + name + " starts afresh");
+  }
+  const Value* entry = optimizers->find(name);
+  if (entry == nullptr) {
+    const Value& other = optimizers->begin()->first;
+    return misfit("optimizer: the checkpoint has " + (other.is_str() ? other.as_str() : "another") +
+                  ", this run " + name);
+  }
+  optimizer_ = plan_optimizer_load(*state_.optimizer, state_.model->module(), *entry);
+  for (const std::string& reason : optimizer_->misfits) {
+    misfit("optimizer: " + reason);
+  }
+}
+
+void CheckpointLoad::plan_values(const Value& saved) {
+  try {
+    if (const Value* timestamp = saved.find("timestamp")) {
+      timestamp_ = Timestamp::from_value(timestamp->at("Timestamp"));
+    } else {
+      warn("the checkpoint has no timestamp; training counts from " +
+           state_.timestamp.get(TimeUnit::kBatch).to_string());
+    }
+    if (const Value* seed = saved.find("rank_zero_seed")) rank_zero_seed_ = seed->as_int();
+    if (const Value* name = saved.find("run_name")) run_name_ = name->as_str();
+  } catch (const Error& e) {
+    misfit(e.what());
+  }
+  if (const Dict* dataset = dict_entry(saved, "dataset_state")) {
+    const Value* train = dataset->find("train");
+    dataset_state_ = train == nullptr ? Value() : *train;
+  }
+}
+
+void CheckpointLoad::try_schedulers(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "schedulers");
+  std::vector<std::string> names;
+  for (const auto& scheduler : state_.schedulers) {
+    names.push_back(scheduler->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    // Composer keeps one entry a class, and gives it to all of the class.
+    if (entry == nullptr && entries != nullptr) entry = entries->find(state_.schedulers[i]->name());
+    if (entry == nullptr) {
+      warn("scheduler " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    RunningScheduler& scheduler = *state_.schedulers[i];
+    tried_.load("scheduler " + names[i], *entry, scheduler);
+  }
+}
+
+void CheckpointLoad::try_algorithms(const Value& saved) {
+  const Value* list = saved.find("algorithms");
+  std::map<std::string, std::vector<const Value*>> by_name;
+  if (list != nullptr && list->is_list()) {
+    for (const Value& pair : list->as_items()) {
+      const bool is_pair = (pair.is_tuple() || pair.is_list()) && pair.as_items().size() == 2 &&
+                           pair.as_items()[0].is_str();
+      if (!is_pair) return misfit("state/algorithms is not a list of (name, state)");
+      by_name[pair.as_items()[0].as_str()].push_back(&pair.as_items()[1]);
+    }
+  }
+  for (const auto& algorithm : state_.algorithms) {
+    auto& entries = by_name[algorithm->name()];
+    if (entries.empty()) {
+      warn("algorithm " + algorithm->name() + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load("algorithm " + algorithm->name(), *entries.front(),
+                ObjectLoads::Object{[algorithm] { return algorithm->state_dict(); },
+                                    [this, algorithm](const Value& value) {
+                                      algorithm->load_state_dict(value, state_);
+                                    }});
+    entries.erase(entries.begin());
+  }
+  const auto& excluded = options_.exclude_algorithms;
+  for (const auto& [name, entries] : by_name) {
+    const bool is_known = std::find(excluded.begin(), excluded.end(), name) != excluded.end();
+    if (entries.empty() || is_known) continue;
+    logger_.log_message("the checkpoint was trained with " + name +
+                        ", which this run does not have; its state is not used "
+                        "(load_exclude_algorithms silences this)");
+  }
+}
+
+void CheckpointLoad::try_callbacks(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "callbacks");
+  std::vector<std::string> names;
+  for (const auto& callback : state_.callbacks) {
+    names.push_back(callback->name());
+  }
+  names = entry_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Callback& callback = *state_.callbacks[i];
+    const Value* entry = entries == nullptr ? nullptr : entries->find(names[i]);
+    if (entry == nullptr) {
+      const bool is_stateless = callback.state_dict() == Value(Dict());
+      if (!is_stateless)
+        warn("callback " + names[i] + " is not in the checkpoint; it starts afresh");
+      continue;
+    }
+    tried_.load("callback " + names[i], *entry, callback);
+  }
+}
+
+void CheckpointLoad::try_scaler(const Value& saved) {
+  const Dict* entries = dict_entry(saved, "scaler");
+  if (!state_.scaler) return;
+  GradScaler& scaler = *state_.scaler;
+  const Value* entry = entries == nullptr ? nullptr : entries->find(scaler.name());
+  if (entry == nullptr) {
+    if (scaler.is_enabled()) warn(scaler.name() + " is not in the checkpoint; it starts afresh");
+    return;
+  }
+  tried_.load("scaler", *entry, scaler);
+}
+
+void CheckpointLoad::plan_metrics(const std::string& label, const Metrics& metrics,
+                                  const Value* saved) {
+  if (saved == nullptr || !saved->is_dict()) return;
+  for (const auto& [key, metric] : metrics) {
+    const Value* entry = saved->find(key);
+    if (entry == nullptr || !entry->is_dict()) continue;
+    const Value* state = entry->find("state_dict");
+    if (state == nullptr) continue;
+    try {
+      metric->clone()->load_state_dict(*state);
+    } catch (const Error& e) {
+      const std::string entries = label == "train" ? "train_metrics" : "eval_metrics/" + label;
+      misfit(fmt::format("metric {}/{}: {} (load_ignore_keys = {{\"state/{}*\"}} starts it afresh)",
+                         label, key, e.what(), entries));
+      continue;
+    }
+    metric_states_.emplace_back(metric, *state);
+    const Value* computed = entry->find("_computed");
+    if (computed == nullptr) continue;  // None when it was not computed
+    if (const auto number = find_number(*computed)) {
+      metric_values_.push_back({label, {key, *number}});
+    }
+  }
+}
+
+std::set<std::string> model_names(const Value& checkpoint) {
+  std::set<std::string> names;
+  const Value* model = find_path(checkpoint, "state/model");
+  if (model == nullptr || !model->is_dict()) return names;
+  for (const auto& [key, value] : model->as_dict()) {
+    if (key.is_str()) names.insert(key.as_str());
+  }
+  return names;
+}
+
+void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
+  ignored_names_ = model_names(checkpoint);
+  for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
+    warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));
+  }
+  for (const std::string& name : model_names(checkpoint)) {
+    ignored_names_.erase(name);
+  }
+}
+
+void CheckpointLoad::check(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  if (!saved.is_dict()) return misfit("its \"state\" is no dict");
+  migrate_state(saved);
+  pass_over(saved, needed_parts(saved));
+  if (const Value* model = saved.find("model")) {
+    plan_model(*model);
+  } else {
+    warn("the checkpoint has no model; the present weights stay");
+  }
+  const Value* rng = checkpoint.find("rng");
+  if (rng == nullptr && saved.find("timestamp") == nullptr) {
+    return warn("the checkpoint holds only weights; everything else stays as it is");
+  }
+  plan_values(saved);
+  saved = with_plain_numbers(saved);  // but for what the dataset gets, which was its own
+  plan_optimizer(saved);
+  try_schedulers(saved);
+  try_algorithms(saved);
+  try_callbacks(saved);
+  try_scaler(saved);
+  plan_metrics("train", state_.train_metrics, saved.find("train_metrics"));
+  for (const auto& [label, metrics] : state_.eval_metrics) {
+    const Value* of_all = saved.find("eval_metrics");
+    const bool is_dict = of_all != nullptr && of_all->is_dict();
+    plan_metrics(label, metrics, is_dict ? of_all->find(label) : nullptr);
+  }
+  if (rng == nullptr) return warn("the checkpoint has no random states; the present ones stay");
+  const RngCheck found = check_rng_states(*rng);
+  misfits_.insert(misfits_.end(), found.misfits.begin(), found.misfits.end());
+  for (const std::string& text : found.warnings) {
+    warn(text);
+  }
+}
+
+void CheckpointLoad::check_weights(const Value& checkpoint) {
+  Value saved = checkpoint.at("state");
+  migrate_state(saved);
+  if (saved.is_dict()) pass_over(saved, {"model"});
+  const Value* model = saved.is_dict() ? saved.find("model") : nullptr;
+  if (model == nullptr) return misfit("it holds no weights (no \"state/model\")");
+  plan_model(*model);
+}
+
+void CheckpointLoad::refuse_misfits() const {
+  if (!misfits_.empty() || !tried_.misfits().empty()) throw Refused();
+}
+
+std::string CheckpointLoad::listed_misfits() const {
+  std::string text = ":";
+  for (const auto* misfits : {&misfits_, &tried_.misfits()}) {
+    for (const std::string& reason : *misfits) {
+      text += "\n  " + reason;
+    }
+  }
+  return text;
+}
+
+std::string CheckpointLoad::undo() {
+  const std::vector<std::string> refused = tried_.undo();
+  if (refused.empty()) return "nothing was changed";
+  std::string text = "nothing was changed but what does not take its own state back";
+  for (const std::string& object : refused) {
+    text += " (" + object + ")";
+  }
+  return text;
+}
+
+// On the live ones, after their copies took it.
+void CheckpointLoad::try_metrics() {
+  for (const auto& [metric, saved] : metric_states_) {
+    tried_.load("metric " + metric->name(), saved, *metric);
+  }
+}
+
+void CheckpointLoad::apply_plans() {
+  apply(model_);
+  if (optimizer_) optimizer_->apply();
+  if (timestamp_) state_.timestamp = *timestamp_;
+  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
+  if (run_name_) state_.run_name = *run_name_;
+  if (dataset_state_) state_.dataset_state = *dataset_state_;
+  for (const auto& [label, entry] : metric_values_) {
+    Value& values = state_.metric_values[label];
+    if (!values.is_dict()) values = Dict();
+    values.mutable_dict()[entry.first] = entry.second;
+  }
+}
+
+void CheckpointLoad::run(Value& checkpoint, const std::string& path) {
+  try {
+    filter(checkpoint, path);
+    if (options_.load_weights_only) {
+      check_weights(checkpoint);
+    } else {
+      check(checkpoint);
+    }
+    refuse_misfits();
+    try_metrics();
+    refuse_misfits();
+    apply_plans();
+  } catch (const Refused&) {
+    throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
+  } catch (Error& e) {
+    e.add_context("cannot load " + path + ", " + undo());
+    throw;
+  } catch (const std::exception& e) {  // libtorch's, or of user code
+    throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
+  }
+}
+
+// Step 5.
+void check_unchanged(const Checkpoint& checkpoint) {
+  const VerifyReport report = checkpoint.verify(Verify::kFull);
+  if (report.ok()) return;
+  throw UnreadableError(
+      checkpoint.path() + " was written to while it was being loaded (" + report.summary() +
+          "), so that the state of the run is undefined now; load another checkpoint",
+      EIO);
+}
+
+struct Target {
+  State& state;
+  Logger& logger;
+};
+
+// `was_verified`: every byte of it was good when loading began, so that step 5 can tell.
+std::optional<Value> load_opened(const Checkpoint& opened, const Target& target,
+                                 const LoadCheckpointOptions& options, bool was_verified) {
+  const std::string& path = opened.path();
+  const GuardedReads guard;
+  Value checkpoint = load(opened, {.verify = options.verify});
+  if (checkpoint.is_foreign()) {
+    throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
+                           ", which only its Python class can read; save dicts of state_dict()s");
+  }
+  if (!checkpoint.is_dict() || (checkpoint.find("state") == nullptr)) {
+    throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
+                        "load_state_dict() read other files");
+  }
+  CheckpointLoad loading(target.state, target.logger, options);
+  try {
+    loading.run(checkpoint, path);
+  } catch (const Error&) {
+    if (was_verified) check_unchanged(opened);  // what did not fit may not be what was saved
+    throw;
+  }
+  if (was_verified) check_unchanged(opened);
+  const Value* rng = checkpoint.find("rng");
+  if (options.load_weights_only || rng == nullptr) return std::nullopt;
+  return *rng;
+}
+
+}  // namespace
+
+std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_opened(open_checkpoint(path, options.store), {state, logger}, options,
+                     options.verify == Verify::kFull);
+}
+
+std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
+                                     const LoadCheckpointOptions& options) {
+  return load_opened(opened, {state, logger}, options, /*was_verified=*/true);
+}
+
+}  // namespace cairn

@@ -1,0 +1,51 @@
+#include "train/state/checkpoint_metadata.h"
+
+#include <sys/utsname.h>
+#include <torch/torch.h>
+
+#include <thread>
+
+#include "cairn/train/state.h"
+
+namespace cairn {
+namespace {
+
+std::string machine() {
+  utsname names = {};
+  return uname(&names) == 0 ? names.machine : "unknown";
+}
+
+Value environment() {
+  const auto devices = static_cast<std::int64_t>(torch::cuda::device_count());
+  return Dict{{"composer_version", CAIRN_WRITER},  // "cairn 0.1.0"
+              {"composer_commit_hash", None{}},
+              {"cpu_model", machine()},
+              {"cpu_count", std::thread::hardware_concurrency()},
+              {"num_nodes", 1},
+              {"gpu_model", devices > 0 ? "CUDA" : "N/A"},
+              {"num_gpus_per_node", devices},
+              {"num_gpus", 1},  // Composer's name for the number of processes
+              {"cuda_device_count", devices}};
+}
+
+}  // namespace
+
+Value checkpoint_metadata(const State& state) {
+  Dict metadata = {{"composer_env_info", environment()},
+                   {"torch_version", TORCH_VERSION},
+                   {"device", state.device},
+                   {"precision", state.precision},
+                   {"world_size", 1},
+                   {"device_train_microbatch_size", None{}}};
+  if (state.device_train_microbatch_size) {
+    metadata["device_train_microbatch_size"] = *state.device_train_microbatch_size;
+  }
+  if (state.train_dataloader) {
+    if (const auto batch_size = state.train_dataloader.dataloader->batch_size()) {
+      metadata.set("train_dataloader_batch_size", *batch_size);
+    }
+  }
+  return metadata;
+}
+
+}  // namespace cairn

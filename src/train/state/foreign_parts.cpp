@@ -1,0 +1,92 @@
+#include "train/state/foreign_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cairn/error.h"
+#include "cairn/foreign.h"
+
+#include "checkpoint/convert/drop_foreign.h"
+
+namespace cairn {
+namespace {
+
+bool is_within(const std::string& path, const std::string& around) {
+  return path.starts_with(around) && (path.size() == around.size() || path[around.size()] == '/');
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& class_name) {
+  throw UnsupportedError(
+      fmt::format("{0} is an object of {1}, and cairn runs no code from a file. When the run does "
+                  "not need it, leave it out: load_ignore_keys = {{\"{0}\"}}, or cairn convert "
+                  "--drop-objects",
+                  path, class_name));
+}
+
+// "a, b and 5 more"
+std::string first_of(const std::vector<std::string>& paths) {
+  std::string text = paths[0];
+  if (paths.size() > 1) text += ", " + paths[1];
+  return paths.size() <= 2 ? text : fmt::format("{} and {} more", text, paths.size() - 2);
+}
+
+bool has_numpy_numbers(const Value& value) {
+  if (value.kind() == Kind::kNumpyScalar) return true;
+  if (value.is_dict()) {
+    return std::any_of(value.as_dict().begin(), value.as_dict().end(), [](const auto& entry) {
+      return has_numpy_numbers(entry.first) || has_numpy_numbers(entry.second);
+    });
+  }
+  if (!value.is_list() && !value.is_tuple()) return false;
+  return std::any_of(value.as_items().begin(), value.as_items().end(), has_numpy_numbers);
+}
+
+Value plain_numbers(const Value& value) {
+  if (const auto* scalar = value.get_if<NumpyScalar>()) return scalar->number();
+  if (value.is_dict()) {
+    Dict dict = value.as_dict().empty_like();
+    for (const auto& [key, item] : value.as_dict()) {
+      dict.set(plain_numbers(key), plain_numbers(item));
+    }
+    return dict;
+  }
+  if (!value.is_list() && !value.is_tuple()) return value;
+  List items;
+  for (const Value& item : value.as_items()) {
+    items.push_back(plain_numbers(item));
+  }
+  if (value.is_tuple()) return Tuple{std::move(items)};
+  return items;
+}
+
+}  // namespace
+
+std::vector<std::string> pass_over_foreign(Value& tree, const std::vector<std::string>& needed,
+                                           const std::string& prefix) {
+  const auto objects = foreign_objects(tree);
+  if (objects.empty()) return {};
+  std::map<std::string, std::vector<std::string>> by_class;
+  for (const auto& [path, object] : objects) {
+    const bool is_needed =
+        std::any_of(needed.begin(), needed.end(), [&, &path = path](const std::string& part) {
+          return is_within(path, part) || is_within(part, path);
+        });
+    if (is_needed) refuse(prefix + path, object->class_name());
+    by_class[object->class_name()].push_back(prefix + path);
+  }
+  tree = drop_foreign(tree).value;
+  std::vector<std::string> lines;
+  for (const auto& [name, paths] : by_class) {
+    lines.push_back(fmt::format("{}: passed over, as only Python's class {} could read {}",
+                                first_of(paths), name, paths.size() == 1 ? "it" : "them"));
+  }
+  return lines;
+}
+
+Value with_plain_numbers(const Value& tree) {
+  return has_numpy_numbers(tree) ? plain_numbers(tree) : tree;
+}
+
+}  // namespace cairn

@@ -1,0 +1,110 @@
+// State::state_dict(): what a checkpoint holds, key for key as Composer writes it.
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "cairn/error.h"
+#include "cairn/train/optimizer.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "train/state/checkpoint_metadata.h"
+#include "train/state/entry_names.h"
+
+namespace cairn {
+namespace {
+
+// Entries of live objects by class name, see entry_names().
+template <class Objects>
+Value entries_by_name(const Objects& objects) {
+  std::vector<std::string> names;
+  names.reserve(objects.size());
+  for (const auto& object : objects) {
+    names.push_back(object->name());
+  }
+  names = entry_names(names);
+  Dict entries;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    entries.set(names[i], objects[i]->state_dict());
+  }
+  return entries;
+}
+
+Value algorithm_entries(const State& state) {
+  List entries;
+  for (const auto& algorithm : state.algorithms) {
+    entries.emplace_back(Tuple{{algorithm->name(), algorithm->state_dict()}});
+  }
+  return entries;
+}
+
+// Composer's reader on CUDA refuses the empty state of a disabled scaler, and its reader without
+// CUDA ignores a full one: so all five entries are there always.
+Value scaler_entry(const GradScaler& scaler) {
+  const Value state = scaler.state_dict();
+  if (!state.as_dict().empty()) return Dict{{scaler.name(), state}};
+  GradScalerOptions enabled;
+  enabled.enabled = true;
+  return Dict{{scaler.name(), GradScaler(enabled).state_dict()}};
+}
+
+// float32 as torchmetrics computes, but for a number of a metric that computes in float64.
+Value computed_tensor(double number) {
+  const bool is_float = std::isnan(number) || static_cast<float>(number) == number;
+  return view_of(torch::tensor(number, is_float ? at::kFloat : at::kDouble));
+}
+
+Value metric_entries(const Metrics& metrics, const Value* computed) {
+  Dict entries;
+  for (const auto& [key, metric] : metrics) {
+    const Value* number = computed == nullptr ? nullptr : computed->find(key);
+    Value value = None{};
+    if (number != nullptr) value = computed_tensor(number->as_float());
+    entries.set(key, Dict{{"state_dict", metric->state_dict()}, {"_computed", value}});
+  }
+  return entries;
+}
+
+void add_metrics(const State& state, Dict& entries) {
+  entries.set("train_metrics",
+              metric_entries(state.train_metrics, state.metric_values.find("train")));
+  Dict evaluators;
+  for (const auto& [label, metrics] : state.eval_metrics) {
+    evaluators.set(label, metric_entries(metrics, state.metric_values.find(label)));
+  }
+  entries.set("eval_metrics", std::move(evaluators));
+}
+
+}  // namespace
+
+Value State::state_dict() const {
+  if (!model) throw UsageError("a State without a model cannot be saved");
+  torch::nn::Module& module = model->module();
+  Dict entries = {{"model", cairn::state_dict(module)}};
+  if (optimizer) {
+    entries.set("optimizers",
+                Dict{{optimizer_name(*optimizer), optimizer_state_dict(*optimizer, module)}});
+  }
+  entries.set("schedulers", entries_by_name(schedulers));
+  entries.set("algorithms", algorithm_entries(*this));
+  entries.set("callbacks", entries_by_name(callbacks));
+  if (scaler) entries.set("scaler", scaler_entry(*scaler));
+  entries.set("timestamp", Dict{{"Timestamp", timestamp.state_dict()}});
+  entries.set("rank_zero_seed", rank_zero_seed);
+  if (save_metrics) add_metrics(*this, entries);
+  entries.set("run_name", run_name);
+  entries.set("dataset_state", Dict{{"train", dataset_state}, {"eval", Dict()}});
+  entries.set("integrations", Dict());
+  entries.set("metadata", checkpoint_metadata(*this));
+  return entries;
+}
+
+Value State::model_state_dict() const {
+  if (!model) throw UsageError("a State without a model cannot be saved");
+  return Dict{{"model", cairn::state_dict(model->module())},
+              {"integrations", Dict()},
+              {"metadata", checkpoint_metadata(*this)}};
+}
+
+}  // namespace cairn

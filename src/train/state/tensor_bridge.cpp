@@ -1,0 +1,158 @@
+// Tensors of libtorch as tensors of the core, and back, without copying where that can be.
+#include "train/state/tensor_bridge.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "cairn/error.h"
+#include "cairn/train/state_dict.h"
+
+namespace cairn {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  std::string_view torch_name;  // c10::toString()
+};
+
+// By name rather than by enumerator: which of them exist depends on the libtorch compiled against.
+constexpr std::array kDTypes = {
+    DTypeRow{DType::kUInt8, "Byte"},
+    DTypeRow{DType::kInt8, "Char"},
+    DTypeRow{DType::kInt16, "Short"},
+    DTypeRow{DType::kInt32, "Int"},
+    DTypeRow{DType::kInt64, "Long"},
+    DTypeRow{DType::kUInt16, "UInt16"},
+    DTypeRow{DType::kUInt32, "UInt32"},
+    DTypeRow{DType::kUInt64, "UInt64"},
+    DTypeRow{DType::kFloat16, "Half"},
+    DTypeRow{DType::kFloat32, "Float"},
+    DTypeRow{DType::kFloat64, "Double"},
+    DTypeRow{DType::kBFloat16, "BFloat16"},
+    DTypeRow{DType::kComplex32, "ComplexHalf"},
+    DTypeRow{DType::kComplex64, "ComplexFloat"},
+    DTypeRow{DType::kComplex128, "ComplexDouble"},
+    DTypeRow{DType::kBool, "Bool"},
+    DTypeRow{DType::kFloat8E4M3FN, "Float8_e4m3fn"},
+    DTypeRow{DType::kFloat8E4M3FNUZ, "Float8_e4m3fnuz"},
+    DTypeRow{DType::kFloat8E5M2, "Float8_e5m2"},
+    DTypeRow{DType::kFloat8E5M2FNUZ, "Float8_e5m2fnuz"},
+    DTypeRow{DType::kFloat8E8M0FNU, "Float8_e8m0fnu"},
+    DTypeRow{DType::kFloat4E2M1FNx2, "Float4_e2m1fn_x2"},
+};
+
+DType dtype_of(const at::Tensor& tensor) {
+  const std::string_view wanted = c10::toString(tensor.scalar_type());
+  for (const auto& [dtype, torch_name] : kDTypes) {
+    if (torch_name == wanted) return dtype;
+  }
+  throw UnsupportedError("tensors of type " + std::string(wanted) +
+                         " cannot be saved; convert them first, or save their parts");
+}
+
+// The Storages that view_of() handed out and that are still in use, so that the next tensor of the
+// same memory gets the same one: tied weights must be one record of a file. The entries own
+// nothing. One cache per thread, so no locks.
+class LiveStorages {
+ public:
+  std::shared_ptr<const Storage> of(const at::Storage& memory) {
+    const void* data = memory.data();
+    const ByteView bytes(static_cast<const std::byte*>(data), memory.nbytes());
+    std::weak_ptr<const Storage>& entry = entries_[memory.unsafeGetStorageImpl()];
+    // A live entry keeps its StorageImpl alive, so the key cannot have been reused; but a storage
+    // may have been resized in place.
+    auto known = entry.lock();
+    if (known && known->size() == bytes.size() && known->bytes().view.data() == bytes.data()) {
+      return known;
+    }
+    auto made = std::make_shared<const Storage>(
+        SharedBytes{bytes, std::make_shared<const at::Storage>(memory)});
+    entry = made;
+    if (entries_.size() > sweep_at_) sweep();
+    return made;
+  }
+
+ private:
+  void sweep() {
+    std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
+  }
+
+  std::unordered_map<const void*, std::weak_ptr<const Storage>> entries_;
+  std::size_t sweep_at_ = 64;
+};
+
+LiveStorages& live_storages() {
+  thread_local LiveStorages storages;
+  return storages;
+}
+
+bool is_aligned(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
+}
+
+}  // namespace
+
+at::ScalarType scalar_type_of(DType dtype) {
+  for (const auto& row : kDTypes) {
+    if (row.dtype != dtype) continue;
+    for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
+      const auto type = static_cast<at::ScalarType>(i);
+      if (c10::toString(type) == row.torch_name) return type;
+    }
+  }
+  throw UnsupportedError("this libtorch has no tensors of dtype " + std::string(name(dtype)) +
+                         "; read their bytes with TensorView, or use a newer libtorch");
+}
+
+TensorView view_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) throw UsageError("an undefined tensor cannot be saved");
+  if (tensor.layout() != at::kStrided) {
+    throw UnsupportedError("a sparse tensor cannot be saved; save its indices and values, or " +
+                           std::string("to_dense()"));
+  }
+  if (tensor.is_quantized()) {
+    throw UnsupportedError("a quantized tensor cannot be saved; save int_repr(), scale and zero " +
+                           std::string("point, or dequantize()"));
+  }
+  at::Tensor host = tensor.detach().resolve_conj().resolve_neg();
+  if (!host.device().is_cpu()) host = host.cpu();
+  TensorView view;
+  view.dtype = dtype_of(host);
+  view.shape = host.sizes().vec();
+  view.strides = host.strides().vec();
+  view.storage_offset = host.storage_offset();
+  view.storage = live_storages().of(host.storage());
+  return view;
+}
+
+at::Tensor tensor_of(const TensorView& view, bool share) {
+  if (view.quantizer != nullptr) {
+    throw UnsupportedError("a quantized tensor is not loaded into libtorch; load it with PyTorch " +
+                           std::string("and save its dequantize()"));
+  }
+  const at::TensorOptions options = at::TensorOptions(scalar_type_of(view.dtype));
+  const std::size_t size = item_size(view.dtype);
+  check_bounds(view);
+  if (view.numel() == 0) return at::empty(view.shape, options);
+  const SharedBytes loaded = view.storage->bytes();
+  const std::byte* data = loaded.view.data() + view.storage_offset * size;
+  if (!is_aligned(data, size)) {  // a file not written by PyTorch
+    at::Tensor copy = at::empty(view.shape, options);
+    const SharedBytes bytes = view.contiguous_bytes();
+    std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());
+    return copy;
+  }
+  at::Tensor shared = at::from_blob(
+      const_cast<std::byte*>(data), view.shape, view.strides,
+      [keep = loaded.owner](void*) mutable { keep.reset(); }, options);
+  return share ? shared : shared.clone();
+}
+
+}  // namespace cairn

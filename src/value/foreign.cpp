@@ -1,0 +1,131 @@
+#include "cairn/foreign.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <variant>
+
+#include "value/value_path.h"
+
+namespace cairn {
+namespace {
+
+// Functions of copyreg that make an instance of their first argument, as pickles of old protocols
+// say it.
+bool makes_its_argument(const Foreign& function) {
+  return function.module == "copyreg" &&
+         (function.name == "_reconstructor" || function.name == "__newobj__" ||
+          function.name == "__newobj_ex__");
+}
+
+// Its class when it is an instance, and what it calls otherwise.
+const Foreign* maker_of(const Foreign& object) {
+  if (!object.function.is_foreign()) return nullptr;
+  const Foreign& function = object.function.as_foreign();
+  if (!makes_its_argument(function) || !object.args.is_tuple()) return &function;
+  const List& args = object.args.as_items();
+  return !args.empty() && args[0].is_foreign() ? &args[0].as_foreign() : &function;
+}
+
+// Paths are made only of what is found: those of other places may be long.
+class ForeignFinder {
+ public:
+  std::vector<std::pair<std::string, const Foreign*>> find(const Value& root) {
+    visit(root);
+    return std::move(found_);
+  }
+
+ private:
+  // A dict's key, a place in a list, or a name.
+  using Part = std::variant<const Value*, std::size_t, std::string_view>;
+
+  static std::string text_of(const Part& part) {
+    if (const auto* key = std::get_if<const Value*>(&part)) return key_text(**key);
+    if (const auto* index = std::get_if<std::size_t>(&part)) return std::to_string(*index);
+    return std::string(std::get<std::string_view>(part));
+  }
+
+  std::string path() const {
+    std::string path;
+    for (const Part& part : way_) {
+      path += (path.empty() ? "" : "/") + text_of(part);
+    }
+    return path;
+  }
+
+  void visit_below(const Part& part, const Value& value) {
+    way_.push_back(part);
+    visit(value);
+    way_.pop_back();
+  }
+
+  // Value trees are at most a thousand levels deep, whatever file they come from.
+  void visit(const Value& value) {
+    if (value.is_foreign()) {
+      found_.emplace_back(path(), &value.as_foreign());
+    } else if (value.is_dict()) {
+      const Dict& dict = value.as_dict();
+      for (const auto& [key, item] : dict) {
+        visit_below(&key, key);
+        visit_below(&key, item);
+      }
+      visit_below("__dict__", dict.attributes());
+      if (!is_plain_factory(dict.default_factory())) {
+        visit_below("default_factory", dict.default_factory());
+      }
+    } else if (value.is_list() || value.is_tuple()) {
+      std::size_t i = 0;
+      for (const Value& item : value.as_items()) {
+        visit_below(i++, item);
+      }
+    } else if (value.kind() == Kind::kSet) {
+      for (const Value& item : value.as_set().items) {
+        visit(item);
+      }
+    }
+  }
+
+  std::vector<Part> way_;
+  std::vector<std::pair<std::string, const Foreign*>> found_;
+};
+
+}  // namespace
+
+std::string Foreign::class_name() const {
+  const Foreign* at = this;
+  while (const Foreign* maker = maker_of(*at)) {
+    at = maker;
+  }
+  return at->module + "." + at->name;
+}
+
+bool is_plain_factory(const Value& factory) {
+  constexpr std::string_view kTypes[] = {"int",  "float", "bool", "str", "bytes",
+                                         "list", "tuple", "dict", "set", "complex"};
+  if (factory.is_none()) return true;
+  if (!factory.is_foreign()) return false;
+  const Foreign& name = factory.as_foreign();
+  return name.made == Foreign::Made::kNamed && name.module == "builtins" &&
+         std::find(std::begin(kTypes), std::end(kTypes), name.name) != std::end(kTypes);
+}
+
+std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value& root) {
+  return ForeignFinder().find(root);
+}
+
+std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
+  std::vector<std::pair<std::string, std::size_t>> classes;
+  for (const auto& [path, object] : foreign_objects(root)) {
+    const std::string name = object->class_name();
+    const auto known = std::find_if(classes.begin(), classes.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    if (known == classes.end()) {
+      classes.emplace_back(name, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  return classes;
+}
+
+}  // namespace cairn

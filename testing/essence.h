@@ -1,0 +1,25 @@
+// What two runs must agree on to be the same run.
+#pragma once
+
+#include "cairn/time.h"
+#include "cairn/value.h"
+
+namespace cairn::testing {
+
+// Of a Trainer's checkpoint, all that makes a run go on as it would have: everything but the clocks
+// and file names.
+inline Value essence(const Value& checkpoint) {
+  const Value& state = checkpoint.at("state");
+  Dict kept;
+  for (const char* key : {"model", "optimizers", "schedulers", "algorithms", "scaler",
+                          "rank_zero_seed", "run_name", "dataset_state"}) {
+    kept[key] = state.at(key);
+  }
+  Timestamp timestamp = Timestamp::from_value(*find_path(state, "timestamp/Timestamp"));
+  timestamp.total_wct = timestamp.iteration_wct = timestamp.epoch_wct = timestamp.batch_wct = {};
+  kept["timestamp"] = timestamp.state_dict();
+  kept["rng"] = checkpoint.at("rng");
+  return kept;
+}
+
+}  // namespace cairn::testing

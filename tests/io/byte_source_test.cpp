@@ -1,0 +1,215 @@
+// Every source gives the bytes that it was opened with, or an error that names it.
+#include "cairn/byte_source.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "io/read_fault.h"
+#include "io/windows.h"
+#include "testing/counting_source.h"
+#include "testing/message_of.h"
+#include "testing/pattern.h"
+#include "testing/sim_file_system.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::CountingSource;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::SimFileSystem;
+using testing::TempFolder;
+using testing::write_file;
+using Range = ByteSource::Range;
+
+constexpr std::size_t kSize = (std::size_t{20} << 20) + 3;  // several of FileSource's pieces
+
+const std::string& content() {
+  static const std::string bytes = testing::pattern(kSize);
+  return bytes;
+}
+
+struct Subject {
+  const char* name;
+  std::shared_ptr<const ByteSource> (*open)(const TempFolder& folder);
+};
+
+std::shared_ptr<const ByteSource> open_file(const TempFolder& folder) {
+  write_file(folder / "f", content());
+  return posix_file_system().open(folder / "f");
+}
+std::shared_ptr<const ByteSource> open_memory(const TempFolder& /*folder*/) {
+  return source_of({as_bytes(content()), nullptr}, "f");
+}
+std::shared_ptr<const ByteSource> open_simulated(const TempFolder& /*folder*/) {
+  SimFileSystem disk;
+  disk.make_folders("/d");
+  disk.create("/d/f", {})->write(as_bytes(content()));
+  return disk.open("/d/f");
+}
+std::shared_ptr<const ByteSource> open_windows(const TempFolder& folder) {
+  auto windows =
+      std::make_shared<Windows>(std::make_shared<const CountingSource>(open_file(folder)));
+  windows->fetch({{0, 1000}, {kSize - 1000, 5000}, {kSize / 2, 100}});
+  return windows;
+}
+
+void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
+
+class ByteSourceTest : public ::testing::TestWithParam<Subject> {
+ protected:
+  // What read() gives for ranges of these offsets and sizes.
+  static void expect_read(const ByteSource& source,
+                          const std::vector<std::pair<std::uint64_t, std::size_t>>& asked) {
+    std::vector<std::string> places;
+    std::vector<Range> ranges;
+    for (const auto& [offset, size] : asked) {
+      places.emplace_back(size, '?');
+    }
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      ranges.push_back({asked[i].first, std::as_writable_bytes(std::span(places[i]))});
+    }
+    source.read(ranges);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      EXPECT_TRUE(places[i] == content().substr(asked[i].first, asked[i].second))
+          << asked[i].second << " bytes at " << asked[i].first;
+    }
+  }
+
+  TempFolder folder_;
+  std::shared_ptr<const ByteSource> source_ = GetParam().open(folder_);
+};
+
+TEST_P(ByteSourceTest, KnowsItsSizeAndName) {
+  EXPECT_EQ(source_->size(), kSize);
+  EXPECT_EQ(source_->name().back(), 'f');
+}
+
+TEST_P(ByteSourceTest, FillsEveryRange) {
+  expect_read(*source_, {});
+  expect_read(*source_, {{0, 0}, {kSize, 0}});
+  expect_read(*source_, {{0, kSize}});
+  expect_read(*source_, {{kSize - 1, 1}, {0, 1}, {5000, 10}, {5010, 10}, {5030, 1}, {9000, 70}});
+  expect_read(*source_, {{10, 100}, {50, 100}, {50, 100}, {0, kSize - 7}});
+  expect_read(*source_, {{(8 << 20) - 1, 2}, {8 << 20, (8 << 20) + 1}, {kSize / 2, 100}});
+}
+
+TEST_P(ByteSourceTest, FillsThousandsOfSmallRangesInAnyOrder) {
+  std::vector<std::pair<std::uint64_t, std::size_t>> asked;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    asked.emplace_back((i * 7919 * 131) % (kSize - 64), i % 64);
+  }
+  expect_read(*source_, asked);
+}
+
+TEST_P(ByteSourceTest, ViewsOutliveIt) {
+  const SharedBytes all = source_->view(0, kSize);
+  const SharedBytes part = source_->view(4097, 12345);
+  source_.reset();
+  EXPECT_TRUE(as_text(all.view) == content());
+  EXPECT_TRUE(as_text(part.view) == content().substr(4097, 12345));
+}
+
+TEST_P(ByteSourceTest, RefusesWhatIsOutside) {
+  std::byte place[2];
+  for (const Range& range : {Range{kSize, std::span(place).first(1)}, Range{kSize - 1, place},
+                             Range{~std::uint64_t{0}, place}}) {
+    EXPECT_THAT(message_of<UsageError>([&] {
+                  source_->read({&range, 1});
+                }),
+                HasSubstr(source_->name()));
+    EXPECT_THROW(source_->view(range.offset, range.into.size()), UsageError);
+  }
+  EXPECT_THROW(source_->view(1, ~std::uint64_t{0}), UsageError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sources, ByteSourceTest,
+                         ::testing::Values(Subject{"file", open_file},
+                                           Subject{"memory", open_memory},
+                                           Subject{"simulated", open_simulated},
+                                           Subject{"windows", open_windows}),
+                         [](const auto& test) { return test.param.name; });
+
+// --- Files --------------------------------------------------------------------------------------
+
+class FileSourceTest : public ::testing::Test {
+ protected:
+  FileSourceTest() {
+    write_file(path_, "what was there");
+    source_ = posix_file_system().open(path_);
+  }
+  std::string read() const {
+    std::string text(source_->size(), '?');
+    const Range range{0, std::as_writable_bytes(std::span(text))};
+    source_->read({&range, 1});
+    return text;
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "f";
+  std::shared_ptr<const ByteSource> source_;
+};
+
+TEST_F(FileSourceTest, IsTheFileThatWasOpened) {
+  write_file(folder_ / "other", "something else");
+  std::filesystem::rename(folder_ / "other", path_);
+  EXPECT_EQ(read(), "what was there");
+  EXPECT_EQ(as_text(source_->view(0, 4).view), "what");
+  std::filesystem::remove(path_);
+  EXPECT_EQ(read(), "what was there");
+}
+
+TEST_F(FileSourceTest, ThatIsCutOffIsAnErrorWithItsByte) {
+  std::filesystem::resize_file(path_, 5);
+  EXPECT_THAT(message_of<UnreadableError>([&] { read(); }),
+              AllOf(HasSubstr(path_), HasSubstr("byte 5"), HasSubstr("cut off")));
+}
+
+TEST_F(FileSourceTest, ThatWasWrittenToIsAnError) {
+  // Set, because two changes within one tick of the kernel's clock have one time.
+  std::filesystem::last_write_time(
+      path_, std::filesystem::last_write_time(path_) + std::chrono::seconds(1));
+  EXPECT_THAT(message_of<UnreadableError>([&] { read(); }),
+              AllOf(HasSubstr(path_), HasSubstr("written to")));
+}
+
+TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
+  write_file(folder_ / "empty", "");
+  const auto empty = posix_file_system().open(folder_ / "empty");
+  EXPECT_EQ(empty->size(), 0U);
+  empty->read({});
+  EXPECT_TRUE(empty->view(0, 0).view.empty());
+}
+
+// --- Windows ------------------------------------------------------------------------------------
+
+TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  Windows windows(far);
+  windows.fetch({{0, 100}, {kSize - 10, 100}, {kSize + 5, 100}});
+  EXPECT_EQ(far->reads, 1U);
+  EXPECT_EQ(far->bytes, 110U);
+  windows.fetch({{5, 50}, {kSize - 10, 10}});
+  EXPECT_EQ(as_text(windows.view(10, 90).view), content().substr(10, 90));
+  EXPECT_EQ(far->reads, 1U) << "it was there";
+  EXPECT_EQ(as_text(windows.view(10, 91).view), content().substr(10, 91));
+  EXPECT_EQ(far->reads, 2U) << "a byte was not";
+}
+
+TEST(WindowsTest, FetchNothingOfWhatIsInMemory) {
+  Windows windows(source_of({as_bytes(content()), nullptr}, "f"));
+  windows.fetch({{0, 100}});
+  EXPECT_EQ(windows.view(0, 100).view.data(), as_bytes(content()).data());
+}
+
+}  // namespace
+}  // namespace cairn

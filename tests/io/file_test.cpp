@@ -1,0 +1,248 @@
+// What only the real file system does: large files, limits, signals, short writes.
+#include "io/file.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+#include "cairn/error.h"
+
+#include "io/file_descriptor.h"
+#include "io/file_writer.h"
+#include "testing/pattern.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using testing::pattern;
+using testing::TempFolder;
+
+// Whether the file holds exactly `bytes`.
+bool holds(const std::string& path, std::string_view bytes) {
+  return as_text(posix_file_system().map(path).view) == bytes;
+}
+
+// Writes `bytes` in pieces of uneven sizes.
+void write_in_pieces(WritableFile& file, std::string_view bytes) {
+  std::size_t piece = 1;
+  while (!bytes.empty()) {
+    const std::size_t n = std::min(bytes.size(), piece);
+    file.write(as_bytes(bytes.substr(0, n)));
+    bytes.remove_prefix(n);
+    piece = piece * 7 % 5'000'011;
+  }
+}
+
+// Runs `body` in a child process and gives its exit status; -signal when one killed it. gtest
+// assertions in the child do not reach the parent.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(FilePathTest, PartsOfPaths) {
+  EXPECT_EQ(join_path("a", "b"), "a/b");
+  EXPECT_EQ(join_path("a/", "b"), "a/b");
+  EXPECT_EQ(join_path("", "b"), "b");
+  EXPECT_EQ(join_path("a", "/b"), "/b");
+  EXPECT_EQ(parent_path("a/b/c"), "a/b");
+  EXPECT_EQ(parent_path("a//b/"), "a");
+  EXPECT_EQ(parent_path("a"), ".");
+  EXPECT_EQ(parent_path("/a"), "/");
+  EXPECT_EQ(parent_path("/"), "/");
+  EXPECT_EQ(base_name("a/b.pt"), "b.pt");
+  EXPECT_EQ(base_name("a/b/"), "b");
+  EXPECT_EQ(base_name("b"), "b");
+  EXPECT_EQ(base_name("/"), "");
+  EXPECT_EQ(relative_path("run/ep1.pt", "run"), "ep1.pt");
+  EXPECT_EQ(relative_path("run/./ep1.pt", "run/links/"), "../ep1.pt");
+  EXPECT_EQ(relative_path("/a/b/f", "/a/c"), "../b/f");
+  EXPECT_EQ(normal_path("run/./x/..//ep1.pt"), "run/ep1.pt");
+}
+
+class LargeFileTest : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(LargeFileTest, EveryByteArrivesWhateverTheSize) {
+  const TempFolder folder;
+  const std::string bytes = pattern(GetParam());
+  const auto file = posix_file_system().create(folder / "f", {.expected_bytes = kLargeFileBytes});
+  write_in_pieces(*file, bytes);
+  file->sync();
+  file->close();
+  EXPECT_TRUE(holds(folder / "f", bytes));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, LargeFileTest,
+                         ::testing::Values(0, 1, 4095, 4096, 4097, (8 << 20) - 1, 8 << 20,
+                                           (8 << 20) + 1, (40 << 20) + 12345));
+
+TEST(LargeFileTest, WritingGoesOnAfterASync) {
+  const TempFolder folder;
+  const std::string bytes = pattern((20 << 20) + 777);
+  const auto file = posix_file_system().create(folder / "f", {.expected_bytes = kLargeFileBytes});
+  const std::string_view text = bytes;
+  for (std::size_t begin = 0; begin < text.size(); begin += 6'666'667) {
+    file->write(as_bytes(text.substr(begin, 6'666'667)));
+    file->sync();
+    EXPECT_TRUE(holds(folder / "f", text.substr(0, begin + 6'666'667))) << begin;
+  }
+  file->close();
+  EXPECT_TRUE(holds(folder / "f", bytes));
+}
+
+TEST(LargeFileTest, FileSystemsWithoutDirectWritesWork) {
+  struct stat info = {};
+  if (stat("/dev/shm", &info) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
+  const std::string path = "/dev/shm/cairn-file-test-" + std::to_string(getpid());
+  const std::string bytes = pattern((17 << 20) + 5);
+  const auto file = posix_file_system().create(path, {.expected_bytes = kLargeFileBytes});
+  write_in_pieces(*file, bytes);
+  file->sync();
+  file->close();
+  EXPECT_TRUE(holds(path, bytes));
+  EXPECT_TRUE(posix_file_system().remove(path));
+}
+
+TEST(LargeFileTest, AbandoningOneHalfWrittenDoesNotHang) {
+  const TempFolder folder;
+  const std::string bytes = pattern(30 << 20);
+  auto file = posix_file_system().create(folder / "f", {.expected_bytes = kLargeFileBytes});
+  file->write(as_bytes(bytes));
+  file.reset();
+  EXPECT_LE(posix_file_system().stat(folder / "f")->size, bytes.size());
+}
+
+constexpr rlim_t kLimitedBytes = 17 << 20;
+
+// Writes `bytes` under a file-size limit of `limit` and returns the StorageError's status, 0 for no
+// error, 1 when errors come and go, 2 for any other failure.
+int write_under_limit(const std::string& path, rlim_t limit, const std::string& bytes,
+                      std::uint64_t expected_bytes) {
+  const rlimit limits = {limit, limit};
+  if (setrlimit(RLIMIT_FSIZE, &limits) != 0) return 2;
+  const auto file = posix_file_system().create(path, {.expected_bytes = expected_bytes});
+  try {
+    write_in_pieces(*file, bytes);
+    file->sync();
+  } catch (const StorageError& e) {
+    try {
+      file->sync();
+      return 1;
+    } catch (const StorageError& again) {
+      return again.status() == e.status() && e.retryable() ? e.status() : 1;
+    }
+  }
+  return 0;
+}
+
+TEST(FileLimitTest, ExceedingTheFileSizeLimitIsAnErrorAndNotASignal) {
+  const std::string bytes = pattern(kLimitedBytes);
+  for (const std::uint64_t expected : {std::uint64_t{0}, kLargeFileBytes}) {
+    for (const rlim_t limit : {rlim_t{0}, rlim_t{1}, rlim_t{4095}, rlim_t{4096}, rlim_t{100'000},
+                               rlim_t{8 << 20}, rlim_t{(16 << 20) + 1}, kLimitedBytes - 1}) {
+      const TempFolder folder;
+      const int result =
+          in_child([&] { return write_under_limit(folder / "f", limit, bytes, expected); });
+      EXPECT_EQ(result, EFBIG) << "limit " << limit << ", expected_bytes " << expected;
+    }
+    const TempFolder folder;
+    const int result =
+        in_child([&] { return write_under_limit(folder / "f", kLimitedBytes, bytes, expected); });
+    EXPECT_EQ(result, 0);
+  }
+}
+
+TEST(FileLimitTest, AHandlerOfTheProgramsOwnIsLeftAlone) {
+  const int result = in_child([] {
+    const TempFolder folder;
+    signal(SIGXFSZ, [](int) {});
+    posix_file_system().create(folder / "f", {});
+    struct sigaction action = {};
+    sigaction(SIGXFSZ, nullptr, &action);
+    return action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL ? 1 : 0;
+  });
+  EXPECT_EQ(result, 0);
+}
+
+TEST(FileDescriptorTest, InterruptedAndShortWritesAreContinued) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor reader(ends[0]);
+  FileDescriptor writer(ends[1]);
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};  // without SA_RESTART: write() returns early
+  struct sigaction before = {};
+  sigaction(SIGUSR1, &action, &before);
+
+  const std::string bytes = pattern(4 << 20);  // a pipe holds 64 KiB
+  int result = -1;
+  std::atomic<bool> done = false;
+  std::thread write_thread([&] {
+    result = write_all(writer.get(), as_bytes(bytes));
+    done = true;
+    writer.close();
+  });
+  std::string read_back;
+  std::string buffer(10'000, '\0');
+  for (;;) {
+    if (!done) pthread_kill(write_thread.native_handle(), SIGUSR1);
+    const ssize_t n = ::read(reader.get(), buffer.data(), buffer.size());
+    if (n == 0) break;
+    if (n > 0) read_back.append(buffer, 0, static_cast<std::size_t>(n));
+  }
+  write_thread.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(result, 0);
+  EXPECT_TRUE(read_back == bytes);
+}
+
+TEST(FileTest, PermissionsFollowTheUmask) {
+  const TempFolder folder;
+  const mode_t before = umask(027);
+  posix_file_system().create(folder / "f", {});
+  umask(before);
+  struct stat info = {};
+  ASSERT_EQ(stat((folder / "f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640U);
+}
+
+TEST(FileTest, ANamedPipeIsNoFileAndDoesNotHang) {
+  const TempFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(posix_file_system().map(folder / "pipe"), UsageError);
+}
+
+TEST(FileTest, MessagesNameThePathTheReasonAndWhatToDo) {
+  try {
+    posix_file_system().create("/proc/no/such/file", {});
+    FAIL() << "no error";
+  } catch (const StorageError& e) {
+    EXPECT_STREQ(e.what(), "cannot create /proc/no/such/file: No such file or directory (errno 2)");
+    EXPECT_FALSE(e.retryable());
+  }
+}
+
+TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
+  const TempFolder folder;
+  FileSystem& files = posix_file_system();
+  files.make_link(std::string(300, 'x'), folder / "long");
+  EXPECT_FALSE(files.stat(folder / "long").has_value());
+  EXPECT_THROW(files.map(folder / "long"), NotFoundError);
+  EXPECT_TRUE(files.stat(folder / "long", /*follow=*/false).has_value());
+  EXPECT_THROW(files.create(folder / std::string(300, 'x'), {}), StorageError);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,89 @@
+#include "io/program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+#include "testing/environment_variable.h"
+#include "testing/string_sink.h"
+
+namespace cairn {
+namespace {
+
+using testing::EnvironmentVariable;
+using ::testing::HasSubstr;
+using testing::StringSink;
+
+TEST(ProgramTest, PassesBytesThrough) {
+  StringSink out;
+  PipeThrough cat({"cat"}, out);
+  std::string expected;
+  for (int i = 0; i < 40; ++i) {  // more than any pipe holds
+    const std::string piece(static_cast<std::size_t>(i) * 5000, static_cast<char>('a' + i % 26));
+    cat.write(as_bytes(piece));
+    expected += piece;
+  }
+  EXPECT_EQ(cat.finish(), "");
+  EXPECT_TRUE(out.text == expected);
+}
+
+TEST(ProgramTest, AProgramThatWritesFirstAndReadsLaterDoesNotBlock) {
+  StringSink out;
+  PipeThrough sh({"sh", "-c", "head -c 300000 /dev/zero; cat"}, out);
+  const std::string text(300'000, 'x');
+  sh.write(as_bytes(text));
+  EXPECT_EQ(sh.finish(), "");
+  EXPECT_TRUE(out.text == std::string(300'000, '\0') + text);
+}
+
+TEST(ProgramTest, SaysHowItEnded) {
+  StringSink out;
+  PipeThrough failing({"sh", "-c", "echo oh no >&2; exit 3"}, out);
+  EXPECT_EQ(failing.finish(), "sh ended with exit code 3: oh no");
+  PipeThrough crashed({"sh", "-c", "kill -SEGV $$"}, out);
+  EXPECT_EQ(crashed.finish(), "sh was ended by signal 11");
+}
+
+// The kernel's out-of-memory killer says nothing about what was piped through.
+TEST(ProgramTest, WhatWasStoppedFromOutsideIsAnErrorOfTheMachine) {
+  StringSink out;
+  PipeThrough killed({"sh", "-c", "kill -9 $$"}, out);
+  EXPECT_THROW(killed.finish(), StorageError);
+}
+
+TEST(ProgramTest, AProgramThatStopsReadingIsNoSignalAndNoEndlessWait) {
+  StringSink out;
+  PipeThrough early({"sh", "-c", "exit 1"}, out);
+  const std::string text(3'000'000, 'x');
+  early.write(as_bytes(text));
+  early.write(as_bytes(text));
+  EXPECT_EQ(early.finish(), "sh ended with exit code 1");
+}
+
+TEST(ProgramTest, AnAbandonedOneIsKilled) {
+  StringSink out;
+  { const PipeThrough forever({"sh", "-c", "sleep 1000"}, out); }  // or the test takes as long
+  EXPECT_EQ(out.text, "");
+}
+
+TEST(ProgramTest, AMissingOneIsNamed) {
+  StringSink out;
+  EXPECT_EQ(find_program("cairn-no-such-program"), std::nullopt);
+  try {
+    const PipeThrough pipe({"cairn-no-such-program"}, out);
+    FAIL() << "no error";
+  } catch (const NotFoundError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("cairn-no-such-program"));
+  }
+}
+
+TEST(ProgramTest, IsFoundInThePathOnly) {
+  const EnvironmentVariable several("PATH", "/nowhere::/usr/bin:/bin");
+  EXPECT_TRUE(find_program("sh").has_value());
+  const EnvironmentVariable one("PATH", "/nowhere");
+  EXPECT_EQ(find_program("sh"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace cairn

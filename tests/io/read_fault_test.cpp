@@ -1,0 +1,46 @@
+#include "io/read_fault.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+
+namespace cairn {
+namespace {
+
+TEST(ReadFaultTest, OnlyWhatWasReadIsTheContentsFault) {
+  EXPECT_EQ(read_fault_of(CorruptError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(UnsupportedError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(MismatchError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(UsageError("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(std::bad_alloc()), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(std::length_error("")), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(NotFoundError("")), ReadFault::kNoFile);
+}
+
+TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
+  for (const int error : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ENOSPC, EDQUOT, EIO, ESTALE}) {
+    EXPECT_EQ(read_fault_of(StorageError("", error)), ReadFault::kNow) << error;
+  }
+  EXPECT_EQ(read_fault_of(UnreadableError("", EIO)), ReadFault::kBytes);
+  EXPECT_EQ(read_fault_of(ReaderMissingError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(CancelledError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(std::runtime_error("")), ReadFault::kNow);
+}
+
+TEST(ReadFaultTest, TheProblemIsOneLineThatSaysSomething) {
+  EXPECT_EQ(read_problem(std::bad_alloc()), "there is not enough memory to read it");
+  EXPECT_EQ(read_problem(std::length_error("vector::reserve")),
+            "it asks for more memory than any machine has");
+  EXPECT_EQ(read_problem(CorruptError("a\nb")), "a\\x0ab");
+}
+
+TEST(ReadFaultTest, OnlyWhatMemoryLacksIsAMemoryProblem) {
+  EXPECT_TRUE(memory_problem(std::bad_array_new_length()).has_value());
+  EXPECT_EQ(memory_problem(std::out_of_range("")), std::nullopt);
+  EXPECT_EQ(memory_problem(CorruptError("")), std::nullopt);
+}
+
+}  // namespace
+}  // namespace cairn

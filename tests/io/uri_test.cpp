@@ -1,0 +1,50 @@
+#include "io/uri.h"
+
+#include <gmock/gmock.h>
+
+#include "cairn/error.h"
+
+#include "io/append_file.h"
+#include "io/file.h"
+#include "testing/message_of.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::message_of;
+using ::testing::StartsWith;
+
+TEST(UriTest, HasAScheme) {
+  EXPECT_EQ(scheme_of("s3://bucket/key"), "s3");
+  EXPECT_EQ(scheme_of("libcloud://c"), "libcloud");
+  EXPECT_EQ(scheme_of("x-a+b.1://c"), "x-a+b.1");
+  EXPECT_EQ(scheme_of("dbfs:/Volumes/a"), "dbfs");
+  EXPECT_EQ(scheme_of("s3:/bucket/key"), "s3") << "as normal_path() leaves it";
+  for (const char* path : {"", "a", "/a/s3://b", "./s3://b", "c:/windows", "1s://b", "://b",
+                           "s3:", "s3:b", "lr:0.1/ep1.pt", "ep1:ba2.pt"}) {
+    EXPECT_THAT(std::string(scheme_of(path)), IsEmpty()) << path;
+  }
+}
+
+TEST(UriTest, IsRefusedWhereverTheMachinesFilesAreTouched) {
+  const std::string uri = "s3://bucket/a.pt";
+  const auto refused = [](const auto& use) {
+    EXPECT_THAT(message_of<UnsupportedError>(use),
+                AllOf(StartsWith("s3://bucket"), HasSubstr("no store for s3://")));
+  };
+  FileSystem& files = posix_file_system();
+  refused([&] { files.create(uri, {}); });
+  refused([&] { files.map(uri); });
+  refused([&] { files.rename("a", uri); });
+  refused([&] { files.make_link("a", uri); });
+  refused([&] { files.make_folders(uri); });
+  refused([&] { files.stat(uri); });
+  refused([&] { files.list(uri); });
+  refused([&] { const AppendFile file(uri); });
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,153 @@
+// Crashes, power cuts and faults under a whole Trainer: a run of three saves with rotation and
+// autoresume, on a disk that stops, or fails, at every one of its operations.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/train/trainer.h"
+
+#include "storage/local_store.h"
+#include "testing/essence.h"
+#include "testing/faulty_file_system.h"
+#include "testing/sim_file_system.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using testing::At;
+using testing::essence;
+using testing::FaultyFileSystem;
+using testing::SimFileSystem;
+using testing::SimulatedCrash;
+using testing::tiny_loader;
+using testing::tiny_options;
+
+constexpr std::int64_t kSaves = 3;
+const std::string kFolder = "/run/ckpt";
+const std::string kLatest = kFolder + "/latest-rank0.pt";
+
+// Whether saves are durable when their event returns.
+class TrainerCrash : public ::testing::TestWithParam<bool> {
+ protected:
+  TrainerOptions options(std::shared_ptr<ObjectStore> store) const {
+    TrainerOptions made = tiny_options({.dropout = 0.3});
+    made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 0});
+    made.optimizers = AdamW({.lr = 0.01});
+    made.schedulers = CosineAnnealingScheduler();
+    made.max_duration = std::to_string(kSaves) + "ba";
+    made.run_name = "run";
+    made.save_folder = kFolder;
+    made.save_interval = "1ba";
+    made.save_num_checkpoints_to_keep = 1;
+    made.save_async = GetParam();
+    made.save_object_store = std::move(store);
+    made.autoresume = true;
+    made.seed = 3;
+    return made;
+  }
+
+  // The state in the end of a run that nothing happened to.
+  Value undisturbed() const {
+    SimFileSystem disk;
+    Trainer(options(local_store(disk))).fit();
+    return essence(load(kLatest, {.store = local_store(disk)}));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(SyncAndAsync, TrainerCrash, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Async" : "Sync"; });
+
+// Trains on `disk` until it is done, or the process dies; gives the batch up to which saves are
+// known to be durable.
+std::int64_t train(TrainerOptions made, bool async) {
+  std::int64_t durable = 0;
+  made.callbacks.push_back(At(Event::kBatchStart, [&](State& state) {
+    // A background save is waited for by the next one.
+    durable = std::max<std::int64_t>(0, state.timestamp.batch - (async ? 1 : 0));
+  }));
+  try {
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    durable = kSaves;
+    trainer.close();
+  } catch (const SimulatedCrash&) {
+  }
+  return durable;
+}
+
+TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
+  const Value expected = undisturbed();
+  int states = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    SimFileSystem disk;
+    disk.crash_at(n);
+    const std::int64_t durable = train(options(local_store(disk)), GetParam());
+    std::set<std::string> seen;
+    for (const auto& left : disk.after_power_loss()) {
+      if (!seen.insert(left->describe()).second) continue;
+      ++states;
+      Trainer again(options(local_store(*left)));
+      const std::int64_t begin = again.state().timestamp.batch;
+      ASSERT_GE(begin, durable) << n << "\n" << left->describe();
+      again.fit();
+      again.close();
+      ASSERT_EQ(essence(load(kLatest, {.store = local_store(*left)})), expected)
+          << n << "\n" << left->describe();
+      if (begin == kSaves) continue;  // nothing was left to train, or to rotate
+      EXPECT_THAT(left->list(kFolder),
+                  ::testing::ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"))
+          << n;
+    }
+    if (!disk.crashed()) break;
+  }
+  EXPECT_GT(states, 100);
+}
+
+// The disk fails once, at any call, with any error: whatever it was, the same Trainer goes on, and
+// its next save works.
+TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
+  const Value expected = undisturbed();
+  int noticed = 0;
+  for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
+    for (std::uint64_t n = 1;; ++n) {
+      SimFileSystem disk;
+      FaultyFileSystem files(disk);
+      files.fail(n, error);
+      std::optional<Trainer> trainer;
+      try {
+        trainer.emplace(options(local_store(files)));
+      } catch (const StorageError& e) {  // the start says so, and works when it is tried again
+        EXPECT_EQ(e.status(), error);
+        ++noticed;
+        trainer.emplace(options(local_store(files)));
+      }
+      try {
+        trainer->fit();
+      } catch (const StorageError& e) {
+        EXPECT_EQ(e.status(), error);
+        ++noticed;
+        if (trainer->state().timestamp.batch < kSaves) {
+          trainer->fit();
+        } else {
+          trainer->save_checkpoint_to_save_folder();
+        }
+      }
+      trainer->close();
+      ASSERT_EQ(essence(load(kLatest, {.store = local_store(disk)})), expected)
+          << "call " << n << ", errno " << error;
+      if (files.calls() < n) break;
+    }
+  }
+  EXPECT_GT(noticed, 100);
+}
+
+}  // namespace
+}  // namespace cairn

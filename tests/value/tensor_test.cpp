@@ -1,0 +1,96 @@
+#include "cairn/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "cairn/error.h"
+
+#include "value/element_reader.h"
+
+namespace cairn {
+namespace {
+
+SharedBytes floats(std::vector<float> v) {
+  auto owner = std::make_shared<std::vector<float>>(std::move(v));
+  return {std::as_bytes(std::span(*owner)), owner};
+}
+
+TEST(TensorTest, TransposedTensorIsCopiedInRowMajorOrder) {
+  TensorView t = make_tensor(DType::kFloat32, {2, 3}, floats({0, 1, 2, 3, 4, 5}));
+  t.shape = {3, 2};
+  t.strides = {1, 3};
+  EXPECT_FALSE(t.is_contiguous());
+  const SharedBytes bytes = t.contiguous_bytes();
+  const std::vector<float> expected = {0, 3, 1, 4, 2, 5};
+  ASSERT_EQ(bytes.view.size(), 24U);
+  std::vector<float> found(6);
+  std::memcpy(found.data(), bytes.view.data(), 24);
+  EXPECT_EQ(found, expected);
+}
+
+TEST(TensorTest, ReachingOutsideTheStorageIsCorrupt) {
+  TensorView t = make_tensor(DType::kFloat32, {2, 3}, floats({0, 1, 2, 3, 4, 5}));
+  t.storage_offset = 1;
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.storage_offset = 0;
+  t.strides = {std::int64_t{1} << 62, 4};
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.shape = {0, 3};
+  EXPECT_NO_THROW(check_bounds(t));
+}
+
+TEST(TensorTest, HugeTensorOfOneElementIsNotCopied) {
+  TensorView t = make_tensor(DType::kFloat32, {1}, floats({1}));
+  t.shape = {std::int64_t{1} << 60};
+  t.strides = {0};
+  EXPECT_NO_THROW(check_bounds(t));
+  EXPECT_THROW(t.contiguous_bytes(), CorruptError);
+  t.shape = {1000};
+  EXPECT_EQ(t.contiguous_bytes().view.size(), 4000U);
+}
+
+TEST(TensorTest, ElementsAreReadByTheirNumberHoweverTheyLie) {
+  std::vector<float> numbers(24);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  TensorView t = make_tensor(DType::kFloat32, {2, 3, 4}, floats(numbers));
+  std::swap(t.shape[0], t.shape[2]);
+  std::swap(t.strides[0], t.strides[2]);
+  const SharedBytes all = t.contiguous_bytes();
+  const ElementReader reader(t);
+  for (std::size_t first = 0; first < 24; ++first) {
+    std::vector<std::byte> read((24 - first) * 4);
+    reader.read(first, read);
+    EXPECT_EQ(as_text(read), as_text(all.view.subspan(first * 4)));
+  }
+}
+
+TEST(TensorTest, PackedElementsAreCountedInTheShapeAndStoredSeveralToAByte) {
+  TensorView t = make_tensor(DType::kQUInt4x2, {3, 3}, floats({0, 0}).part(0, 5));
+  EXPECT_EQ(t.numel(), 9);
+  EXPECT_EQ(byte_size(t), 5U);
+  EXPECT_EQ(t.contiguous_bytes().view.size(), 5U);
+  t.shape = {3, 4};
+  t.strides = {4, 1};
+  EXPECT_THROW(check_bounds(t), CorruptError);
+  t.shape = {1};
+  t.strides = {1};
+  t.storage_offset = 1;  // half a byte further
+  EXPECT_THROW(check_bounds(t), UnsupportedError);
+}
+
+TEST(TensorTest, EveryDTypeIsFoundByItsName) {
+  for (int i = 0; i <= static_cast<int>(DType::kBits4x2); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(find_dtype(name(dtype)), dtype);
+  }
+  EXPECT_EQ(find_dtype("float31"), std::nullopt);
+}
+
+TEST(TensorTest, MakeTensorWantsExactlyTheBytesOfTheShape) {
+  EXPECT_THROW(make_tensor(DType::kFloat32, {7}, floats({0, 1})), UsageError);
+}
+
+}  // namespace
+}  // namespace cairn
