@@ -13,6 +13,7 @@
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/trainer.h"
 
+#include "storage/listing.h"
 #include "storage/local_store.h"
 #include "testing/essence.h"
 #include "testing/faulty_file_system.h"
@@ -34,8 +35,13 @@ constexpr std::int64_t kSaves = 3;
 const std::string kFolder = "/run/ckpt";
 const std::string kLatest = kFolder + "/latest-rank0.pt";
 
-// Whether saves are durable when their event returns.
-class TrainerCrash : public ::testing::TestWithParam<bool> {
+struct Way {
+  const char* name;
+  bool async;
+  int link_error;  // SimFileSystem::refuse_links()
+};
+
+class TrainerCrash : public ::testing::TestWithParam<Way> {
  protected:
   TrainerOptions options(std::shared_ptr<ObjectStore> store) const {
     TrainerOptions made = tiny_options({.dropout = 0.3});
@@ -47,7 +53,7 @@ class TrainerCrash : public ::testing::TestWithParam<bool> {
     made.save_folder = kFolder;
     made.save_interval = "1ba";
     made.save_num_checkpoints_to_keep = 1;
-    made.save_async = GetParam();
+    made.save_async = GetParam().async;
     made.save_object_store = std::move(store);
     made.autoresume = true;
     made.seed = 3;
@@ -57,13 +63,16 @@ class TrainerCrash : public ::testing::TestWithParam<bool> {
   // The state in the end of a run that nothing happened to.
   Value undisturbed() const {
     SimFileSystem disk;
+    disk.refuse_links(GetParam().link_error);
     Trainer(options(local_store(disk))).fit();
     return essence(load(kLatest, {.store = local_store(disk)}));
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(SyncAndAsync, TrainerCrash, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "Async" : "Sync"; });
+INSTANTIATE_TEST_SUITE_P(Ways, TrainerCrash,
+                         ::testing::Values(Way{"Sync", false, 0}, Way{"Async", true, 0},
+                                           Way{"WithoutLinks", true, EPERM}),
+                         [](const auto& test) { return test.param.name; });
 
 // Trains on `disk` until it is done, or the process dies; gives the batch up to which saves are
 // known to be durable.
@@ -88,8 +97,9 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
   int states = 0;
   for (std::uint64_t n = 1;; ++n) {
     SimFileSystem disk;
+    disk.refuse_links(GetParam().link_error);
     disk.crash_at(n);
-    const std::int64_t durable = train(options(local_store(disk)), GetParam());
+    const std::int64_t durable = train(options(local_store(disk)), GetParam().async);
     std::set<std::string> seen;
     for (const auto& left : disk.after_power_loss()) {
       if (!seen.insert(left->describe()).second) continue;
@@ -100,9 +110,10 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
       again.fit();
       again.close();
       ASSERT_EQ(essence(load(kLatest, {.store = local_store(*left)})), expected)
-          << n << "\n" << left->describe();
+          << n << "\n"
+          << left->describe();
       if (begin == kSaves) continue;  // nothing was left to train, or to rotate
-      EXPECT_THAT(left->list(kFolder),
+      EXPECT_THAT(list_names(*local_store(*left), kFolder),
                   ::testing::ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"))
           << n;
     }
@@ -119,6 +130,7 @@ TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
   for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
     for (std::uint64_t n = 1;; ++n) {
       SimFileSystem disk;
+      disk.refuse_links(GetParam().link_error);
       FaultyFileSystem files(disk);
       files.fail(n, error);
       std::optional<Trainer> trainer;
