@@ -85,6 +85,21 @@ class TidyTest(unittest.TestCase):
         self.fails({"include/cairn/a.h": HEADER + "#include <fmt/format.h>\n"}, "private")
         self.fails({"include/cairn/a.h": HEADER + "\n" * 350}, "351 lines")
 
+    def test_public_headers_say_what_things_do(self):
+        def tree(comment, each=90, files=4):
+            text = HEADER + (comment + "\n") * each + "\n" * 40 + "int x;\n" * 209
+            return {f"include/cairn/{name}.h": text for name in "abcd"[:files]}
+
+        self.passes(tree("  // What x is for."))
+        self.passes(tree("int y;", files=3))  # too few lines to judge
+        self.fails(tree("// What x is for.", 89), "29.8 % of")
+        for nothing in ("int y;  // y", "// --- x ------", "// clang-format off", "// NOLINT(x)"):
+            self.fails(tree(nothing), "0.0 % of the lines of include/ are comments")
+        bare = {"include/cairn/e.h": HEADER + "int x;\n" * 9}
+        self.passes(tree("// x", 98) | bare)
+        bare = {"include/cairn/e.h": HEADER + "int x;\n" * 99}
+        self.assertIn("include/cairn/e.h:1: 2", tidy.problems(tree("// x") | bare)[0])
+
     def test_every_source_is_built(self):
         source = {"src/core/a.cpp": "int x;\n"}
         self.passes(source | BUILT)

@@ -36,6 +36,7 @@ struct ContinueOptions {
   std::string run;
   std::string out;
   std::string losses;
+  std::string save_folder;
   std::optional<std::int64_t> sampler_seed;
 };
 
@@ -127,6 +128,10 @@ int finish(const ContinueOptions& options) {
       .load_path = options.checkpoint,
   };
   cases().at(options.run)(trainer_options);
+  if (!options.save_folder.empty()) {
+    trainer_options.save_folder = options.save_folder;
+    trainer_options.save_interval = "1ba";
+  }
 
   cairn::Trainer trainer(std::move(trainer_options));
   const cairn::FitResult result = trainer.fit();
@@ -154,5 +159,6 @@ int main(int argc, char** argv) {
                  "the order of epoch e is a permutation seeded with this + e; default: the seed of "
                  "the run, from the checkpoint");
   app.add_option("--losses", options.losses, "write the loss of every batch here (JSON)");
+  app.add_option("--save-folder", options.save_folder, "write a checkpoint after every batch here");
   return examples::run_main(app, argc, argv, [&] { return finish(options); });
 }

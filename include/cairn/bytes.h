@@ -9,8 +9,10 @@
 
 namespace cairn {
 
+// Bytes that somebody else keeps alive.
 using ByteView = std::span<const std::byte>;
 
+// Views, not copies: valid while what was given is.
 inline ByteView as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
@@ -33,6 +35,7 @@ struct SharedBytes {
     if (release_pages != nullptr) release_pages(part, owner.get());
   }
 
+  // A part that keeps the whole alive. Must lie inside.
   SharedBytes part(std::size_t offset, std::size_t size) const {
     return {view.subspan(offset, size), owner, release_pages};
   }

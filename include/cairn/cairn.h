@@ -1,4 +1,8 @@
-// All of cairn: the core, and training on libtorch.
+// All of cairn: the core, and training on libtorch. Costs a second or two of compilation besides
+// <torch/torch.h>, which it does not include: precompile both in a project of several files.
+//
+// Programs that only read, write and convert checkpoints include cairn/checkpoint.h and link
+// cairn::core: neither needs libtorch.
 #pragma once
 
 #include "cairn/algorithms/ema.h"

@@ -1,4 +1,6 @@
-// The core of cairn: checkpoints without libtorch.
+// The core of cairn: checkpoints without libtorch. Saving, loading, verifying, finding and
+// converting them, whoever wrote them; link cairn::core. With libtorch include cairn/cairn.h, which
+// has this.
 #pragma once
 
 #include "cairn/bytes.h"

@@ -42,7 +42,7 @@ class NotFoundError : public Error {
   using Error::Error;
 };
 
-// Something is in the way and the caller did not allow replacing it.
+// Something is in the way and the caller did not allow replacing it: another name, or `overwrite`.
 class AlreadyExistsError : public Error {
  public:
   using Error::Error;
@@ -79,7 +79,8 @@ class MismatchError : public Error {
   using Error::Error;
 };
 
-// Storage failed.
+// Storage failed: a full or broken disk, no permission. What was there before is still there; the
+// message says what was being done to which file.
 class StorageError : public Error {
  public:
   // `status` is the errno value (or, for remote stores, the HTTP status).

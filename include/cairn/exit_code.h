@@ -1,4 +1,5 @@
-// The exit codes of cairn's programs, for yours to share.
+// The exit codes of cairn's programs, for yours to share: what a script or a scheduler can act on
+// without reading the message.
 #pragma once
 
 #include <exception>
@@ -18,7 +19,8 @@ enum ExitCode : int {
   kNoSpace = 8,
 };
 
-// The code with which a program should end that this error ends.
+// The code with which a program should end that this error ends: by its class, kFailed for those
+// that are not cairn's.
 ExitCode exit_code_of(const std::exception& error);
 
 }  // namespace cairn

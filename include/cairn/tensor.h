@@ -14,7 +14,8 @@
 
 namespace cairn {
 
-// PyTorch's scalar types, by PyTorch's names ("float32" is DType::kFloat32).
+// PyTorch's scalar types, by PyTorch's names ("float32" is DType::kFloat32). torch.save files
+// of all of them can be read and written; what this libtorch can compute with tensor_of() says.
 enum class DType : std::uint8_t {
   kUInt8,
   kInt8,
@@ -100,15 +101,17 @@ class Storage {
 
 struct Quantizer;
 
-// A strided tensor. Copies share the storage. `storage_offset` and `strides` count elements.
+// A strided tensor. Copies share the storage, and keep it alive: of a checkpoint that was loaded,
+// the mapped file with it. `storage_offset` and `strides` count elements. Nothing is checked when
+// one is made; check_bounds() does, and what reads elements.
 struct TensorView {
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape = {};
   std::vector<std::int64_t> strides = {};
   std::int64_t storage_offset = 0;
   std::shared_ptr<const Storage> storage = nullptr;
-  bool requires_grad = false;
-  bool is_parameter = false;  // was a torch.nn.Parameter, which only whole modules hold
+  bool requires_grad = false;  // as it was saved; means nothing to the core
+  bool is_parameter = false;   // was a torch.nn.Parameter, which only whole modules hold
   // Of a quantized tensor (dtype qint8, ...), whose elements are integers; otherwise null.
   std::shared_ptr<const Quantizer> quantizer = nullptr;
 
@@ -132,10 +135,11 @@ struct Quantizer {
   TensorView zero_points = {};
 };
 
-// Bytes of all elements, without regard to how often the storage holds them.
+// Bytes of all elements, without regard to how often the storage holds them: what a copy in
+// row-major order takes.
 std::uint64_t byte_size(const TensorView& tensor);
 
-// Row-major strides of a shape.
+// Row-major strides of a shape, in elements, as PyTorch has them.
 std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape);
 
 // A contiguous tensor over `bytes`, which must hold exactly the elements of `shape`; UsageError

@@ -2,6 +2,10 @@
 //
 // Time strings are a number and a unit, "10ep", "500ba", "0.25dur", or hours, minutes and seconds,
 // "1h20m40s". Two accidents of Composer's parser are errors here: "" and a bare number.
+//
+//   Time max = "10ep";
+//   if (state.timestamp < max) ...            // compares the counter of max's unit
+//   Time half = max * "0.5dur"_time;          // 5ep
 #pragma once
 
 #include <chrono>
@@ -17,6 +21,7 @@
 namespace cairn {
 
 // datetime.timedelta, normalised as Python does: 0 <= seconds < 86400, 0 <= microseconds < 10^6.
+// What checkpoints hold as wall-clock times.
 struct TimeDelta {
   std::int64_t days = 0;
   std::int32_t seconds = 0;
@@ -30,13 +35,13 @@ struct TimeDelta {
 TimeDelta operator+(TimeDelta a, TimeDelta b);
 
 enum class TimeUnit : std::uint8_t {  // in the order of operator""_time's table
-  kIteration,
-  kEpoch,
-  kBatch,
+  kIteration,  // of State::iteration_length: some epochs or tokens that belong together
+  kEpoch,      // once through the train loader
+  kBatch,      // an optimizer step
   kSample,
-  kToken,
-  kDuration,
-  kSecond,
+  kToken,     // what DataSpec::get_num_tokens_in_batch counts
+  kDuration,  // a fraction of max_duration
+  kSecond,    // of training by the clock: for intervals, not for max_duration
 };
 
 // "iter", "ep", "ba", "sp", "tok", "dur", "sec".
@@ -45,8 +50,8 @@ std::string_view name(TimeUnit unit);
 template <class T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
-// An amount of training in one unit. Counts are whole numbers; only kDuration (a fraction of the
-// whole run) is not.
+// An amount of training in one unit: a length (max_duration), an interval, a point (a milestone).
+// Counts are whole numbers; only kDuration (a fraction of the whole run) is not.
 //
 // Arithmetic and comparison need equal units. A text on the other side is parsed first, a number on
 // the right is taken to be in this Time's unit. UsageError for unequal units, a fraction of a
@@ -58,7 +63,8 @@ class Time {
         value_(unit == TimeUnit::kDuration ? 0 : value),
         unit_(unit) {}
   Time(std::floating_point auto value, TimeUnit unit) = delete;  // of_duration() for a fraction
-  static Time of_duration(double fraction);                      // finite
+  // Of the whole run: 0.25 is "0.25dur". UsageError for an infinity or a NaN.
+  static Time of_duration(double fraction);
 
   // Parses a time string; UsageError, with the grammar, for anything else. Implicit, so that
   // options read like Python: `.max_duration = "10ep"`.
@@ -73,12 +79,14 @@ class Time {
   TimeUnit unit() const { return unit_; }
   // The count; UsageError for kDuration, whose value is fraction().
   std::int64_t value() const;
-  double fraction() const;
-  // Either, as a double.
+  double fraction() const;  // UsageError for every other unit
+  // Either, as a double: exact for counts below 2^53.
   double number() const;
 
-  std::string to_string() const;  // "5ep", "0.5dur"
+  // "5ep", "0.5dur": what the constructor from text takes.
+  std::string to_string() const;
 
+  // Between times of one unit, and of times with texts: `time + "2ep"`.
   friend bool operator==(const Time& a, const Time& b);
   friend std::partial_ordering operator<=>(const Time& a, const Time& b);
   friend Time operator+(const Time& a, const Time& b);
@@ -87,6 +95,7 @@ class Time {
   friend Time operator/(const Time& a, const Time& b);  // same unit; gives kDuration
   friend Time operator*(const Time& a, const Time& b);  // one side must be kDuration
 
+  // With a number on the right, in this Time's unit: `time >= 10`.
   template <Number T>
   friend bool operator==(const Time& a, T b) {
     return a == a.with_number(b);
@@ -164,17 +173,24 @@ consteval Time operator""_time(const char* text, std::size_t size) {
 class Value;
 
 // How far training has come. A value object: the to_next_* functions give a new one.
+// State::timestamp is the run's; a checkpoint holds it, and names its file by it.
+//
+// All count what is finished: during the first batch `batch` is 0, in its batch_end it is 1.
 struct Timestamp {
+  // Since the start of the run.
   std::int64_t iteration = 0;
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
   std::int64_t sample = 0;
   std::int64_t token = 0;
+  // Since the start of the iteration or epoch that is under way.
   std::int64_t epoch_in_iteration = 0;
   std::int64_t token_in_iteration = 0;
   std::int64_t batch_in_epoch = 0;
   std::int64_t sample_in_epoch = 0;
   std::int64_t token_in_epoch = 0;
+  // Wall-clock time of training alone, without evaluation and without the time between a save and
+  // the resume from it; of the last batch in batch_wct.
   TimeDelta total_wct = {};
   TimeDelta iteration_wct = {};
   TimeDelta epoch_wct = {};
@@ -183,6 +199,8 @@ struct Timestamp {
   // The counter of `unit`, whole seconds of total_wct for kSecond; UsageError for kDuration.
   Time get(TimeUnit unit) const;
 
+  // What it is after one more batch of so many samples and tokens; after the end of the epoch or
+  // iteration, whose *_in_* counters begin at 0 again.
   Timestamp to_next_batch(std::int64_t samples, std::int64_t tokens, TimeDelta duration) const;
   Timestamp to_next_epoch() const;
   Timestamp to_next_iteration() const;

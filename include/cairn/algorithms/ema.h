@@ -16,11 +16,14 @@ namespace cairn {
 
 // Exactly one of half_life and smoothing; times in epochs or batches.
 struct EMAOptions {
-  std::optional<Time> half_life = "1000ba";  // after which a weight counts half
-  std::optional<double> smoothing =
-      std::nullopt;  // factor of the average at each update, in (0, 1)
+  // After which a weight counts half: some percent of the run.
+  std::optional<Time> half_life = "1000ba";
+  // The factor of the average at each update, in (0, 1); set half_life to nullopt with it.
+  std::optional<double> smoothing = std::nullopt;
+  // Leaves the first, fast part of training out of the average.
   Time ema_start = "0.0dur";
-  std::optional<Time> update_interval = std::nullopt;  // default: 1 of half_life's unit, else 1ba
+  // Default: 1 of half_life's unit, else 1ba. More saves a pass over the weights each batch.
+  std::optional<Time> update_interval = std::nullopt;
 };
 
 // ema = smoothing * ema + (1 - smoothing) * weights, for every trainable parameter and every
@@ -30,8 +33,12 @@ struct EMAOptions {
 // callback saves until the next batch starts: a checkpoint's "model" is the average, and the
 // training weights stand in this algorithm's state. After a fit() whose last batch was saved the
 // model is left with the average, as in Composer.
+//
+// Costs a second copy of parameters and buffers, in memory and in checkpoints, a pass over them at
+// each update, and a copy each way around evaluations and saves.
 class EMA final : public Algorithm {
  public:
+  // UsageError unless one of half_life and smoothing is given, in range.
   explicit EMA(EMAOptions options = {});
 
   std::string name() const override { return "EMA"; }

@@ -16,7 +16,8 @@ struct GradientClippingOptions {
   double clipping_threshold = 0;   // required: more than 0
 };
 
-// After each batch, on unscaled gradients.
+// After each batch, on unscaled gradients, when all microbatches are in. "norm" is the usual
+// choice: it keeps the direction; 1.0 is a usual threshold. Costs a pass over the gradients.
 class GradientClipping final : public Algorithm {
  public:
   // UsageError for another type, or a threshold of 0 or less.

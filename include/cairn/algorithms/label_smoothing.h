@@ -13,8 +13,9 @@
 namespace cairn {
 
 struct LabelSmoothingOptions {
-  double smoothing = 0.1;                                                // in [0, 1]
-  std::variant<std::int64_t, std::string> target_key = std::int64_t{1};  // of the batch
+  double smoothing = 0.1;  // in [0, 1]
+  // Where the targets are in a batch: a position, or a name.
+  std::variant<std::int64_t, std::string> target_key = std::int64_t{1};
 };
 
 // While the loss is computed the targets are (1 - smoothing) * one-hot + smoothing / classes; the
@@ -22,6 +23,7 @@ struct LabelSmoothingOptions {
 // become smoothing / classes everywhere, as in Composer. The model must give one output tensor.
 class LabelSmoothing final : public Algorithm {
  public:
+  // UsageError for a smoothing out of range.
   explicit LabelSmoothing(LabelSmoothingOptions options = {});
 
   std::string name() const override { return "LabelSmoothing"; }

@@ -25,12 +25,14 @@ struct CheckpointSaverOptions {
   std::optional<std::string> remote_file_name = std::nullopt;  // object stores: not in this version
   std::optional<std::string> latest_filename = "latest-rank{rank}.pt";  // nullopt: no link
   std::optional<std::string> latest_remote_file_name = std::nullopt;
-  Interval save_interval = "1ep";
+  Interval save_interval = "1ep";  // the end of training is saved besides
+  // Files of these names may be replaced. False: fit() refuses to start where one would be.
   bool overwrite = false;
   // Oldest are removed first; -1 keeps all; 0 keeps none (and makes no link), of use only with an
   // object store. Files of the run before a resume count.
   int num_checkpoints_to_keep = -1;
-  bool weights_only = false;
+  bool weights_only = false;  // the model alone: nothing can be resumed from it
+  // Parts to leave out. What is missing starts afresh when the file is loaded.
   IgnoreKeys ignore_keys = {};
 
   // False: the save is durable when the event returns. True: when the next save or the end of
@@ -42,6 +44,9 @@ struct CheckpointSaverOptions {
   std::shared_ptr<ObjectStore> store = nullptr;
 };
 
+// TrainerOptions::save_folder makes one; make your own for a second one (weights at another
+// interval, with names of their own). Belongs to one run at a time; used on the training thread
+// only.
 class CheckpointSaver final : public Callback {
  public:
   // UsageError for a name with an unknown extension, or one that needs a program which is not

@@ -14,7 +14,8 @@
 
 namespace cairn {
 
-// Whether a value is better than the best so far: "less" ("lt"), "greater" ("gt"), or a function.
+// Whether a value is better than the best so far: "less" ("lt"), "greater" ("gt"), or a function,
+// which is called on the training thread.
 class Comparison {
  public:
   using Function = std::function<bool(double value, double best)>;
@@ -35,6 +36,9 @@ class Comparison {
   Function function_;
 };
 
+// UsageError without monitor and dataloader_label.
+//
+//   EarlyStopper({.monitor = "CrossEntropy", .dataloader_label = "eval", .patience = 3})
 struct EarlyStopperOptions {
   std::string monitor = {};           // name of the metric: "MulticlassAccuracy"
   std::string dataloader_label = {};  // "train", or an evaluator's
@@ -42,11 +46,16 @@ struct EarlyStopperOptions {
   // otherwise.
   Comparison comp = nullptr;
   double min_delta = 0.0;  // smaller improvements do not count
-  Duration patience = 1;   // epochs or batches without improvement after which training goes on
+  // Epochs or batches without improvement after which training still goes on. Below the
+  // eval_interval the first evaluation that is no improvement ends it.
+  Duration patience = 1;
 };
 
 // Looks at the metric at the end of every evaluation with that label, or of every epoch for the
 // training loader's. Training ends after the batch or epoch in which it says so.
+//
+// It ends training where it is; the weights of the best evaluation are in the checkpoint of that
+// time, if one was saved and kept.
 //
 // The best value and when it was reached are part of checkpoints (Composer starts over on resume).
 class EarlyStopper final : public Callback {

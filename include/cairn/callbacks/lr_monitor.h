@@ -5,7 +5,8 @@
 
 namespace cairn {
 
-// Logs "lr-<Optimizer>/group<i>", the rate that the next batch will be trained with.
+// Logs "lr-<Optimizer>/group<i>", the rate that the next batch will be trained with: with
+// schedulers that step every batch, that after the step. Costs nothing to speak of.
 class LRMonitor final : public Callback {
  public:
   std::string name() const override { return "LRMonitor"; }

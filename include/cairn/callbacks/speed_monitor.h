@@ -8,7 +8,9 @@
 namespace cairn {
 
 struct SpeedMonitorOptions {
-  int window_size = 100;            // batches that a throughput is the mean of
+  // Batches that a throughput is the mean of: nothing is logged of it before so many. Smaller for
+  // short runs, larger for steadier numbers.
+  int window_size = 100;
   std::string time_unit = "hours";  // of time/*: "seconds", "minutes", "hours" or "days"
 };
 

@@ -13,17 +13,20 @@
 
 namespace cairn {
 
+// The defaults print every batch, which is much for long runs: "10ba", "1ep".
 struct ConsoleLoggerOptions {
   Interval log_interval = "1ba";   // epochs or batches
   std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
-  bool log_traces = false;
+  bool log_traces = false;         // also which algorithm ran at which event
 };
 
 // Holds metrics back until the interval, where the last value of each is printed. Hyperparameters
-// are printed at fit_start, messages at once.
+// are printed at fit_start, messages at once. The stream is flushed each time. TrainerOptions's
+// log_to_console makes one.
 class ConsoleLogger final : public LoggerDestination {
  public:
-  // UsageError for an interval in other units.
+  // UsageError for an interval in other units. A function as interval is asked at batch_end,
+  // epoch_end and fit_end.
   explicit ConsoleLogger(ConsoleLoggerOptions options = {});
 
   std::string name() const override { return "ConsoleLogger"; }

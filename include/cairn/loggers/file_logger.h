@@ -19,7 +19,8 @@ namespace cairn {
 
 struct FileLoggerOptions {
   std::string filename = "{run_name}/logs-rank{rank}.jsonl";  // dist variables
-  bool overwrite = false;                                     // begin with an empty file
+  // Begin with an empty file. False, for runs that are resumed: continue the one that is there.
+  bool overwrite = false;
 };
 
 // Each line is the kernel's when the call returns: it survives a kill of the process.

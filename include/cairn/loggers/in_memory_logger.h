@@ -11,7 +11,9 @@
 
 namespace cairn {
 
-// What is kept is not part of a checkpoint. Used on the training thread only.
+// For notebooks and tests: give it as a shared pointer, and look at it afterwards. Every value of
+// every metric stays in memory, some hundred bytes each: on long runs take FileLogger. What is kept
+// is not part of a checkpoint. Used on the training thread only.
 class InMemoryLogger final : public LoggerDestination {
  public:
   using Series = std::vector<std::pair<Timestamp, Value>>;
@@ -28,7 +30,8 @@ class InMemoryLogger final : public LoggerDestination {
   // training time, under Composer's names ("epoch", "batch", ..., "total_wct" in seconds). Values
   // that are no numbers are NaN. NotFoundError naming the metrics there are.
   std::map<std::string, std::vector<double>> get_timeseries(const std::string& metric) const;
-  const Value& most_recent_value(const std::string& metric) const;  // NotFoundError
+  // NotFoundError naming the metrics there are.
+  const Value& most_recent_value(const std::string& metric) const;
   const Dict& hyperparameters() const { return hyperparameters_; }
   const std::vector<std::string>& messages() const { return messages_; }
 

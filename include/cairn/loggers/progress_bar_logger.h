@@ -14,15 +14,22 @@
 
 namespace cairn {
 
+// The defaults suit a terminal and a log alike; tests give a stream and a clock of their own.
 struct ProgressBarLoggerOptions {
   std::ostream* stream = nullptr;  // must outlive the logger; std::cerr when null
-  bool log_traces = false;
-  std::optional<bool> is_terminal = std::nullopt;  // absent: found out
-  double redraw_seconds = 0.1;                     // on a terminal, at most so often
-  double line_seconds = 10;                        // elsewhere
-  std::function<double()> now = nullptr;  // seconds, for tests; the steady clock when empty
+  bool log_traces = false;         // also which algorithm ran at which event
+  // Whether the bar is redrawn in place. Absent: found out. Set it where that is wrong: true where
+  // a notebook shows the output, false in a recorded session.
+  std::optional<bool> is_terminal = std::nullopt;
+  // At most so often, on a terminal and elsewhere: drawing never holds up short batches.
+  double redraw_seconds = 0.1;
+  double line_seconds = 10;
+  // A clock in seconds, for tests; the steady clock when empty.
+  std::function<double()> now = nullptr;
 };
 
+// TrainerOptions::progress_bar makes one; make your own to draw elsewhere or at another pace. The
+// bar shows the last metrics that were logged; messages are printed above it.
 class ProgressBarLogger final : public LoggerDestination {
  public:
   explicit ProgressBarLogger(ProgressBarLoggerOptions options = {});

@@ -1,4 +1,6 @@
-// Metrics of classifiers, with torchmetrics' names, definitions and state.
+// Metrics of classifiers, with torchmetrics' names, definitions and state. classifier() has them by
+// default; their sums stay on the outputs' device, so that updating does not wait for it. Other
+// metrics: derive from Metric.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,10 +37,11 @@ class Accuracy final : public Metric {
   std::int64_t total_ = 0;
 };
 
-// Mean over the updates of the mean cross-entropy (Composer's CrossEntropy). Targets as for
-// soft_cross_entropy().
+// Mean over the updates of the mean cross-entropy (Composer's CrossEntropy): a short last batch
+// counts as much as a full one. Targets as for soft_cross_entropy().
 struct CrossEntropyOptions {
-  std::int64_t ignore_index = -100;  // class index that does not count
+  // Class index that does not count: what padding is labelled with.
+  std::int64_t ignore_index = -100;
 };
 class CrossEntropy final : public Metric {
  public:

@@ -24,13 +24,20 @@
 
 namespace cairn {
 
+// Which one? LinearWithWarmup or CosineAnnealingWithWarmup where the length of the run is known,
+// which is what most recipes use; MultiStep to reproduce older ones; Exponential for open ends.
+//
+// They are cheap to copy and hold no state: one may serve several Trainers. Options are checked
+// when the class is made or first called. t_max of "1dur" follows max_duration, also when fit()
+// prolongs the run, which moves the schedule.
+
 // A required number: the constructor throws UsageError when it is still this.
 inline constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();
 
-// gamma^floor(t / step_size).
+// gamma^floor(t / step_size): a stair of equal treads.
 struct StepSchedulerOptions {
-  Time step_size;
-  double gamma = 0.1;
+  Time step_size;      // required
+  double gamma = 0.1;  // what each step multiplies the rate with
 };
 class StepScheduler final : public ComposerScheduler {
  public:
@@ -41,9 +48,9 @@ class StepScheduler final : public ComposerScheduler {
   StepSchedulerOptions options_;
 };
 
-// gamma^(number of milestones reached).
+// gamma^(number of milestones reached): a stair whose steps you place, the classic of image models.
 struct MultiStepSchedulerOptions {
-  std::vector<Time> milestones;
+  std::vector<Time> milestones;  // required; in any order, "0.5dur" among them
   double gamma = 0.1;
 };
 class MultiStepScheduler final : public ComposerScheduler {
@@ -55,9 +62,9 @@ class MultiStepScheduler final : public ComposerScheduler {
   MultiStepSchedulerOptions options_;
 };
 
-// alpha before t_max, 1 from then on.
+// alpha before t_max, 1 from then on. With t_max short of the run: a first stage at another rate.
 struct ConstantSchedulerOptions {
-  double alpha = 1.0;
+  double alpha = 1.0;  // 1: the initial rate itself
   Time t_max = "1dur";
 };
 class ConstantScheduler final : public ComposerScheduler {
@@ -69,10 +76,11 @@ class ConstantScheduler final : public ComposerScheduler {
   ConstantSchedulerOptions options_;
 };
 
-// From alpha_i to alpha_f on a straight line over t_max, then alpha_f.
+// From alpha_i to alpha_f on a straight line over t_max, then alpha_f. The usual choice for
+// fine-tuning.
 struct LinearSchedulerOptions {
   double alpha_i = 1.0;
-  double alpha_f = 0.0;
+  double alpha_f = 0.0;  // 0.1 where the end of training is to go on learning
   Time t_max = "1dur";
 };
 class LinearScheduler final : public ComposerScheduler {
@@ -84,13 +92,14 @@ class LinearScheduler final : public ComposerScheduler {
   LinearSchedulerOptions options_;
 };
 
-// gamma^(t / decay_period), not in steps.
+// gamma^(t / decay_period), not in steps. It has no end, so that it suits runs of unknown length.
 struct ExponentialSchedulerOptions {
-  double gamma = kRequired;
+  double gamma = kRequired;  // 0.97: 3 % less each decay_period
   Time decay_period = "1ep";
 };
 class ExponentialScheduler final : public ComposerScheduler {
  public:
+  // UsageError without gamma.
   explicit ExponentialScheduler(ExponentialSchedulerOptions options);
   double operator()(const State& state, double ssr) const override;
 
@@ -98,7 +107,8 @@ class ExponentialScheduler final : public ComposerScheduler {
   ExponentialSchedulerOptions options_;
 };
 
-// From 1 to alpha_f on half a cosine over t_max, then alpha_f.
+// From 1 to alpha_f on half a cosine over t_max, then alpha_f. Stays high for long and lands
+// softly. Its shape depends on the length: prolonging the run moves the whole curve.
 struct CosineAnnealingSchedulerOptions {
   Time t_max = "1dur";
   double alpha_f = 0.0;
@@ -114,10 +124,10 @@ class CosineAnnealingScheduler final : public ComposerScheduler {
 };
 
 // The cosine over and over: a first cycle of t_0, each next one t_mult times as long (truncated).
-// UsageError for a cycle of length 0.
+// The end of each cycle is a good moment for a checkpoint. UsageError for a cycle of length 0.
 struct CosineAnnealingWarmRestartsSchedulerOptions {
-  Time t_0;
-  double t_mult = 1.0;
+  Time t_0;             // required
+  double t_mult = 1.0;  // 2: cycles of 1, 2, 4, ... times t_0
   double alpha_f = 0.0;
 };
 class CosineAnnealingWarmRestartsScheduler final : public ComposerScheduler {
@@ -130,7 +140,8 @@ class CosineAnnealingWarmRestartsScheduler final : public ComposerScheduler {
   CosineAnnealingWarmRestartsSchedulerOptions options_;
 };
 
-// alpha_f + (1 - alpha_f) * (1 - t / t_max)^power, then alpha_f.
+// alpha_f + (1 - alpha_f) * (1 - t / t_max)^power, then alpha_f: between a straight line (1) and
+// an early drop (2, 3).
 struct PolynomialSchedulerOptions {
   double power = kRequired;
   Time t_max = "1dur";
@@ -138,6 +149,7 @@ struct PolynomialSchedulerOptions {
 };
 class PolynomialScheduler final : public ComposerScheduler {
  public:
+  // UsageError without power.
   explicit PolynomialScheduler(PolynomialSchedulerOptions options);
   double operator()(const State& state, double ssr) const override;
 
@@ -152,12 +164,15 @@ class PolynomialScheduler final : public ComposerScheduler {
 // and t_max. The end of the warmup is not scaled by the scale_schedule_ratio; with scale_warmup the
 // slope is, so that for a ratio below 1 the top is reached early and held.
 //
+// For large rates and for optimizers whose first estimates are poor (Adam): some percent of the
+// run.
+//
 // All but MultiStepWithWarmup throw UsageError when t_warmup and t_max have different units (after
 // conversion), and when t_max is less than max_duration.
 
-// 1 at the top, then as MultiStepScheduler.
+// 1 at the top, then as MultiStepScheduler, whose milestones count from the start of the run.
 struct MultiStepWithWarmupSchedulerOptions {
-  Time t_warmup;
+  Time t_warmup;  // required
   std::vector<Time> milestones;
   double gamma = 0.1;
   bool scale_warmup = false;
@@ -189,7 +204,8 @@ class ConstantWithWarmupScheduler final : public ComposerScheduler {
   ConstantWithWarmupSchedulerOptions options_;
 };
 
-// alpha_i at the top, then to alpha_f on a straight line.
+// alpha_i at the top, then to alpha_f on a straight line: the triangle of most language models'
+// fine-tuning.
 struct LinearWithWarmupSchedulerOptions {
   Time t_warmup;
   double alpha_i = 1.0;
@@ -207,7 +223,8 @@ class LinearWithWarmupScheduler final : public ComposerScheduler {
   LinearWithWarmupSchedulerOptions options_;
 };
 
-// 1 at the top, then to alpha_f on half a cosine.
+// 1 at the top, then to alpha_f on half a cosine: what large language models are trained with, most
+// of them with an alpha_f of 0.1.
 struct CosineAnnealingWithWarmupSchedulerOptions {
   Time t_warmup;
   Time t_max = "1dur";
@@ -227,7 +244,7 @@ class CosineAnnealingWithWarmupScheduler final : public ComposerScheduler {
 // 1 at the top, then to alpha_f as PolynomialScheduler.
 struct PolynomialWithWarmupSchedulerOptions {
   Time t_warmup;
-  double power = 2.0;
+  double power = 2.0;  // 1: LinearWithWarmup
   Time t_max = "1dur";
   double alpha_f = 0.0;
   bool scale_warmup = false;
@@ -242,11 +259,15 @@ class PolynomialWithWarmupScheduler final : public ComposerScheduler {
   PolynomialWithWarmupSchedulerOptions options_;
 };
 
-// Any function (state, ssr) -> multiplier. UsageError for an empty one.
+// Any function (state, ssr) -> multiplier. UsageError for an empty one. Called once a batch (or an
+// epoch), on the training thread; it must depend on the state's time alone, or a resumed run will
+// not go on where it was.
 std::shared_ptr<ComposerScheduler> function_scheduler(
     std::function<double(const State& state, double ssr)> function);
 
-// A ComposerScheduler at work. `state` and `scheduler` must outlive the result.
+// A ComposerScheduler at work, for loops of your own: the Trainer calls it for its schedulers.
+// `state` and `scheduler` must outlive the result, and so must `optimizer`. `ssr` is the
+// scale_schedule_ratio.
 std::unique_ptr<RunningScheduler> attach_lambda_lr(const ComposerScheduler& scheduler,
                                                    const State& state,
                                                    torch::optim::Optimizer& optimizer, double ssr);

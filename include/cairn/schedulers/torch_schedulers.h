@@ -2,6 +2,9 @@
 // one of them among its schedulers, the Trainer steps all of them once an epoch unless it is told
 // otherwise (step_schedulers_every_batch).
 //
+// They are here for runs that go on from Python, and for recipes that are given in PyTorch's terms.
+// Composer's (cairn/schedulers/schedulers.h) take times, "30ep", and need no count of steps.
+//
 // A scale_schedule_ratio scales step_size, milestones and T_max (truncated to whole steps), and
 // replaces ExponentialLR's gamma by gamma^(1 / ratio).
 #pragma once
@@ -14,7 +17,7 @@
 
 namespace cairn {
 
-// Multiplies the learning rate by gamma every step_size steps.
+// Multiplies the learning rate by gamma every step_size steps. UsageError for a step_size below 1.
 struct StepLROptions {
   std::int64_t step_size = 0;  // required: 1 or more
   double gamma = 0.1;
@@ -31,7 +34,7 @@ class StepLR final : public TorchScheduler {
 
 // Multiplies it by gamma at each milestone, once for each time that the milestone is listed.
 struct MultiStepLROptions {
-  std::vector<std::int64_t> milestones = {};
+  std::vector<std::int64_t> milestones = {};  // in steps
   double gamma = 0.1;
 };
 class MultiStepLR final : public TorchScheduler {
@@ -44,7 +47,7 @@ class MultiStepLR final : public TorchScheduler {
   MultiStepLROptions options_;
 };
 
-// Multiplies it by gamma every step.
+// Multiplies it by gamma every step: with steps of a batch, gamma is very near to 1.
 struct ExponentialLROptions {
   double gamma = 0;  // required: more than 0
 };
@@ -58,10 +61,11 @@ class ExponentialLR final : public TorchScheduler {
   ExponentialLROptions options_;
 };
 
-// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max.
+// A cosine from the initial rate to eta_min over T_max steps, and back over the next T_max: set
+// T_max to all steps of the run, or the rate rises again before its end.
 struct CosineAnnealingLROptions {
   std::int64_t T_max = 0;  // NOLINT(readability-identifier-naming): PyTorch's. Required: 1 or more
-  double eta_min = 0;
+  double eta_min = 0;      // a rate, no multiplier
 };
 class CosineAnnealingLR final : public TorchScheduler {
  public:

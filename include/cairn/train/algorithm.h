@@ -22,6 +22,8 @@ struct AlgorithmPass {
   std::function<void(std::vector<Algorithm*>& algorithms, Event event)> order;
 };
 
+// Derive from it for what changes the computation: the batch, the loss, the gradients, the weights.
+// What only looks on is a Callback. Called on the training thread; an exception ends fit().
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
@@ -31,7 +33,7 @@ class Algorithm {
   // Python's repr: the constructor call that makes an equal one, "EMA(half_life='4ba', ...)".
   virtual std::string repr() const = 0;
 
-  // Whether apply() is to be called at this event.
+  // Whether apply() is to be called at this event. Asked at every event: keep it cheap.
   virtual bool match(Event event, const State& state) const = 0;
   virtual void apply(Event event, State& state, Logger& logger) = 0;
 

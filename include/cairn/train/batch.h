@@ -12,7 +12,11 @@
 namespace cairn {
 
 // Tensors by position, like Python's (input, target), or by name, like {"input_ids": ...}. The
-// first dimension of each is the sample.
+// first dimension of each is the sample: by it batches are counted and cut into microbatches,
+// unless DataSpec says otherwise. Copies share the tensors' memory.
+//
+//   Batch{images, labels};   Batch::named({{"input_ids", ids}, {"labels", labels}});
+//   batch[0];                batch["labels"];
 class Batch {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -21,6 +25,7 @@ class Batch {
   Batch(std::initializer_list<at::Tensor> tensors) : tensors_(tensors) {}
   Batch(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {}
   // NOLINTEND(google-explicit-constructor)
+  // UsageError for a name that is there twice.
   static Batch named(const std::vector<std::pair<std::string, at::Tensor>>& items);
 
   std::size_t size() const { return tensors_.size(); }
@@ -34,12 +39,12 @@ class Batch {
   const at::Tensor& operator[](std::size_t i) const;
   at::Tensor& operator[](std::string_view name);
   const at::Tensor& operator[](std::string_view name) const;
-  const at::Tensor* find(std::string_view name) const;
+  const at::Tensor* find(std::string_view name) const;  // nullptr when it is not there
 
   // The only tensor; UsageError when there is not exactly one.
   const at::Tensor& single() const;
 
-  // The same names with every tensor replaced by `change(tensor)`.
+  // The same names with every tensor replaced by `change(tensor)`: moved, cast, cut.
   template <class Change>
   Batch map(Change change) const {
     Batch result = *this;
@@ -54,7 +59,10 @@ class Batch {
   std::vector<std::string> names_;
 };
 
-using Outputs = Batch;  // of Model::forward
-using Losses = Batch;   // of Model::loss: one, several, or named ("total" is then the one trained)
+// Of Model::forward: what Model::loss and the metrics take; one tensor of scores for a classifier.
+using Outputs = Batch;
+// Of Model::loss: one, several (their sum is trained), or named ("total" is then the one trained).
+// Each is logged as loss/train/<name>.
+using Losses = Batch;
 
 }  // namespace cairn

@@ -89,16 +89,18 @@ class DataLoaderBase {
 
 // In PyTorch's order.
 struct DataLoaderOptions {
-  std::int64_t batch_size = 1;
+  std::int64_t batch_size = 1;  // samples of a step
   // Order of epoch e: randperm(n) of a generator seeded with seed + e, as Python's
   // DistributedSampler. When false: 0, 1, 2, ...
   bool shuffle = false;
   // Threads that fetch ahead; 0, PyTorch's default, fetches on the training thread, which is
   // fastest for data in memory. The order never depends on it.
   int num_workers = 0;
+  // Leaves out a last batch that is not full: where BatchNorm or a compiled shape minds.
   bool drop_last = false;
-  std::int64_t seed = 0;  // where PyTorch has a generator
-  // Batches fetched ahead by each worker.
+  // Of the order, where PyTorch has a generator. Compared when a run resumes.
+  std::int64_t seed = 0;
+  // Batches fetched ahead by each worker: what they hold of memory is num_workers times this.
   int prefetch_factor = 2;
 };
 
@@ -171,13 +173,18 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader,
 // Functions that are not set have Composer's defaults.
 struct DataSpec {
   Handle<DataLoaderBase> dataloader = nullptr;
+  // Of an epoch. For code of yours that asks: the Trainer counts what it is given.
   std::optional<std::int64_t> num_samples = std::nullopt;
   std::optional<std::int64_t> num_tokens = std::nullopt;
   std::function<Batch(Batch)> batch_transforms = nullptr;       // on the host, the whole batch
   std::function<Batch(Batch)> microbatch_transforms = nullptr;  // on the device, before forward
+  // By default every tensor is cut along dimension 0.
   std::function<std::vector<Batch>(const Batch&, std::int64_t microbatch_size)> split_batch =
       nullptr;
+  // By default the length of dimension 0. What counts samples in times, and weighs microbatches.
   std::function<std::int64_t(const Batch&)> get_num_samples_in_batch = nullptr;
+  // What counts tokens ("1e9tok"). By default the elements of a tensor named "input_ids", padding
+  // among them; without one there are none.
   std::function<std::int64_t(const Batch&)> get_num_tokens_in_batch = nullptr;
 
   explicit operator bool() const { return static_cast<bool>(dataloader); }

@@ -9,7 +9,8 @@
 
 namespace cairn {
 
-// An int of epochs, a time string, or a Time.
+// An int of epochs, a time string, or a Time: 20, "20ep", Time::epochs(20). Which units may be used
+// the option says. UsageError for a text that is no time.
 class Duration {
  public:
   // NOLINTBEGIN(google-explicit-constructor)

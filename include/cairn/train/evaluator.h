@@ -11,17 +11,26 @@
 
 namespace cairn {
 
+//   .eval_dataloader = {{.label = "val", .dataloader = val},
+//                       {.label = "hard", .dataloader = hard, .eval_interval = "5ep"}}
+//
+// Metrics are logged as metrics/<label>/<name>. Evaluating runs the whole loader without gradients,
+// in evaluation mode; training waits for it.
 struct Evaluator {
   std::string label = "eval";
   DataSpecOrLoader dataloader = {};
   // Fragments of metric names, matched anywhere in them without regard to case; absent: all.
   std::optional<std::vector<std::string>> metric_names = std::nullopt;
-  std::optional<std::int64_t> subset_num_batches = std::nullopt;           // absent: the Trainer's
-  std::optional<Interval> eval_interval = std::nullopt;                    // absent: the Trainer's
-  std::optional<std::int64_t> device_eval_microbatch_size = std::nullopt;  // absent: batch size
+  // Absent: the Trainer's eval_subset_num_batches and eval_interval.
+  std::optional<std::int64_t> subset_num_batches = std::nullopt;
+  std::optional<Interval> eval_interval = std::nullopt;
+  // Batches are computed in parts of so many samples, for what does not fit the memory. Absent:
+  // whole.
+  std::optional<std::int64_t> device_eval_microbatch_size = std::nullopt;
 };
 
-// None, a bare loader or DataSpec (label "eval", all metrics), or several Evaluators.
+// None, a bare loader or DataSpec (label "eval", all metrics), or several Evaluators, whose labels
+// must differ: metrics and their saved state are kept by them.
 class EvaluatorList {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -38,6 +47,7 @@ class EvaluatorList {
   }
   // NOLINTEND(google-explicit-constructor)
 
+  // In the order in which they run.
   const std::vector<Evaluator>& items() const { return items_; }
   bool empty() const { return items_.empty(); }
 

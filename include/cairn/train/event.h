@@ -1,5 +1,25 @@
 // The points of a training run at which callbacks and algorithms act, in Composer's order
 // (composer/core/event.py).
+//
+// At each, algorithms run first, then callbacks, then loggers (at init the other way round). Once a
+// Trainer: init, before_load and after_load, also when nothing is loaded. Then, for each fit():
+//
+//   fit_start
+//     iteration_start, epoch_start
+//       before_dataloader, after_dataloader
+//       batch_start
+//         before_train_batch
+//           before_forward, after_forward, before_loss, after_loss,
+//           before_backward, after_backward           once for each microbatch
+//         after_train_batch                           gradients are complete and unscaled
+//                                                     the optimizer steps
+//       batch_end, (evaluation), batch_checkpoint     the time has advanced
+//     epoch_end, (evaluation), epoch_checkpoint
+//     iteration_end, (evaluation), iteration_checkpoint
+//   fit_end, (evaluation)
+//
+// A run that resumes inside an epoch has no iteration_start and no epoch_start for it. What is
+// saved in a *_checkpoint event holds what callbacks did in the *_end before it.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +53,7 @@ enum class Event : std::uint8_t {
   kIterationEnd,
   kIterationCheckpoint,
   kFitEnd,
+  // Around all evaluators that are due, and in each, within fit().
   kEvalBeforeAll,
   kEvalStart,
   kEvalBatchStart,
@@ -41,6 +62,7 @@ enum class Event : std::uint8_t {
   kEvalBatchEnd,
   kEvalEnd,
   kEvalAfterAll,
+  // Around an eval() outside fit(), in place of eval_before_all and eval_after_all.
   kEvalStandaloneStart,
   kEvalStandaloneEnd,
   kPredictStart,
@@ -51,9 +73,10 @@ enum class Event : std::uint8_t {
   kPredictEnd,
 };
 
+// All of them count from 0 without gaps.
 inline constexpr int kNumEvents = static_cast<int>(Event::kPredictEnd) + 1;
 
-// Composer's value: "batch_end".
+// Composer's value: "batch_end". Of callbacks it is the name of the method.
 std::string_view name(Event event);
 
 // The inverse, in any case of letters; nullopt for a name that is none.

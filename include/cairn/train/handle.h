@@ -1,5 +1,10 @@
 // Handles let options take an object by value or by pointer, as Python takes both alike:
 //   .callbacks = {SpeedMonitor({.window_size = 10}), my_monitor}
+//
+// An object that is given by value is moved, or copied, to where the Trainer owns it. To look at it
+// during training give a std::shared_ptr and keep one:
+//   auto monitor = std::make_shared<MyMonitor>();
+//   Trainer trainer(TrainerOptions{..., .callbacks = monitor});
 #pragma once
 
 #include <concepts>
@@ -11,7 +16,8 @@
 
 namespace cairn {
 
-// A shared pointer to a T that is also made from any object derived from T.
+// A shared pointer to a T that is also made from any object derived from T. Empty by default: what
+// takes handles says whether it may be. Copies share the object.
 template <class T>
 class Handle {
  public:
@@ -29,17 +35,20 @@ class Handle {
       : object_(std::make_shared<std::remove_cvref_t<U>>(std::forward<U>(object))) {}
   // NOLINTEND(google-explicit-constructor)
 
+  // Not when it is empty.
   T& operator*() const { return *object_; }
   T* operator->() const { return object_.get(); }
   T* get() const { return object_.get(); }
   const std::shared_ptr<T>& shared() const { return object_; }
+  // False when it is empty.
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
   std::shared_ptr<T> object_;
 };
 
-// None, one or several.
+// None, one or several: `= {}`, `= SpeedMonitor()`, `= {SpeedMonitor(), LRMonitor()}`. An element
+// may be an empty handle only until the Trainer looks at it (UsageError).
 template <class T>
 class HandleList {
  public:
@@ -53,6 +62,7 @@ class HandleList {
   }
   // NOLINTEND(google-explicit-constructor)
 
+  // In the order in which they were given.
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }
   std::size_t size() const { return items_.size(); }

@@ -14,8 +14,14 @@ namespace cairn {
 
 class State;
 
+// Asked at the events that the option looks at (of saving the *_checkpoint ones): whether it is
+// time.
 using IntervalFunction = std::function<bool(const State& state, Event event)>;
 
+// `1` and "1ep" are every epoch, "100ba" every hundred batches, "0.1dur" ten times a run; 0 is
+// never where that makes sense (eval_interval). Counts are those of the run, not of a fit() or
+// since a resume: "100ba" falls on the same batches however often the run is stopped. A function
+// decides for itself at each event, on the training thread; it must depend on the state alone.
 class Interval {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -31,6 +37,7 @@ class Interval {
       : rule_(IntervalFunction(std::move(function))) {}
   // NOLINTEND(google-explicit-constructor)
 
+  // One of the two; nullptr for the other.
   const Time* time() const { return std::get_if<Time>(&rule_); }
   const IntervalFunction* function() const { return std::get_if<IntervalFunction>(&rule_); }
 
@@ -39,6 +46,7 @@ class Interval {
 };
 
 struct IntervalScheduleOptions {
+  // Whether the end of training counts as well when the interval does not fall on it.
   bool include_end_of_training = true;
   // React to the *_CHECKPOINT events (saving); false: to the *_END events (evaluating), where the
   // end of training is FIT_END.

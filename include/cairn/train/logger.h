@@ -12,12 +12,14 @@
 
 namespace cairn {
 
-// A place that log entries go to. It is a callback, too; logger destinations run before other
-// callbacks at init and after them at every other event.
+// A place that log entries go to: derive from it to send them elsewhere. It is a callback, too;
+// logger destinations run before other callbacks at init and after them at every other event.
+// Called on the training thread, which waits: what is slow belongs on a thread of its own.
 class LoggerDestination : public Callback {
  public:
   // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars.
   virtual void log_metrics(const Dict& /*metrics*/, std::int64_t /*step*/) {}
+  // What does not change during a run: the seed, the number of devices, the enabled algorithms.
   virtual void log_hyperparameters(const Dict& /*hyperparameters*/) {}
   virtual void log_traces(const Dict& /*traces*/) {}
   // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". This one takes none.

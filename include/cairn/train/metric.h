@@ -13,16 +13,20 @@
 
 namespace cairn {
 
-// Not thread-safe.
+// A metric of your own derives from it and keeps sums, not values: batches may be many. It is given
+// to classifier() (train_metrics, val_metrics) or by Model::get_metrics(); the Trainer resets it
+// before each batch of training and each evaluation, updates it without gradients, and logs what it
+// computes as metrics/<label>/<name>. Not thread-safe.
 class Metric {
  public:
   virtual ~Metric() = default;
 
   // Key under which it is logged and saved: Python's class name, "MulticlassAccuracy".
   virtual std::string name() const = 0;
+  // Another one with the same options; each evaluator has its own.
   virtual std::unique_ptr<Metric> clone() const = 0;
 
-  virtual void reset() = 0;
+  virtual void reset() = 0;  // as if it had seen nothing
   // `outputs` as the model gave them, `target` as the batch has it.
   virtual void update(const at::Tensor& outputs, const at::Tensor& target) = 0;
   // Of all updates since reset(); a scalar. NaN before the first.
@@ -34,7 +38,7 @@ class Metric {
   virtual void load_state_dict(const Value& state) = 0;
 };
 
-// Metrics by key, in order.
+// Metrics by key, in order. The key, usually name(), is what they are logged and saved under.
 using Metrics = std::vector<std::pair<std::string, std::shared_ptr<Metric>>>;
 
 }  // namespace cairn

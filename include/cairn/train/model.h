@@ -20,20 +20,37 @@ class Module;
 
 namespace cairn {
 
+// For supervised classifiers classifier(net) is all that is needed; derive for everything else:
+//
+//   struct Autoencoder final : cairn::Model {
+//     torch::nn::Module& module() override { return *net; }
+//     cairn::Outputs forward(const cairn::Batch& batch) override { return net->forward(batch[0]); }
+//     cairn::Losses loss(const cairn::Outputs& outputs, const cairn::Batch& batch) override {
+//       return torch::mse_loss(outputs.single(), batch[0]);
+//     }
+//     Net net;
+//   };
+//
+// All methods are called on the training thread, with batches on the device. What they throw ends
+// fit(), with the batch and its shapes in the message.
 class Model {
  public:
   virtual ~Model() = default;
 
   // The network whose parameters are trained and whose state_dict() is saved. Names in checkpoints
-  // are the names in this module.
+  // are the names in this module. Always the same one; its training mode is the Trainer's to set.
   virtual torch::nn::Module& module() = 0;
 
+  // Of a microbatch, in training mode and with gradients; under autocast with an amp precision.
   virtual Outputs forward(const Batch& batch) = 0;
 
-  // Mean losses over the batch, see Losses.
+  // Mean losses over the batch, see Losses. A mean and not a sum, since microbatches are weighed by
+  // their samples.
   virtual Losses loss(const Outputs& outputs, const Batch& batch) = 0;
 
-  // `outputs` are those of forward() when the trainer has them; nullptr otherwise.
+  // What metrics are computed of, and what predict() gives: in evaluation mode, without gradients.
+  // `outputs` are those of forward() when the trainer has them, and what the default gives then;
+  // nullptr otherwise, where it calls forward(). Override for a model that evaluates otherwise.
   virtual Outputs eval_forward(const Batch& batch, const Outputs* outputs);
 
   // Fresh metrics; the Trainer keeps them. Default: none.
@@ -63,7 +80,7 @@ class ModelHandle : public Handle<Model> {
 };
 
 struct ClassifierOptions {
-  // Number of classes; when absent the width of the first output is taken.
+  // Number of classes; when absent the width of the first output is taken. Only for metrics' state.
   std::optional<std::int64_t> num_classes = std::nullopt;
   // Defaults: train {Accuracy}, eval {CrossEntropy, Accuracy}, as Composer's.
   std::optional<HandleList<Metric>> train_metrics = std::nullopt;
@@ -82,7 +99,10 @@ std::shared_ptr<Model> make_classifier(const std::shared_ptr<torch::nn::Module>&
                                        std::function<at::Tensor(const at::Tensor&)> forward,
                                        ClassifierOptions options);
 
-// The same for a std::shared_ptr<Net> or a module holder whose `forward(Tensor)` gives a Tensor.
+// The same for a std::shared_ptr<Net> or a module holder whose `forward(Tensor)` gives a Tensor:
+//
+//   torch::nn::Sequential net(torch::nn::Linear(64, 10));
+//   .model = cairn::classifier(net, {.num_classes = 10}),
 template <class Net>
 std::shared_ptr<Model> classifier(Net net, ClassifierOptions options = {}) {
   auto forward = [net](const at::Tensor& input) mutable -> at::Tensor {

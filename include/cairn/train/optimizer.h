@@ -23,6 +23,8 @@ class Module;
 
 namespace cairn {
 
+// How to make an optimizer, before its parameters are known: options, checked when it is made.
+// Derived from by the classes of cairn/optim/optimizers.h and by RecipeOf, for your own.
 class OptimizerRecipe {
  public:
   virtual ~OptimizerRecipe() = default;
@@ -31,6 +33,9 @@ class OptimizerRecipe {
       std::vector<at::Tensor> parameters) const = 0;
 };
 
+// What TrainerOptions::optimizers takes. A recipe gets every parameter of the model, trainable or
+// not (what has no gradient is not stepped); for parameter groups, or for a part of the model, make
+// the optimizer yourself from cairn::parameters().
 class OptimizerHandle {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -78,7 +83,7 @@ Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
 void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
                                const Value& state);
 
-// The learning rate of each parameter group.
+// The learning rate of each parameter group. A scheduler sets it anew at its next step.
 std::vector<double> learning_rates(const torch::optim::Optimizer& optimizer);
 void set_learning_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
 

@@ -48,6 +48,7 @@ class GroupFields {
   void number(const char* key, double& value, std::int64_t python_default) {
     visit(key, value, python_default);
   }
+  // A count: an int in Python.
   virtual void whole(const char* key, std::int64_t& value) = 0;
   virtual void flag(const char* key, bool& value) = 0;
   // A flag that older releases of PyTorch do not write: left as it is when a file lacks it.

@@ -25,70 +25,136 @@
 
 namespace cairn {
 
-// In Composer's order.
+// In Composer's order. Everything but the model has a default that fits most runs; what is commonly
+// set: train_dataloader, max_duration, optimizers, save_folder, run_name and autoresume. The
+// Trainer owns what is given by value, and shares what is given as a shared pointer.
 struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // --- What is trained --------------------------------------------------------------------------
-  ModelHandle model = {};                  // required
-  DataSpecOrLoader train_dataloader = {};  // may be given to fit() instead
+
+  // Required: classifier(net), or a class of yours derived from Model.
+  ModelHandle model = {};
+  // Or give it to fit(). torch's own loaders go through from_torch_data().
+  DataSpecOrLoader train_dataloader = {};
+  // Metrics of training are logged under metrics/<label>/.
   std::string train_dataloader_label = "train";
-  std::int64_t train_subset_num_batches = -1;           // ends every epoch after this many batches
-  bool spin_dataloaders = true;                         // seek to the position on resume
-  std::optional<Duration> max_duration = std::nullopt;  // not in "dur" or "sec"
+  // Ends every epoch after this many batches; -1: none is cut. For trying things out, and for
+  // loaders that do not know their length.
+  std::int64_t train_subset_num_batches = -1;
+  // On resume inside an epoch: go on behind the batches that were trained. False saves the seek
+  // with loaders that can only draw and drop, and trains those batches twice.
+  bool spin_dataloaders = true;
+  // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". Or give fit() a duration.
+  std::optional<Duration> max_duration = std::nullopt;
+  // What changes the computation: EMA, GradientClipping, LabelSmoothing. They run in this order, at
+  // events called after_* in the reverse one.
   HandleList<Algorithm> algorithms = {};
-  OptimizerHandle optimizers = {};  // default: DecoupledSGDW(lr=0.1), with a warning
+  // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
+  // Default: DecoupledSGDW(lr=0.1), with a warning: it fits few models.
+  OptimizerHandle optimizers = {};
+  // Composer's or PyTorch's, of cairn/schedulers/. None: a constant rate.
   HandleList<Scheduler> schedulers = {};
+  // Makes max_duration and all schedules so much longer or shorter: a short trial of a long recipe.
+  // UsageError without schedulers.
   double scale_schedule_ratio = 1.0;
-  std::optional<bool> step_schedulers_every_batch = std::nullopt;  // see docs/from_composer.md
+  // Whether rates change every batch or every epoch. Default: every batch, every epoch when there
+  // is a scheduler of PyTorch's: docs/from_composer.md.
+  std::optional<bool> step_schedulers_every_batch = std::nullopt;
+  // A loader, a DataSpec, or Evaluators with a label each.
   EvaluatorList eval_dataloader = {};
-  Interval eval_interval = 1;  // 0: never
+  // How often they run; 0: never. The time they take is not counted as training.
+  Interval eval_interval = 1;
+  // For every Evaluator that does not say otherwise; -1: all batches.
   std::int64_t eval_subset_num_batches = -1;
+  // Code at the events of the run. With any callback or logger the losses are read after each
+  // batch, which waits for a GPU.
   HandleList<Callback> callbacks = {};
   HandleList<LoggerDestination> loggers = {};
-  std::optional<std::string> run_name = std::nullopt;  // else COMPOSER_RUN_NAME, RUN_NAME, invented
+  // What {run_name} in file names stands for, and how autoresume knows its checkpoints. Default:
+  // COMPOSER_RUN_NAME, then RUN_NAME of the environment, then an invented one.
+  std::optional<std::string> run_name = std::nullopt;
+  // On a terminal redrawn in place, elsewhere a line from time to time.
   bool progress_bar = true;
+  // Metrics as lines of text, for logs that are kept; the bar is best off then.
   bool log_to_console = false;
-  std::string console_stream = "stderr";  // or "stdout"
-  Interval console_log_interval = "1ba";  // epochs or batches
+  // Of both: "stderr" or "stdout".
+  std::string console_stream = "stderr";
+  // Of log_to_console: epochs or batches.
+  Interval console_log_interval = "1ba";
+  // Also log which algorithm ran at which event.
   bool log_traces = false;
 
   // --- Loading ----------------------------------------------------------------------------------
-  std::optional<std::string> load_path = std::nullopt;  // {run_name}, {rank}
+
+  // The checkpoint to begin with, of cairn or Composer; {run_name} and {rank} are filled in. With
+  // autoresume it counts only while the run has no checkpoint of its own.
+  std::optional<std::string> load_path = std::nullopt;
   // Where load_path is; null: local_store(). Autoresume looks into the savers' stores.
   std::shared_ptr<ObjectStore> load_object_store = nullptr;
+  // Only the model's weights: for fine-tuning. Time, optimizer and random state start afresh.
   bool load_weights_only = false;
-  bool load_strict_model_weights = true;  // names of the model must match; shapes always must
+  // Every name of the model must be in the file and the other way round. Shapes must fit always.
+  bool load_strict_model_weights = true;
+  // Parts of the file to pass over: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
+  // Names of algorithms whose saved state is passed over.
   std::vector<std::string> load_exclude_algorithms = {};
 
   // --- Saving -----------------------------------------------------------------------------------
-  std::optional<std::string> save_folder = std::nullopt;  // none: nothing is saved
+
+  // None: nothing is saved. Adds a CheckpointSaver, unless there is one among the callbacks.
+  std::optional<std::string> save_folder = std::nullopt;
+  // dist and time variables; the extension chooses container and compression.
   std::string save_filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
+  // A link to the newest, which autoresume needs; nullopt: none.
   std::optional<std::string> save_latest_filename = "latest-rank{rank}.pt";
+  // False: fit() refuses to start where it would replace a file.
   bool save_overwrite = false;
+  // What a crash can cost. Training waits for a copy in memory only, so "100ba" is no luxury.
   Interval save_interval = "1ep";
+  // Files that nothing can be resumed from; a third of the size with Adam.
   bool save_weights_only = false;
   IgnoreKeys save_ignore_keys = {};
+  // The oldest are removed when a newer one is durable; -1 keeps all.
   int save_num_checkpoints_to_keep = -1;
+  // The state of metrics, too: for runs that stop inside epochs whose metrics matter.
   bool save_metrics = false;
 
   // --- Resuming, device, randomness -------------------------------------------------------------
-  bool autoresume = false;                           // needs run_name and save_folder
-  std::optional<std::string> device = std::nullopt;  // "cpu", "gpu"; default: gpu if there is one
-  std::optional<std::string> precision = std::nullopt;  // "fp32", "amp_fp16", "amp_bf16"
-  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;  // default: whole batch
+
+  // Go on from the newest checkpoint in save_folder that is whole, or begin where there is none:
+  // one command starts and restarts a job. Needs run_name, save_folder and save_latest_filename.
+  bool autoresume = false;
+  // "cpu" or "gpu"; default: gpu if there is one.
+  std::optional<std::string> device = std::nullopt;
+  // "fp32", "amp_fp16", "amp_bf16"; default: amp_fp16 on a GPU, fp32 elsewhere, which is all that a
+  // CPU can. amp_bf16, on newer GPUs, needs no loss scaling.
+  std::optional<std::string> precision = std::nullopt;
+  // The batch is computed in parts of so many samples with the gradient of the whole, for what does
+  // not fit the memory. Default: whole. What looks across a batch (BatchNorm) sees the parts.
+  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
+  // Weighs the parts by tokens, not samples: for padded text.
   bool accumulate_train_batch_on_tokens = false;
-  std::optional<std::int64_t> seed = std::nullopt;  // [0, 2^32 - 1]; default: random
+  // [0, 2^32 - 1]; default: random. A resumed run takes the checkpoint's.
+  std::optional<std::int64_t> seed = std::nullopt;
+  // PyTorch's deterministic algorithms: slower on a GPU, the same bits every time; an error where
+  // there is none.
   bool deterministic_mode = false;
 
   // --- cairn's own ------------------------------------------------------------------------------
-  bool save_async = true;    // false: a save is durable when its event returns
-  int save_max_pending = 1;  // saves that may wait for the background thread
-  // Where save_folder is, and save_checkpoint() writes; null: local_store().
+
+  // Writes in the background, from a copy of the state that is kept for the next save. False: a
+  // save is durable when its event returns, and needs no copy.
+  bool save_async = true;
+  // Saves that may wait for the background thread, each with a copy of its own.
+  int save_max_pending = 1;
+  // Where save_folder is, and where save_checkpoint() writes; null: local_store().
   std::shared_ptr<ObjectStore> save_object_store = nullptr;
   // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.
+  // False where the program has handlers of its own.
   bool handle_signals = true;
-  int interrupted_exit_code =
-      75;  // FitResult::exit_code() after such a stop (sysexits EX_TEMPFAIL)
+  // FitResult::exit_code after such a stop (sysexits' EX_TEMPFAIL), by which whoever started the
+  // job knows to start it again.
+  int interrupted_exit_code = 75;
 };
 
 // TrainerOptions after all checks, with defaults filled in and names completed.

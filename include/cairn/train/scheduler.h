@@ -15,7 +15,8 @@ namespace cairn {
 
 class State;
 
-// What TrainerOptions::schedulers takes: one of the two kinds below.
+// What TrainerOptions::schedulers takes: one of the two kinds below. A class of yours derives from
+// ComposerScheduler, unless it needs memory of its own.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
@@ -25,7 +26,8 @@ class Scheduler {
 // LambdaLR, which the Trainer wraps around it.
 class ComposerScheduler : public Scheduler {
  public:
-  // `ssr` is the scale_schedule_ratio.
+  // `ssr` is the scale_schedule_ratio, for the class to apply to its times. Called on the training
+  // thread; an exception ends fit().
   virtual double operator()(const State& state, double ssr) const = 0;
 };
 
@@ -39,11 +41,13 @@ class TorchScheduler : public Scheduler {
                                                    double scale) const = 0;
 };
 
-// A scheduler at work on one optimizer. Sets the learning rates at construction and at each step().
+// A scheduler at work on one optimizer, which must outlive it. Sets the learning rates of all
+// parameter groups at construction and at each step().
 class RunningScheduler {
  public:
   virtual ~RunningScheduler() = default;
   virtual std::string name() const = 0;  // "LambdaLR", "StepLR"
+  // Once a batch or an epoch, after the optimizer's step.
   virtual void step() = 0;
   // torch's state_dict(), key for key (torch 2.6's set); docs/from_composer.md.
   virtual Value state_dict() const = 0;

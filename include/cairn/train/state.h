@@ -29,7 +29,9 @@ namespace cairn {
 
 class GradScaler;
 
-// Owned by the Trainer; used on the training thread only.
+// Owned by the Trainer; used on the training thread only. In an event, what is assigned here is
+// what training goes on with: another batch, other outputs, a scaled loss. The Trainer fills it
+// from its options; TrainerOptions says what they mean.
 class State {
  public:
   std::string run_name;
@@ -37,15 +39,17 @@ class State {
   bool save_metrics = false;
 
   std::shared_ptr<Model> model;
-  std::shared_ptr<torch::optim::Optimizer> optimizer;  // one at most, as in Composer
-  std::vector<std::unique_ptr<RunningScheduler>> schedulers;
+  std::shared_ptr<torch::optim::Optimizer> optimizer;         // one at most, as in Composer
+  std::vector<std::unique_ptr<RunningScheduler>> schedulers;  // attached to `optimizer`
   std::vector<std::shared_ptr<Algorithm>> algorithms;
   std::vector<std::shared_ptr<Callback>> callbacks;  // logger destinations first
   std::unique_ptr<GradScaler> scaler;
 
+  // How far training has come. In batch_end and later it counts the batch that has ended.
   Timestamp timestamp;
   std::optional<Timestamp> previous_timestamp;  // before the last batch; none before the first
-  Timestamp eval_timestamp;
+  Timestamp eval_timestamp;                     // of the evaluation that is under way, from zero
+  // Where training ends; a callback may move it.
   std::optional<Time> max_duration;
   // Length of an iteration in epochs or tokens. None: one iteration that never ends, so that
   // iteration_end and iteration_checkpoint never come.
@@ -58,15 +62,18 @@ class State {
   DataSpec train_dataloader;
   std::vector<Evaluator> evaluators;
   std::optional<std::int64_t> device_train_microbatch_size;
+  // As resolved, never absent.
   std::string device = "cpu";      // TrainerOptions::device, "cpu" or "gpu"
   std::string precision = "fp32";  // TrainerOptions::precision
 
+  // Live: reading one waits for the device. What was computed last is in metric_values.
   Metrics train_metrics;
   std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label
   // The last computed values: {"train"|label: {metric: float}}.
   Dict metric_values;
 
-  // The batch at work.
+  // The batch at work: whole up to before_train_batch, then each microbatch in turn, on the device.
+  // The outputs and the loss are those of the microbatch.
   Batch batch;
   Outputs outputs;
   at::Tensor loss;       // the scalar that backward() runs on
@@ -76,7 +83,8 @@ class State {
   // state at the start of the epoch for loaders with uses_global_rng(). None otherwise.
   Value dataset_state;
 
-  // From the moment the current batch ends, training ends as if max_duration were reached.
+  // From the moment the current batch ends, training ends as if max_duration were reached: with
+  // fit_end, a last evaluation and a last save. For callbacks (EarlyStopper); sets max_duration.
   void stop_training();
 
   // timestamp.get(unit of max_duration) / max_duration; nullopt without max_duration.

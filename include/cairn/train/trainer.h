@@ -19,23 +19,30 @@
 
 namespace cairn {
 
+// One call of fit(). What is absent stays as it is in the Trainer; what is given replaces it there
+// and holds for later calls, too (but spin_dataloaders).
 struct FitOptions {
-  DataSpecOrLoader train_dataloader = {};  // absent: the one in use
-  std::string train_dataloader_label = "train";
+  DataSpecOrLoader train_dataloader = {};
+  std::string train_dataloader_label = "train";  // of a loader that is given here
   std::optional<std::int64_t> train_subset_num_batches = std::nullopt;
   std::optional<bool> spin_dataloaders = std::nullopt;
   // Trains this much more, in its unit: max_duration becomes the current count plus it.
   std::optional<Duration> duration = std::nullopt;
-  bool reset_time = false;  // start counting from zero; weights and optimizer stay
+  // Start counting from zero; weights and optimizer stay. For a second stage of training, whose
+  // checkpoints would otherwise be named, and ordered, behind those of the first.
+  bool reset_time = false;
+  // In place of those there are; they start from the optimizer's initial rates.
   std::optional<HandleList<Scheduler>> schedulers = std::nullopt;
-  double scale_schedule_ratio = 1.0;
+  double scale_schedule_ratio = 1.0;  // with schedulers only
   std::optional<bool> step_schedulers_every_batch = std::nullopt;
   std::optional<EvaluatorList> eval_dataloader = std::nullopt;
+  // The next two go with an eval_dataloader that is given here.
   std::int64_t eval_subset_num_batches = -1;
   Interval eval_interval = 1;
   std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
 };
 
+// Why fit() returned. Failures are exceptions; none of these is one.
 struct FitResult {
   enum class Reason : std::uint8_t {
     kFinished,         // max_duration reached, or stop_training()
@@ -46,7 +53,9 @@ struct FitResult {
   int exit_code = 0;  // what main() should return
 };
 
-// Not thread-safe; one thread constructs it, trains and destroys it.
+// Not thread-safe; one thread constructs it, trains and destroys it. It has threads of its own for
+// loading data and writing checkpoints, and from the first save on (save_async) memory for one more
+// copy of the state.
 class Trainer {
  public:
   // Builds everything, loads a checkpoint when there is one to load, and fires INIT, BEFORE_LOAD
@@ -66,17 +75,20 @@ class Trainer {
   // they are.
   FitResult fit(FitOptions options = {});
 
-  // Evaluates outside fit(): `evaluators`, or those of the Trainer.
+  // Evaluates outside fit(): `evaluators`, or those of the Trainer. The results are logged, and
+  // stand in State::metric_values. UsageError when there is nothing to evaluate.
   void eval(const std::optional<EvaluatorList>& evaluators = std::nullopt,
             std::int64_t subset_num_batches = -1);
 
-  // Forward over a loader; the outputs, on the host, batch by batch.
+  // Forward over a loader; the outputs, on the host, batch by batch. They are all kept: for more
+  // than memory holds, take them from the event predict_batch_end, in State::outputs.
   std::vector<Outputs> predict(DataSpecOrLoader dataloader, std::int64_t subset_num_batches = -1);
 
   // Calls every callback's close() and post_close(). Idempotent. Waits for saves under way and
   // throws what one of them threw.
   void close();
 
+  // Live: what is changed here is what training goes on with. Valid while the Trainer lives.
   State& state();
   Logger& logger();
 

@@ -1,0 +1,272 @@
+// What saving and loading cost, beside what the machine can do with the same bytes: run by
+// checkpoint_bench.py, which sets torch.save and torch.load beside it.
+//
+//   checkpoint_bench FOLDER SIZES [RUNS]
+//
+// SIZES is a file of numbers: the elements of each float32 parameter of a model. Prints a line for
+// each run and quantity: name, seconds, CPU seconds of all threads; of memory name and MiB. The
+// first run warms up and is not printed.
+//   memcpy         the bytes, into memory that was touched before
+//   raw_write      the bytes, from one buffer into a new file: direct I/O, two threads, fdatasync
+//   raw_rewrite    the same into the file that raw_write left
+//   raw_read       that file, by direct I/O
+//   save           save(): encode, CRC, write, fdatasync, rename, fsync of the folder; a new file
+//   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
+//   load_warm      the same from the page cache
+//   gather         the state as a Value of views
+//   stall          what training waits for: that, and submit() with nothing pending
+//   async_save     from then on until it is durable
+//   save_memory    growth of the process's peak memory while save() runs
+//   async_memory   the same from submit() on, when the pipeline is new
+//   load_memory    the same while load_checkpoint() runs, pages of a mapped file among them
+#include <fcntl.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/model.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/page_memory.h"
+
+namespace {
+
+// A field of /proc/self/status, in MiB.
+double memory_mib(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
+// The growth of peak memory while `body` runs.
+double growth_mib(const std::function<void()>& body) {
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is what there is now
+  const double before = memory_mib("VmHWM");
+  body();
+  return memory_mib("VmHWM") - before;
+}
+
+// Numbers that do not compress: a random mantissa and sign each.
+void fill(at::Tensor& tensor, std::uint64_t& random) {
+  auto* bits = static_cast<std::uint32_t*>(tensor.data_ptr());
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    bits[i] = (static_cast<std::uint32_t>(random) & 0x807fffffu) | 0x3d000000u;
+  }
+}
+
+class Parameters final : public cairn::Model {
+ public:
+  explicit Parameters(const std::vector<std::int64_t>& sizes) {
+    std::uint64_t random = 88172645463325252u;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      at::Tensor tensor = torch::empty({sizes[i]});
+      fill(tensor, random);
+      net_->register_parameter("layer" + std::to_string(i) + "_weight", tensor, false);
+    }
+  }
+  torch::nn::Module& module() override { return *net_; }
+  cairn::Outputs forward(const cairn::Batch& batch) override { return batch[0]; }
+  cairn::Losses loss(const cairn::Outputs& outputs, const cairn::Batch& /*batch*/) override {
+    return outputs.single();
+  }
+
+ private:
+  std::shared_ptr<torch::nn::Module> net_ = std::make_shared<torch::nn::Module>("Parameters");
+};
+
+// A file by direct I/O and nothing else: the physical limit. Through the page cache where the file
+// system has no direct I/O.
+class RawFile {
+ public:
+  RawFile(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_DIRECT, 0600)) {
+    if (fd_ < 0) fd_ = ::open(path.c_str(), flags, 0600);
+    if (fd_ < 0) throw std::runtime_error("cannot open " + path);
+  }
+  ~RawFile() { ::close(fd_); }
+  RawFile(const RawFile&) = delete;
+  RawFile& operator=(const RawFile&) = delete;
+
+  void write(std::byte* data, std::size_t size) {
+    transfer(size, [&](std::size_t at, std::size_t n) { return ::pwrite(fd_, data + at, n, at); });
+    if (::fdatasync(fd_) != 0) throw std::runtime_error("fdatasync failed");
+  }
+  void read(std::byte* into, std::size_t size) {
+    transfer(size, [&](std::size_t at, std::size_t n) { return ::pread(fd_, into + at, n, at); });
+  }
+
+ private:
+  // Two blocks in flight.
+  template <class Call>
+  static void transfer(std::size_t size, Call call) {
+    constexpr std::size_t kBlock = std::size_t{8} << 20;
+    std::atomic<std::size_t> next = 0;
+    std::atomic<bool> failed = false;
+    const auto work = [&] {
+      for (std::size_t at = next.fetch_add(kBlock); at < size; at = next.fetch_add(kBlock)) {
+        const std::size_t n = std::min(kBlock, size - at);
+        if (call(at, n) != static_cast<ssize_t>(n)) failed = true;
+      }
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    if (failed) throw std::runtime_error("a raw read or write failed");
+  }
+
+  int fd_;
+};
+
+class Bench {
+ public:
+  Bench(std::string folder, const std::vector<std::int64_t>& sizes) : folder_(std::move(folder)) {
+    state_.model = std::make_shared<Parameters>(sizes);
+    std::size_t bytes = 0;
+    for (const std::int64_t size : sizes)
+      bytes += static_cast<std::size_t>(size) * sizeof(float);
+    bytes = (bytes + 4095) / 4096 * 4096;  // direct I/O's unit
+    from_ = cairn::PageMemory(bytes);
+    to_ = cairn::PageMemory(bytes);
+    std::size_t at = 0;
+    for (const at::Tensor& tensor : state_.model->module().parameters()) {
+      std::memcpy(from_.data() + at, tensor.data_ptr(), tensor.nbytes());
+      at += tensor.nbytes();
+    }
+    std::memset(to_.data(), 1, bytes);
+  }
+
+  void run(bool print) {
+    prints_ = print;
+    time("gather", [&] { (void)weights(); });
+    time("memcpy", [&] { std::memcpy(to_.data(), from_.data(), from_.size()); });
+    raw();
+    settle();
+    time("save", [&] { cairn::save(weights(), path()); });
+    load();
+    settle();
+    memory("save_memory", [&] { cairn::save(weights(), path()); });
+    settle();
+    const double grown = growth_mib([&] {
+      time("stall", [&] { pipeline_.submit({.value = weights(), .path = path()}); });
+      time("async_save", [&] { pipeline_.wait(); });
+    });
+    if (!async_memory_) async_memory_ = grown;  // of the first time: its memory is kept
+    if (prints_) std::printf("async_memory %.1f\n", *async_memory_);
+    settle();
+    std::fflush(stdout);
+  }
+
+ private:
+  std::string path() const { return folder_ + "/checkpoint_bench.pt"; }
+
+  cairn::Value weights() { return cairn::checkpoint_value(state_, {.weights_only = true}); }
+
+  void raw() {
+    settle();
+    time("raw_write",
+         [&] { RawFile(path(), O_WRONLY | O_CREAT | O_TRUNC).write(from_.data(), from_.size()); });
+    time("raw_rewrite", [&] { RawFile(path(), O_WRONLY).write(from_.data(), from_.size()); });
+    time("raw_read", [&] { RawFile(path(), O_RDONLY).read(to_.data(), to_.size()); });
+    if (std::memcmp(from_.data(), to_.data(), to_.size()) != 0) {
+      throw std::runtime_error("a raw read gave other bytes");
+    }
+  }
+
+  void load() {
+    const auto load = [&] {
+      cairn::load_checkpoint(path(), state_, logger_, {.load_weights_only = true});
+    };
+    drop_from_page_cache();
+    time("load_cold", load);
+    time("load_warm", load);
+    memory("load_memory", load);
+    const at::Tensor first = state_.model->module().parameters().front();
+    if (std::memcmp(first.data_ptr(), from_.data(), first.nbytes()) != 0) {
+      throw std::runtime_error("what was loaded is not what was saved");
+    }
+  }
+
+  void drop_from_page_cache() const {
+    const int fd = ::open(path().c_str(), O_RDONLY);
+    if (fd < 0 || ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) {
+      throw std::runtime_error("cannot drop the file from the page cache");
+    }
+    ::close(fd);
+  }
+
+  // Each measurement makes a new file, on a disk that has nothing else to do.
+  void settle() const {
+    ::unlink(path().c_str());
+    ::sync();
+  }
+
+  void time(const char* name, const std::function<void()>& body) const {
+    const std::clock_t cpu = std::clock();
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    if (!prints_) return;
+    std::printf("%s %.5f %.5f\n", name, seconds.count(),
+                static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC);
+  }
+  void memory(const char* name, const std::function<void()>& body) const {
+    const double grown = growth_mib(body);
+    if (prints_) std::printf("%s %.1f\n", name, grown);
+  }
+
+  std::string folder_;
+  cairn::State state_;
+  cairn::Logger logger_{state_};
+  cairn::PageMemory from_;
+  cairn::PageMemory to_;
+  cairn::SavePipeline pipeline_;
+  std::optional<double> async_memory_;
+  bool prints_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS]\n", stderr);
+    return 2;
+  }
+  std::ifstream file(argv[2]);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 0; file >> size;) {
+    sizes.push_back(size);
+  }
+  const int runs = argc > 3 ? std::stoi(argv[3]) : 3;
+  try {
+    Bench bench(argv[1], sizes);
+    for (int run = 0; run <= runs; ++run) {
+      bench.run(run > 0);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "checkpoint_bench: %s\n", error.what());
+    return 1;
+  }
+}
