@@ -62,8 +62,8 @@ class CheckpointSaver final : public Callback {
   std::string name() const override { return "CheckpointSaver"; }
   // Checks the names with the run's values (UsageError), creates the folder, removes leftovers.
   void init(State& state, Logger& logger) override;
-  // Points the link at what was loaded when this saver wrote it and was killed before it could: also
-  // in a run that has nothing left to train.
+  // Points the link at what was loaded, when this saver wrote it and was killed before it could:
+  // also in a run that has nothing left to train.
   void after_load(State& state, Logger& logger) override;
   // AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would replace.
   void fit_start(State& state, Logger& logger) override;
