@@ -85,6 +85,14 @@ class TidyTest(unittest.TestCase):
         self.fails({"include/cairn/a.h": HEADER + "#include <fmt/format.h>\n"}, "private")
         self.fails({"include/cairn/a.h": HEADER + "\n" * 350}, "351 lines")
 
+    def test_public_headers_name_what_is_installed(self):
+        ours = HEADER + "namespace cairn {\nclass State;\n}\n"
+        self.fails({"include/cairn/a.h": ours}, "a.h:3: State is not installed")
+        self.passes({"include/cairn/a.h": ours,
+                     "include/cairn/b.h": HEADER + "class State final : public A {\n};\n"})
+        self.passes({"src/core/a.h": ours})
+        self.passes({"include/cairn/a.h": HEADER + "namespace torch::nn {\nclass Module;\n}\n"})
+
     def test_public_headers_say_what_things_do(self):
         def tree(comment, each=90, files=4):
             text = HEADER + (comment + "\n") * each + "\n" * 40 + "int x;\n" * 209

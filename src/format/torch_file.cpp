@@ -249,10 +249,6 @@ Value TorchFile::read(const std::vector<std::string>& data_classes) const {
     if (const FileRecord* record = impl_->find(name)) bytes += record->size;
   }
   MemoryBudget budget(bytes);
-  return read(budget, data_classes);
-}
-
-Value TorchFile::read(MemoryBudget& budget, const std::vector<std::string>& data_classes) const {
   const FileRecord& data = *impl_->find("data.pkl");
   if (!impl_->is_script()) return impl_->read_pickle(data, "data/", budget, rows_of(data_classes));
   Value value = impl_->read_pickle(data, "data/", budget, pickle::script_globals());

@@ -18,8 +18,6 @@
 
 namespace cairn {
 
-class MemoryBudget;
-
 // One stored piece of a file: its name without the archive's prefix ("data.pkl", "data/0"), and
 // where its bytes lie.
 struct FileRecord {
@@ -89,9 +87,6 @@ class TorchFile {
   // ("module.name") are taken for data: an instance becomes the dict of its fields, or, without
   // fields, what its class was called with (an enum's value).
   Value read(const std::vector<std::string>& data_classes = {}) const;
-
-  // The same for one of many files, all paid for from one budget (io/memory_budget.h).
-  Value read(MemoryBudget& budget, const std::vector<std::string>& data_classes = {}) const;
 
   // Of a TorchScript archive only what its state_dict() has: parameters and buffers by the code's
   // word, under their own keys in the dicts of their modules. Throws as read() does;

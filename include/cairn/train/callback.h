@@ -8,7 +8,6 @@
 
 namespace cairn {
 
-class Engine;
 class Logger;
 class State;
 
@@ -100,24 +99,6 @@ class Callback {
   Callback(Callback&&) = default;
   Callback& operator=(const Callback&) = default;
   Callback& operator=(Callback&&) = default;
-
- private:
-  friend class Engine;
-  class Owner {  // not copied with the callback
-   public:
-    Owner() = default;
-    ~Owner() = default;
-    Owner(const Owner& /*other*/) {}
-    // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): assigns nothing
-    Owner& operator=(const Owner& /*other*/) { return *this; }
-    bool belongs_to(const Engine* engine) const { return engine_ == engine; }
-    void set(const Engine* engine) { engine_ = engine; }
-    void reset() { engine_ = nullptr; }
-
-   private:
-    const Engine* engine_ = nullptr;
-  };
-  Owner engine_;
 };
 
 }  // namespace cairn

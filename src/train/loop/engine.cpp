@@ -1,7 +1,9 @@
 #include "train/loop/engine.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "cairn/error.h"
@@ -11,6 +13,35 @@
 
 namespace cairn {
 namespace {
+
+// Which open Engine runs a callback: at most one does.
+class Owners {
+ public:
+  bool is_of_another(const Callback* callback, const Engine* engine) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = engine_of_.find(callback);
+    return found != engine_of_.end() && found->second != engine;
+  }
+  void set(const Callback* callback, const Engine* engine) {
+    const std::scoped_lock lock(mutex_);
+    engine_of_[callback] = engine;
+  }
+  void release(const std::vector<std::shared_ptr<Callback>>& callbacks) {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& callback : callbacks) {
+      engine_of_.erase(callback.get());
+    }
+  }
+
+ private:
+  std::mutex mutex_;  // Trainers may live on several threads
+  std::unordered_map<const Callback*, const Engine*> engine_of_;
+};
+
+Owners& owners() {
+  static Owners all;
+  return all;
+}
 
 void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& state,
                Logger& logger) {
@@ -38,8 +69,7 @@ void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& s
 }  // namespace
 
 Engine::~Engine() {
-  for (const auto& callback : adopted_)
-    callback->engine_.reset();
+  owners().release(adopted_);
 }
 
 void Engine::check(Event event) const {
@@ -58,19 +88,18 @@ void Engine::check(Event event) const {
 
 void Engine::adopt_callbacks() {
   for (const auto& callback : state_.callbacks) {
-    if (!callback->engine_.belongs_to(nullptr) && !callback->engine_.belongs_to(this)) {
+    if (owners().is_of_another(callback.get(), this)) {
       throw UsageError("the callback " + callback->name() +
                        " belongs to another Trainer that is still open: close() that one first, "
                        "or give each its own instance");
     }
   }
-  for (const auto& callback : adopted_)
-    callback->engine_.reset();
+  owners().release(adopted_);
   adopted_ = state_.callbacks;
   callbacks_.clear();
   loggers_.clear();
   for (const auto& callback : adopted_) {
-    callback->engine_.set(this);
+    owners().set(callback.get(), this);
     const bool is_logger = dynamic_cast<LoggerDestination*>(callback.get()) != nullptr;
     (is_logger ? loggers_ : callbacks_).push_back(callback.get());
   }
@@ -154,8 +183,7 @@ void Engine::close() {
   if (closed_) return;
   closed_ = true;
   close_all(state_.callbacks, state_, logger_);
-  for (const auto& callback : adopted_)
-    callback->engine_.reset();
+  owners().release(adopted_);
 }
 
 }  // namespace cairn

@@ -1,5 +1,7 @@
-// Uses what an installed cairn::core promises: save, verify, load. Argument: a file to write.
+// Uses what an installed cairn::core promises: save, verify, load, the checks of a store. Argument:
+// a file to write.
 #include <cairn/checkpoint.h>
+#include <cairn/storage/object_store_checks.h>
 
 #include <cstdio>
 
@@ -9,5 +11,8 @@ int main(int argc, char** argv) {
       cairn::Dict{{"epoch", 3}, {"name", "unicorn"}, {"losses", cairn::List{0.5, 0.25}}};
   cairn::save(state, argv[1]);
   if (!cairn::verify(argv[1]).ok() || !(cairn::load(argv[1]) == state)) return 1;
+  for (const cairn::ObjectStoreCheck& check : cairn::object_store_checks()) {
+    check.run(*cairn::memory_store(), "run");  // throws when the store is not as it should be
+  }
   std::puts(argv[1]);
 }
