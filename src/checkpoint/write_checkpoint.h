@@ -8,6 +8,7 @@
 #include "cairn/value.h"
 
 #include "base/file.h"
+#include "checkpoint/file_image.h"
 
 namespace cairn {
 
@@ -18,6 +19,10 @@ struct WriteCheckpointOptions {
 
 // What save() does and promises; returns the size of the file.
 std::uint64_t write_checkpoint(FileSystem& files, const Value& value, const std::string& path,
+                               const WriteCheckpointOptions& options);
+
+// The same of a snapshot, once. Lets go of the live tensors before the first byte is written.
+std::uint64_t write_checkpoint(FileSystem& files, FileImage& image, const std::string& path,
                                const WriteCheckpointOptions& options);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,
