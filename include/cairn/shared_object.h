@@ -39,9 +39,15 @@ class SharedObject {
   // The same for all that share one T; nullptr without a T.
   const void* identity() const { return held_; }
 
+  // Whether there may be another that shares the T. False: this is the only one, and stays it while
+  // nobody copies it.
+  bool is_shared() const {
+    return held_ != nullptr && held_->owners.load(std::memory_order_acquire) > 1;
+  }
+
   // The T to be changed: a copy of it when others share it.
   T& own() {
-    if (held_ == nullptr || held_->owners.load(std::memory_order_acquire) > 1) {
+    if (held_ == nullptr || is_shared()) {
       *this = SharedObject(T(**this));
     }
     return held_->object;

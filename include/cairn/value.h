@@ -229,6 +229,9 @@ class Value {
   // references to one dict are in Python. nullptr for scalars, and for an empty container that a
   // file refers to once: it takes no memory of its own, and is no other's.
   const void* identity() const;
+  // Whether another Value may have the same identity(). False: what walks a tree need not remember
+  // this one, it will not come by again. A Foreign always may.
+  bool may_be_shared() const;
 
   // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
   // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are (and what

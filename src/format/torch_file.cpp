@@ -13,6 +13,7 @@
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/script_weights.h"
 #include "format/pickle/unpickle.h"
+#include "format/read_within.h"
 #include "format/zip/directory.h"
 #include "io/windows.h"
 
@@ -249,11 +250,17 @@ Value TorchFile::read(const std::vector<std::string>& data_classes) const {
     if (const FileRecord* record = impl_->find(name)) bytes += record->size;
   }
   MemoryBudget budget(bytes);
-  const FileRecord& data = *impl_->find("data.pkl");
-  if (!impl_->is_script()) return impl_->read_pickle(data, "data/", budget, rows_of(data_classes));
-  Value value = impl_->read_pickle(data, "data/", budget, pickle::script_globals());
-  const Value constants = impl_->read_pickle(*impl_->find("constants.pkl"), "constants/", budget,
-                                             pickle::script_globals());
+  return read_within(*this, budget, data_classes);
+}
+
+Value read_within(const TorchFile& file, MemoryBudget& budget,
+                  const std::vector<std::string>& data_classes) {
+  const auto* const impl = &file.impl();
+  const FileRecord& data = *impl->find("data.pkl");
+  if (!impl->is_script()) return impl->read_pickle(data, "data/", budget, rows_of(data_classes));
+  Value value = impl->read_pickle(data, "data/", budget, pickle::script_globals());
+  const Value constants = impl->read_pickle(*impl->find("constants.pkl"), "constants/", budget,
+                                            pickle::script_globals());
   const bool has_place = value.is_dict() && value.find(kScriptConstants) == nullptr;
   const bool has_constants = constants.is_tuple() && !constants.as_items().empty();
   if (has_place && has_constants) value.mutable_dict().set(kScriptConstants, constants);

@@ -132,6 +132,8 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 
+void AtomicFile::write_shared(const SharedBytes& bytes) { file_->write_shared(bytes); }
+
 void AtomicFile::commit() {
   check_mapped_reads();  // what was read may be in this file
   file_->sync();

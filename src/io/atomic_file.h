@@ -36,6 +36,8 @@ class AtomicFile final : public ByteSink {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(ByteView bytes) override;
+  // As WritableFile::write_shared().
+  void write_shared(const SharedBytes& bytes);
   // Publishes. At most once.
   void commit();
   const std::string& path() const { return path_; }

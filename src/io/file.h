@@ -33,6 +33,10 @@ struct FileInfo {
 // thread-safe. Once a call has failed, the file is dead: write() and sync() throw from then on.
 class WritableFile : public ByteSink {
  public:
+  // The same as write(), for bytes that do not change while their owner lives: they may be written
+  // where they lie, after this has returned.
+  virtual void write_shared(const SharedBytes& bytes) { write(bytes.view); }
+
   // Makes everything written so far survive a power cut (fdatasync). A failure is final: the kernel
   // may have dropped the dirty pages and would report success next time, so it is not asked again.
   virtual void sync() = 0;

@@ -1,6 +1,7 @@
 // Writing a large file past the page cache.
 //
-//  1. The caller's bytes are copied into the current of three 8 MiB blocks.
+//  1. The caller's bytes are copied into the current of three 8 MiB blocks. Those that stay as they
+//     are, and lie as direct writes want them, are blocks themselves, and are not copied.
 //  2. A full block goes to two threads, which write it at its offset with O_DIRECT while the caller
 //     fills the next. Two writes in flight keep the disk busy between them.
 //  3. The odd bytes at the end, fewer than a direct write can take, go through the page cache.
@@ -16,6 +17,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -39,6 +41,18 @@ struct DirectBlock {
   std::size_t used = 0;
   std::uint64_t offset = 0;  // in the file
 };
+
+// Bytes on their way to the disk: of a block, or of somebody who keeps them.
+struct QueuedWrite {
+  ByteView bytes;
+  std::uint64_t offset = 0;
+  std::byte* block = nullptr;                   // that is free again when they are written
+  std::shared_ptr<const void> owner = nullptr;  // of bytes that lie in no block
+};
+
+bool is_aligned(const std::byte* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % kDirectAlignment == 0;
+}
 
 // Switches direct writes on or off; false when the file system does not want them.
 bool set_direct(int fd, bool direct) {
@@ -75,10 +89,10 @@ class BlockWriters {
     return {block.bytes};
   }
 
-  void submit(const DirectBlock& block) {
+  void submit(QueuedWrite write) {
     {
       const std::lock_guard lock(mutex_);
-      queued_.push_back(block);
+      queued_.push_back(std::move(write));
       ++unfinished_;
     }
     changed_.notify_all();
@@ -98,16 +112,17 @@ class BlockWriters {
     std::unique_lock lock(mutex_);
     while (changed_.wait(lock, stop, [this] { return !queued_.empty(); })) {
       if (stop.stop_requested()) return;  // closed early: what is left is not wanted
-      const DirectBlock block = queued_.front();
-      queued_.erase(queued_.begin());
+      QueuedWrite write = std::move(queued_.front());
+      queued_.pop_front();
       lock.unlock();
       if (error_.load() == 0) {
         int none = 0;
-        const int error = write_direct_or_not(fd_, {block.bytes, block.used}, block.offset);
+        const int error = write_direct_or_not(fd_, write.bytes, write.offset);
         if (error != 0) error_.compare_exchange_strong(none, error);
       }
+      write.owner.reset();
       lock.lock();
-      free_.push_back(block);
+      if (write.block != nullptr) free_.push_back({write.block});
       --unfinished_;
       changed_.notify_all();
     }
@@ -118,7 +133,7 @@ class BlockWriters {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<DirectBlock> free_;
-  std::vector<DirectBlock> queued_;  // in file order
+  std::deque<QueuedWrite> queued_;  // in file order
   std::size_t unfinished_ = 0;
   std::atomic<int> error_ = 0;
   std::array<std::jthread, kThreads> threads_;  // last: stopped and joined before the rest goes
@@ -144,6 +159,21 @@ class LargeFileWriter final : public WritableFile {
     }
   }
 
+  void write_shared(const SharedBytes& bytes) override {
+    check();
+    ByteView left = bytes.view;
+    if (current_.used == 0 && is_aligned(left.data())) {
+      while (left.size() >= kDirectAlignment) {
+        const ByteView piece =
+            left.first(std::min(left.size() / kDirectAlignment * kDirectAlignment, kBlockBytes));
+        writers_->submit({piece, current_.offset, nullptr, bytes.owner});
+        current_.offset += piece.size();
+        left = left.subspan(piece.size());
+      }
+    }
+    write(left);
+  }
+
   void sync() override {
     flush();
     file_.sync();
@@ -161,7 +191,7 @@ class LargeFileWriter final : public WritableFile {
 
   void next_block() {
     const std::uint64_t end = current_.offset + current_.used;
-    writers_->submit(current_);
+    writers_->submit({{current_.bytes, current_.used}, current_.offset, current_.bytes});
     current_ = writers_->take();
     current_.offset = end;
     flushed_ = true;

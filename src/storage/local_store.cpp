@@ -55,6 +55,7 @@ class LocalWrite final : public ObjectWrite {
 
  private:
   void publish() override { file_.commit(); }
+  void append(const SharedBytes& bytes) override { file_.write_shared(bytes); }
 
   AtomicFile file_;
 };

@@ -23,7 +23,7 @@ void ObjectWrite::write_at(std::uint64_t offset, SharedBytes bytes) {
   early_.emplace_hint(next, offset, std::move(bytes));
   while (!early_.empty() && early_.begin()->first == front_) {
     const SharedBytes ready = std::move(early_.extract(early_.begin()).mapped());
-    write(ready.view);
+    append(ready);
     front_ += ready.view.size();
   }
 }

@@ -224,6 +224,16 @@ const void* Value::identity() const {
       data_);
 }
 
+bool Value::may_be_shared() const {
+  if (is_foreign()) return true;
+  return std::visit(
+      [](const auto& v) -> bool {
+        if constexpr (requires { v.is_shared(); }) return v.is_shared();
+        return false;
+      },
+      data_);
+}
+
 Value empty_container(Kind kind) {
   Value value;
   switch (kind) {

@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "format/dcp/folder.h"
+#include "format/stream_plan.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
@@ -20,10 +21,10 @@ using testing::StringSink;
 using Files = std::map<std::string, std::string>;
 
 Files written(const Value& root) {
-  FolderPlan plan(root);
+  const FolderPlan plan(root);
   StringSink data;
-  plan.write_data(data);
-  EXPECT_LE(data.text.size(), plan.data_size_bound());
+  stream_plan(plan.data(), data);
+  EXPECT_EQ(data.text.size(), plan.data().size());
   return {{kDataFile, data.text}, {kMetadataFile, plan.metadata()}};
 }
 

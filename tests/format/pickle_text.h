@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/little_endian.h"
-#include "format/zip/writer.h"
 #include "testing/string_sink.h"
+#include "tests/format/torch_zip.h"
 
 namespace cairn::testing {
 
@@ -62,13 +62,7 @@ inline std::string tensor(const std::string& storage_and_place) {
 // A torch.save file around a pickle, with one storage of four float32.
 inline std::string torch_file_of(const std::string& data_pkl,
                                  const std::string& data0 = std::string(16, '\1')) {
-  StringSink sink;
-  zip::Writer zip(sink, "archive");
-  zip.add("data.pkl", data_pkl);
-  zip.add("data/0", data0);
-  zip.add("version", "3\n");
-  zip.finish();
-  return sink.text;
+  return torch_zip({{"data.pkl", data_pkl}, {"data/0", data0}, {"version", "3\n"}});
 }
 
 }  // namespace cairn::testing

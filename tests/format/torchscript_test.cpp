@@ -16,6 +16,7 @@
 #include "testing/temp_folder.h"
 #include "tests/format/pickle_text.h"
 #include "tests/format/raw_zip.h"
+#include "tests/format/torch_zip.h"
 
 namespace cairn {
 namespace {
@@ -112,14 +113,10 @@ TEST(TorchScriptAttributesTest, CompressedCodeIsNoRecord) {
 }
 
 std::string archive(const std::string& data_pkl, const std::string& constants = ")") {
-  testing::StringSink sink;
-  zip::Writer zip(sink, "archive");
-  zip.add("data.pkl", pickle(data_pkl));
-  zip.add("constants/0", std::string(16, '\1'));
-  zip.add("constants.pkl", pickle(constants));
-  zip.add("version", "3\n");
-  zip.finish();
-  return sink.text;
+  return testing::torch_zip({{"data.pkl", pickle(data_pkl)},
+                             {"constants/0", std::string(16, '\1')},
+                             {"constants.pkl", pickle(constants)},
+                             {"version", "3\n"}});
 }
 
 std::string object(const std::string& state) {

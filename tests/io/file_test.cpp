@@ -11,12 +11,14 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include "cairn/error.h"
 
 #include "io/file_descriptor.h"
 #include "io/file_writer.h"
+#include "io/page_memory.h"
 #include "testing/pattern.h"
 #include "testing/temp_folder.h"
 
@@ -100,6 +102,31 @@ TEST(LargeFileTest, WritingGoesOnAfterASync) {
   }
   file->close();
   EXPECT_TRUE(holds(folder / "f", bytes));
+}
+
+TEST(LargeFileTest, SharedBytesArriveAlsoBetweenCopiedOnesAndAreLetGoOf) {
+  const TempFolder folder;
+  const std::string bytes = pattern((33 << 20) + 777);
+  const auto memory = std::make_shared<const PageMemory>(bytes.size());
+  std::memcpy(memory->data(), bytes.data(), bytes.size());
+  for (const std::size_t piece : {std::size_t{4096}, std::size_t{20} << 20, std::size_t{12345}}) {
+    const auto file = posix_file_system().create(folder / "f", {.expected_bytes = kLargeFileBytes});
+    std::size_t copied = 0;
+    for (std::size_t begin = 0; begin < bytes.size(); begin += piece) {
+      const std::size_t size = std::min(piece, bytes.size() - begin);
+      const ByteView part{memory->data() + begin, size};
+      if (++copied % 3 == 0) {
+        file->write(part);
+      } else {
+        file->write_shared({part, memory});
+      }
+    }
+    file->sync();
+    EXPECT_EQ(memory.use_count(), 1) << piece;
+    file->close();
+    EXPECT_TRUE(holds(folder / "f", bytes)) << piece;
+    posix_file_system().remove(folder / "f");
+  }
 }
 
 TEST(LargeFileTest, FileSystemsWithoutDirectWritesWork) {

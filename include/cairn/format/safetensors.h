@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,19 +71,14 @@ class SafetensorsPlan {
   explicit SafetensorsPlan(std::vector<NamedTensor> tensors,
                            const SafetensorsFile::Metadata& metadata = {}, bool checksums = false);
 
-  std::uint64_t size() const { return size_; }  // of the file
+  std::uint64_t size() const;  // of the file
   // Streams the file. Memory: at most one lazy storage, or 64 MiB for a tensor that is not
-  // contiguous.
+  // contiguous. Errors of a tensor's bytes name the tensor.
   void write(ByteSink& sink) const;
 
  private:
-  std::vector<NamedTensor> tensors_;
-  template <class Visit>
-  void for_each_tensor(const Visit& visit) const;
-
-  std::string header_;  // with its size
-  bool checksums_ = false;
-  std::uint64_t size_ = 0;
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
 };
 
 }  // namespace cairn

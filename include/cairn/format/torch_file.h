@@ -45,8 +45,6 @@ class TorchFilePlan {
   TorchFilePlan(TorchFilePlan&&) noexcept;
   TorchFilePlan& operator=(TorchFilePlan&&) noexcept;
 
-  // An upper bound of the file's size without extra records.
-  std::uint64_t size_bound() const;
   // Exactly the bytes that write() gives with these options, without reading a tensor. The extra
   // records are asked for with CRCs of 0, and must be as long as they will be with the real ones.
   std::uint64_t size(const TorchFileWriteOptions& options = {}) const;
@@ -112,8 +110,10 @@ class TorchFile {
   // is not. Files of other writers with another layout give false.
   bool has_canonical_layout(std::uint64_t* offset) const;
 
- private:
   struct Impl;
+  const Impl& impl() const { return *impl_; }  // for cairn itself
+
+ private:
   std::unique_ptr<Impl> impl_;
 };
 

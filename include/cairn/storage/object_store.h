@@ -87,7 +87,8 @@ class ObjectWrite : public ByteSink {
  public:
   // Places owned bytes, in any order; at the end there is no gap and no overlap (UsageError of
   // commit() otherwise). Stores that send parts override it; the default passes on what is next in
-  // order to write(), and keeps what comes early until then.
+  // order to append(), and keeps what comes early until then. The bytes may be read, also by other
+  // threads, until their owner is let go of.
   virtual void write_at(std::uint64_t offset, SharedBytes bytes);
 
   // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
@@ -96,6 +97,8 @@ class ObjectWrite : public ByteSink {
 
  protected:
   virtual void publish() = 0;
+  // What write_at() has in order: by default a write().
+  virtual void append(const SharedBytes& bytes) { write(bytes.view); }
 
  private:
   std::uint64_t front_ = 0;                     // of write_at(): all before it was passed on

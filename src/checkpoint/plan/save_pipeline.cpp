@@ -1,12 +1,14 @@
 // How a checkpoint gets to disk.
 //
-//  1. snapshot  The bytes of all tensors are copied, on the caller's thread, into memory that is
-//               used again and again; from then on training may change them. Not needed when the
-//               caller waits (async = false).
-//  2. encode    The tree becomes a plan of a file: a few owned headers and the tensors' own bytes.
-//  3. write     The plan is streamed into an object that the store begins (in a folder: a file
-//               under a temporary name); CRCs are computed on the way, and the manifest, which
-//               needs them, comes last.
+//  1. snapshot  The bytes of all tensors are copied, on the caller's thread, to where they will
+//               stand in the file, in memory that is used again and again (file_image.h); from then
+//               on training may change them. Not needed when the caller waits (async = false).
+//  2. plan      The tree becomes a plan of the file: what stands where, exactly. With that the
+//               live tensors are let go of.
+//  3. write     The plan is written into an object that the store begins (in a folder: a file
+//               under a temporary name): the snapshot's blocks as they lie, or the live tensors
+//               through a ring of blocks; CRCs are computed while the block before is being
+//               written, and the manifest, which needs them, comes last.
 //  4. commit    The store makes it durable, then visible (in a folder: io/atomic_file.h). Then
 //               the `latest` pointer is moved in the same way (storage/links.h): it must never
 //               name what a power cut could take back.
@@ -32,7 +34,7 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/plan/snapshot.h"
+#include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "io/file.h"
 
@@ -69,11 +71,12 @@ std::exception_ptr retain(ObjectStore& store, const SaveRequest& request, SaveRe
   return error;
 }
 
-// Steps 2 to 6.
-void write_and_publish(ObjectStore& store, const SaveRequest& request) {
+// Steps 2 to 6. `image`: step 1's; nullptr when the request has the live tensors.
+void write_and_publish(ObjectStore& store, const SaveRequest& request, FileImage* image) {
   SaveReport report{.path = request.path};
-  report.bytes = write_checkpoint(store, request.value, request.path,
-                                  {.overwrite = request.overwrite, .info = request.info});
+  const WriteCheckpointOptions options{.overwrite = request.overwrite, .info = request.info};
+  report.bytes = image != nullptr ? write_checkpoint(store, *image, request.path, options)
+                                  : write_checkpoint(store, request.value, request.path, options);
   if (!request.latest.empty()) move_latest(store, request.path, request.latest);
   const std::exception_ptr error = retain(store, request, report);
   if (request.report) request.report(report);
@@ -83,6 +86,11 @@ void write_and_publish(ObjectStore& store, const SaveRequest& request) {
 }  // namespace
 
 struct SavePipeline::Impl {
+  struct Job {
+    SaveRequest request;
+    FileImage image;
+  };
+
   explicit Impl(const SavePipelineOptions& o)
       : options(o), store(o.store != nullptr ? o.store : local_store()) {}
 
@@ -111,16 +119,16 @@ struct SavePipeline::Impl {
     for (;;) {
       changed.wait(lock, [this] { return stop || !queue.empty(); });
       if (queue.empty()) return;  // stopped, and nothing left to do
-      std::optional<SaveRequest> request = std::move(queue.front());
+      std::optional<Job> job = std::move(queue.front());
       queue.pop_front();
       lock.unlock();
       std::exception_ptr failure;
       try {
-        write_and_publish(*store, *request);
+        write_and_publish(*store, job->request, &job->image);
       } catch (...) {
         failure = std::current_exception();
       }
-      request.reset();  // gives the snapshot's memory back before the next save asks for some
+      job.reset();  // gives the snapshot's memory back before the next save asks for some
       lock.lock();
       if (error == nullptr) error = failure;
       --pending;
@@ -144,7 +152,8 @@ struct SavePipeline::Impl {
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<SaveRequest> queue;
+  const std::shared_ptr<FileImage::Layout> layout = std::make_shared<FileImage::Layout>();
+  std::deque<Job> queue;
   std::size_t pending = 0;  // in the queue or under way
   std::exception_ptr error;
   bool stop = false;
@@ -159,13 +168,13 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options)
 SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveRequest request) {
-  if (!impl_->options.async) return write_and_publish(*impl_->store, request);
+  if (!impl_->options.async) return write_and_publish(*impl_->store, request, nullptr);
   impl_->start_worker();
   impl_->wait_until_pending_below(impl_->options.max_pending);
-  request.value = impl_->snapshotter.take(request.value);
+  FileImage image(std::exchange(request.value, {}), impl_->snapshotter, impl_->layout);
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->queue.push_back(std::move(request));
+    impl_->queue.push_back({std::move(request), std::move(image)});
     ++impl_->pending;
   }
   impl_->changed.notify_all();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "io/page_memory.h"
@@ -22,79 +21,11 @@ bool can_hold_tensors(const Value& value) {
          value.is_tuple() || value.is_dict();
 }
 
-// Where the copy of each storage goes.
-class Places {
- public:
-  explicit Places(const Value& root) { visit(root); }
-
-  std::size_t arena_bytes() const { return bytes_; }
-
-  // Copies all bytes and makes the storages that stand for the copies.
-  void copy_into(const std::shared_ptr<const PageMemory>& arena) {
-    for (const Storage* storage : storages_) {
-      Place& place = places_.at(storage);
-      const SharedBytes bytes = storage->bytes();
-      const ByteView from = bytes.view;
-      std::byte* to = arena->data() + place.offset;
-      if (!from.empty()) stream_copy(to, from.data(), from.size());
-      place.copy = std::make_shared<const Storage>(SharedBytes{{to, from.size()}, arena},
-                                                   storage->location());
-    }
-  }
-
-  const std::shared_ptr<const Storage>& copy_of(const Storage* storage) const {
-    return places_.at(storage).copy;
-  }
-
- private:
-  struct Place {
-    std::size_t offset = 0;
-    std::shared_ptr<const Storage> copy;
-  };
-
-  void add(const Storage* storage) {
-    if (storage == nullptr || !places_.try_emplace(storage, Place{bytes_, nullptr}).second) return;
-    storages_.push_back(storage);
-    bytes_ += round_up(storage->size(), kSnapshotAlignment);
-  }
-
-  void add(const TensorView& tensor) {
-    add(tensor.storage.get());
-    if (tensor.quantizer == nullptr) return;
-    add(tensor.quantizer->scales.storage.get());
-    add(tensor.quantizer->zero_points.storage.get());
-  }
-
-  void visit(const Value& value) {
-    if (value.identity() == nullptr) return;  // empty
-    if (!can_hold_tensors(value) || !seen_.insert(value.identity()).second) return;
-    if (value.is_tensor()) {
-      add(value.as_tensor());
-    } else if (value.kind() == Kind::kSparse) {
-      for (const auto& [name, tensor] : parts_of(value.as_sparse())) {
-        add(*tensor);
-      }
-    } else if (value.is_list() || value.is_tuple()) {
-      for (const Value& item : value.as_items()) {
-        visit(item);
-      }
-    } else if (value.is_dict()) {
-      for (const auto& [key, item] : value.as_dict()) {
-        visit(item);
-      }
-    }
-  }
-
-  std::unordered_set<const void*> seen_;  // identities
-  std::vector<const Storage*> storages_;  // in tree order
-  std::unordered_map<const Storage*, Place> places_;
-  std::size_t bytes_ = 0;
-};
-
 // The tree again, with the copied storages.
 class TreeCopy {
  public:
-  explicit TreeCopy(const Places& places) : places_(places) {}
+  using Copies = std::unordered_map<const Storage*, std::shared_ptr<const Storage>>;
+  explicit TreeCopy(const Copies& copies) : copies_(copies) {}
 
   Value copy(const Value& value) {
     if (!can_hold_tensors(value) || value.identity() == nullptr) return value;
@@ -128,7 +59,8 @@ class TreeCopy {
   }
 
   TensorView copy_of(TensorView tensor) const {
-    if (tensor.storage != nullptr) tensor.storage = places_.copy_of(tensor.storage.get());
+    const auto copy = copies_.find(tensor.storage.get());
+    if (copy != copies_.end()) tensor.storage = copy->second;
     if (tensor.quantizer != nullptr) {
       Quantizer quantizer = *tensor.quantizer;
       quantizer.scales = copy_of(std::move(quantizer.scales));
@@ -138,11 +70,47 @@ class TreeCopy {
     return tensor;
   }
 
-  const Places& places_;
+  const Copies& copies_;
   std::unordered_map<const void*, Value> seen_;  // what was one object stays one
 };
 
 }  // namespace
+
+StorageList::StorageList(const Value& root) { visit(root); }
+
+// What belongs to one alone comes by once, and need not be remembered: of most states everything.
+void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_once) {
+  if ((comes_once && storage.use_count() == 1) || seen_.insert(storage.get()).second) {
+    storages_.push_back(storage.get());
+  }
+}
+
+void StorageList::add(const TensorView& tensor) {
+  add(tensor.storage, true);
+  if (tensor.quantizer == nullptr || !tensor.quantizer->axis) return;
+  add(tensor.quantizer->scales.storage, false);  // of a quantizer that tensors may share
+  add(tensor.quantizer->zero_points.storage, false);
+}
+
+void StorageList::visit(const Value& value) {
+  if (!can_hold_tensors(value)) return;
+  if (value.may_be_shared() && !seen_.insert(value.identity()).second) return;
+  if (value.is_tensor()) {
+    add(value.as_tensor());
+  } else if (value.kind() == Kind::kSparse) {
+    for (const auto& [name, tensor] : parts_of(value.as_sparse())) {
+      add(*tensor);
+    }
+  } else if (value.is_dict()) {
+    for (const auto& [key, item] : value.as_dict()) {
+      visit(item);
+    }
+  } else {
+    for (const Value& item : value.as_items()) {
+      visit(item);
+    }
+  }
+}
 
 // Arenas in use hold on to the pool, and come back to it when nothing points into them any more.
 struct Snapshotter::Pool {
@@ -180,15 +148,45 @@ Snapshotter::Snapshotter() : pool_(std::make_shared<Pool>()) {}
 
 Snapshotter::~Snapshotter() = default;
 
+std::shared_ptr<PageMemory> Snapshotter::arena(std::uint64_t bytes) {
+  return {new PageMemory(pool_->take(bytes)), [pool = pool_](PageMemory* used) {
+            pool->give_back(std::move(*used));
+            delete used;
+          }};
+}
+
+std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> storages,
+                                              std::span<const std::uint64_t> offsets,
+                                              std::uint64_t bytes) {
+  std::shared_ptr<PageMemory> memory = arena(bytes);
+  for (std::size_t i = 0; i < storages.size(); ++i) {
+    if (storages[i] == nullptr) continue;
+    const SharedBytes from = storages[i]->bytes();
+    if (!from.view.empty()) {
+      stream_copy(memory->data() + offsets[i], from.view.data(), from.view.size());
+    }
+  }
+  return memory;
+}
+
 Value Snapshotter::take(const Value& value) {
-  Places places(value);
-  const std::shared_ptr<const PageMemory> arena(new PageMemory(pool_->take(places.arena_bytes())),
-                                                [pool = pool_](PageMemory* used) {
-                                                  pool->give_back(std::move(*used));
-                                                  delete used;
-                                                });
-  places.copy_into(arena);
-  return TreeCopy(places).copy(value);
+  const StorageList list(value);
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t bytes = 0;
+  for (const Storage* storage : list.storages()) {
+    offsets.push_back(bytes);
+    if (storage != nullptr) bytes += round_up(storage->size(), kSnapshotAlignment);
+  }
+  const std::shared_ptr<const PageMemory> memory = take(list.storages(), offsets, bytes);
+  TreeCopy::Copies copies;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Storage* storage = list.storages()[i];
+    if (storage == nullptr) continue;
+    const ByteView copy{memory->data() + offsets[i], storage->size()};
+    copies.emplace(storage,
+                   std::make_shared<const Storage>(SharedBytes{copy, memory}, storage->location()));
+  }
+  return TreeCopy(copies).copy(value);
 }
 
 std::uint64_t Snapshotter::arena_bytes() const {

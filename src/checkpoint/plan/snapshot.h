@@ -7,10 +7,34 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
 
 #include "cairn/value.h"
 
+#include "io/page_memory.h"
+
 namespace cairn {
+
+// The storages of a tree, each once, in the order in which its pickle first uses them, as long as
+// no storage hides in a Foreign or in a dict's attributes.
+class StorageList {
+ public:
+  explicit StorageList(const Value& root);
+
+  // Pointers into the tree. nullptr: that of tensors without one, which is empty.
+  std::span<const Storage* const> storages() const { return storages_; }
+
+ private:
+  void add(const TensorView& tensor);
+  void add(const std::shared_ptr<const Storage>& storage, bool comes_once);
+  void visit(const Value& value);
+
+  std::vector<const Storage*> storages_;
+  // What may come by again: containers and tensors by their identities, storages.
+  std::unordered_set<const void*> seen_;
+};
 
 class Snapshotter {
  public:
@@ -25,11 +49,17 @@ class Snapshotter {
   // One thread at a time; the returned Values may be read and dropped in any thread.
   Value take(const Value& value);
 
+  // The bytes of storages copied to `offsets` of an arena, which has `bytes` of them. Between them,
+  // and behind the last, it has what it had before. Otherwise as take().
+  std::shared_ptr<PageMemory> take(std::span<const Storage* const> storages,
+                                   std::span<const std::uint64_t> offsets, std::uint64_t bytes);
+
   // Memory held in arenas, in use and spare: for tests.
   std::uint64_t arena_bytes() const;
 
  private:
   struct Pool;
+  std::shared_ptr<PageMemory> arena(std::uint64_t bytes);
   std::shared_ptr<Pool> pool_;
 };
 

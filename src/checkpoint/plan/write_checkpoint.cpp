@@ -1,56 +1,93 @@
 // From the Value to the file:
 //
-//  1. The store begins an object (in a folder: a file under a temporary name).
-//  2. What the extension asks for is put in front of it: a compressor, and in front of that a tar.
-//     A tar says the size of a file before the file, so that the plan is asked for it first.
-//  3. The plan streams the .pt through them; the manifest, which needs the CRCs, comes last.
-//  4. They are finished from the inside out, and the file is committed.
+//  1. The tree becomes a plan: every offset, before the first byte.
+//  2. The store begins an object (in a folder: a file under a temporary name).
+//  3. An executor writes the plan into it. A snapshot that is the file's image: its blocks, as they
+//     lie. Otherwise the plan is streamed from the tensors' memory through a ring of blocks; what
+//     the extension asks for stands in front of the ring: a compressor, and in front of that a tar,
+//     which says the size of a file before the file, and asks the plan for it.
+//  4. The manifest, which needs the CRCs, and the directory come last; the object is committed.
 #include "checkpoint/plan/write_checkpoint.h"
 
 #include "cairn/error.h"
-#include "cairn/format/torch_file.h"
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/plan/manifest.h"
+#include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "io/file.h"
+#include "io/block_sink.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 
 namespace cairn {
 namespace {
 
-// Room for the manifest and the directory's entry of it, on top of the plan's own bound.
-constexpr std::uint64_t kManifestBytes = 4096;
-
-class CountingSink final : public ByteSink {
+class ObjectSink final : public PositionalSink {
  public:
-  explicit CountingSink(ByteSink& to) : to_(to) {}
-  void write(ByteView bytes) override {
-    to_.write(bytes);
-    count_ += bytes.size();
+  explicit ObjectSink(ObjectWrite& object) : object_(object) {}
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    object_.write_at(offset, bytes);
+    bytes_ += bytes.view.size();
   }
-  std::uint64_t count() const { return count_; }
+  std::uint64_t bytes() const { return bytes_; }
 
  private:
-  ByteSink& to_;
-  std::uint64_t count_ = 0;
+  ObjectWrite& object_;
+  std::uint64_t bytes_ = 0;
 };
 
-// Steps 2 to 4, without the commit.
-void write_wrapped(const TorchFilePlan& plan, const TorchFileWriteOptions& options,
-                   const Extension& extension, ByteSink& out) {
+bool is_plain(const Extension& extension) {
+  return extension.codec == nullptr && !extension.is_tar;
+}
+
+void stream_wrapped(const TorchPlan& plan, const Extension& extension, ByteSink& out) {
   const auto compressed = extension.codec != nullptr ? extension.codec->encoder(out) : nullptr;
   ByteSink& sink = compressed != nullptr ? *compressed : out;
   if (extension.is_tar) {
-    tar::Writer tar(sink, std::string(kTarMember), plan.size(options));
-    plan.write(tar, options);
+    tar::Writer tar(sink, std::string(kTarMember), plan.size());
+    stream_plan(plan, tar);
     tar.finish();
   } else {
-    plan.write(sink, options);
+    stream_plan(plan, sink);
   }
   if (compressed != nullptr) compressed->finish();
+}
+
+// Step 3: all that is written of a file, and nothing of how it gets its name.
+void execute(const TorchPlan& plan, const FileImage* image, const Extension& extension,
+             PositionalSink& sink) {
+  if (image != nullptr && image->is_image()) return image->write(plan, sink);
+  BlockSink blocks(sink, block_bytes(plan.tail_begin()));
+  stream_wrapped(plan, extension, blocks);
+  blocks.finish();
+}
+
+TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
+  return {.extra_records = [&info](const std::vector<FileRecord>& records) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {std::string(kManifestRecord), write_manifest(info, records)}};
+  }};
+}
+
+// `make_plan` is step 1; it gets how the file is written.
+template <class MakePlan>
+std::uint64_t write_planned(ObjectStore& store, const std::string& path,
+                            const WriteCheckpointOptions& options, const FileImage* image,
+                            MakePlan make_plan) {
+  try {
+    const Extension& extension = find_extension(path);
+    const TorchPlan plan = make_plan(with_manifest(options.info), extension);
+    const auto object = store.begin(
+        path, {.condition = condition_of(options.overwrite), .expected_bytes = plan.tail_begin()});
+    ObjectSink sink(*object);
+    execute(plan, image, extension, sink);
+    object->commit();
+    return sink.bytes();
+  } catch (Error& e) {
+    e.add_context("saving " + path);
+    throw;
+  }
 }
 
 }  // namespace
@@ -59,24 +96,19 @@ void check_extension(const std::string& path) { find_extension(path); }
 
 std::uint64_t write_checkpoint(ObjectStore& store, const Value& value, const std::string& path,
                                const WriteCheckpointOptions& options) {
-  try {
-    const Extension& extension = find_extension(path);
-    const TorchFilePlan plan(value);
-    const auto file = store.begin(path, {.condition = condition_of(options.overwrite),
-                                         .expected_bytes = plan.size_bound() + kManifestBytes});
-    CountingSink sink(*file);
-    const TorchFileWriteOptions with_manifest{
-        .extra_records = [&](const std::vector<FileRecord>& records) {
-          return std::vector<std::pair<std::string, std::string>>{
-              {std::string(kManifestRecord), write_manifest(options.info, records)}};
-        }};
-    write_wrapped(plan, with_manifest, extension, sink);
-    file->commit();
-    return sink.count();
-  } catch (Error& e) {
-    e.add_context("saving " + path);
-    throw;
-  }
+  return write_planned(store, path, options, nullptr,
+                       [&](TorchFileWriteOptions torch_options, const Extension& /*extension*/) {
+                         return TorchPlan(pickle::encode(value), std::move(torch_options),
+                                          TorchPlan::Room::kToGrow);
+                       });
+}
+
+std::uint64_t write_checkpoint(ObjectStore& store, FileImage& image, const std::string& path,
+                               const WriteCheckpointOptions& options) {
+  return write_planned(store, path, options, &image,
+                       [&](const TorchFileWriteOptions& torch_options, const Extension& extension) {
+                         return image.plan(torch_options, is_plain(extension));
+                       });
 }
 
 void save(const Value& value, const std::string& path, const SaveOptions& options) {

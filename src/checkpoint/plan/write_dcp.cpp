@@ -3,6 +3,7 @@
 #include "checkpoint/plan/folder_manifest.h"
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
+#include "format/stream_plan.h"
 
 namespace cairn {
 namespace {
@@ -28,25 +29,26 @@ void add_text(FolderWrite& building, const char* name, const std::string& text) 
 
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
                         bool overwrite, const std::string& scratch_folder) {
-  dcp::FolderPlan plan(value, scratch_folder);
+  const dcp::FolderPlan plan(value, scratch_folder);
+  const std::uint64_t data_size = plan.data().size();
   const auto building = store.begin_folder(folder, overwrite);
   Xxh3 data;
-  building->add(dcp::kDataFile, plan.data_size_bound(), [&](ByteSink& sink) {
+  building->add(dcp::kDataFile, data_size, [&](ByteSink& sink) {
     HashedSink hashed(sink, data);
-    plan.write_data(hashed);
+    stream_plan(plan.data(), hashed);
   });
   const std::string metadata = plan.metadata();
   add_text(*building, dcp::kMetadataFile, metadata);
   Xxh3 of_metadata;
   of_metadata.write(as_bytes(metadata));
   const std::string manifest = write_folder_manifest(
-      {{.name = dcp::kDataFile, .bytes = plan.data_size(), .xxh3_128 = data.digest128()},
+      {{.name = dcp::kDataFile, .bytes = data_size, .xxh3_128 = data.digest128()},
        {.name = dcp::kMetadataFile,
         .bytes = metadata.size(),
         .xxh3_128 = of_metadata.digest128()}});
   add_text(*building, kFolderManifest, manifest);
   building->commit();
-  return plan.data_size() + metadata.size() + manifest.size();
+  return data_size + metadata.size() + manifest.size();
 }
 
 }  // namespace cairn

@@ -10,7 +10,7 @@
 #include "format/dcp/layout.h"
 #include "format/dcp/nesting.h"
 #include "format/dcp/safetensors_chunks.h"
-#include "io/memory_budget.h"
+#include "format/read_within.h"
 #include "io/scratch_file.h"
 
 namespace cairn::dcp {
@@ -199,7 +199,7 @@ Value Folder::value_of(const Item& item, MemoryBudget& memory) const {
   if (item.dtype) return tensor_of(item);
   const Chunk& chunk = item.chunks.front();
   const TorchFile file = open_chunk_file(item, chunk);
-  return in_file(item, chunk.location, [&] { return file.read(memory); });
+  return in_file(item, chunk.location, [&] { return read_within(file, memory); });
 }
 
 TensorView Folder::tensor_of(const Item& item) const {

@@ -21,6 +21,7 @@
 
 #include "format/dcp/copy_box.h"
 #include "format/dcp/metadata.h"
+#include "io/memory_budget.h"
 
 namespace cairn::dcp {
 

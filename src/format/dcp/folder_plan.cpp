@@ -1,9 +1,11 @@
 #include "format/dcp/folder_plan.h"
 
+#include <algorithm>
+
 #include "cairn/error.h"
-#include "cairn/format/torch_file.h"
 
 #include "format/dcp/layout.h"
+#include "format/pickle/encode.h"
 #include "format/pickle/pickler.h"
 #include "io/scratch_file.h"
 #include "value/tensor_stream.h"
@@ -13,20 +15,6 @@ namespace {
 
 using pickle::Op;
 using pickle::Pickler;
-
-class CountingSink final : public ByteSink {
- public:
-  explicit CountingSink(ByteSink& sink) : sink_(sink) {}
-  void write(ByteView bytes) override {
-    sink_.write(bytes);
-    size_ += bytes.size();
-  }
-  std::uint64_t size() const { return size_; }
-
- private:
-  ByteSink& sink_;
-  std::uint64_t size_ = 0;
-};
 
 // A tensor's own elements, in a scratch file unless they are few.
 SharedBytes elements_of(const TensorView& tensor, const std::string& scratch_folder) {
@@ -172,43 +160,63 @@ class MetadataPickler {
 
 }  // namespace
 
+void DataPlan::add(TorchPlan file, std::string name) {
+  const std::size_t first_part = parts_.size();
+  for (Part part : file.parts()) {
+    part.offset += size_;
+    parts_.push_back(std::move(part));
+  }
+  size_ += file.size();
+  files_.push_back({std::move(file), std::move(name), first_part});
+}
+
+std::size_t DataPlan::file_of(std::size_t part) const {
+  const auto behind = std::upper_bound(
+      files_.begin(), files_.end(), part,
+      [](std::size_t number, const File& file) { return number < file.first_part; });
+  return static_cast<std::size_t>(behind - files_.begin()) - 1;
+}
+
+// The rest of the file that the part before is in, all files without parts, and the beginning of
+// the one that the part is in.
+void DataPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
+                              std::string& out) const {
+  std::size_t at = index == 0 ? 0 : file_of(index - 1);
+  for (; at < files_.size(); ++at) {
+    const auto& [plan, name, first_part] = files_[at];
+    const std::size_t count = plan.parts().size();
+    const std::size_t local = index - first_part;
+    plan.append_between(local, checks.subspan(first_part, count), out);
+    if (local < count) return;
+  }
+}
+
 FolderPlan::FolderPlan(const Value& root, const std::string& scratch_folder) {
+  std::vector<Value> values;  // each item's, or its tensor as it is stored
   for (FlatItem& item : flatten(root)) {
     const Value& value = *item.value;
     try {
-      Value stored = value.is_tensor() ? as_chunk(value.as_tensor(), scratch_folder) : value;
-      items_.push_back({.item = std::move(item), .value = std::move(stored)});
+      values.push_back(value.is_tensor() ? as_chunk(value.as_tensor(), scratch_folder) : value);
     } catch (Error& e) {
       e.add_context(item.fqn);
       throw;
     }
+    items_.push_back({.item = std::move(item)});
   }
-}
-
-std::uint64_t FolderPlan::data_size_bound() const {
-  std::uint64_t bound = 0;
-  for (const Stored& stored : items_) {
-    bound += TorchFilePlan(stored.value).size_bound();
-  }
-  return bound;
-}
-
-void FolderPlan::write_data(ByteSink& sink) {
-  CountingSink counting(sink);
   for (const bool tensors : {false, true}) {
-    for (Stored& stored : items_) {
-      if (stored.value.is_tensor() != tensors) continue;
-      stored.offset = counting.size();
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      if (values[i].is_tensor() != tensors) continue;
+      Stored& stored = items_[i];
+      stored.offset = data_.size();
       try {
-        TorchFilePlan(stored.value).write(counting);
+        data_.add(TorchPlan(pickle::encode(values[i]), {}), stored.item.fqn);
       } catch (Error& e) {
         e.add_context(stored.item.fqn);
         throw;
       }
-      stored.size = counting.size() - stored.offset;
+      stored.size = data_.size() - stored.offset;
     }
   }
-  data_size_ = counting.size();
 }
 
 std::string FolderPlan::metadata() const {

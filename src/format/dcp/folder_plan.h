@@ -4,22 +4,47 @@
 //     all tensors, as PyTorch orders them.
 //  2. `.metadata`, which says where they are; it makes the folder a checkpoint and is written last.
 //
-// The class streams; whoever has the folder publishes it.
+// Whoever has the folder writes and publishes both.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "cairn/bytes.h"
 #include "cairn/value.h"
 
 #include "format/dcp/flatten.h"
+#include "format/torch_plan.h"
 
 namespace cairn::dcp {
 
 constexpr const char* kDataFile = "__0_0.distcp";
 constexpr const char* kMetadataFile = ".metadata";
+
+// kDataFile: torch.save files, one behind the other.
+class DataPlan final : public CheckpointPlan {
+ public:
+  Check check() const override { return Check::kCrc32; }
+  std::uint64_t size() const override { return size_; }
+  void append_between(std::size_t index, std::span<const std::uint64_t> checks,
+                      std::string& out) const override;
+  std::string name_of(std::size_t index) const override { return files_[file_of(index)].name; }
+
+  // The next file, which messages call `name`.
+  void add(TorchPlan file, std::string name);
+
+ private:
+  struct File {
+    TorchPlan plan;
+    std::string name;
+    std::size_t first_part;
+  };
+  // Which file a part is in.
+  std::size_t file_of(std::size_t part) const;
+
+  std::vector<File> files_;
+  std::uint64_t size_ = 0;
+};
 
 class FolderPlan {
  public:
@@ -27,23 +52,19 @@ class FolderPlan {
   // ScratchFile: a tensor that is not contiguous is put in order before it is written.
   explicit FolderPlan(const Value& root, const std::string& scratch_folder = {});
 
-  std::uint64_t data_size_bound() const;
-  // kDataFile. Once.
-  void write_data(ByteSink& sink);
-  std::uint64_t data_size() const { return data_size_; }  // when it has been written
-  // kMetadataFile, when the data has been written.
+  const DataPlan& data() const { return data_; }
+  // kMetadataFile.
   std::string metadata() const;
 
  private:
   struct Stored {
     FlatItem item;
-    Value value;  // the item's, or its tensor as it is stored
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
   };
 
   std::vector<Stored> items_;  // in the tree's order
-  std::uint64_t data_size_ = 0;
+  DataPlan data_;
 };
 
 }  // namespace cairn::dcp

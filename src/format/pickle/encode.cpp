@@ -23,11 +23,10 @@ class Encoder {
       : tensors_(out_, storages) {}
 
   void encode(const Value& value) {
-    if (const void* identity = value.identity(); identity != nullptr) {
-      if (const auto known = objects_.find(identity); known != objects_.end()) {
-        out_.get(known->second);
-        return;
-      }
+    // What is nobody else's comes by once, and need not be remembered: of most states, everything.
+    if (value.may_be_shared() && value.identity() != nullptr) {
+      const auto known = objects_.find(value.identity());
+      if (known != objects_.end()) return out_.get(known->second);
     }
     ++depth_;
     require_depth(0);
@@ -35,6 +34,7 @@ class Encoder {
     --depth_;
   }
 
+  std::size_t room() const { return out_.room(); }
   std::string finish() && { return std::move(out_).finish(); }
 
  private:
@@ -45,7 +45,7 @@ class Encoder {
       case Kind::kBool:
         return out_.boolean(value.as_bool());
       case Kind::kInt:
-        return out_.integer(value.as_int());
+        return out_.changing_integer(value.as_int());
       case Kind::kBigInt:
         return out_.big_integer(*value.get_if<BigInt>());
       case Kind::kFloat:
@@ -53,7 +53,7 @@ class Encoder {
       case Kind::kComplex:
         return encode_complex(out_, *value.get_if<std::complex<double>>());
       case Kind::kStr:
-        return out_.text(value.as_str());
+        return out_.changing_text(value.as_str());
       case Kind::kBytes:
         return encode_bytes(out_, value.as_bytes());
       case Kind::kList:
@@ -94,7 +94,9 @@ class Encoder {
     }
   }
 
-  void remember(const Value& value, std::uint32_t index) { objects_[value.identity()] = index; }
+  void remember(const Value& value, std::uint32_t index) {
+    if (value.may_be_shared()) objects_[value.identity()] = index;
+  }
 
   void encode_items(const List& items) {
     if (items.size() == 1) {
@@ -136,7 +138,11 @@ class Encoder {
   }
 
   void encode_entry(const Dict::Entry& entry) {
-    encode(entry.first);
+    if (entry.first.is_str()) {
+      out_.text(entry.first.as_str());
+    } else {
+      encode(entry.first);
+    }
     try {
       encode(entry.second);
     } catch (Error& e) {
@@ -322,6 +328,7 @@ Encoded encode(const Value& value) {
   Encoded encoded;
   Encoder encoder(encoded.storages);
   encoder.encode(value);
+  encoded.room = encoder.room();
   encoded.data_pkl = std::move(encoder).finish();
   return encoded;
 }

@@ -11,6 +11,10 @@ namespace cairn::pickle {
 
 struct Encoded {
   std::string data_pkl;
+  // So many bytes more have place for every object of the same structure: for numbers of any size
+  // in place of its numbers, and for slightly longer texts and bytes. data_pkl.size() + room is the
+  // same for all of them.
+  std::size_t room = 0;
   std::vector<std::shared_ptr<const Storage>> storages;  // the i-th is the record data/i
 };
 

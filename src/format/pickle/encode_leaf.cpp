@@ -87,9 +87,9 @@ void encode_bytes(Pickler& out, const Bytes& value) {
 
 void encode_timedelta(Pickler& out, const TimeDelta& value) {
   out.global("datetime", "timedelta");
-  out.integer(value.days);
-  out.integer(value.seconds);
-  out.integer(value.microseconds);
+  out.changing_integer(value.days);
+  out.changing_integer(value.seconds);
+  out.changing_integer(value.microseconds);
   out.tuple(3);
   out.reduce();
 }

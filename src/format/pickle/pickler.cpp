@@ -1,6 +1,8 @@
 #include "format/pickle/pickler.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "cairn/error.h"
@@ -18,6 +20,37 @@ Pickler::Pickler() {
 std::string Pickler::finish() && {
   op(Op::kStop);
   return std::move(out_);
+}
+
+std::size_t Pickler::room() const {
+  // What grows in ways of its own: a list by an item, a None that becomes a number.
+  constexpr std::size_t kStep = 512;
+  if (room_ == 0) return 0;
+  const std::size_t full = out_.size() + room_;
+  return room_ + (kStep - full % kStep) % kStep;
+}
+
+void Pickler::changing_integer(std::int64_t v) {
+  // Where there are very many they are data rather than counters, and each costs.
+  constexpr std::size_t kOfAnySize = 4096;
+  constexpr std::size_t kOf32Bits = std::size_t{64} << 10;
+  constexpr std::size_t kMostBytes = 11;  // LONG1, the length, nine bytes at most
+  constexpr std::size_t kBytesOf32Bits = 5;
+  const std::size_t before = out_.size();
+  integer(v);
+  const std::size_t size = out_.size() - before;
+  const std::size_t most = changing_integers_ < kOfAnySize  ? kMostBytes
+                           : changing_integers_ < kOf32Bits ? kBytesOf32Bits
+                                                            : 0;
+  ++changing_integers_;
+  if (most > size) room_ += most - size;
+}
+
+void Pickler::changing_text(std::string_view v) {
+  constexpr std::size_t kStep = 16;
+  const std::uint32_t before = memo_count_;
+  text(v);
+  if (memo_count_ != before) room_ += kStep - v.size() % kStep;
 }
 
 void Pickler::integer(std::int64_t v) {
@@ -74,12 +107,9 @@ void Pickler::unicode(std::string_view v) {
 }
 
 void Pickler::text(std::string_view v) {
-  const auto [known, is_new] = texts_.try_emplace(v, memo_count_);
-  if (!is_new) {
-    get(known->second);
-    return;
-  }
+  if (const std::uint32_t* known = texts_.find(v)) return get(*known);
   if (!is_utf8(v)) throw UnsupportedError("a str that is not UTF-8; Python could not hold it");
+  texts_.add(v, memo_count_);
   unicode(v);
   put();
 }
@@ -87,22 +117,44 @@ void Pickler::text(std::string_view v) {
 void Pickler::bytes(std::string_view v) {
   // Also when empty: Python would name __builtin__.bytes then, which weights_only refuses.
   global("_codecs", "encode");
-  unicode(latin1_to_utf8(v));
+  const std::string utf8 = latin1_to_utf8(v);
+  unicode(utf8);
+  // Half of random bytes take two; eight times the standard deviation is more than will be seen.
+  const auto deviation = static_cast<std::size_t>(std::sqrt(static_cast<double>(v.size()))) / 2 + 1;
+  const std::size_t usual = v.size() + v.size() / 2 + 8 * deviation;
+  const std::size_t most = utf8.size() <= usual ? std::min(usual, 2 * v.size()) : 2 * v.size();
+  room_ += most - utf8.size();
   put();
   text("latin1");
   tuple(2);
   reduce();
 }
 
-void Pickler::global(std::string_view module, std::string_view name) {
-  const std::string line = std::string(module) + "\n" + std::string(name) + "\n";
-  const auto [known, is_new] = globals_.try_emplace(line, memo_count_);
-  if (!is_new) {
-    get(known->second);
-    return;
+std::optional<std::uint32_t> Pickler::find_or_add_global(std::string_view module,
+                                                         std::string_view name) {
+  constexpr std::size_t kFew = 32;
+  const auto known = std::find_if(globals_.begin(), globals_.end(), [&](const Global& each) {
+    return each.name == name && each.module == module;
+  });
+  if (known != globals_.end()) return known->index;
+  if (globals_.size() < kFew) {
+    const std::string& own_module = global_names_.emplace_back(module);
+    globals_.push_back({own_module, global_names_.emplace_back(name), memo_count_});
+    return std::nullopt;
   }
+  std::string line = std::string(module) + "\n" + std::string(name);
+  if (const auto* found = more_globals_.find(line)) return *found;
+  more_globals_.add(global_names_.emplace_back(std::move(line)), memo_count_);
+  return std::nullopt;
+}
+
+void Pickler::global(std::string_view module, std::string_view name) {
+  if (const auto known = find_or_add_global(module, name)) return get(*known);
   op(Op::kGlobal);
-  out_ += line;
+  out_ += module;
+  out_ += '\n';
+  out_ += name;
+  out_ += '\n';
   put();
 }
 

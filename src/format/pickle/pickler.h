@@ -2,15 +2,18 @@
 // again gets the next number when it is made.
 #pragma once
 
-#include <map>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <vector>
 
 #include "cairn/value.h"
 
-#include "core/seeded_hash.h"
 #include "format/pickle/opcodes.h"
+#include "format/pickle/text_table.h"
 
 namespace cairn::pickle {
 
@@ -20,6 +23,9 @@ class Pickler {
 
   // The finished pickle.
   std::string finish() &&;
+  // Bytes that it would have more if everything given to changing_...() were as long as it may
+  // become; see Encoded::room.
+  std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
   void none() { op(Op::kNone); }
@@ -31,8 +37,12 @@ class Pickler {
   // A str; equal texts are written once, as CPython does for texts that are one object. The bytes
   // behind `v` must live as long as the pickler.
   void text(std::string_view v);
-  // bytes, which have no opcode of their own in protocol 2.
+  // bytes, which have no opcode of their own in protocol 2. Others of as many bytes have
+  // room in its place.
   void bytes(std::string_view v);
+  // The same as integer() and text(), of what may be another number or text the next time.
+  void changing_integer(std::int64_t v);
+  void changing_text(std::string_view v);
   // A function or class, written once.
   void global(std::string_view module, std::string_view name);
 
@@ -51,13 +61,25 @@ class Pickler {
   void get(std::uint32_t index);
 
  private:
+  struct Global {
+    std::string_view module;
+    std::string_view name;
+    std::uint32_t index;
+  };
+
+  // The memo number of a global that was written before; otherwise remembers it with the next one.
+  std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   void long_op(std::string_view twos_complement);
   void unicode(std::string_view v);
 
   std::string out_;
   std::uint32_t memo_count_ = 0;
-  std::unordered_map<std::string_view, std::uint32_t, TextHash> texts_;
-  std::map<std::string, std::uint32_t> globals_;
+  std::size_t room_ = 0;
+  std::size_t changing_integers_ = 0;
+  TextTable texts_;
+  std::deque<std::string> global_names_;
+  std::vector<Global> globals_;  // the first ones: most pickles have few
+  TextTable more_globals_;
 };
 
 }  // namespace cairn::pickle

@@ -46,7 +46,7 @@ std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
 std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires_grad) {
   out_.global("torch._utils", rebuild_function(tensor));
   out_.op(Op::kMark);
-  encode_storage(tensor);
+  encode_storage(tensor, known_storage(tensor), false);
   out_.integer(tensor.storage_offset);
   out_.tuple_of(tensor.shape);
   out_.tuple_of(tensor.strides);
@@ -68,8 +68,10 @@ void TensorEncoder::encode_quantizer(const Quantizer& quantizer) {
   }
   out_.op(Op::kMark);
   out_.global("torch", "per_channel_affine");
+  is_given_again_ = true;
   encode(quantizer.scales);
   encode(quantizer.zero_points);
+  is_given_again_ = false;
   out_.integer(*quantizer.axis);
   out_.tuple_since_mark();
 }
@@ -113,9 +115,15 @@ std::uint32_t TensorEncoder::encode_parts(const SparseTensor& tensor) {
   return out_.reduce();
 }
 
-// ('storage', class, key, location, elements) as a persistent id
 void TensorEncoder::encode_storage(const TensorView& tensor, bool is_untyped) {
-  const Known& known = known_storage(tensor);
+  is_given_again_ = true;
+  const Known known = known_storage(tensor);
+  is_given_again_ = false;
+  encode_storage(tensor, known, is_untyped);
+}
+
+// ('storage', class, key, location, elements) as a persistent id
+void TensorEncoder::encode_storage(const TensorView& tensor, const Known& known, bool is_untyped) {
   const std::string_view type = is_untyped ? std::string_view() : storage_class(tensor.dtype);
   out_.op(Op::kMark);
   out_.text("storage");
@@ -132,21 +140,27 @@ void TensorEncoder::encode_storage(const TensorView& tensor, bool is_untyped) {
   out_.op(Op::kBinPersId);
 }
 
-const TensorEncoder::Known& TensorEncoder::known_storage(const TensorView& tensor) {
+TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
+  // That of one tensor alone comes by once.
+  if (tensor.storage.use_count() == 1 && !is_given_again_) return new_storage(tensor);
   const auto [entry, is_new] = known_.try_emplace(tensor.storage.get());
   Known& known = entry->second;
-  if (is_new) {
-    if (tensor.storage && tensor.storage->size() % item_size(tensor.dtype) != 0) {
-      throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
-                             " bytes is no whole number of " + std::string(name(tensor.dtype)));
-    }
-    known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};
-    storages_.push_back(tensor.storage ? tensor.storage : std::make_shared<Storage>());
-  } else if (known.dtype != tensor.dtype) {
+  if (is_new) return known = new_storage(tensor);
+  if (known.dtype != tensor.dtype) {
     throw UnsupportedError("tensors of dtype " + std::string(name(known.dtype)) + " and " +
                            std::string(name(tensor.dtype)) +
                            " share one storage, which torch.load does not allow");
   }
+  return known;
+}
+
+TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
+  if (tensor.storage && tensor.storage->size() % item_size(tensor.dtype) != 0) {
+    throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
+                           " bytes is no whole number of " + std::string(name(tensor.dtype)));
+  }
+  const Known known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};
+  storages_.push_back(tensor.storage ? tensor.storage : std::make_shared<Storage>());
   return known;
 }
 

@@ -1,27 +1,19 @@
-// Writing, as the reference does:
-//
-//  1. Tensors are sorted by dtype, the largest elements first, then by name: since the data starts
-//     at a multiple of 8, all of them are aligned.
-//  2. The header: the metadata, then the tensors in the order of their bytes, each with dtype,
-//     shape and data_offsets; no spaces but those behind it that make its size a multiple of 8.
-//  3. The tensors, one directly behind the other.
 #include <algorithm>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
 
 #include "cairn/error.h"
-#include "cairn/format/safetensors.h"
 
 #include "core/checked.h"
 #include "core/little_endian.h"
 #include "core/seeded_hash.h"
-#include "core/xxh3.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/dtypes.h"
+#include "format/safetensors/file_plan.h"
 #include "format/safetensors/header.h"
+#include "format/stream_plan.h"
 #include "value/tensor_pieces.h"
-#include "value/tensor_stream.h"
 
 namespace cairn {
 namespace {
@@ -102,19 +94,21 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
 
 }  // namespace
 
-SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
-                                 const SafetensorsFile::Metadata& metadata, bool checksums)
+namespace safetensors {
+
+FilePlan::FilePlan(std::vector<NamedTensor> tensors, const SafetensorsFile::Metadata& metadata,
+                   bool checksums)
     : tensors_(std::move(tensors)), checksums_(checksums) {
   check_different_names(tensors_);
   std::sort(tensors_.begin(), tensors_.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    const int order_a = safetensors::write_order(row_of(a));
-    const int order_b = safetensors::write_order(row_of(b));
+    const int order_a = write_order(row_of(a));
+    const int order_b = write_order(row_of(b));
     return order_a != order_b ? order_a < order_b : a.first < b.first;
   });
   SafetensorsFile::Metadata all = metadata;
   if (checksums_) {
-    std::erase_if(all, [](const auto& entry) { return safetensors::is_checksum_key(entry.first); });
-    for (auto& entry : safetensors::empty_checksums(safetensors::count_with_bytes(tensors_))) {
+    std::erase_if(all, [](const auto& entry) { return is_checksum_key(entry.first); });
+    for (auto& entry : empty_checksums(count_with_bytes(tensors_))) {
       all.push_back(std::move(entry));
     }
   }
@@ -122,44 +116,38 @@ SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
   append_little_endian<std::uint64_t>(header_, text.size());
   header_ += text;
   size_ = header_.size();
-  for (const NamedTensor& tensor : tensors_) {
-    check_extent(tensor.second);
-    size_ = checked_add(size_, byte_size(tensor.second));
-  }
-}
-
-// Calls visit(tensor, bytes of its storage) for each that has bytes.
-template <class Visit>
-void SafetensorsPlan::for_each_tensor(const Visit& visit) const {
-  const Storage* loaded = nullptr;
-  SharedBytes bytes;
   for (const auto& [name, tensor] : tensors_) {
-    if (tensor.numel() == 0) continue;
-    if (tensor.storage.get() != loaded) {
-      bytes = {};  // before the next one is loaded
-      bytes = tensor.storage->bytes();
-      loaded = tensor.storage.get();
+    check_extent(tensor);
+    const std::uint64_t size = byte_size(tensor);
+    if (size > 0) {
+      parts_.push_back(
+          {.storage = tensor.storage, .offset = size_, .size = size, .elements = &tensor});
+      names_.push_back(&name);
     }
-    visit(tensor, bytes);
+    size_ = checked_add(size_, size);
   }
 }
 
-// The checksums stand in front of what they are of: tensors are hashed, and then written.
-void SafetensorsPlan::write(ByteSink& sink) const {
+void FilePlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
+                              std::string& out) const {
+  if (index > 0) return;  // one directly behind the other
   std::string header = header_;
-  if (checksums_) {
-    std::vector<std::uint64_t> digests;
-    for_each_tensor([&](const TensorView& tensor, const SharedBytes& bytes) {
-      Xxh3 hash;
-      write_elements(tensor, bytes, hash);
-      digests.push_back(hash.digest64());
-    });
-    safetensors::fill_checksums(header, safetensors::kHeaderMarker, digests);
-  }
-  sink.write(as_bytes(header));
-  for_each_tensor([&](const TensorView& tensor, const SharedBytes& bytes) {
-    write_elements(tensor, bytes, sink);
-  });
+  if (checksums_) fill_checksums(header, kHeaderMarker, {checks.begin(), checks.end()});
+  out += header;
 }
+
+}  // namespace safetensors
+
+struct SafetensorsPlan::Impl {
+  safetensors::FilePlan plan;
+};
+
+SafetensorsPlan::SafetensorsPlan(std::vector<NamedTensor> tensors,
+                                 const SafetensorsFile::Metadata& metadata, bool checksums)
+    : impl_(new Impl{safetensors::FilePlan(std::move(tensors), metadata, checksums)}) {}
+
+std::uint64_t SafetensorsPlan::size() const { return impl_->plan.size(); }
+
+void SafetensorsPlan::write(ByteSink& sink) const { stream_plan(impl_->plan, sink); }
 
 }  // namespace cairn

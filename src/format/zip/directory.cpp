@@ -137,7 +137,7 @@ bool set_offsets_by_layout(std::vector<RawEntry>& in_file_order, std::uint64_t d
     entry.record.offset = at;
     // What lies before the directory is in the file: no sum of it overflows.
     if (at > directory_offset || entry.record.size > directory_offset - at) return false;
-    at += entry.record.size + data_descriptor_size(entry);
+    at += entry.record.size + data_descriptor_size({entry.header_offset, entry.record.size});
   }
   return at == directory_offset;
 }

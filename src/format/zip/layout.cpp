@@ -23,30 +23,28 @@ std::uint16_t flags(std::uint64_t size) {
   return static_cast<std::uint16_t>(size > 0 ? kFlagUtf8 | kFlagDescriptor : kFlagUtf8);
 }
 
-// The Zip64 field, empty when nothing needs it. Torch writes the compressed size of a local header,
-// not known then, as 0.
-std::string zip64_field(std::uint64_t size, std::uint64_t compressed_size, std::uint64_t offset) {
-  std::string content;
-  if (is_big(size)) {
-    put64(content, size);
-    put64(content, compressed_size);
+std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
+  const std::size_t content = (is_big(size) ? 16U : 0U) + (is_big(offset) ? 8U : 0U);
+  return content == 0 ? 0 : 4 + content;
+}
+
+// Nothing when nothing needs it. Torch writes the compressed size of a local header, not known
+// then, as 0.
+void append_zip64_field(std::string& out, const Placed& record, std::uint64_t compressed_size) {
+  const std::size_t size = zip64_field_size(record.size, record.header_offset);
+  if (size == 0) return;
+  put16(out, kZip64Field);
+  put16(out, static_cast<std::uint16_t>(size - 4));
+  if (is_big(record.size)) {
+    put64(out, record.size);
+    put64(out, compressed_size);
   }
-  if (is_big(offset)) put64(content, offset);
-  if (content.empty()) return {};
-  std::string field;
-  put16(field, kZip64Field);
-  put16(field, static_cast<std::uint16_t>(content.size()));
-  return field + content;
+  if (is_big(record.header_offset)) put64(out, record.header_offset);
 }
 
 // Of the local header's end, which is where the record begins.
 std::uint64_t padding_at(std::uint64_t unpadded_end) {
   return (kAlignment - unpadded_end % kAlignment) % kAlignment;
-}
-
-std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
-  const std::size_t content = (is_big(size) ? 16U : 0U) + (is_big(offset) ? 8U : 0U);
-  return content == 0 ? 0 : 4 + content;
 }
 
 }  // namespace
@@ -58,18 +56,20 @@ std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offs
   return unpadded + padding_at(header_offset + unpadded);
 }
 
-std::uint64_t data_descriptor_size(const Entry& entry) {
-  if (entry.record.size == 0) return 0;
-  return is_big(entry.record.size) || is_big(entry.header_offset) ? 24 : 16;
+std::uint64_t data_descriptor_size(const Placed& record) {
+  if (record.size == 0) return 0;
+  return is_big(record.size) || is_big(record.header_offset) ? 24 : 16;
 }
 
-std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size) {
-  const std::string zip64 = zip64_field(size, 0, header_offset);
-  const std::uint64_t padding =
-      padding_at(header_offset + kLocalHeaderSize + name.size() + zip64.size() + 4);
+std::uint64_t central_header_size(std::size_t name_size, const Placed& record) {
+  return kCentralHeaderSize + name_size + zip64_field_size(record.size, record.header_offset);
+}
 
-  std::string out;
-  out.reserve(local_header_size(name.size(), header_offset, size));
+void append_local_header(std::string& out, std::string_view name, std::uint64_t header_offset,
+                         std::uint64_t size) {
+  const std::size_t zip64 = zip64_field_size(size, header_offset);
+  const std::uint64_t padding =
+      padding_at(header_offset + kLocalHeaderSize + name.size() + zip64 + 4);
   put32(out, kLocalSignature);
   put16(out, 0);  // version needed
   put16(out, flags(size));
@@ -79,52 +79,65 @@ std::string local_header(std::string_view name, std::uint64_t header_offset, std
   put32(out, 0);
   put32(out, 0);
   put16(out, static_cast<std::uint16_t>(name.size()));
-  put16(out, static_cast<std::uint16_t>(zip64.size() + 4 + padding));
+  put16(out, static_cast<std::uint16_t>(zip64 + 4 + padding));
   out += name;
-  out += zip64;
+  append_zip64_field(out, {header_offset, size}, 0);
   put16(out, kPaddingField);
   put16(out, static_cast<std::uint16_t>(padding));
   out.append(padding, kPaddingByte);
+}
+
+std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size) {
+  std::string out;
+  out.reserve(local_header_size(name.size(), header_offset, size));
+  append_local_header(out, name, header_offset, size);
   return out;
+}
+
+void append_data_descriptor(std::string& out, const Placed& record, std::uint32_t crc32) {
+  if (record.size == 0) return;
+  put32(out, kDescriptorSignature);
+  put32(out, crc32);
+  for (int i = 0; i < 2; ++i) {  // compressed and uncompressed size
+    if (is_big(record.size) || is_big(record.header_offset)) {
+      put64(out, record.size);
+    } else {
+      put32(out, static_cast<std::uint32_t>(record.size));
+    }
+  }
 }
 
 std::string data_descriptor(const Entry& entry) {
   std::string out;
-  if (entry.record.size == 0) return out;
-  put32(out, kDescriptorSignature);
-  put32(out, entry.record.crc32);
-  for (int i = 0; i < 2; ++i) {  // compressed and uncompressed size
-    if (is_big(entry.record.size) || is_big(entry.header_offset)) {
-      put64(out, entry.record.size);
-    } else {
-      put32(out, static_cast<std::uint32_t>(entry.record.size));
-    }
-  }
+  append_data_descriptor(out, {entry.header_offset, entry.record.size}, entry.record.crc32);
   return out;
 }
 
-std::string central_header(std::string_view name, const Entry& entry) {
-  const std::uint64_t size = entry.record.size;
-  const std::string zip64 = zip64_field(size, size, entry.header_offset);
-  std::string out;
+void append_central_header(std::string& out, std::string_view name, const Placed& record,
+                           std::uint32_t crc32) {
   put32(out, kCentralSignature);
   put16(out, 0);  // version made by
   put16(out, 0);  // version needed
-  put16(out, flags(size));
+  put16(out, flags(record.size));
   put16(out, 0);  // method
   put32(out, 0);  // time and date
-  put32(out, entry.record.crc32);
-  put32(out, saturated32(size));
-  put32(out, saturated32(size));
+  put32(out, crc32);
+  put32(out, saturated32(record.size));
+  put32(out, saturated32(record.size));
   put16(out, static_cast<std::uint16_t>(name.size()));
-  put16(out, static_cast<std::uint16_t>(zip64.size()));
+  put16(out, static_cast<std::uint16_t>(zip64_field_size(record.size, record.header_offset)));
   put16(out, 0);  // comment
   put16(out, 0);  // disk
   put16(out, 0);  // attributes
   put32(out, 0);
-  put32(out, saturated32(entry.header_offset));
+  put32(out, saturated32(record.header_offset));
   out += name;
-  out += zip64;
+  append_zip64_field(out, record, record.size);
+}
+
+std::string central_header(std::string_view name, const Entry& entry) {
+  std::string out;
+  append_central_header(out, name, {entry.header_offset, entry.record.size}, entry.record.crc32);
   return out;
 }
 

@@ -1,0 +1,158 @@
+#include "checkpoint/plan/file_image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "cairn/error.h"
+
+#include "core/crc32.h"
+#include "format/stream_plan.h"
+#include "io/block_sink.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kCheckedBytes = std::size_t{1} << 20;
+
+std::size_t prefix_size() { return TorchFileWriteOptions{}.prefix.size() + 1; }
+
+// Fills the gaps of an image and hands over its blocks, each as soon as it is whole.
+class ImageWriter {
+ public:
+  ImageWriter(const TorchPlan& plan, const std::shared_ptr<PageMemory>& memory,
+              PositionalSink& sink)
+      : plan_(plan),
+        memory_(memory),
+        sink_(sink),
+        block_bytes_(block_bytes(plan.tail_begin())),
+        checks_(plan.parts().size()) {}
+
+  void run() {
+    const std::size_t count = plan_.parts().size();
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) {
+      set_between(plan_, i, checks_, text);
+      std::memcpy(memory_->data() + plan_.between_begin(i), text.data(), text.size());
+      checks_[i] = check(plan_.parts()[i]);
+    }
+    hand_over(plan_.tail_begin() - handed_over_);
+    const auto tail = std::make_shared<std::string>();
+    set_between(plan_, count, checks_, *tail);
+    sink_.write(handed_over_, {as_bytes(*tail), tail});
+  }
+
+ private:
+  std::uint32_t check(const CheckpointPlan::Part& part) {
+    std::uint32_t crc = 0;
+    for (std::uint64_t done = 0; done < part.size;) {
+      const std::uint64_t at = part.offset + done;
+      const std::uint64_t size = std::min<std::uint64_t>(part.size - done, kCheckedBytes);
+      crc = crc32({memory_->data() + at, static_cast<std::size_t>(size)}, crc);
+      done += size;
+      while (at + size - handed_over_ >= block_bytes_) {
+        hand_over(block_bytes_);
+      }
+    }
+    return crc;
+  }
+
+  void hand_over(std::uint64_t size) {
+    const std::uint64_t begin = handed_over_;
+    handed_over_ += size;
+    if (size > 0) {
+      sink_.write(begin, {{memory_->data() + begin, static_cast<std::size_t>(size)}, memory_});
+    }
+  }
+
+  const TorchPlan& plan_;
+  const std::shared_ptr<PageMemory>& memory_;
+  PositionalSink& sink_;
+  const std::size_t block_bytes_;
+  std::vector<std::uint64_t> checks_;
+  std::uint64_t handed_over_ = 0;
+};
+
+}  // namespace
+
+FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout)
+    : value_(std::move(value)), layout_(std::move(layout)) {
+  const StorageList list(value_);
+  storages_.assign(list.storages().begin(), list.storages().end());
+  std::vector<std::uint64_t>& sizes = layout_->sizes;
+  bool is_same = sizes.size() == storages_.size() && layout_->pickle_bytes != 0;
+  sizes.resize(storages_.size());
+  for (std::size_t i = 0; i < storages_.size(); ++i) {
+    const std::uint64_t size = storages_[i] == nullptr ? 0 : storages_[i]->size();
+    is_same = is_same && sizes[i] == size;
+    sizes[i] = size;
+  }
+  if (!is_same) encode();
+  StoragePlaces places(prefix_size(), layout_->pickle_bytes);
+  places.reserve(sizes.size());
+  offsets_.reserve(sizes.size());
+  for (const std::uint64_t size : sizes) {
+    offsets_.push_back(places.add(size));
+  }
+  memory_ = snapshotter.take(storages_, offsets_, places.end());
+}
+
+// What cannot be encoded is an error of the save, and reported as those are: by plan().
+void FileImage::encode() {
+  layout_->pickle_bytes = 0;
+  try {
+    encoded_ = pickle::encode(value_);
+    layout_->pickle_bytes = encoded_->data_pkl.size() + encoded_->room;
+  } catch (const Error&) {
+    encoded_.reset();
+  }
+}
+
+TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
+  TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_), options,
+                 TorchPlan::Room::kToGrow);
+  layout_->pickle_bytes = plan.pickle_bytes();
+  is_image_ = as_image && lies_as(plan);
+  if (!is_image_) bind(plan);
+  for (std::size_t i = 0; is_image_ && i < storages_.size(); ++i) {
+    plan.set_storage(i, nullptr);  // lets go of the live one
+  }
+  encoded_.reset();
+  value_ = {};
+  return plan;
+}
+
+bool FileImage::lies_as(const TorchPlan& plan) const {
+  const auto is_here = [&](const CheckpointPlan::Part& part, std::size_t i) {
+    const bool is_same =
+        part.storage.get() == storages_[i] || (storages_[i] == nullptr && part.size == 0);
+    return is_same && part.offset == offsets_[i];
+  };
+  if (plan.parts().size() != storages_.size()) return false;
+  for (std::size_t i = 0; i < storages_.size(); ++i) {
+    if (!is_here(plan.parts()[i], i)) return false;
+  }
+  return true;
+}
+
+void FileImage::bind(TorchPlan& plan) const {
+  std::unordered_map<const Storage*, std::uint64_t> offset_of;
+  offset_of.reserve(storages_.size());
+  for (std::size_t i = 0; i < storages_.size(); ++i) {
+    offset_of.emplace(storages_[i], offsets_[i]);
+  }
+  for (std::size_t i = 0; i < plan.parts().size(); ++i) {
+    const CheckpointPlan::Part& part = plan.parts()[i];
+    const auto copy = offset_of.find(part.storage.get());
+    if (copy == offset_of.end()) continue;  // was not copied, because it does not change
+    const ByteView bytes{memory_->data() + copy->second, static_cast<std::size_t>(part.size)};
+    plan.set_storage(i, std::make_shared<const Storage>(SharedBytes{bytes, memory_}));
+  }
+}
+
+void FileImage::write(const TorchPlan& plan, PositionalSink& sink) const {
+  ImageWriter(plan, memory_, sink).run();
+}
+
+}  // namespace cairn

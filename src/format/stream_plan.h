@@ -1,0 +1,30 @@
+// The executor that writes a plan in file order, from the tensors' own memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cairn/bytes.h"
+
+#include "format/checkpoint_plan.h"
+
+namespace cairn {
+
+// Writes the whole file into `sink`. Each byte is read once: a piece that fits the processor's
+// cache goes through the checksum, then to the sink (twice where checksums come first). Memory:
+// what stands between two parts, at most one lazy storage, and 32 MiB for elements that do not lie
+// one after the other. UsageError, CorruptError as the plan and its tensors; StorageError.
+void stream_plan(const CheckpointPlan& plan, ByteSink& sink);
+
+// XXH3-64 of every part, what Check::kXxh3First wants.
+std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);
+
+// Replaces `text` by what stands before part `index`, which is exactly as long as the plan's
+// offsets say (behind the last part: as it comes); UsageError when it is not, because something
+// gave other bytes than when the plan was made.
+void set_between(const CheckpointPlan& plan, std::size_t index,
+                 std::span<const std::uint64_t> checks, std::string& text);
+
+}  // namespace cairn

@@ -1,0 +1,236 @@
+#include "format/torch_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "cairn/error.h"
+
+#include "core/crc32.h"
+#include "format/zip/names.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kPickleRecord = "data.pkl";
+constexpr std::string_view kOrderRecord = "byteorder";
+constexpr std::string_view kOrder = "little";
+constexpr std::string_view kVersionRecord = "version";
+constexpr std::string_view kVersion = "3\n";
+constexpr std::string_view kStorageFolder = "data/";
+constexpr std::size_t kFirstStorage = 2;  // among the records
+constexpr char kRoomByte = '.';           // STOP: also who reads on finds nothing but empty pickles
+
+std::size_t digits_of(std::size_t number) {
+  std::size_t digits = 1;
+  for (; number >= 10; number /= 10) {
+    ++digits;
+  }
+  return digits;
+}
+
+// "archive/data/17", one after the other.
+class StorageName {
+ public:
+  explicit StorageName(const std::string& prefix)
+      : name_(prefix + std::string(kStorageFolder)), stem_(name_.size()) {}
+
+  const std::string& of(std::size_t index) {
+    std::array<char, 20> digits = {};
+    const auto end = std::to_chars(digits.begin(), digits.end(), index).ptr;
+    name_.resize(stem_);
+    name_.append(digits.begin(), end);
+    return name_;
+  }
+
+ private:
+  std::string name_;
+  std::size_t stem_;
+};
+
+std::uint32_t crc_of_text(std::string_view text) { return crc32(as_bytes(text)); }
+
+}  // namespace
+
+StoragePlaces::StoragePlaces(std::size_t prefix_size, std::uint64_t pickle_bytes)
+    : prefix_size_(prefix_size) {
+  place(kPickleRecord.size(), pickle_bytes);
+  place(kOrderRecord.size(), kOrder.size());
+}
+
+std::uint64_t StoragePlaces::add(std::uint64_t size) {
+  return place(kStorageFolder.size() + digits_of(records_.size() - kFirstStorage), size);
+}
+
+std::uint64_t StoragePlaces::place(std::size_t name_size, std::uint64_t size) {
+  const zip::Placed record{end_, size};
+  const std::uint64_t begin = end_ + zip::local_header_size(prefix_size_ + name_size, end_, size);
+  records_.push_back(record);
+  end_ = begin + size + zip::data_descriptor_size(record);
+  return begin;
+}
+
+TorchPlan::TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Room room)
+    : prefix_(options.prefix + "/"),
+      pickle_(std::move(encoded.data_pkl)),
+      options_(std::move(options)),
+      places_(prefix_.size(), pickle_.size() + (room == Room::kToGrow ? encoded.room : 0)) {
+  if (!zip::is_safe_name(options_.prefix) || options_.prefix.find('/') != std::string::npos) {
+    throw UsageError("\"" + options_.prefix +
+                     "\" cannot be the folder name inside a torch.save file");
+  }
+  pickle_crc_ = crc_of_text(pickle_);
+  const std::string room_bytes(pickle_bytes() - pickle_.size(), kRoomByte);
+  pickle_crc_ = crc32(as_bytes(room_bytes), pickle_crc_);
+  places_.reserve(encoded.storages.size());
+  parts_.reserve(encoded.storages.size());
+  for (std::shared_ptr<const Storage>& storage : encoded.storages) {
+    const std::uint64_t size = storage->size();
+    parts_.push_back({.storage = std::move(storage), .offset = places_.add(size), .size = size});
+  }
+}
+
+void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
+                               std::string& out) const {
+  if (index == 0) {
+    append_head(out);
+  } else {
+    zip::append_data_descriptor(out, places_.records()[kFirstStorage + index - 1],
+                                static_cast<std::uint32_t>(checks[index - 1]));
+  }
+  if (index == parts_.size()) return append_tail(checks, out);
+  const zip::Placed& record = places_.records()[kFirstStorage + index];
+  zip::append_local_header(out, StorageName(prefix_).of(index), record.header_offset, record.size);
+}
+
+void TorchPlan::append_head(std::string& out) const {
+  const zip::Placed& pickle = places_.records()[0];
+  const zip::Placed& order = places_.records()[1];
+  out.reserve(out.size() + pickle.size + 1024);
+  zip::append_local_header(out, prefix_ + std::string(kPickleRecord), 0, pickle.size);
+  out += pickle_;
+  out.append(pickle.size - pickle_.size(), kRoomByte);
+  zip::append_data_descriptor(out, pickle, pickle_crc_);
+  zip::append_local_header(out, prefix_ + std::string(kOrderRecord), order.header_offset,
+                           order.size);
+  out += kOrder;
+  zip::append_data_descriptor(out, order, crc_of_text(kOrder));
+}
+
+namespace {
+
+// Small records at a file's end: their bytes go into `out`, which is the file from `begin` on.
+class TailRecords {
+ public:
+  TailRecords(std::string& out, std::uint64_t begin) : out_(out), begin_(begin - out.size()) {}
+
+  std::uint64_t offset() const { return begin_ + out_.size(); }
+  void add(std::string name, std::string_view content) {
+    const zip::Placed record{offset(), content.size()};
+    zip::append_local_header(out_, name, record.header_offset, record.size);
+    out_ += content;
+    const std::uint32_t crc = crc_of_text(content);
+    zip::append_data_descriptor(out_, record, crc);
+    records_.push_back({std::move(name), record, crc});
+  }
+  void append_central_headers() {
+    for (const Record& record : records_) {
+      zip::append_central_header(out_, record.name, record.placed, record.crc32);
+    }
+  }
+  std::size_t count() const { return records_.size(); }
+
+ private:
+  struct Record {
+    std::string name;
+    zip::Placed placed;
+    std::uint32_t crc32;
+  };
+  std::string& out_;
+  std::uint64_t begin_;  // of the file's byte that out_[0] is; modulo 2^64
+  std::vector<Record> records_;
+};
+
+}  // namespace
+
+// The record "version", the extra ones, and the directory.
+void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& out) const {
+  TailRecords small(out, places_.end());
+  small.add(prefix_ + std::string(kVersionRecord), kVersion);
+  for (const auto& [name, content] : extra_records(checks)) {
+    small.add(prefix_ + name, content);
+  }
+  const std::vector<zip::Placed>& records = places_.records();
+  zip::DirectoryExtent directory{.offset = small.offset(),
+                                 .entries = records.size() + small.count()};
+  out.reserve(out.size() + records.size() * zip::central_header_size(prefix_.size() + 12, {}) +
+              256);
+  zip::append_central_header(out, prefix_ + std::string(kPickleRecord), records[0], pickle_crc_);
+  zip::append_central_header(out, prefix_ + std::string(kOrderRecord), records[1],
+                             crc_of_text(kOrder));
+  StorageName name(prefix_);
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    zip::append_central_header(out, name.of(i), records[kFirstStorage + i],
+                               static_cast<std::uint32_t>(checks[i]));
+  }
+  small.append_central_headers();
+  directory.size = small.offset() - directory.offset;
+  out += zip::end_of_directory(directory);
+}
+
+std::uint64_t TorchPlan::size() const {
+  std::string tail;
+  const std::vector<std::uint64_t> no_checks(parts_.size());
+  append_between(parts_.size(), no_checks, tail);
+  return tail_begin() + tail.size();
+}
+
+std::vector<std::pair<std::string, std::string>> TorchPlan::extra_records(
+    std::span<const std::uint64_t> checks) const {
+  if (!options_.extra_records) return {};
+  const std::vector<zip::Placed>& placed = places_.records();
+  std::vector<FileRecord> records;
+  records.reserve(placed.size() + 1);
+  const auto add = [&](std::string name, const zip::Placed& record, std::uint32_t crc) {
+    const std::uint64_t offset =
+        record.header_offset +
+        zip::local_header_size(prefix_.size() + name.size(), record.header_offset, record.size);
+    records.push_back({std::move(name), offset, record.size, crc});
+  };
+  add(std::string(kPickleRecord), placed[0], pickle_crc_);
+  add(std::string(kOrderRecord), placed[1], crc_of_text(kOrder));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    add(std::string(kStorageFolder) + std::to_string(i), placed[kFirstStorage + i],
+        static_cast<std::uint32_t>(checks[i]));
+  }
+  add(std::string(kVersionRecord), {places_.end(), kVersion.size()}, crc_of_text(kVersion));
+  auto extra = options_.extra_records(records);
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    check_name(extra[i].first);
+    const std::string folded = zip::folded(extra[i].first);
+    const auto is_same = [&](const auto& other) { return zip::folded(other.first) == folded; };
+    if (std::any_of(extra.begin(), extra.begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
+      throw UsageError("extra record \"" + extra[i].first + "\": the name is taken");
+    }
+  }
+  return extra;
+}
+
+// PyTorch looks names up without regard to case.
+void TorchPlan::check_name(const std::string& name) const {
+  if (!zip::is_safe_name(prefix_ + name)) {
+    throw UsageError("\"" + prefix_ + name +
+                     "\" cannot be the name of a record in a torch.save file");
+  }
+  const std::string folded = zip::folded(name);
+  bool is_taken = folded == kPickleRecord || folded == kOrderRecord || folded == kVersionRecord;
+  if (folded.starts_with(kStorageFolder)) {
+    const std::string number = folded.substr(kStorageFolder.size());
+    std::size_t index = 0;
+    const auto parsed = std::from_chars(number.data(), number.data() + number.size(), index);
+    is_taken = parsed.ec == std::errc() && number == std::to_string(index) && index < parts_.size();
+  }
+  if (is_taken) throw UsageError("extra record \"" + name + "\": the name is taken");
+}
+
+}  // namespace cairn

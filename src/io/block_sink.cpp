@@ -1,0 +1,95 @@
+#include "io/block_sink.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "io/page_memory.h"
+#include "io/stream_copy.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kRingBlocks = 3;
+constexpr std::size_t kMostBlockBytes = std::size_t{8} << 20;
+constexpr std::size_t kPiecesOfAFile = 16;
+// Blocks of large files are what direct writes may want. Those of small ones only are copied: they
+// are small, so that a crash in the middle of such a file is a case of tests, too.
+constexpr std::size_t kDirectGranule = 4096;
+constexpr std::size_t kLeastBlockBytes = 64;
+
+}  // namespace
+
+std::size_t block_bytes(std::uint64_t file_bytes) {
+  const std::uint64_t wanted = file_bytes / kPiecesOfAFile;
+  const std::size_t granule = wanted < kDirectGranule ? kLeastBlockBytes : kDirectGranule;
+  const std::uint64_t even = wanted / granule * granule;
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(even, kLeastBlockBytes, kMostBlockBytes));
+}
+
+// The blocks that are free; those given out hold on to it.
+class BlockSink::Ring {
+ public:
+  explicit Ring(std::size_t block_bytes) : memory_(kRingBlocks * block_bytes) {
+    for (std::size_t i = kRingBlocks; i-- > 0;) {
+      free_.push_back(memory_.data() + i * block_bytes);
+    }
+  }
+
+  std::byte* take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !free_.empty(); });
+    std::byte* block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+
+  void give_back(std::byte* block) {
+    {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(block);
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  const PageMemory memory_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::byte*> free_;
+};
+
+BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
+    : to_(to), block_bytes_(block_bytes), ring_(std::make_shared<Ring>(block_bytes)) {}
+
+BlockSink::~BlockSink() = default;
+
+void BlockSink::write(ByteView bytes) {
+  while (!bytes.empty()) {
+    if (block_ == nullptr) block_ = ring_->take();
+    const std::size_t n = std::min(bytes.size(), block_bytes_ - used_);
+    stream_copy(block_ + used_, bytes.data(), n);
+    used_ += n;
+    bytes = bytes.subspan(n);
+    if (used_ == block_bytes_) hand_over();
+  }
+}
+
+void BlockSink::finish() {
+  if (used_ > 0) hand_over();
+}
+
+void BlockSink::hand_over() {
+  const std::shared_ptr<const void> owner(
+      block_, [ring = ring_, block = block_](const void*) { ring->give_back(block); });
+  const SharedBytes bytes{{block_, used_}, owner};
+  const std::uint64_t begin = begin_;
+  begin_ += used_;
+  block_ = nullptr;
+  used_ = 0;
+  to_.write(begin, bytes);
+}
+
+}  // namespace cairn

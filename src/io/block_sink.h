@@ -1,0 +1,45 @@
+// Bytes of any length into large aligned blocks: a bounded ring between what is copied from live
+// memory and what is being written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cairn/bytes.h"
+
+#include "io/positional_sink.h"
+
+namespace cairn {
+
+// How large the blocks are in which a file of that size is written: some for a small one, so that
+// writing and filling overlap, and 8 MiB at most.
+std::size_t block_bytes(std::uint64_t file_bytes);
+
+class BlockSink final : public ByteSink {
+ public:
+  // Holds three blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
+  BlockSink(PositionalSink& to, std::size_t block_bytes);
+  ~BlockSink() override;
+
+  // Waits for `to` to let go of a block when all are full.
+  void write(ByteView bytes) override;
+  // Hands over the last block. Nothing may follow.
+  void finish();
+  // How many bytes were written.
+  std::uint64_t position() const { return begin_ + used_; }
+
+ private:
+  class Ring;
+
+  void hand_over();
+
+  PositionalSink& to_;
+  std::size_t block_bytes_;
+  std::shared_ptr<Ring> ring_;
+  std::byte* block_ = nullptr;  // that is being filled
+  std::uint64_t begin_ = 0;     // its place in the file
+  std::size_t used_ = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,209 @@
+// The asynchronous saver's snapshot is the file: the same bytes as save(), laid out before they are
+// known, and right also when the layout was guessed wrong.
+#include "checkpoint/plan/file_image.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+
+#include "checkpoint/plan/save_pipeline.h"
+#include "format/stream_plan.h"
+#include "testing/random_value.h"
+#include "testing/sim_file_system.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using testing::shared;
+using testing::StringSink;
+
+TensorView tensor_of(std::size_t bytes, char fill) {
+  return make_tensor(DType::kUInt8, {static_cast<std::int64_t>(bytes)},
+                     shared(std::string(bytes, fill)));
+}
+
+std::string file_of(const Value& value) {
+  StringSink sink;
+  stream_plan(TorchPlan(pickle::encode(value), {}, TorchPlan::Room::kToGrow), sink);
+  return std::move(sink.text);
+}
+
+// A file that checks the order in which its ranges come.
+class StringFile final : public PositionalSink {
+ public:
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    EXPECT_EQ(offset, text.size());
+    text += as_text(bytes.view);
+  }
+  std::string text;
+};
+
+class Saver {
+ public:
+  // The file; `is_image_` says how it was written.
+  std::string save(const Value& value) {
+    FileImage image(value, snapshotter_, layout_);
+    const TorchPlan plan = image.plan({}, true);
+    was_image_ = image.is_image();
+    StringFile file;
+    if (was_image_) {
+      image.write(plan, file);
+      return file.text;
+    }
+    StringSink sink;
+    stream_plan(plan, sink);
+    return sink.text;
+  }
+  bool was_image() const { return was_image_; }
+
+ private:
+  Snapshotter snapshotter_;
+  std::shared_ptr<FileImage::Layout> layout_ = std::make_shared<FileImage::Layout>();
+  bool was_image_ = false;
+};
+
+RC_GTEST_PROP(FileImageTest, IsTheFileThatSaveWrites, ()) {
+  Saver saver;
+  for (int i = 0; i < 3; ++i) {
+    std::vector<Value> made;
+    const Value value = testing::random_value(4, made);
+    RC_ASSERT(saver.save(value) == file_of(value));
+    RC_ASSERT(saver.save(value) == file_of(value));  // of the layout of before
+  }
+}
+
+TEST(FileImageTest, IsAnImageWithEverythingThatATensorCanBe) {
+  Quantizer quantizer{.axis = 0, .scales = tensor_of(8, '\1'), .zero_points = tensor_of(8, '\2')};
+  quantizer.scales.dtype = quantizer.zero_points.dtype = DType::kFloat64;
+  quantizer.scales.shape = quantizer.zero_points.shape = {1};
+  TensorView quantized = tensor_of(3, 'q');
+  quantized.dtype = DType::kQInt8;
+  quantized.shape = {1, 3};
+  quantized.strides = {3, 1};
+  quantized.quantizer = std::make_shared<const Quantizer>(quantizer);
+  TensorView also_quantized = tensor_of(3, 'Q');
+  also_quantized.dtype = DType::kQInt8;
+  also_quantized.shape = {1, 3};
+  also_quantized.strides = {3, 1};
+  also_quantized.quantizer = quantized.quantizer;
+  SparseTensor sparse;
+  sparse.shape = {5};
+  sparse.indices = make_tensor(DType::kInt64, {1, 2}, shared(std::string(16, '\0')));
+  sparse.values = tensor_of(2, 'v');
+  TensorView without_storage = tensor_of(0, '\0');
+  without_storage.storage = nullptr;
+  const Value tied = tensor_of(100, 't');
+  TensorView part = tied.as_tensor();
+  part.shape = {10};
+  part.storage_offset = 5;
+  const Value list = List{tensor_of(7, 'l')};
+  const Value value = Dict{{"q", quantized},
+                           {"q2", also_quantized},
+                           {"s", sparse},
+                           {"none", without_storage},
+                           {"none2", without_storage},
+                           {"a", tied},
+                           {"b", tied},
+                           {"part", part},
+                           {"x", list},
+                           {"y", list},
+                           {"n", 3}};
+  Saver saver;
+  EXPECT_EQ(saver.save(value), file_of(value));
+  EXPECT_TRUE(saver.was_image());
+  EXPECT_EQ(saver.save(value), file_of(value));
+  EXPECT_TRUE(saver.was_image());
+}
+
+Value state(std::int64_t batch, const std::string& text) {
+  return Dict{{"w", tensor_of(1000, static_cast<char>(batch))}, {"batch", batch}, {"text", text}};
+}
+
+TEST(FileImageTest, OtherNumbersAreStillAnImage) {
+  Saver saver;
+  for (const std::int64_t batch : {1, 300, 100'000, 1 << 30}) {
+    EXPECT_EQ(saver.save(state(batch, "x")), file_of(state(batch, "x")));
+    EXPECT_TRUE(saver.was_image()) << batch;
+  }
+}
+
+TEST(FileImageTest, APickleThatOutgrowsItsRoomIsWrittenRightAndTheNextIsAnImageAgain) {
+  Saver saver;
+  (void)saver.save(state(1, "short"));
+  const Value grown = state(2, std::string(5000, 'x'));
+  EXPECT_EQ(saver.save(grown), file_of(grown));
+  EXPECT_FALSE(saver.was_image());
+  EXPECT_EQ(saver.save(grown), file_of(grown));
+  EXPECT_TRUE(saver.was_image());
+  const Value shrunk = state(3, "short");
+  EXPECT_EQ(saver.save(shrunk), file_of(shrunk));
+  EXPECT_FALSE(saver.was_image());
+}
+
+TEST(FileImageTest, StoragesThatTheSnapshotDoesNotSeeAreWrittenFromWhereTheyAre) {
+  Dict hiding = Dict::ordered({{"w", tensor_of(50, 'w')}});
+  hiding.set_attributes(Dict{{"hidden", tensor_of(70, 'h')}});
+  const Value value = List{hiding, tensor_of(30, 'x')};
+  Saver saver;
+  EXPECT_EQ(saver.save(value), file_of(value));
+  EXPECT_FALSE(saver.was_image());
+  EXPECT_EQ(saver.save(value), file_of(value));
+}
+
+TEST(FileImageTest, TheLiveTensorsAreLetGoOfBeforeTheFirstByte) {
+  auto bytes = std::make_shared<std::string>(1000, 'w');
+  const std::weak_ptr<std::string> live = bytes;
+  Snapshotter snapshotter;
+  FileImage image(Dict{{"w", make_tensor(DType::kUInt8, {1000}, {as_bytes(*bytes), bytes})}},
+                  snapshotter, std::make_shared<FileImage::Layout>());
+  bytes.reset();
+  EXPECT_FALSE(live.expired());
+  const TorchPlan plan = image.plan({}, true);
+  EXPECT_TRUE(live.expired());
+  StringFile file;
+  image.write(plan, file);
+  EXPECT_NE(file.text.find(std::string(1000, 'w')), std::string::npos);
+}
+
+TEST(FileImageTest, WhatCannotBeEncodedIsAnErrorOfTheSaveNotOfTheSnapshot) {
+  TensorView quantized = tensor_of(2, 'q');
+  quantized.dtype = DType::kQInt8;
+  Snapshotter snapshotter;
+  FileImage image(Dict{{"w", quantized}}, snapshotter, std::make_shared<FileImage::Layout>());
+  EXPECT_THROW(image.plan({}, true), UnsupportedError);
+}
+
+// Through the pipeline and the real disk, past the page cache, beside save().
+TEST(FileImageTest, LargeFilesAndContainersAreThoseOfSave) {
+  const testing::TempFolder folder;
+  Dict model;
+  for (int i = 0; i < 40; ++i) {
+    model.set("layer" + std::to_string(i),
+              tensor_of(static_cast<std::size_t>(i) * 31337 + 1, static_cast<char>(i)));
+  }
+  model.set("large", tensor_of(std::size_t{21} << 20, 'L'));
+  const Value value = Dict{{"model", model}, {"batch", 17}};
+  SavePipeline pipeline;
+  for (const char* name : {"a.pt", "b.pt", "c.pt.tar", "d.pt.gz"}) {
+    const std::string path = folder / name;
+    save(value, folder / (std::string("saved-") + name));
+    SaveReport report;
+    pipeline.submit(
+        {.value = value, .path = path, .report = [&](const SaveReport& done) { report = done; }});
+    pipeline.wait();
+    const std::string file = testing::read_file(path);
+    EXPECT_TRUE(file == testing::read_file(folder / (std::string("saved-") + name))) << name;
+    EXPECT_EQ(report.bytes, file.size());
+    EXPECT_EQ(load(path), value) << name;
+  }
+}
+
+}  // namespace
+}  // namespace cairn

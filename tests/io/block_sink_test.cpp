@@ -1,0 +1,86 @@
+// The ring between live memory and the disk.
+#include "io/block_sink.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <thread>
+
+#include "cairn/error.h"
+
+#include "testing/pattern.h"
+
+namespace cairn {
+namespace {
+
+// Keeps what it is given, and writes it later.
+class KeepingSink final : public PositionalSink {
+ public:
+  explicit KeepingSink(std::size_t most_kept) : most_kept_(most_kept) {}
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    EXPECT_EQ(offset, next_);
+    next_ += bytes.view.size();
+    kept_.push_back(bytes);
+    while (kept_.size() > most_kept_) {
+      let_go();
+    }
+  }
+  std::string finish() {
+    while (!kept_.empty()) {
+      let_go();
+    }
+    return text_;
+  }
+
+ private:
+  void let_go() {
+    text_ += as_text(kept_.front().view);
+    kept_.pop_front();
+  }
+  std::size_t most_kept_;
+  std::uint64_t next_ = 0;
+  std::deque<SharedBytes> kept_;
+  std::string text_;
+};
+
+TEST(BlockSinkTest, WhatIsKeptStaysAsItWasWritten) {
+  const std::string bytes = testing::pattern(100'000);
+  for (const std::size_t kept : {0, 1, 2}) {
+    KeepingSink to(kept);
+    BlockSink sink(to, 4096);
+    std::string_view left = bytes;
+    for (std::size_t piece = 1; !left.empty(); piece = piece * 3 % 9973 + 1) {
+      const std::string_view part = left.substr(0, piece);
+      sink.write(as_bytes(part));
+      left.remove_prefix(part.size());
+    }
+    EXPECT_EQ(sink.position(), bytes.size());
+    sink.finish();
+    EXPECT_EQ(to.finish(), bytes) << kept;
+  }
+}
+
+TEST(BlockSinkTest, BlocksOutliveTheSink) {
+  KeepingSink to(3);
+  {
+    BlockSink sink(to, 64);
+    sink.write(as_bytes(std::string_view("what is left of it")));
+    sink.finish();
+  }
+  EXPECT_EQ(to.finish(), "what is left of it");
+}
+
+TEST(BlockSinkTest, BlocksOfLargeFilesSuitDirectWrites) {
+  for (std::uint64_t file = 1; file < std::uint64_t{1} << 44; file = file * 3 + 1) {
+    const std::size_t block = block_bytes(file);
+    EXPECT_GE(block, 64U);
+    EXPECT_LE(block, std::size_t{8} << 20);
+    if (file >= std::uint64_t{16} << 20) {
+      EXPECT_EQ(block % 4096, 0U) << file;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn
