@@ -1,6 +1,5 @@
 #include "base/file_source.h"
 
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/file_error.h"
+#include "base/file_handle.h"
 #include "base/mapped_file.h"
 #include "base/parallel.h"
 #include "base/read_fault.h"
@@ -93,11 +93,10 @@ std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(FileDescriptor fd, const std::string& path)
-      : fd_(std::move(fd)), path_(path), opened_(state()) {}
+  FileSource(FileDescriptor fd, const std::string& path) : file_(std::move(fd), path) {}
 
-  std::uint64_t size() const override { return opened_.size; }
-  const std::string& name() const override { return path_; }
+  std::uint64_t size() const override { return file_.size(); }
+  const std::string& name() const override { return file_.path(); }
 
   void read(std::span<const Range> ranges) const override {
     std::uint64_t bytes = 0;
@@ -106,41 +105,27 @@ class FileSource final : public ByteSource {
       bytes += range.into.size();
     }
     const std::vector<Piece> pieces = pieces_of(ranges);
+    const auto fd = file_.get();
     for_each_parallel(
-        pieces.size(), [&](std::size_t i) { read_piece(pieces[i]); }, bytes);
-    if (state() != opened_) {
-      throw UnreadableError(path_ + " was written to since it was opened: open it again", EIO);
-    }
+        pieces.size(), [&](std::size_t i) { read_piece(*fd, pieces[i]); }, bytes);
+    file_.check_unchanged(*fd);
   }
 
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     check_range(offset, bytes);
     if (size() == 0) return {};
-    std::call_once(mapped_, [this] { map_ = map_descriptor(fd_.get(), size(), path_); });
+    std::call_once(mapped_, [this] { map_ = map_descriptor(file_.get()->get(), size(), name()); });
     return map_.part(offset, bytes);
   }
 
  private:
-  struct State {
-    std::uint64_t size = 0;
-    std::int64_t seconds = 0;
-    std::int64_t nanoseconds = 0;
-    bool operator==(const State&) const = default;
-  };
-
-  State state() const {
-    struct stat info = {};
-    if (fstat(fd_.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path_);
-    return {static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
-  }
-
-  void read_piece(const Piece& piece) const {
+  void read_piece(const FileDescriptor& fd, const Piece& piece) const {
     std::vector<iovec> all = places_of(piece);
     std::span<iovec> places = all;
     std::uint64_t at = piece.offset;
     while (!places.empty()) {
       const ssize_t count =
-          preadv(fd_.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
+          preadv(fd.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) refuse(at, count < 0 ? errno : 0);
       at += static_cast<std::uint64_t>(count);
@@ -149,7 +134,7 @@ class FileSource final : public ByteSource {
   }
 
   [[noreturn]] void refuse(std::uint64_t at, int error) const {
-    const std::string what = "cannot read " + path_ + " at byte " + std::to_string(at);
+    const std::string what = "cannot read " + name() + " at byte " + std::to_string(at);
     if (error == 0) throw UnreadableError(what + ": it was cut off since it was opened", EIO);
     if (error == EIO || error == ESTALE) {
       throw UnreadableError(
@@ -159,9 +144,7 @@ class FileSource final : public ByteSource {
     throw_storage_error(error, what);
   }
 
-  FileDescriptor fd_;
-  std::string path_;
-  State opened_;
+  FileHandle file_;
   mutable std::once_flag mapped_;
   mutable SharedBytes map_;
 };

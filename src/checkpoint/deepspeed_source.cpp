@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "base/source_part.h"
 #include "checkpoint/candidate.h"
 #include "format/deepspeed/consolidate.h"
 
@@ -77,9 +78,9 @@ bool has_rank_files(FileSystem& files, const std::string& folder) {
 // The tag in a file such as `latest`: a plain name, or nothing.
 std::string read_tag(FileSystem& files, const std::string& path) {
   if (!files.stat(path)) return {};
-  const SharedBytes bytes = files.map(path);
-  constexpr std::size_t kMostBytes = 4096;
-  std::string tag(as_text(bytes.view).substr(0, kMostBytes));
+  constexpr std::uint64_t kMostBytes = 4096;
+  const SharedBytes bytes = read_start(*files.open(path), kMostBytes);
+  std::string tag(as_text(bytes.view));
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r' || tag.back() == ' ')) {
     tag.pop_back();
   }
@@ -139,8 +140,8 @@ class DeepSpeedSource final : public CheckpointSource {
     all.bytes = bytes_;
     for (const auto* kind : {&model_, &optimizer_}) {
       for (const auto& [rank, name] : *kind) {
-        const VerifyReport report = verify_path(
-            join_path(folder_, name), how,
+        const VerifyReport report = verify_file(
+            opened_.at(name), join_path(folder_, name), how,
             {.files = &files_, .scratch_folder = scratch_folder_, .on_progress = on_progress_});
         all.records += report.records;
         all.has_checksums = all.has_checksums && report.has_checksums;
@@ -189,9 +190,11 @@ class DeepSpeedSource final : public CheckpointSource {
         throw CorruptError("the checkpoint is not whole: the " + std::string(what) + " of rank " +
                            std::to_string(values.size()) + " are missing");
       }
-      SharedBytes bytes = files_.map(join_path(folder_, name));
-      bytes_ += bytes.view.size();
-      values.push_back(TorchFile(std::move(bytes), name).read(deepspeed::data_classes()));
+      const auto file = files_.open(join_path(folder_, name));
+      bytes_ += file->size();
+      values.push_back(
+          TorchFile(part_of(file, 0, file->size(), name)).read(deepspeed::data_classes()));
+      opened_.emplace(name, file);
     }
     return values;
   }
@@ -215,6 +218,7 @@ class DeepSpeedSource final : public CheckpointSource {
   std::string folder_;  // of the ranks' files
   std::map<std::uint32_t, std::string> model_;
   std::map<std::uint32_t, std::string> optimizer_;
+  std::map<std::string, std::shared_ptr<const ByteSource>> opened_;  // of both, by name
   std::uint64_t bytes_ = 0;
   deepspeed::Consolidated consolidated_;
 };

@@ -78,8 +78,8 @@ WrittenFiles write_sharded_safetensors(FileSystem& files, NamedTensors named,
     const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                /*checksums=*/true);
     building.add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
-    const SharedBytes shard = files.map(join_path(building.temporary_path(), name));
-    digests.emplace(name, safetensors::header_digest(shard.view).value());
+    const auto shard = files.open(join_path(building.temporary_path(), name));
+    digests.emplace(name, safetensors::header_digest(*shard).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
       total += byte_size(view);

@@ -10,7 +10,9 @@
 #include "cairn/error.h"
 
 #include "base/file.h"
+#include "base/read_ahead.h"
 #include "base/read_fault.h"
+#include "base/source_part.h"
 #include "base/windows.h"
 #include "testing/counting_source.h"
 #include "testing/message_of.h"
@@ -60,6 +62,15 @@ std::shared_ptr<const ByteSource> open_windows(const TempFolder& folder) {
       std::make_shared<Windows>(std::make_shared<const CountingSource>(open_file(folder)));
   windows->fetch({{0, 1000}, {kSize - 1000, 5000}, {kSize / 2, 100}});
   return windows;
+}
+
+std::shared_ptr<const ByteSource> open_part(const TempFolder& folder) {
+  write_file(folder / "f", "before" + content() + "behind");
+  return part_of(posix_file_system().open(folder / "f"), 6, kSize, "part f");
+}
+std::shared_ptr<const ByteSource> open_part_of_memory(const TempFolder& /*folder*/) {
+  static const std::string all = "before" + content() + "behind";
+  return part_of(source_of({as_bytes(all), nullptr}, "all"), 6, kSize, "part f");
 }
 
 void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
@@ -131,12 +142,12 @@ TEST_P(ByteSourceTest, RefusesWhatIsOutside) {
   EXPECT_THROW(source_->view(1, ~std::uint64_t{0}), UsageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sources, ByteSourceTest,
-                         ::testing::Values(Subject{"file", open_file},
-                                           Subject{"memory", open_memory},
-                                           Subject{"simulated", open_simulated},
-                                           Subject{"windows", open_windows}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Sources, ByteSourceTest,
+    ::testing::Values(Subject{"file", open_file}, Subject{"memory", open_memory},
+                      Subject{"simulated", open_simulated}, Subject{"windows", open_windows},
+                      Subject{"part", open_part}, Subject{"part_of_memory", open_part_of_memory}),
+    [](const auto& test) { return test.param.name; });
 
 // --- Files --------------------------------------------------------------------------------------
 
@@ -189,6 +200,31 @@ TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
   EXPECT_TRUE(empty->view(0, 0).view.empty());
 }
 
+// --- Parts --------------------------------------------------------------------------------------
+
+TEST(PartTest, ThatReachesOutsideIsRefused) {
+  const auto source = source_of({as_bytes("0123456789"), nullptr}, "f");
+  EXPECT_THROW(part_of(source, 5, 6, "part"), UsageError);
+  EXPECT_THROW(part_of(source, ~std::uint64_t{0}, 1, "part"), UsageError);
+  EXPECT_EQ(as_text(read_start(*part_of(source, 5, 5, "part"), 3).view), "567");
+  EXPECT_EQ(as_text(read_start(*part_of(source, 5, 5, "part"), 30).view), "56789");
+}
+
+TEST(ReadAheadTest, NeighboursCostOneRead) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  ReadAhead ahead(*far, 1000);
+  EXPECT_EQ(as_text(ahead.at(0, 10)), content().substr(0, 10));
+  EXPECT_EQ(as_text(ahead.at(500, 500)), content().substr(500, 500));
+  EXPECT_EQ(far->reads, 1U);
+  EXPECT_EQ(as_text(ahead.at(501, 500)), content().substr(501, 500));
+  EXPECT_EQ(far->reads, 2U);
+  EXPECT_EQ(as_text(ahead.at(0, 5000)), content().substr(0, 5000)) << "more than it reads at once";
+  EXPECT_EQ(as_text(ahead.at(kSize - 5, 10)), content().substr(kSize - 5)) << "what there is";
+  EXPECT_TRUE(ahead.at(kSize, 10).empty());
+  EXPECT_TRUE(ahead.at(~std::uint64_t{0}, 10).empty());
+}
+
 // --- Windows ------------------------------------------------------------------------------------
 
 TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
@@ -203,6 +239,22 @@ TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
   EXPECT_EQ(far->reads, 1U) << "it was there";
   EXPECT_EQ(as_text(windows.view(10, 91).view), content().substr(10, 91));
   EXPECT_EQ(far->reads, 2U) << "a byte was not";
+}
+
+TEST(WindowsTest, HaveWhatTheOneBelowHas) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  const auto below = std::make_shared<Windows>(far);
+  below->fetch({{0, 100}});
+  Windows above(below);
+  below->forget();
+  EXPECT_TRUE(above.has(0, 100));
+  EXPECT_FALSE(below->has(0, 100));
+  above.fetch({{0, 100}});
+  EXPECT_EQ(far->reads, 1U);
+  above.add(200, {as_bytes(content()).subspan(200, 10), nullptr});
+  EXPECT_EQ(as_text(above.view(200, 10).view), content().substr(200, 10));
+  EXPECT_EQ(far->reads, 1U);
 }
 
 TEST(WindowsTest, FetchNothingOfWhatIsInMemory) {

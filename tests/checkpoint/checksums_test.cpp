@@ -14,6 +14,7 @@
 #include "checkpoint/source.h"
 #include "checkpoint/write_dcp.h"
 #include "testing/copied_folder.h"
+#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/sim_file_system.h"
 #include "testing/string_sink.h"
@@ -64,7 +65,7 @@ void put(FileSystem& files, const std::string& path, const std::string& bytes) {
 }
 
 std::string get(FileSystem& files, const std::string& path) {
-  return std::string(as_text(files.map(path).view));
+  return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
 // A flip of every byte of the file, and every length that it could be cut to.
@@ -113,7 +114,7 @@ TEST_F(ChecksumsTest, TheDamagedTensorIsNamedAndNothingIsLoaded) {
 }
 
 TEST_F(ChecksumsTest, TheMetadataIsTextsAndSaysWhoWroteThem) {
-  const SafetensorsFile file(disk.map("/out.safetensors"), "out");
+  const SafetensorsFile file(testing::file_bytes(disk, "/out.safetensors"), "out");
   EXPECT_THAT(file.metadata(),
               ElementsAre(::testing::Pair("format", "pt"), Key("cairn.writer"), Key("cairn.xxh3")));
   EXPECT_EQ(file.find_metadata("cairn.xxh3")->size(), 32U + 3 * 16U);

@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 
@@ -20,7 +21,7 @@ using testing::SimFileSystem;
 std::string bytes_of_sample() {
   SimFileSystem disk;
   save(sample_checkpoint(3, 64), "/a.pt", {.info = sample_info(3), .files = &disk});
-  return std::string(as_text(disk.map("/a.pt").view));
+  return std::string(as_text(testing::file_bytes(disk, "/a.pt").view));
 }
 
 // What load() says of a file of these bytes; "" when it loads.
@@ -92,7 +93,7 @@ TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
   const std::string bytes = bytes_of_sample();
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
-  const SharedBytes mapped = disk.map("/a.pt");
+  const SharedBytes mapped = testing::file_bytes(disk, "/a.pt");
   const Value value = TorchFile(mapped, "/a.pt").read();
   for (const auto& [path, tensor] : tensors_of(value)) {
     const ByteView storage = tensor->storage->bytes().view;

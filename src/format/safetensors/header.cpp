@@ -17,6 +17,7 @@
 #include "base/little_endian.h"
 #include "base/memory_budget.h"
 #include "base/seeded_hash.h"
+#include "base/source_part.h"
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
 
@@ -223,7 +224,7 @@ bool has_header(ByteView file) {
 Header read_header(const ByteSource& file) {
   const std::uint64_t size = read_size(file);
   const std::uint64_t data = kSizeBytes + size;
-  Header header{.bytes = file.view(0, data)};
+  Header header{.bytes = read_bytes(file, 0, data)};
   std::vector<Member> members;
   std::unordered_set<std::string, TextHash> names;
   MemoryBudget budget(size);
