@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <climits>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "base/file_direct.h"
 #include "base/file_error.h"
 #include "base/file_handle.h"
 #include "base/mapped_file.h"
@@ -20,7 +22,11 @@ namespace {
 
 using Range = ByteSource::Range;
 
-constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::size_t kPieceBytes = DirectReads::kMostBytes;
+// Less than these go through the page cache: of one call, and of one of its pieces.
+constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
+constexpr unsigned kDiskThreads = 4;                     // they wait most of the time
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
 
 // Bytes between two ranges; nobody looks at them, so threads may share the place.
@@ -106,8 +112,15 @@ class FileSource final : public ByteSource {
     }
     const std::vector<Piece> pieces = pieces_of(ranges);
     const auto fd = file_.get();
-    for_each_parallel(
-        pieces.size(), [&](std::size_t i) { read_piece(*fd, pieces[i]); }, bytes);
+    std::optional<DirectReads> direct;
+    if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
+    const auto read_one = [&](std::size_t i) {
+      const Piece& piece = pieces[i];
+      const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
+      if (is_large && direct->read(piece.offset, piece.end, piece.ranges)) return;
+      read_piece(*fd, piece);
+    };
+    for_each_parallel(pieces.size(), read_one, bytes, kDiskThreads);
     file_.check_unchanged(*fd);
   }
 

@@ -2,7 +2,8 @@
 //
 //  1. Opening fixes what it is, and with how many descriptors: base/file_handle.h.
 //  2. read() brings the ranges in order, joins those that are near one another, cuts what is long,
-//     and reads the pieces with preadv, on all cores when there is much.
+//     and reads the pieces with preadv, on all cores when there is much; then what is not in the
+//     page cache yet is read past it (base/file_direct.h).
 //  3. Then it asks for size and time once more: bytes of a file that somebody wrote to meanwhile
 //     are given to nobody.
 //  4. view() maps the file, once, when it is first called. base/mapped_file.h says what becomes of

@@ -1,8 +1,12 @@
 // Every source gives the bytes that it was opened with, or an error that names it.
 #include "cairn/byte_source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -198,6 +202,89 @@ TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
   EXPECT_EQ(empty->size(), 0U);
   empty->read({});
   EXPECT_TRUE(empty->view(0, 0).view.empty());
+}
+
+// Half of the pages of the file.
+bool is_in_page_cache(const std::string& path) {
+  const auto size = static_cast<std::size_t>(std::filesystem::file_size(path));
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const map = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  std::vector<unsigned char> pages((size + page - 1) / page);
+  EXPECT_EQ(mincore(map, size, pages.data()), 0);
+  munmap(map, size);
+  ::close(fd);
+  const auto there =
+      std::count_if(pages.begin(), pages.end(), [](auto p) { return (p & 1U) != 0; });
+  return 2 * static_cast<std::size_t>(there) > pages.size();
+}
+
+void drop_from_page_cache(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(fsync(fd), 0);
+  EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(fd);
+}
+
+// Much of a file, in ranges that no disk likes: with gaps, and at odd places.
+class ColdFileTest : public ::testing::Test {
+ protected:
+  ColdFileTest() {
+    write_file(path_, bytes_);
+    drop_from_page_cache(path_);
+    source_ = posix_file_system().open(path_);
+    std::uint64_t at = 3;
+    for (std::size_t i = 0; at + 5'000'000 < bytes_.size(); ++i) {
+      const std::size_t size = i % 3 == 0 ? 4'999'999 : 70'001;
+      sizes_.emplace_back(at, size);
+      at += size + (i % 2) * 100;
+    }
+    sizes_.emplace_back(at, bytes_.size() - at);
+  }
+  void expect_read() {
+    std::vector<std::string> places;
+    std::vector<Range> ranges;
+    for (const auto& [offset, size] : sizes_) {
+      places.emplace_back(size, '?');
+    }
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      ranges.push_back({sizes_[i].first, std::as_writable_bytes(std::span(places[i]))});
+    }
+    source_->read(ranges);
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      EXPECT_TRUE(places[i] == bytes_.substr(sizes_[i].first, sizes_[i].second)) << i;
+    }
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "f";
+  std::string bytes_ = testing::pattern((std::size_t{40} << 20) + 12'345);
+  std::vector<std::pair<std::uint64_t, std::size_t>> sizes_;
+  std::shared_ptr<const ByteSource> source_;
+};
+
+TEST_F(ColdFileTest, IsReadPastThePageCache) {
+  if (is_in_page_cache(path_)) GTEST_SKIP() << "it lies in memory";
+  expect_read();
+  const int direct = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (direct < 0) GTEST_SKIP() << "a file system without O_DIRECT";
+  ::close(direct);
+  EXPECT_FALSE(is_in_page_cache(path_));
+}
+
+TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {
+  for (std::uint64_t at = 0; at < bytes_.size(); at += std::uint64_t{8} << 20) {
+    read_bytes(*source_, at, std::min<std::uint64_t>(4 << 20, bytes_.size() - at));
+  }
+  expect_read();
+  expect_read();
+}
+
+TEST_F(ColdFileTest, ThatIsCutOffIsAnErrorWithItsByte) {
+  std::filesystem::resize_file(path_, 30'000'001);
+  drop_from_page_cache(path_);
+  EXPECT_THAT(message_of<UnreadableError>([&] { expect_read(); }),
+              AllOf(HasSubstr(path_), HasSubstr("cut off")));
 }
 
 // --- Parts --------------------------------------------------------------------------------------

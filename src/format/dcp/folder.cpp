@@ -172,7 +172,8 @@ void Folder::for_each(std::vector<Piece> pieces,
   for (std::span<const Piece> rest = pieces; !rest.empty();) {
     std::size_t count = 0;
     for (std::uint64_t bytes = 0; count < rest.size() && bytes < kMostHeadBytes; ++count) {
-      bytes += ChunkHeads::bytes_for(rest[count]);
+      constexpr std::uint64_t kToKeepOne = 512;  // chunks may be of a byte each
+      bytes += kToKeepOne + ChunkHeads::bytes_for(rest[count]);
     }
     heads.read(rest.first(count), files_);
     for (const Piece& piece : rest.first(count)) {

@@ -250,10 +250,13 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
 void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) {
   constexpr std::array<std::string_view, 4> kSmall = {"data.pkl", "byteorder", "version",
                                                       ".data/version"};
+  constexpr std::uint64_t kMostRecordBytes = std::uint64_t{64}
+                                             << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const RawEntry& raw : entries) {
     const FileRecord& record = raw.entry.record;
-    if (std::find(kSmall.begin(), kSmall.end(), record.name) == kSmall.end()) continue;
+    const bool is_small = record.size <= kMostRecordBytes;
+    if (!is_small || std::find(kSmall.begin(), kSmall.end(), record.name) == kSmall.end()) continue;
     extents.push_back({record.offset, record.size});
   }
   source.fetch(std::move(extents));
