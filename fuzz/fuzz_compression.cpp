@@ -24,12 +24,13 @@ class Discard final : public cairn::ByteSink {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
+  const auto source =
+      cairn::source_of({{reinterpret_cast<const std::byte*>(data), size}, nullptr}, "fuzz");
   for (const cairn::Codec* codec : cairn::codecs()) {
-    if (codec->program != nullptr || !codec->matches(bytes)) continue;
+    if (codec->program != nullptr || !cairn::begins_as(*codec, *source)) continue;
     try {
       Discard sink;
-      cairn::decode(*codec, {bytes, nullptr}, sink, kLimit);
+      cairn::decode(*codec, *source, sink, kLimit);
     } catch (const cairn::CorruptError&) {
     } catch (const cairn::UnsupportedError&) {
     }

@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                  [](const std::string& name) {
                                                    if (name.size() > 20)
                                                      throw cairn::NotFoundError(name);
-                                                   return file;
+                                                   return cairn::source_of(file, name);
                                                  });
     const cairn::Value value = folder->read();
     for (const auto& [path, tensor] : tensors_of(value)) {

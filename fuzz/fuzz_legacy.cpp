@@ -9,9 +9,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const cairn::SharedBytes bytes{{reinterpret_cast<const std::byte*>(data), size}, nullptr};
   cairn::is_legacy_file(bytes.view);
+  const auto source = cairn::source_of(bytes, "fuzz.pt");
   try {
     for (std::uint64_t at = 0; at < size;) {
-      const cairn::LegacyObject object = cairn::read_legacy_object(bytes, "fuzz.pt", at);
+      const cairn::LegacyObject object = cairn::read_legacy_object(source, at);
       for (const auto& [path, tensor] : cairn::tensors_of(object.value)) {
         if (cairn::byte_size(*tensor) < 1 << 20) (void)tensor->contiguous_bytes();
       }

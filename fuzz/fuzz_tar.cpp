@@ -34,8 +34,9 @@ void give_checksums(std::string& tar) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string tar(reinterpret_cast<const char*>(data), size);
   if (size > 0 && data[size - 1] % 2 == 1) give_checksums(tar);
+  const auto source = cairn::source_of({cairn::as_bytes(tar), nullptr}, "fuzz.tar");
   try {
-    for (const cairn::tar::File& file : cairn::tar::read_files(cairn::as_bytes(tar))) {
+    for (const cairn::tar::File& file : cairn::tar::read_files(*source)) {
       if (file.offset > size || file.size > size - file.offset) __builtin_trap();
     }
   } catch (const cairn::CorruptError&) {

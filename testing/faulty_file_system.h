@@ -36,7 +36,7 @@ enum class FileCall : std::uint8_t {
 };
 
 // Thread-safe, when the other one is.
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem : public FileSystem {
  public:
   explicit FaultyFileSystem(FileSystem& under) : under_(under) {}
 

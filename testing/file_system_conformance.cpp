@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "io/atomic_file.h"
+#include "testing/file_bytes.h"
 
 namespace cairn::testing {
 namespace {
@@ -27,7 +28,7 @@ struct Subject {
     file->close();
   }
   std::string read(const std::string& name) const {
-    return std::string(as_text(files.map(path(name)).view));
+    return std::string(as_text(file_bytes(files, path(name)).view));
   }
 };
 
@@ -72,15 +73,15 @@ void create_never_replaces(const Subject& s) {
 void mapped_bytes_outlive_the_file(const Subject& s) {
   s.write("f", "bytes");
   s.write("empty", "");
-  const SharedBytes bytes = s.files.map(s.path("f"));
+  const SharedBytes bytes = file_bytes(s.files, s.path("f"));
   EXPECT_TRUE(s.files.remove(s.path("f")));
   EXPECT_EQ(as_text(bytes.view), "bytes");
-  EXPECT_TRUE(s.files.map(s.path("empty")).view.empty());
+  EXPECT_TRUE(file_bytes(s.files, s.path("empty")).view.empty());
 }
 
 void map_tells_missing_from_folder(const Subject& s) {
-  EXPECT_THROW(s.files.map(s.path("missing")), NotFoundError);
-  EXPECT_THROW(s.files.map(s.folder), UsageError);
+  EXPECT_THROW(file_bytes(s.files, s.path("missing")), NotFoundError);
+  EXPECT_THROW(file_bytes(s.files, s.folder), UsageError);
 }
 
 void rename_replaces_files_and_links(const Subject& s) {

@@ -1,6 +1,7 @@
 // A sink that keeps everything in a string.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "cairn/format/torch_file.h"
@@ -24,6 +25,12 @@ inline std::string encoded(const Value& value, const TorchFileWriteOptions& opti
 inline SharedBytes shared(std::string bytes) {
   auto owner = std::make_shared<const std::string>(std::move(bytes));
   return {as_bytes(*owner), owner};
+}
+
+// A file of these bytes.
+inline std::shared_ptr<const ByteSource> source_with(std::string bytes,
+                                                     std::string name = "a file") {
+  return source_of(shared(std::move(bytes)), std::move(name));
 }
 
 }  // namespace cairn::testing

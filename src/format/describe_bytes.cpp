@@ -9,6 +9,7 @@
 #include "format/pickle/opcodes.h"
 #include "format/safetensors/header.h"
 #include "format/zip/directory.h"
+#include "io/source_part.h"
 
 namespace cairn {
 namespace {
@@ -38,11 +39,15 @@ constexpr std::array kMagics = {
     Magic{"\x93NUMPY"sv, 0, "a numpy file"},
 };
 
-std::string describe_zip(ByteView bytes) {
+constexpr std::uint64_t kStartBytes = 1024;  // all magic numbers lie there
+
+std::string describe_zip(const std::shared_ptr<const ByteSource>& file) {
   zip::Directory directory;
   try {
-    Windows source(source_of({bytes, nullptr}, "the file"));
+    Windows source(file);
     directory = zip::read_directory(source);
+  } catch (const StorageError&) {
+    throw;  // which says nothing about the file
   } catch (const Error&) {
     return "a zip file that is cut off or damaged";
   }
@@ -65,9 +70,11 @@ std::optional<std::string> find_pickle(ByteView bytes) {
 
 }  // namespace
 
-std::optional<std::string> find_format(ByteView bytes) {
+std::optional<std::string> find_format(const std::shared_ptr<const ByteSource>& file) {
+  const SharedBytes start = read_start(*file, kStartBytes);
+  const ByteView bytes = start.view;
   const std::string_view text = as_text(bytes);
-  if (text.starts_with("PK\x03\x04")) return describe_zip(bytes);
+  if (text.starts_with("PK\x03\x04")) return describe_zip(file);
   for (const Magic& magic : kMagics) {
     if (text.size() > magic.offset && text.substr(magic.offset).starts_with(magic.bytes)) {
       return magic.what;
@@ -77,16 +84,21 @@ std::optional<std::string> find_format(ByteView bytes) {
   return find_pickle(bytes);
 }
 
-std::string describe_bytes(ByteView bytes) {
-  if (const auto format = find_format(bytes)) return *format;
-  if (bytes.empty()) return "an empty file";
-  constexpr std::size_t kEnough = std::size_t{1} << 20;  // a sparse file may be of any size
-  const std::string_view text = as_text(bytes).substr(0, kEnough);
+std::string describe_file(const std::shared_ptr<const ByteSource>& file) {
+  if (const auto format = find_format(file)) return *format;
+  if (file->size() == 0) return "an empty file";
+  constexpr std::uint64_t kEnough = std::uint64_t{1} << 20;  // a sparse file may be of any size
+  const SharedBytes start = read_start(*file, kEnough);
+  const std::string_view text = as_text(start.view);
   if (std::all_of(text.begin(), text.end(), [](char c) { return c == '\0'; })) {
-    return bytes.size() <= kEnough ? "nothing but zero bytes"
+    return file->size() <= kEnough ? "nothing but zero bytes"
                                    : "a file that begins with zero bytes";
   }
   return "no kind of file that cairn knows";
+}
+
+std::string describe_bytes(ByteView bytes) {
+  return describe_file(source_of({bytes, nullptr}, "the file"));
 }
 
 }  // namespace cairn

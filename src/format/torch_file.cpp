@@ -116,10 +116,9 @@ void TorchFile::Impl::check_kind() {
   zip::fetch_ends(windows);
   const SharedBytes start = windows.view(0, std::min<std::uint64_t>(source->size(), kStart.size()));
   if (as_text(start.view) == kStart) return;
-  const SharedBytes all = source->view(0, source->size());
-  const auto format = find_format(all.view);
+  const auto format = find_format(source);
   if (format) throw UnsupportedError(file + ": this is " + *format + ", not a torch.save file");
-  corrupt("this is " + describe_bytes(all.view) + ", not a torch.save file", 0);
+  corrupt("this is " + describe_file(source) + ", not a torch.save file", 0);
 }
 
 void TorchFile::Impl::read_records() {

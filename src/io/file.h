@@ -60,8 +60,6 @@ class FileSystem {
   // Opens a file for reading. NotFoundError when there is none; UsageError when it is a folder or
   // another special thing.
   virtual std::shared_ptr<const ByteSource> open(const std::string& path) = 0;
-  // All of a file that is opened for this only; its descriptor is closed when this returns.
-  SharedBytes map(const std::string& path);
 
   // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
   // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,

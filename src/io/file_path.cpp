@@ -4,11 +4,6 @@
 
 namespace cairn {
 
-SharedBytes FileSystem::map(const std::string& path) {
-  const auto source = open(path);
-  return source->view(0, source->size());
-}
-
 std::string join_path(const std::string& folder, const std::string& name) {
   if (folder.empty() || name.starts_with('/')) return name;
   return folder.ends_with('/') ? folder + name : folder + "/" + name;

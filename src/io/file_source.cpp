@@ -1,6 +1,5 @@
 #include "io/file_source.h"
 
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -8,9 +7,12 @@
 #include <cerrno>
 #include <climits>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "io/file_direct.h"
 #include "io/file_error.h"
+#include "io/file_handle.h"
 #include "io/mapped_file.h"
 #include "io/parallel.h"
 #include "io/read_fault.h"
@@ -20,7 +22,11 @@ namespace {
 
 using Range = ByteSource::Range;
 
-constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::size_t kPieceBytes = DirectReads::kMostBytes;
+// Less than these go through the page cache: of one call, and of one of its pieces.
+constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
+constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
+constexpr unsigned kDiskThreads = 4;                     // they wait most of the time
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
 
 // Bytes between two ranges; nobody looks at them, so threads may share the place.
@@ -93,11 +99,10 @@ std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(FileDescriptor fd, const std::string& path)
-      : fd_(std::move(fd)), path_(path), opened_(state()) {}
+  FileSource(FileDescriptor fd, const std::string& path) : file_(std::move(fd), path) {}
 
-  std::uint64_t size() const override { return opened_.size; }
-  const std::string& name() const override { return path_; }
+  std::uint64_t size() const override { return file_.size(); }
+  const std::string& name() const override { return file_.path(); }
 
   void read(std::span<const Range> ranges) const override {
     std::uint64_t bytes = 0;
@@ -106,41 +111,34 @@ class FileSource final : public ByteSource {
       bytes += range.into.size();
     }
     const std::vector<Piece> pieces = pieces_of(ranges);
-    for_each_parallel(
-        pieces.size(), [&](std::size_t i) { read_piece(pieces[i]); }, bytes);
-    if (state() != opened_) {
-      throw UnreadableError(path_ + " was written to since it was opened: open it again", EIO);
-    }
+    const auto fd = file_.get();
+    std::optional<DirectReads> direct;
+    if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
+    const auto read_one = [&](std::size_t i) {
+      const Piece& piece = pieces[i];
+      const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
+      if (is_large && direct->read(piece.offset, piece.end, piece.ranges)) return;
+      read_piece(*fd, piece);
+    };
+    for_each_parallel(pieces.size(), read_one, bytes, kDiskThreads);
+    file_.check_unchanged(*fd);
   }
 
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     check_range(offset, bytes);
     if (size() == 0) return {};
-    std::call_once(mapped_, [this] { map_ = map_descriptor(fd_.get(), size(), path_); });
+    std::call_once(mapped_, [this] { map_ = map_descriptor(file_.get()->get(), size(), name()); });
     return map_.part(offset, bytes);
   }
 
  private:
-  struct State {
-    std::uint64_t size = 0;
-    std::int64_t seconds = 0;
-    std::int64_t nanoseconds = 0;
-    bool operator==(const State&) const = default;
-  };
-
-  State state() const {
-    struct stat info = {};
-    if (fstat(fd_.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path_);
-    return {static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
-  }
-
-  void read_piece(const Piece& piece) const {
+  void read_piece(const FileDescriptor& fd, const Piece& piece) const {
     std::vector<iovec> all = places_of(piece);
     std::span<iovec> places = all;
     std::uint64_t at = piece.offset;
     while (!places.empty()) {
       const ssize_t count =
-          preadv(fd_.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
+          preadv(fd.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) refuse(at, count < 0 ? errno : 0);
       at += static_cast<std::uint64_t>(count);
@@ -149,7 +147,7 @@ class FileSource final : public ByteSource {
   }
 
   [[noreturn]] void refuse(std::uint64_t at, int error) const {
-    const std::string what = "cannot read " + path_ + " at byte " + std::to_string(at);
+    const std::string what = "cannot read " + name() + " at byte " + std::to_string(at);
     if (error == 0) throw UnreadableError(what + ": it was cut off since it was opened", EIO);
     if (error == EIO || error == ESTALE) {
       throw UnreadableError(
@@ -159,9 +157,7 @@ class FileSource final : public ByteSource {
     throw_storage_error(error, what);
   }
 
-  FileDescriptor fd_;
-  std::string path_;
-  State opened_;
+  FileHandle file_;
   mutable std::once_flag mapped_;
   mutable SharedBytes map_;
 };

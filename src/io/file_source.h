@@ -1,9 +1,9 @@
 // A file as a ByteSource.
 //
-//  1. Opening fixes what it is: the open file, whatever becomes of its name, with its size and the
-//     time of its last change.
+//  1. Opening fixes what it is, and with how many descriptors: io/file_handle.h.
 //  2. read() brings the ranges in order, joins those that are near one another, cuts what is long,
-//     and reads the pieces with preadv, on all cores when there is much.
+//     and reads the pieces with preadv, on all cores when there is much; then what is not in the
+//     page cache yet is read past it (io/file_direct.h).
 //  3. Then it asks for size and time once more: bytes of a file that somebody wrote to meanwhile
 //     are given to nobody.
 //  4. view() maps the file, once, when it is first called. io/mapped_file.h says what becomes of

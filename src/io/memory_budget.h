@@ -7,7 +7,7 @@ namespace cairn {
 
 // A reader takes from its budget before it allocates and gives back what it frees, so that what it
 // holds stays below kFreeBytes + kBytesPerByte for each byte of the file. Both leave room below the
-// promise in SECURITY.md (64 MiB and 16) for the file itself, which is mapped, and for what is
+// promise in SECURITY.md (64 MiB and 16) for the pickle as it stands in the file, and for what is
 // counted nowhere.
 class MemoryBudget {
  public:

@@ -16,7 +16,7 @@ constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
 }  // namespace
 
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
-                       std::uint64_t bytes) {
+                       std::uint64_t bytes, unsigned least_threads) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;
@@ -33,8 +33,8 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   };
   {
     std::vector<std::jthread> others;
-    const unsigned most = bytes < kBytesWorthThreads ? 1 : std::thread::hardware_concurrency();
-    const std::size_t threads = std::min<std::size_t>(count, std::max(1U, most));
+    const unsigned most = std::max(least_threads, std::thread::hardware_concurrency());
+    const std::size_t threads = std::min<std::size_t>(count, bytes < kBytesWorthThreads ? 1 : most);
     try {
       while (others.size() + 1 < threads) {
         others.emplace_back(do_some);

@@ -12,8 +12,9 @@ namespace cairn {
 // started, and the exception (of several, one) is thrown here.
 //
 // `bytes` is how much there is to look at in all: below 32 MiB, where a second thread costs more
-// than it saves, this one does it alone.
+// than it saves, this one does it alone. `least_threads`, where the work is to wait for a disk: so
+// many at least, also on fewer cores.
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
-                       std::uint64_t bytes = ~std::uint64_t{0});
+                       std::uint64_t bytes = ~std::uint64_t{0}, unsigned least_threads = 1);
 
 }  // namespace cairn

@@ -4,6 +4,19 @@
 
 namespace cairn {
 
+Windows::Windows(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {
+  if (const auto* windows = dynamic_cast<const Windows*>(under_.get()))
+    windows_ = windows->windows_;
+}
+
+void Windows::add(std::uint64_t offset, SharedBytes bytes) {
+  windows_.push_back({offset, std::move(bytes)});
+}
+
+bool Windows::has(std::uint64_t offset, std::uint64_t bytes) const {
+  return in_memory() || find(offset, bytes) != nullptr;
+}
+
 void Windows::fetch(std::vector<Extent> extents) {
   if (under_->in_memory()) return;
   std::vector<Range> ranges;

@@ -12,7 +12,7 @@ namespace cairn {
 
 // A source of which some parts are in memory: the ends of a file, asked for generously and once,
 // and what they say is needed next. What lies in one of them costs no read. Not thread-safe while
-// fetch() runs, otherwise as the other source.
+// fetch(), add() or forget() run, otherwise as the other source.
 class Windows final : public ByteSource {
  public:
   struct Extent {
@@ -20,10 +20,17 @@ class Windows final : public ByteSource {
     std::uint64_t size = 0;  // what reaches behind the end is cut off
   };
 
-  explicit Windows(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
+  // What `under` has ahead, if it is such a source itself, is there from the beginning.
+  explicit Windows(std::shared_ptr<const ByteSource> under);
 
   // Reads those of `extents` that are not there yet, with one call.
   void fetch(std::vector<Extent> extents);
+  // Gives it bytes of the range that begins at `offset`, which somebody read.
+  void add(std::uint64_t offset, SharedBytes bytes);
+  // Whether reading the range costs nothing.
+  bool has(std::uint64_t offset, std::uint64_t bytes) const;
+  // Lets go of what was read ahead.
+  void forget() { windows_.clear(); }
 
   std::uint64_t size() const override { return under_->size(); }
   const std::string& name() const override { return under_->name(); }

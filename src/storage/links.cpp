@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/atomic_file.h"
+#include "io/source_part.h"
 
 namespace cairn {
 namespace {
@@ -50,7 +51,7 @@ std::optional<std::string> read_link_file(FileSystem& files, const std::string& 
   if (!info || info->type != FileInfo::Type::kRegular || info->size > kLongestLink) {
     return std::nullopt;
   }
-  const SharedBytes bytes = files.map(path);
+  const SharedBytes bytes = read_start(*files.open(path), kLongestLink);
   std::string_view text = as_text(bytes.view);
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
     text.remove_suffix(1);  // of one that was written by hand

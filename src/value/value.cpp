@@ -55,8 +55,8 @@ BigInt Value::big_int(std::uint64_t v) {
 namespace {
 
 std::string_view dict_name(DictType type) {
-  constexpr std::string_view kNames[] = {"dict", "OrderedDict", "Counter", "defaultdict"};
-  return kNames[static_cast<std::size_t>(type)];
+  constexpr std::string_view kDictNames[] = {"dict", "OrderedDict", "Counter", "defaultdict"};
+  return kDictNames[static_cast<std::size_t>(type)];
 }
 
 std::string_view constant_type(std::string_view name) {

@@ -20,6 +20,7 @@
 #include "attacked_run.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
+#include "testing/file_bytes.h"
 #include "testing/temp_folder.h"
 
 namespace cairn::attack {
@@ -60,7 +61,7 @@ std::map<std::string, std::string> contents_of(const std::string& folder) {
     if (entry.is_symlink()) {
       content = fs::read_symlink(entry.path());
     } else if (entry.is_regular_file()) {
-      content = as_text(posix_file_system().map(entry.path()).view);
+      content = as_text(testing::file_bytes(posix_file_system(), entry.path()).view);
     }
   }
   return files;

@@ -15,6 +15,7 @@
 #include "core/xxh3.h"
 #include "storage/local_store.h"
 #include "testing/copied_folder.h"
+#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/sim_file_system.h"
 #include "testing/string_sink.h"
@@ -65,7 +66,7 @@ void put(FileSystem& files, const std::string& path, const std::string& bytes) {
 }
 
 std::string get(FileSystem& files, const std::string& path) {
-  return std::string(as_text(files.map(path).view));
+  return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
 // A flip of every byte of the file, and every length that it could be cut to.
@@ -114,7 +115,7 @@ TEST_F(ChecksumsTest, TheDamagedTensorIsNamedAndNothingIsLoaded) {
 }
 
 TEST_F(ChecksumsTest, TheMetadataIsTextsAndSaysWhoWroteThem) {
-  const SafetensorsFile file(disk.map("/out.safetensors"), "out");
+  const SafetensorsFile file(testing::file_bytes(disk, "/out.safetensors"), "out");
   EXPECT_THAT(file.metadata(),
               ElementsAre(::testing::Pair("format", "pt"), Key("cairn.writer"), Key("cairn.xxh3")));
   EXPECT_EQ(file.find_metadata("cairn.xxh3")->size(), 32U + 3 * 16U);

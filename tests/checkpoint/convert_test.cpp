@@ -16,6 +16,7 @@
 
 #include "checkpoint/open/source.h"
 #include "io/file.h"
+#include "testing/file_bytes.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
@@ -101,7 +102,7 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
 TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;
   const auto has = [](const std::string& path, const std::string& name) {
-    const TorchFile file(posix_file_system().map(path), path);
+    const TorchFile file(testing::file_bytes(posix_file_system(), path), path);
     const SharedBytes pickle = file.bytes_of(*file.find_record("data.pkl"));
     return as_text(pickle.view).find(name) != std::string_view::npos;
   };
@@ -201,7 +202,7 @@ TEST(ConvertTest, TiedTensorsAreWrittenOnceAndTiedAgain) {
   save(Dict{{"z", shared_one}, {"b", shared_one}, {"part", part}}, temp / "in.pt");
   const ConvertResult result = convert(temp / "in.pt", temp / "out.safetensors");
   EXPECT_THAT(result.tied, ElementsAre(Pair("z", "b")));
-  const auto bytes = posix_file_system().map(temp / "out.safetensors");
+  const auto bytes = testing::file_bytes(posix_file_system(), temp / "out.safetensors");
   const SafetensorsFile file(bytes, "out");
   EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt"), Pair("z", "b"),
                                            Key("cairn.writer"), Key("cairn.xxh3")));

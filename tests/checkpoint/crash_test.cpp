@@ -11,6 +11,7 @@
 #include "storage/links.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 
@@ -207,7 +208,7 @@ TEST(CrashHarnessTest, FindsLossInWritesUnderTheFinalName) {
     save_with_pipeline(scratch, batch);
     files.make_folders(kFolder);
     const auto file = files.create(path_of(batch), {});
-    file->write(scratch.map(path_of(batch)).view);
+    file->write(testing::file_bytes(scratch, path_of(batch)).view);
     file->close();
     files.remove(kLatest);
     files.make_link("ep0-ba" + std::to_string(batch) + "-rank0.pt", kLatest);

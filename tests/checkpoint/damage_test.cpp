@@ -8,6 +8,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "storage/local_store.h"
+#include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 
@@ -21,7 +22,7 @@ using testing::SimFileSystem;
 std::string bytes_of_sample() {
   SimFileSystem disk;
   save(sample_checkpoint(3, 64), "/a.pt", {.info = sample_info(3), .store = local_store(disk)});
-  return std::string(as_text(disk.map("/a.pt").view));
+  return std::string(as_text(testing::file_bytes(disk, "/a.pt").view));
 }
 
 // What load() says of a file of these bytes; "" when it loads.
@@ -94,7 +95,7 @@ TEST(DamageTest, AFlipInsideATensorNamesItsPathAndBytes) {
   const std::string bytes = bytes_of_sample();
   SimFileSystem disk;
   disk.create("/a.pt", {})->write(as_bytes(bytes));
-  const SharedBytes mapped = disk.map("/a.pt");
+  const SharedBytes mapped = testing::file_bytes(disk, "/a.pt");
   const Value value = TorchFile(mapped, "/a.pt").read();
   for (const auto& [path, tensor] : tensors_of(value)) {
     const ByteView storage = tensor->storage->bytes().view;

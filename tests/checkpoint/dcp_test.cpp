@@ -16,7 +16,9 @@
 #include "format/compression/codec.h"
 #include "format/dcp/folder.h"
 #include "io/file.h"
+#include "io/source_part.h"
 #include "testing/copied_folder.h"
+#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -211,16 +213,16 @@ TEST(DcpTest, TensorsBeyondTheMemoryLimitArePutTogetherInAScratchFile) {
   const TensorView part =
       make_tensor(DType::kInt32, {kRows, kColumns / 2}, SharedBytes{ByteView(half), nullptr});
   write_dcp(*local_store(), Dict{{"left", part}, {"right", part}}, temp / "parts");
-  const auto map = [&](const std::string& name) {
-    return posix_file_system().map(join_path(temp / "parts", name));
+  const auto open = [&](const std::string& name) {
+    return posix_file_system().open(join_path(temp / "parts", name));
   };
-  dcp::Metadata metadata = dcp::parse_metadata(map(".metadata"));
+  dcp::Metadata metadata = dcp::parse_metadata(read_all(*open(".metadata")));
   dcp::Item& left = metadata.items.at(0);
   left.size = {kRows, kColumns};
   left.chunks.push_back(metadata.items.at(1).chunks.at(0));
   left.chunks[1].box.offsets = {0, kColumns / 2};
   metadata.items.pop_back();
-  const auto folder = dcp::Folder::open(std::move(metadata), map, temp.path());
+  const auto folder = dcp::Folder::open(std::move(metadata), open, temp.path());
   const Value value = folder->read();
   const SharedBytes bytes = value.at("left").as_tensor().contiguous_bytes();
   ASSERT_EQ(bytes.view.size(), half.size() * 2);
@@ -242,11 +244,12 @@ TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
   const auto encoder = kZstd.encoder(encoded);
   encoder->write(as_bytes(item));
   encoder->finish();
-  dcp::Metadata metadata = dcp::parse_metadata(posix_file_system().map(temp / "plain/.metadata"));
+  dcp::Metadata metadata =
+      dcp::parse_metadata(testing::file_bytes(posix_file_system(), temp / "plain/.metadata"));
   dcp::Location& location = metadata.items.at(0).chunks.at(0).location;
   location.size = encoded.text.size();
   location.transforms = {"stream.zstd/1"};
-  const auto open = [&](const std::string&) { return shared(encoded.text); };
+  const auto open = [&](const std::string&) { return testing::source_with(encoded.text); };
   EXPECT_EQ(dcp::Folder::open(metadata, open, temp.path())->read(), Value(Dict{{"a", 7}}));
   location.transforms = {"stream.other/1"};
   EXPECT_THROW(dcp::Folder::open(metadata, open)->read(), UnsupportedError);
@@ -254,15 +257,15 @@ TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
 
 // --- Slices --------------------------------------------------------------------------------------
 
-SharedBytes map_layouts(const std::string& name) {
-  static std::map<std::string, SharedBytes> mapped;
-  const auto [known, is_new] = mapped.try_emplace(name);
-  if (is_new) known->second = posix_file_system().map(join_path(kLayouts, name));
-  return known->second;
+std::shared_ptr<const ByteSource> open_layout(const std::string& name) {
+  static std::map<std::string, std::shared_ptr<const ByteSource>> opened;
+  auto& file = opened[name];
+  if (!file) file = posix_file_system().open(join_path(kLayouts, name));
+  return file;
 }
 
 std::shared_ptr<const dcp::Folder> open_layouts() {
-  return dcp::Folder::open(dcp::parse_metadata(map_layouts(".metadata")), map_layouts);
+  return dcp::Folder::open(dcp::parse_metadata(read_all(*open_layout(".metadata"))), open_layout);
 }
 
 const dcp::Item& item_of(const dcp::Folder& folder, std::string_view fqn) {
@@ -347,7 +350,7 @@ TEST(DcpTest, AFlippedByteOfTheMetadataGivesAFolderOrATypedError) {
     std::string bytes = whole;
     bytes[i] = static_cast<char>(bytes[i] ^ (1 << (i % 8)));
     try {
-      dcp::Folder::open(dcp::parse_metadata(shared(bytes)), map_layouts);
+      dcp::Folder::open(dcp::parse_metadata(shared(bytes)), open_layout);
     } catch (const CorruptError&) {
       ++refused;
     } catch (const UnsupportedError&) {

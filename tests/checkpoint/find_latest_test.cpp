@@ -16,6 +16,7 @@
 #include "storage/local_store.h"
 #include "testing/environment_variable.h"
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
@@ -46,7 +47,7 @@ class FindLatestTest : public ::testing::Test {
     disk_.create(path, {})->write(as_bytes(bytes));
   }
   void damage(const std::string& path) {
-    std::string bytes(as_text(disk_.map(path).view));
+    std::string bytes(as_text(testing::file_bytes(disk_, path).view));
     bytes[bytes.size() / 3] ^= 1;
     disk_.remove(path);
     write(path, bytes);

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
+#include "io/file.h"
 #include "testing/message_of.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"

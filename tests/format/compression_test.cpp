@@ -34,7 +34,7 @@ std::string encoded_by(const Codec& codec, const std::string& text, std::size_t 
 std::string decoded_by(const Codec& codec, const std::string& bytes,
                        std::uint64_t limit = kNoLimit) {
   StringSink sink;
-  decode(codec, {as_bytes(bytes), nullptr}, sink, limit);
+  decode(codec, *testing::source_with(bytes), sink, limit);
   return sink.text;
 }
 
@@ -90,7 +90,8 @@ TEST_P(CodecTest, KnowsItsOwnAndNoOther) {
   for (const std::size_t size : {0, 1, 1000, 100'000}) {
     const std::string bytes = encoded_by(codec, sample(size));
     for (const Codec* other : codecs()) {
-      EXPECT_EQ(other->matches(as_bytes(bytes)), other == &codec) << size << " " << other->name;
+      EXPECT_EQ(begins_as(*other, *testing::source_with(bytes)), other == &codec)
+          << size << " " << other->name;
     }
   }
   for (std::size_t size = 0; size < 20; ++size) {
@@ -191,7 +192,7 @@ TEST_P(CodecTest, ErrorsOfTheSinkComeThrough) {
       StorageError);
   FailingSink full_too;
   const std::string bytes = encoded_by(codec, text);
-  EXPECT_THROW(decode(codec, {as_bytes(bytes), nullptr}, full_too, kNoLimit), StorageError);
+  EXPECT_THROW(decode(codec, *testing::source_with(bytes), full_too, kNoLimit), StorageError);
 }
 
 std::string codec_name(const ::testing::TestParamInfo<const Codec*>& info) {
@@ -231,11 +232,11 @@ TEST(CompressionTest, SkippableFramesArePassedOver) {
   for (const Codec* codec : {&kLz4, &kZstd}) {
     const std::string bytes = encoded_by(*codec, "text");
     for (const std::string& file : {skipped + bytes, skipped + skipped + bytes, bytes + skipped}) {
-      EXPECT_TRUE(codec->matches(as_bytes(file))) << codec->name;
+      EXPECT_TRUE(begins_as(*codec, *testing::source_with(file))) << codec->name;
       EXPECT_EQ(decoded_by(*codec, file), "text") << codec->name;
     }
-    EXPECT_FALSE(codec->matches(as_bytes(skipped)));
-    EXPECT_FALSE(codec->matches(as_bytes(skipped.substr(0, 10))));
+    EXPECT_FALSE(begins_as(*codec, *testing::source_with(skipped)));
+    EXPECT_FALSE(begins_as(*codec, *testing::source_with(skipped.substr(0, 10))));
   }
 }
 

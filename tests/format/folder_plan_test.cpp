@@ -17,6 +17,7 @@ namespace cairn::dcp {
 namespace {
 
 using testing::shared;
+using testing::source_with;
 using testing::StringSink;
 using Files = std::map<std::string, std::string>;
 
@@ -29,8 +30,8 @@ Files written(const Value& root) {
 }
 
 Value read_back(const Files& files) {
-  const auto open = [&](const std::string& name) { return shared(files.at(name)); };
-  return Folder::open(parse_metadata(open(kMetadataFile)), open)->read();
+  const auto open = [&](const std::string& name) { return source_with(files.at(name), name); };
+  return Folder::open(parse_metadata(shared(files.at(kMetadataFile))), open)->read();
 }
 
 TensorView floats(std::vector<std::int64_t> shape) {

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 
 #include "format/legacy/legacy_file.h"
+#include "testing/counting_source.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "tests/format/pickle_text.h"
@@ -16,12 +17,15 @@ using testing::global;
 using testing::pickle;
 using testing::read_file;
 using testing::shared;
+using testing::source_with;
 using testing::unicode;
 using namespace std::string_literals;
 
 const std::string kLegacy = read_file(CAIRN_TEST_DATA "/torch-2.6/legacy.pt");
 
-Value read(const std::string& bytes) { return read_legacy_object(shared(bytes), "x.pt").value; }
+Value read(const std::string& bytes) {
+  return read_legacy_object(source_with(bytes, "x.pt")).value;
+}
 
 // The pickles before the object.
 std::string head() {
@@ -52,7 +56,7 @@ std::string one_tensor(const std::string& view, const std::string& place) {
 
 TEST(LegacyTest, TensorsAreViewsOfTheFile) {
   const SharedBytes bytes = shared(one_tensor("N", "K\1K\2\x85K\1\x85"s));
-  const Value value = read_legacy_object(bytes, "x.pt").value;
+  const Value value = read_legacy_object(source_of(bytes, "x.pt")).value;
   const SharedBytes elements = value.as_tensor().contiguous_bytes();
   EXPECT_EQ(as_text(elements.view), "bbbbcccc");
   EXPECT_GE(elements.view.data(), bytes.view.data());
@@ -70,10 +74,11 @@ TEST(LegacyTest, AStorageMayBeAPartOfAnother) {
 
 TEST(LegacyTest, SeveralObjectsFollowOneAnother) {
   const SharedBytes bytes = shared(kLegacy + one_tensor("N", "K\0K\1\x85K\1\x85"s));
-  const LegacyObject first = read_legacy_object(bytes, "x.pt");
+  const auto file = source_of(bytes, "x.pt");
+  const LegacyObject first = read_legacy_object(file);
   EXPECT_EQ(first.end, kLegacy.size());
   EXPECT_TRUE(first.value.is_dict());
-  const LegacyObject second = read_legacy_object(bytes, "x.pt", first.end);
+  const LegacyObject second = read_legacy_object(file, first.end);
   EXPECT_EQ(as_text(second.value.as_tensor().contiguous_bytes().view), "aaaa");
   EXPECT_EQ(second.end, bytes.view.size());
 }
@@ -91,6 +96,54 @@ TEST(LegacyTest, StoragesThatContradictTheTensorsAreCorrupt) {
                             count(4) + elements + count(4) + elements)),
                CorruptError);
   EXPECT_THROW(read(file_of(tensor, "N", count(4) + elements)), CorruptError);
+}
+
+TEST(LegacyTest, FromFarAwayItTakesTwoReadsAndEachTensorItsOwnBytes) {
+  const auto far = std::make_shared<const testing::CountingSource>(source_with(kLegacy, "x.pt"));
+  const Value value = read_legacy_object(far).value;
+  EXPECT_LE(far->reads, 2U) << "what stands before the storages, and where they are";
+  std::vector<ByteSource::Range> ranges;
+  std::vector<std::vector<std::byte>> places;
+  const ByteSource* source = nullptr;
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    const Storage& storage = *tensor->storage;
+    if (source == nullptr) source = storage.source();
+    EXPECT_EQ(storage.source(), source) << "one call reads all of them: " << path;
+    far->bytes = 0;
+    storage.bytes();
+    EXPECT_EQ(far->bytes, storage.size()) << path;
+    places.emplace_back(storage.size());
+    ranges.push_back({storage.source_offset(), places.back()});
+  }
+  ASSERT_GT(ranges.size(), 1U);
+  far->reads = 0;
+  source->read(ranges);
+  EXPECT_EQ(far->reads, 1U);
+  std::size_t i = 0;
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    EXPECT_EQ(as_text(places[i++]), as_text(tensor->storage->bytes().view)) << path;
+  }
+}
+
+TEST(LegacyTest, AStorageThatReachesBeyondTheFileIsCorrupt) {
+  const std::string tensor = testing::tensor(storage("N") + "K\0K\1\x85K\1\x85"s);
+  const std::string keys = "]" + unicode("7") + "a";
+  EXPECT_THROW(read(file_of(tensor, keys, count(4) + "aaaabbbbccccddd")), CorruptError);
+  EXPECT_THROW(read(file_of(tensor, keys, count(4))), CorruptError);
+  EXPECT_THROW(read(file_of(tensor, keys, "short")), CorruptError);
+}
+
+TEST(LegacyTest, APickleLargerThanTheFirstPieceIsReadInLargerOnes) {
+  const std::string text(300'000, 'x');
+  const std::string object = "X" + [] {
+    std::string size;
+    append_little_endian(size, std::uint32_t{300'000});
+    return size;
+  }() + text;
+  const auto far = std::make_shared<const testing::CountingSource>(
+      source_with(file_of(object, "]", ""), "x.pt"));
+  EXPECT_EQ(read_legacy_object(far).value, Value(text));
+  EXPECT_LE(far->reads, 5U);
 }
 
 TEST(LegacyTest, AnotherMagicNumberOrVersionIsCorrupt) {

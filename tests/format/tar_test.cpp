@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 // Names and contents.
 std::vector<std::pair<std::string, std::string>> read(const std::string& tar) {
   std::vector<std::pair<std::string, std::string>> files;
-  for (const File& file : read_files(as_bytes(tar))) {
+  for (const File& file : read_files(*testing::source_with(tar))) {
     files.emplace_back(file.name, tar.substr(file.offset, file.size));
   }
   return files;
@@ -37,7 +37,7 @@ using Files = std::vector<std::pair<std::string, std::string>>;
 template <class E>
 std::string error_of(const std::string& tar) {
   try {
-    read_files(as_bytes(tar));
+    read_files(*testing::source_with(tar));
   } catch (const E& e) {
     return e.what();
   }

@@ -14,6 +14,7 @@
 
 #include "cli/view/describe_value.h"
 #include "io/file.h"
+#include "testing/file_bytes.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
@@ -132,7 +133,7 @@ int run(int argc, char** argv) {
   write(plain_values(), out + "/weights_only.pt");
   write(containers(), out + "/containers.pt");
   for (int i = 2; i < argc; ++i) {
-    const TorchFile golden(posix_file_system().map(argv[i]), argv[i]);
+    const TorchFile golden(testing::file_bytes(posix_file_system(), argv[i]), argv[i]);
     write(golden.read(), out + "/" + std::to_string(i - 2) + ".pt");
   }
   return 0;

@@ -5,6 +5,7 @@
 
 #include "io/atomic_file.h"
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sim_file_system.h"
 
 namespace cairn {
@@ -52,7 +53,7 @@ Losses crash_everywhere(const std::function<void(FaultyFileSystem&)>& mutate = n
       ++losses.states;
       const auto there = left->stat("/folder/f", true);
       const std::string text =
-          there ? std::string(as_text(left->map("/folder/f").view)) : "nothing";
+          there ? std::string(as_text(testing::file_bytes(*left, "/folder/f").view)) : "nothing";
       if (text != kOld && text != kNew) ++losses.torn;
       if (committed && text != kNew) ++losses.forgotten;
       remove_leftovers(*left, "/folder");

@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
 
@@ -21,7 +22,7 @@ using ::testing::IsEmpty;
 using testing::SimFileSystem;
 
 std::string read(FileSystem& files, const std::string& path) {
-  return std::string(as_text(files.map(path).view));
+  return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
 void replace(FileSystem& files, const std::string& path, const std::string& text,

@@ -11,6 +11,7 @@
 
 #include "io/atomic_file.h"
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
 
@@ -36,7 +37,8 @@ void write(FileSystem& files, const std::string& path, const std::string& text,
 std::string text_of(FileSystem& files, const std::string& path) {
   std::string text;
   for (const std::string& name : files.list(path)) {
-    text += name + "=" + std::string(as_text(files.map(join_path(path, name)).view)) + " ";
+    text += name + "=" +
+            std::string(as_text(testing::file_bytes(files, join_path(path, name)).view)) + " ";
   }
   return text;
 }

@@ -1,8 +1,12 @@
 // Every source gives the bytes that it was opened with, or an error that names it.
 #include "cairn/byte_source.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -10,7 +14,9 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/read_ahead.h"
 #include "io/read_fault.h"
+#include "io/source_part.h"
 #include "io/windows.h"
 #include "testing/counting_source.h"
 #include "testing/message_of.h"
@@ -60,6 +66,15 @@ std::shared_ptr<const ByteSource> open_windows(const TempFolder& folder) {
       std::make_shared<Windows>(std::make_shared<const CountingSource>(open_file(folder)));
   windows->fetch({{0, 1000}, {kSize - 1000, 5000}, {kSize / 2, 100}});
   return windows;
+}
+
+std::shared_ptr<const ByteSource> open_part(const TempFolder& folder) {
+  write_file(folder / "f", "before" + content() + "behind");
+  return part_of(posix_file_system().open(folder / "f"), 6, kSize, "part f");
+}
+std::shared_ptr<const ByteSource> open_part_of_memory(const TempFolder& /*folder*/) {
+  static const std::string all = "before" + content() + "behind";
+  return part_of(source_of({as_bytes(all), nullptr}, "all"), 6, kSize, "part f");
 }
 
 void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
@@ -131,12 +146,12 @@ TEST_P(ByteSourceTest, RefusesWhatIsOutside) {
   EXPECT_THROW(source_->view(1, ~std::uint64_t{0}), UsageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sources, ByteSourceTest,
-                         ::testing::Values(Subject{"file", open_file},
-                                           Subject{"memory", open_memory},
-                                           Subject{"simulated", open_simulated},
-                                           Subject{"windows", open_windows}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Sources, ByteSourceTest,
+    ::testing::Values(Subject{"file", open_file}, Subject{"memory", open_memory},
+                      Subject{"simulated", open_simulated}, Subject{"windows", open_windows},
+                      Subject{"part", open_part}, Subject{"part_of_memory", open_part_of_memory}),
+    [](const auto& test) { return test.param.name; });
 
 // --- Files --------------------------------------------------------------------------------------
 
@@ -189,6 +204,114 @@ TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
   EXPECT_TRUE(empty->view(0, 0).view.empty());
 }
 
+// Half of the pages of the file.
+bool is_in_page_cache(const std::string& path) {
+  const auto size = static_cast<std::size_t>(std::filesystem::file_size(path));
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const map = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  std::vector<unsigned char> pages((size + page - 1) / page);
+  EXPECT_EQ(mincore(map, size, pages.data()), 0);
+  munmap(map, size);
+  ::close(fd);
+  const auto there =
+      std::count_if(pages.begin(), pages.end(), [](auto p) { return (p & 1U) != 0; });
+  return 2 * static_cast<std::size_t>(there) > pages.size();
+}
+
+void drop_from_page_cache(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(fsync(fd), 0);
+  EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(fd);
+}
+
+// Much of a file, in ranges that no disk likes: with gaps, and at odd places.
+class ColdFileTest : public ::testing::Test {
+ protected:
+  ColdFileTest() {
+    write_file(path_, bytes_);
+    drop_from_page_cache(path_);
+    source_ = posix_file_system().open(path_);
+    std::uint64_t at = 3;
+    for (std::size_t i = 0; at + 5'000'000 < bytes_.size(); ++i) {
+      const std::size_t size = i % 3 == 0 ? 4'999'999 : 70'001;
+      sizes_.emplace_back(at, size);
+      at += size + (i % 2) * 100;
+    }
+    sizes_.emplace_back(at, bytes_.size() - at);
+  }
+  void expect_read() {
+    std::vector<std::string> places;
+    std::vector<Range> ranges;
+    for (const auto& [offset, size] : sizes_) {
+      places.emplace_back(size, '?');
+    }
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      ranges.push_back({sizes_[i].first, std::as_writable_bytes(std::span(places[i]))});
+    }
+    source_->read(ranges);
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      EXPECT_TRUE(places[i] == bytes_.substr(sizes_[i].first, sizes_[i].second)) << i;
+    }
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "f";
+  std::string bytes_ = testing::pattern((std::size_t{40} << 20) + 12'345);
+  std::vector<std::pair<std::uint64_t, std::size_t>> sizes_;
+  std::shared_ptr<const ByteSource> source_;
+};
+
+TEST_F(ColdFileTest, IsReadPastThePageCache) {
+  if (is_in_page_cache(path_)) GTEST_SKIP() << "it lies in memory";
+  expect_read();
+  const int direct = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (direct < 0) GTEST_SKIP() << "a file system without O_DIRECT";
+  ::close(direct);
+  EXPECT_FALSE(is_in_page_cache(path_));
+}
+
+TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {
+  for (std::uint64_t at = 0; at < bytes_.size(); at += std::uint64_t{8} << 20) {
+    read_bytes(*source_, at, std::min<std::uint64_t>(4 << 20, bytes_.size() - at));
+  }
+  expect_read();
+  expect_read();
+}
+
+TEST_F(ColdFileTest, ThatIsCutOffIsAnErrorWithItsByte) {
+  std::filesystem::resize_file(path_, 30'000'001);
+  drop_from_page_cache(path_);
+  EXPECT_THAT(message_of<UnreadableError>([&] { expect_read(); }),
+              AllOf(HasSubstr(path_), HasSubstr("cut off")));
+}
+
+// --- Parts --------------------------------------------------------------------------------------
+
+TEST(PartTest, ThatReachesOutsideIsRefused) {
+  const auto source = source_of({as_bytes("0123456789"), nullptr}, "f");
+  EXPECT_THROW(part_of(source, 5, 6, "part"), UsageError);
+  EXPECT_THROW(part_of(source, ~std::uint64_t{0}, 1, "part"), UsageError);
+  EXPECT_EQ(as_text(read_start(*part_of(source, 5, 5, "part"), 3).view), "567");
+  EXPECT_EQ(as_text(read_start(*part_of(source, 5, 5, "part"), 30).view), "56789");
+}
+
+TEST(ReadAheadTest, NeighboursCostOneRead) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  ReadAhead ahead(*far, 1000);
+  EXPECT_EQ(as_text(ahead.at(0, 10)), content().substr(0, 10));
+  EXPECT_EQ(as_text(ahead.at(500, 500)), content().substr(500, 500));
+  EXPECT_EQ(far->reads, 1U);
+  EXPECT_EQ(as_text(ahead.at(501, 500)), content().substr(501, 500));
+  EXPECT_EQ(far->reads, 2U);
+  EXPECT_EQ(as_text(ahead.at(0, 5000)), content().substr(0, 5000)) << "more than it reads at once";
+  EXPECT_EQ(as_text(ahead.at(kSize - 5, 10)), content().substr(kSize - 5)) << "what there is";
+  EXPECT_TRUE(ahead.at(kSize, 10).empty());
+  EXPECT_TRUE(ahead.at(~std::uint64_t{0}, 10).empty());
+}
+
 // --- Windows ------------------------------------------------------------------------------------
 
 TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
@@ -203,6 +326,22 @@ TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
   EXPECT_EQ(far->reads, 1U) << "it was there";
   EXPECT_EQ(as_text(windows.view(10, 91).view), content().substr(10, 91));
   EXPECT_EQ(far->reads, 2U) << "a byte was not";
+}
+
+TEST(WindowsTest, HaveWhatTheOneBelowHas) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  const auto below = std::make_shared<Windows>(far);
+  below->fetch({{0, 100}});
+  Windows above(below);
+  below->forget();
+  EXPECT_TRUE(above.has(0, 100));
+  EXPECT_FALSE(below->has(0, 100));
+  above.fetch({{0, 100}});
+  EXPECT_EQ(far->reads, 1U);
+  above.add(200, {as_bytes(content()).subspan(200, 10), nullptr});
+  EXPECT_EQ(as_text(above.view(200, 10).view), content().substr(200, 10));
+  EXPECT_EQ(far->reads, 1U);
 }
 
 TEST(WindowsTest, FetchNothingOfWhatIsInMemory) {

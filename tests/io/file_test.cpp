@@ -19,6 +19,7 @@
 #include "io/file_descriptor.h"
 #include "io/file_writer.h"
 #include "io/page_memory.h"
+#include "testing/file_bytes.h"
 #include "testing/pattern.h"
 #include "testing/temp_folder.h"
 
@@ -30,7 +31,7 @@ using testing::TempFolder;
 
 // Whether the file holds exactly `bytes`.
 bool holds(const std::string& path, std::string_view bytes) {
-  return as_text(posix_file_system().map(path).view) == bytes;
+  return as_text(testing::file_bytes(posix_file_system(), path).view) == bytes;
 }
 
 // Writes `bytes` in pieces of uneven sizes.
@@ -248,7 +249,7 @@ TEST(FileTest, PermissionsFollowTheUmask) {
 TEST(FileTest, ANamedPipeIsNoFileAndDoesNotHang) {
   const TempFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THROW(posix_file_system().map(folder / "pipe"), UsageError);
+  EXPECT_THROW(testing::file_bytes(posix_file_system(), folder / "pipe"), UsageError);
 }
 
 TEST(FileTest, MessagesNameThePathTheReasonAndWhatToDo) {
@@ -266,7 +267,7 @@ TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
   FileSystem& files = posix_file_system();
   files.make_link(std::string(300, 'x'), folder / "long");
   EXPECT_FALSE(files.stat(folder / "long").has_value());
-  EXPECT_THROW(files.map(folder / "long"), NotFoundError);
+  EXPECT_THROW(testing::file_bytes(files, folder / "long"), NotFoundError);
   EXPECT_TRUE(files.stat(folder / "long", /*follow=*/false).has_value());
   EXPECT_THROW(files.create(folder / std::string(300, 'x'), {}), StorageError);
 }

@@ -12,6 +12,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
@@ -34,7 +35,7 @@ class CutOffFile : public ::testing::Test {
     const auto file = posix_file_system().create(path_, {});
     file->write(as_bytes(content));
     file->close();
-    bytes_ = posix_file_system().map(path_);
+    bytes_ = testing::file_bytes(posix_file_system(), path_);
     EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
   }
   std::byte at(std::size_t offset) const {

@@ -6,6 +6,7 @@
 
 #include "io/append_file.h"
 #include "io/file.h"
+#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 
 namespace cairn {
@@ -37,7 +38,7 @@ TEST(UriTest, IsRefusedWhereverTheMachinesFilesAreTouched) {
   };
   FileSystem& files = posix_file_system();
   refused([&] { files.create(uri, {}); });
-  refused([&] { files.map(uri); });
+  refused([&] { testing::file_bytes(files, uri); });
   refused([&] { files.rename("a", uri); });
   refused([&] { files.make_link("a", uri); });
   refused([&] { files.make_folders(uri); });

@@ -11,6 +11,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 
@@ -37,7 +38,7 @@ void save_and_link(FileSystem& files, std::int64_t batch) {
 }
 
 std::string text_of(FileSystem& files, const std::string& path) {
-  return std::string(as_text(files.map(path).view));
+  return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
 void replace_file(FileSystem& files, const std::string& path, const std::string& bytes) {

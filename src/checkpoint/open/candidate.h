@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/open/source.h"
+#include "io/windows.h"
 
 namespace cairn {
 
@@ -14,18 +15,16 @@ struct Candidate {
   std::shared_ptr<ObjectStore> store = nullptr;
   std::string path;  // as the user gave it: for messages, and the key of a folder's files
   bool is_folder = false;
-  // Of a file, without the containers taken off so far.
-  std::shared_ptr<const ByteSource> source = nullptr;
-  SharedBytes bytes = {};                    // all of it, for formats that do not read by ranges
+  // Of a file, without the containers taken off so far; its ends are read ahead.
+  std::shared_ptr<Windows> source = nullptr;
+  SharedBytes start = {};                    // its first KiB, by which it is recognised
   std::uint64_t stored_bytes = 0;            // of the file on disk
   std::vector<std::string> containers = {};  // taken off so far, outermost first
   std::string scratch_folder = {};
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions; may be null
 
-  void set_content(SharedBytes content) {
-    source = source_of(content, path);
-    bytes = std::move(content);
-  }
+  // What is looked at from now on. One read, for what recognising and opening it will ask for.
+  void set_content(std::shared_ptr<const ByteSource> content);
 };
 
 struct FormatRow {

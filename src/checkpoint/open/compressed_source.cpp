@@ -56,8 +56,8 @@ Candidate decompress(Candidate candidate, const Codec& codec) {
   try {
     ScratchFile scratch(candidate.scratch_folder);
     ModestSink modest(scratch);
-    decode(codec, candidate.bytes, modest, most_bytes(candidate.bytes.view.size()));
-    candidate.set_content(scratch.map());
+    decode(codec, *candidate.source, modest, most_bytes(candidate.source->size()));
+    candidate.set_content(source_of(scratch.map(), candidate.path));
     return candidate;
   } catch (const CorruptError& e) {
     throw CorruptError(candidate.path + ": " + codec.name + ": " + e.what(), candidate.path,

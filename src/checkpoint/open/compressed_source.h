@@ -12,7 +12,7 @@ Candidate decompress(Candidate candidate, const Codec& codec);
 
 template <const Codec& kCodec>
 bool is_compressed(const Candidate& candidate) {
-  return !candidate.is_folder && kCodec.matches(candidate.bytes.view);
+  return !candidate.is_folder && begins_as(kCodec, *candidate.source);
 }
 
 template <const Codec& kCodec>

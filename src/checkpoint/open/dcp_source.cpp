@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include "cairn/error.h"
@@ -15,6 +17,8 @@
 #include "format/dcp/folder.h"
 #include "format/dcp/safetensors_files.h"
 #include "io/file.h"
+#include "io/pieces.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -39,9 +43,33 @@ bool is_dcp_name(const std::string& name) {
          (name.starts_with("__") && name.ends_with(kData));
 }
 
-dcp::Metadata parse_file(ObjectStore& store, const std::string& folder, const std::string& name) {
+// The files of the folder, each opened once: what one looks at is what the others read.
+class FolderFiles {
+ public:
+  FolderFiles(std::shared_ptr<ObjectStore> store, std::string folder)
+      : store_(std::move(store)), folder_(std::move(folder)) {}
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) {
+    auto& file = opened_[name];
+    if (!file) file = store_->open(join_path(folder_, name));
+    return file;
+  }
+  // nullptr when it is no regular file.
+  std::shared_ptr<const ByteSource> find(const std::string& name) {
+    const auto info = store_->stat(join_path(folder_, name));
+    return info && info->type == ObjectInfo::Type::kObject ? open(name) : nullptr;
+  }
+  std::vector<std::string> names() { return list_names(*store_, folder_); }
+
+ private:
+  std::shared_ptr<ObjectStore> store_;
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<const ByteSource>> opened_;
+};
+
+dcp::Metadata parse_file(FolderFiles& files, const std::string& name) {
   try {
-    return dcp::parse_metadata(read_all(store, join_path(folder, name)));
+    return dcp::parse_metadata(read_all(*files.open(name)));
   } catch (const CorruptError& e) {
     throw CorruptError(name + ": " + e.what(), name, e.offset());
   } catch (UnsupportedError& e) {
@@ -50,10 +78,10 @@ dcp::Metadata parse_file(ObjectStore& store, const std::string& folder, const st
   }
 }
 
-dcp::Metadata read_metadata(ObjectStore& store, const std::string& folder) {
-  const std::vector<std::string> names = list_names(store, folder);
+dcp::Metadata read_metadata(FolderFiles& files) {
+  const std::vector<std::string> names = files.names();
   if (std::find(names.begin(), names.end(), kMetadata) != names.end()) {
-    return parse_file(store, folder, std::string(kMetadata));
+    return parse_file(files, std::string(kMetadata));
   }
   std::vector<std::pair<std::uint32_t, std::string>> ranks;
   for (const std::string& name : names) {
@@ -71,7 +99,7 @@ dcp::Metadata read_metadata(ObjectStore& store, const std::string& folder) {
           fmt::format("the checkpoint is not whole: __{}.metadata is missing", metadata.size()),
           fmt::format("__{}.metadata", metadata.size()), 0);
     }
-    metadata.push_back(parse_file(store, folder, name));
+    metadata.push_back(parse_file(files, name));
   }
   return dcp::merge_metadata(std::move(metadata));
 }
@@ -89,73 +117,58 @@ auto in_folder(const std::string& path, Work work) {
   }
 }
 
-std::vector<std::string> shard_names(const Candidate& candidate) {
-  std::vector<std::string> names = list_names(*candidate.store, candidate.path);
+std::vector<std::string> shard_names(std::vector<std::string> names) {
   std::erase_if(names, [](const std::string& name) { return !dcp::is_shard_name(name); });
   return names;
 }
 
-dcp::Metadata read_shards(const Candidate& candidate) {
-  std::vector<std::pair<std::string, SharedBytes>> files;
-  for (const std::string& name : shard_names(candidate)) {
-    files.emplace_back(name, read_all(*candidate.store, join_path(candidate.path, name)));
+dcp::Metadata read_shards(FolderFiles& files) {
+  std::vector<std::pair<std::string, std::shared_ptr<const ByteSource>>> shards;
+  for (const std::string& name : shard_names(files.names())) {
+    shards.emplace_back(name, files.open(name));
   }
-  return dcp::metadata_of_shards(files);
+  return dcp::metadata_of_shards(shards);
 }
 
 struct DcpForm {
   const char* format;
   const char* description;
-  dcp::Metadata (*read_metadata)(const Candidate&);
+  dcp::Metadata (*read_metadata)(FolderFiles&);
 };
-constexpr DcpForm kPickled = {
-    "dcp", "a torch.distributed.checkpoint folder",
-    [](const Candidate& candidate) { return read_metadata(*candidate.store, candidate.path); }};
+constexpr DcpForm kPickled = {"dcp", "a torch.distributed.checkpoint folder", read_metadata};
 constexpr DcpForm kSafetensors = {
     "dcp_safetensors", "a torch.distributed.checkpoint folder in safetensors form", read_shards};
 
-// The folder's manifest and the files that it lists.
+// The folder's manifest and the files that it lists. Opened with the folder, and read when it is
+// first asked for: loading without verifying does without it.
 class ManifestCheck {
  public:
-  ManifestCheck(ObjectStore& store, const std::string& folder) {
-    const std::string path = join_path(folder, kFolderManifest);
-    if (!store.stat(path)) return;
-    text_ = read_all(store, path);
-    try {
-      manifest_ = parse_folder_manifest(as_text(text_.view));
-    } catch (const CorruptError& e) {
-      problem_ = e.what();
-      return;
-    } catch (const UnsupportedError&) {  // a newer cairn's: the folder is whole without it
-      return;
-    }
-    for (const ManifestFile& file : manifest_->files) {
-      const std::string listed = join_path(folder, file.name);
-      const auto info = store.stat(listed);
-      const bool is_there = info && info->type == ObjectInfo::Type::kObject;
-      contents_.push_back(is_there ? read_all(store, listed) : SharedBytes{});
-      // Files of other sizes are others: PyTorch has saved into the folder. If they are damaged,
-      // their own structure says so.
-      if (contents_.back().view.size() != file.bytes) manifest_.reset();
-      if (!manifest_) return;
-    }
-  }
+  // `files` must outlive it; nobody else uses them once the folder is open.
+  explicit ManifestCheck(FolderFiles& files) : files_(files), text_(files.find(kFolderManifest)) {}
 
-  std::uint64_t bytes() const { return text_.view.size(); }
-  std::string writer() const { return manifest_ ? manifest_->writer : "PyTorch"; }
-  bool has_said_something() const { return manifest_.has_value() || !problem_.empty(); }
+  std::uint64_t bytes() const { return text_ ? text_->size() : 0; }
+  std::string writer() const {
+    const Said& said = read();
+    return said.manifest ? said.manifest->writer : "PyTorch";
+  }
+  bool has_said_something() const {
+    const Said& said = read();
+    return said.manifest.has_value() || !said.problem.empty();
+  }
 
   // Adds what differs; of data files with Verify::kFull only.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
               VerifyReport& report) const {
-    if (!problem_.empty()) {
+    const Said& said = read();
+    if (!said.problem.empty()) {
       report.damage.push_back(
-          {.what = problem_, .record = kFolderManifest, .begin = 0, .end = bytes()});
+          {.what = said.problem, .record = kFolderManifest, .begin = 0, .end = bytes()});
     }
-    for (std::size_t i = 0; manifest_ && i < contents_.size(); ++i) {
-      const ManifestFile& file = manifest_->files[i];
+    if (!said.manifest) return;
+    for (std::size_t i = 0; i < said.contents.size(); ++i) {
+      const ManifestFile& file = said.manifest->files[i];
       if (how == Verify::kQuick && file.name != kMetadata) continue;
-      const std::string found = digest(contents_[i], on_progress);
+      const std::string found = digest(*said.contents[i], on_progress);
       if (found == file.xxh3_128) continue;
       report.damage.push_back(
           {.what = "its XXH3-128 is " + found + ", but " + file.xxh3_128 + " was written",
@@ -166,39 +179,64 @@ class ManifestCheck {
   }
 
  private:
-  static std::string digest(const SharedBytes& bytes,
-                            const std::function<void(std::uint64_t)>& on_progress) {
-    constexpr std::uint64_t kDigestPieceBytes = std::uint64_t{4} << 20;
-    Xxh3 hash;
-    const std::uint64_t size = bytes.view.size();
-    for (std::uint64_t done = 0; done < size; done += kDigestPieceBytes) {
-      const SharedBytes piece = bytes.part(done, std::min(kDigestPieceBytes, size - done));
-      hash.write(piece.view);
-      piece.release(piece.view);
-      if (on_progress) on_progress(piece.view.size());
+  struct Said {
+    std::string problem = {};
+    std::optional<FolderManifest> manifest = std::nullopt;
+    std::vector<std::shared_ptr<const ByteSource>> contents = {};  // of the files that it lists
+  };
+
+  const Said& read() const {
+    std::call_once(is_read_, [this] { said_ = parse(); });
+    return said_;
+  }
+
+  Said parse() const {
+    if (!text_) return {};
+    Said said;
+    const SharedBytes text = read_all(*text_);
+    try {
+      said.manifest = parse_folder_manifest(as_text(text.view));
+    } catch (const CorruptError& e) {
+      return {.problem = e.what()};
+    } catch (const UnsupportedError&) {  // a newer cairn's: the folder is whole without it
+      return {};
     }
+    for (const ManifestFile& file : said.manifest->files) {
+      said.contents.push_back(files_.find(file.name));
+      // Files of other sizes are others: PyTorch has saved into the folder. If they are damaged,
+      // their own structure says so.
+      if (!said.contents.back() || said.contents.back()->size() != file.bytes) return {};
+    }
+    return said;
+  }
+
+  static std::string digest(const ByteSource& file,
+                            const std::function<void(std::uint64_t)>& on_progress) {
+    Xxh3 hash;
+    for_each_piece(file, 0, file.size(), [&](ByteView piece) {
+      hash.write(piece);
+      if (on_progress) on_progress(piece.size());
+    });
     return hash.digest128();
   }
 
-  SharedBytes text_;
-  std::string problem_;
-  std::optional<FolderManifest> manifest_;
-  std::vector<SharedBytes> contents_;
+  FolderFiles& files_;
+  std::shared_ptr<const ByteSource> text_;
+  mutable std::once_flag is_read_;
+  mutable Said said_;
 };
 
 class DcpSource final : public CheckpointSource {
  public:
-  DcpSource(Candidate candidate, const DcpForm& form)
+  DcpSource(const Candidate& candidate, const DcpForm& form)
       : path_(candidate.path),
         on_progress_(candidate.on_progress),
         form_(form),
-        manifest_(*candidate.store, candidate.path) {
+        files_(candidate.store, candidate.path),
+        manifest_(files_) {
     folder_ = in_folder(path_, [&] {
       return dcp::Folder::open(
-          form.read_metadata(candidate),
-          [&](const std::string& name) {
-            return read_all(*candidate.store, join_path(path_, name));
-          },
+          form.read_metadata(files_), [&](const std::string& name) { return files_.open(name); },
           candidate.scratch_folder);
     });
   }
@@ -247,6 +285,7 @@ class DcpSource final : public CheckpointSource {
   std::string path_;
   std::function<void(std::uint64_t)> on_progress_;
   const DcpForm& form_;
+  FolderFiles files_;
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
 };
@@ -259,16 +298,18 @@ bool is_dcp(const Candidate& candidate) {
   return std::any_of(names.begin(), names.end(), is_dcp_name);
 }
 
+// By value, as all of the rows' functions. NOLINTNEXTLINE(performance-unnecessary-value-param)
 std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate) {
-  return std::make_unique<DcpSource>(std::move(candidate), kPickled);
+  return std::make_unique<DcpSource>(candidate, kPickled);
 }
 
 bool is_dcp_safetensors(const Candidate& candidate) {
-  return candidate.is_folder && !shard_names(candidate).empty();
+  return candidate.is_folder && !shard_names(list_names(*candidate.store, candidate.path)).empty();
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 std::unique_ptr<CheckpointSource> open_dcp_safetensors(Candidate candidate) {
-  return std::make_unique<DcpSource>(std::move(candidate), kSafetensors);
+  return std::make_unique<DcpSource>(candidate, kSafetensors);
 }
 
 }  // namespace cairn

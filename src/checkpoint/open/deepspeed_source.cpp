@@ -16,6 +16,7 @@
 #include "checkpoint/open/candidate.h"
 #include "format/deepspeed/consolidate.h"
 #include "io/file.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -79,9 +80,9 @@ bool has_rank_files(ObjectStore& store, const std::string& folder) {
 // The tag in a file such as `latest`: a plain name, or nothing.
 std::string read_tag(ObjectStore& store, const std::string& path) {
   if (!store.stat(path)) return {};
-  const SharedBytes bytes = read_all(store, path);
-  constexpr std::size_t kMostBytes = 4096;
-  std::string tag(as_text(bytes.view).substr(0, kMostBytes));
+  constexpr std::uint64_t kMostBytes = 4096;
+  const SharedBytes bytes = read_start(*store.open(path), kMostBytes);
+  std::string tag(as_text(bytes.view));
   while (!tag.empty() && (tag.back() == '\n' || tag.back() == '\r' || tag.back() == ' ')) {
     tag.pop_back();
   }
@@ -141,8 +142,8 @@ class DeepSpeedSource final : public CheckpointSource {
     all.bytes = bytes_;
     for (const auto* kind : {&model_, &optimizer_}) {
       for (const auto& [rank, name] : *kind) {
-        const VerifyReport report = verify_path(
-            join_path(folder_, name), how,
+        const VerifyReport report = verify_file(
+            opened_.at(name), join_path(folder_, name), how,
             {.store = store_, .scratch_folder = scratch_folder_, .on_progress = on_progress_});
         all.records += report.records;
         all.has_checksums = all.has_checksums && report.has_checksums;
@@ -191,9 +192,11 @@ class DeepSpeedSource final : public CheckpointSource {
         throw CorruptError("the checkpoint is not whole: the " + std::string(what) + " of rank " +
                            std::to_string(values.size()) + " are missing");
       }
-      SharedBytes bytes = cairn::read_all(*store_, join_path(folder_, name));
-      bytes_ += bytes.view.size();
-      values.push_back(TorchFile(std::move(bytes), name).read(deepspeed::data_classes()));
+      const auto file = store_->open(join_path(folder_, name));
+      bytes_ += file->size();
+      values.push_back(
+          TorchFile(part_of(file, 0, file->size(), name)).read(deepspeed::data_classes()));
+      opened_.emplace(name, file);
     }
     return values;
   }
@@ -217,6 +220,7 @@ class DeepSpeedSource final : public CheckpointSource {
   std::string folder_;  // of the ranks' files
   std::map<std::uint32_t, std::string> model_;
   std::map<std::uint32_t, std::string> optimizer_;
+  std::map<std::string, std::shared_ptr<const ByteSource>> opened_;  // of both, by name
   std::uint64_t bytes_ = 0;
   deepspeed::Consolidated consolidated_;
 };

@@ -5,6 +5,7 @@
 #include "format/pickle/opcodes.h"
 #include "format/pickle/pickle_size.h"
 #include "format/pickle/unpickle.h"
+#include "io/source_part.h"
 
 namespace cairn {
 namespace {
@@ -28,8 +29,8 @@ class PickleSource final : public CheckpointSource {
   explicit PickleSource(Candidate candidate) : candidate_(std::move(candidate)) {}
 
   SourceInfo info() const override {
-    const ByteView bytes = candidate_.bytes.view;
-    const int protocol = names_its_protocol(bytes) ? static_cast<int>(bytes[1]) : 0;
+    const ByteView start = candidate_.start.view;
+    const int protocol = names_its_protocol(start) ? static_cast<int>(start[1]) : 0;
     return {.format = "pickle",
             .description = "a plain pickle",
             .containers = candidate_.containers,
@@ -42,7 +43,8 @@ class PickleSource final : public CheckpointSource {
     const std::string& path = candidate_.path;
     NoStorages storages;
     try {
-      return pickle::unpickle(candidate_.bytes.view, storages);
+      const SharedBytes bytes = read_all(*candidate_.source);
+      return pickle::unpickle(bytes.view, storages);
     } catch (const CorruptError& e) {
       throw CorruptError(path + ": " + e.what(), path, e.offset());
     } catch (Error& e) {
@@ -56,7 +58,7 @@ class PickleSource final : public CheckpointSource {
     read();
     VerifyReport report;
     report.records = 1;
-    report.bytes = candidate_.bytes.view.size();
+    report.bytes = candidate_.source->size();
     report.has_checksums = false;
     return report;
   }
@@ -67,11 +69,12 @@ class PickleSource final : public CheckpointSource {
 
 // Protocols 0 and 1 have no mark: the file has to be one pickle from its first byte to its last,
 // and to begin with an opcode that begins an object of state.
-bool is_old_pickle(ByteView bytes) {
+bool is_old_pickle(const Candidate& candidate) {
   constexpr std::string_view kFirst = "(]})c";
-  if (bytes.empty() || kFirst.find(as_text(bytes)[0]) == std::string_view::npos) return false;
+  const std::string_view start = as_text(candidate.start.view);
+  if (start.empty() || kFirst.find(start[0]) == std::string_view::npos) return false;
   try {
-    return pickle::pickle_size(bytes) == bytes.size();
+    return pickle::pickle_at(*candidate.source, 0).view.size() == candidate.source->size();
   } catch (const CorruptError&) {
     return false;
   }
@@ -80,7 +83,7 @@ bool is_old_pickle(ByteView bytes) {
 }  // namespace
 
 bool is_pickle(const Candidate& candidate) {
-  return names_its_protocol(candidate.bytes.view) || is_old_pickle(candidate.bytes.view);
+  return names_its_protocol(candidate.start.view) || is_old_pickle(candidate);
 }
 
 std::unique_ptr<CheckpointSource> open_pickle(Candidate candidate) {

@@ -105,7 +105,7 @@ class SafetensorsSource final : public CheckpointSource {
 }  // namespace
 
 bool is_safetensors(const Candidate& candidate) {
-  return !candidate.is_folder && safetensors::has_header(candidate.bytes.view);
+  return !candidate.is_folder && safetensors::has_header(candidate.start.view);
 }
 
 namespace {

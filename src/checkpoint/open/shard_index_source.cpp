@@ -21,6 +21,7 @@
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/shard_index.h"
 #include "io/file.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -58,21 +59,24 @@ class ShardIndexSource final : public CheckpointSource {
   explicit ShardIndexSource(const Candidate& candidate)
       : path_(candidate.path),
         bytes_(candidate.stored_bytes),
-        index_bytes_(candidate.bytes.view.size()) {
+        index_bytes_(candidate.source->size()) {
+    const SharedBytes text = read_all(*candidate.source);
     try {
-      index_ = safetensors::parse_index(candidate.bytes.view);
+      index_ = safetensors::parse_index(text.view);
     } catch (const CorruptError& e) {
       throw CorruptError(path_ + ": " + e.what(), path_, e.offset());
     }
-    checksums_ = safetensors::find_checksums(index_, candidate.bytes.view);
+    checksums_ = safetensors::find_checksums(index_, text.view);
     for (const std::string& name : index_.files()) {
-      auto shard = open_shard(candidate, name);
-      bytes_ += shard->info().bytes;
-      if (checksums_) {
-        const SharedBytes bytes = read_all(*candidate.store, join_path(parent_path(path_), name));
-        digests_.push_back(safetensors::header_digest(bytes.view));
-      }
-      shards_.emplace(name, std::move(shard));
+      const std::string path = join_path(parent_path(path_), name);
+      const auto file = open_shard(candidate, name, path);
+      bytes_ += file->size();
+      if (checksums_) digests_.push_back(safetensors::header_digest(*file));
+      shards_.emplace(name, open_file_source(file, path,
+                                             {.store = candidate.store,
+                                              .scratch_folder = candidate.scratch_folder,
+                                              .on_progress = candidate.on_progress}));
+      file->forget();
     }
   }
 
@@ -189,22 +193,22 @@ class ShardIndexSource final : public CheckpointSource {
         path_);
   }
 
-  std::unique_ptr<CheckpointSource> open_shard(const Candidate& candidate,
-                                               const std::string& name) const {
-    const std::string shard = join_path(parent_path(path_), name);
-    const auto there = candidate.store->stat(shard);
+  // With its start read ahead, which is its header.
+  std::shared_ptr<Windows> open_shard(const Candidate& candidate, const std::string& name,
+                                      const std::string& path) const {
+    constexpr std::uint64_t kShardStartBytes = std::uint64_t{1} << 20;
+    const auto there = candidate.store->stat(path);
     if (!there && checksums_ && !checksums_->problem.empty()) {  // it may never have been its name
       throw CorruptError(path_ + ": " + checksums_->problem, path_);
     }
     if (!there) throw NotFoundError(path_ + ": the shard " + name + " is missing");
     // A folder, or an index: one that named itself would be opened for ever.
-    if (there->type != ObjectInfo::Type::kObject ||
-        safetensors::may_be_index(read_all(*candidate.store, shard).view)) {
-      throw CorruptError(path_ + ": the shard " + name + " holds no tensors itself", path_);
+    if (there->type == ObjectInfo::Type::kObject) {
+      auto file = std::make_shared<Windows>(candidate.store->open(path));
+      file->fetch({{0, kShardStartBytes}});
+      if (!safetensors::may_be_index(*file)) return file;
     }
-    return open_source(shard, {.store = candidate.store,
-                               .scratch_folder = candidate.scratch_folder,
-                               .on_progress = candidate.on_progress});
+    throw CorruptError(path_ + ": the shard " + name + " holds no tensors itself", path_);
   }
 
   std::string path_;
@@ -221,7 +225,7 @@ class ShardIndexSource final : public CheckpointSource {
 bool is_shard_index(const Candidate& candidate) {
   // Not in a container: what a compressed index names could be itself.
   return !candidate.is_folder && candidate.containers.empty() &&
-         safetensors::may_be_index(candidate.bytes.view);
+         safetensors::may_be_index(*candidate.source);
 }
 
 // By value, as all of the rows' functions. NOLINTNEXTLINE(performance-unnecessary-value-param)

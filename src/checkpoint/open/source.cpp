@@ -4,12 +4,13 @@
 #include <array>
 
 #include "cairn/error.h"
-#include "cairn/format/torch_file.h"
 
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/compressed_source.h"
 #include "checkpoint/open/guarded_source.h"
 #include "format/find_format.h"
+#include "format/zip/directory.h"
+#include "io/source_part.h"
 #include "storage/links.h"
 #include "storage/listing.h"
 #include "storage/place.h"
@@ -52,6 +53,11 @@ std::string follow_pointer(ObjectStore& store, const std::string& path) {
   return path;
 }
 
+void set_file(Candidate& candidate, std::shared_ptr<const ByteSource> file) {
+  candidate.stored_bytes = file->size();
+  candidate.set_content(std::move(file));
+}
+
 Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& path,
                   const OpenOptions& options) {
   Candidate candidate{.store = store,
@@ -61,12 +67,10 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   candidate.is_folder = is_folder(*store, path) ||
                         (!store->stat(path) && store->restore(path) && is_folder(*store, path));
   if (!candidate.is_folder) {
-    candidate.source = store->open(candidate.path);
-    candidate.bytes = candidate.source->view(0, candidate.source->size());
+    set_file(candidate, store->open(candidate.path));
   } else if (const auto pointer = store->read_pointer(path)) {
     candidate.path = pointer->target;
   }
-  candidate.stored_bytes = candidate.bytes.view.size();
   return candidate;
 }
 
@@ -80,28 +84,49 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
   for (const std::string& container : candidate.containers) {
     where += (&container == candidate.containers.data() ? ", inside " : ", ") + container;
   }
-  const std::string what = where + ": this is " + describe_bytes(candidate.bytes.view) +
+  const std::string what = where + ": this is " + describe_file(candidate.source) +
                            ", not a checkpoint that cairn reads";
-  if (find_format(candidate.bytes.view)) throw UnsupportedError(what);
+  if (find_format(candidate.source)) throw UnsupportedError(what);
   throw CorruptError(what, candidate.path, 0);
 }
 
-// What open_source() gives, unguarded.
+// What open_source() gives, unguarded. What was read ahead for it is gone afterwards.
 std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
+  std::vector<std::shared_ptr<Windows>> sources = {candidate.source};
   while (candidate.containers.size() <= kMostContainers) {
     const auto* row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
       return format.matches(candidate);
     });
     if (row == kFormats.end()) refuse(candidate);
-    if (row->open != nullptr) return row->open(std::move(candidate));
+    if (row->open != nullptr) {
+      auto opened = row->open(std::move(candidate));
+      for (const auto& source : sources) {
+        if (source) source->forget();
+      }
+      return opened;
+    }
     candidate = row->unwrap(std::move(candidate));
     candidate.containers.emplace_back(row->name);
+    sources.push_back(candidate.source);
   }
   throw UnsupportedError(candidate.path + ": more than " + std::to_string(kMostContainers) +
                          " containers inside one another");
 }
 
 }  // namespace
+
+void Candidate::set_content(std::shared_ptr<const ByteSource> content) {
+  constexpr std::uint64_t kStartBytes = 1024;
+  constexpr std::uint64_t kHeaderBytes = std::uint64_t{1} << 20;
+  source = std::make_shared<Windows>(std::move(content));
+  // The name decides nothing but how much is worth reading with the first request.
+  if (path.ends_with(".safetensors")) {
+    source->fetch({{0, kHeaderBytes}});
+  } else {
+    zip::fetch_ends(*source);
+  }
+  start = read_start(*source, kStartBytes);
+}
 
 KnownFormats known_formats() {
   KnownFormats known;
@@ -116,6 +141,21 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path, const Ope
   const std::string there = follow_pointer(*store, path);
   return guard_source(guarded(there, [&] { return recognise(look_at(store, there, options)); }),
                       there);
+}
+
+std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSource> file,
+                                                   const std::string& path,
+                                                   const OpenOptions& options) {
+  Candidate candidate{.store = store_of(path, options.store),
+                      .path = path,
+                      .scratch_folder = options.scratch_folder,
+                      .on_progress = options.on_progress};
+  return guard_source(guarded(path,
+                              [&] {
+                                set_file(candidate, std::move(file));
+                                return recognise(std::move(candidate));
+                              }),
+                      path);
 }
 
 std::string without_path(const std::string& message, const std::string& path) {

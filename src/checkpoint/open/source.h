@@ -39,7 +39,7 @@ class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
-  // The object. No tensor's bytes are read yet: its storages are views of mapped files, or lazy
+  // The object. No tensor's bytes are read yet: its storages are ranges of files, or lazy
   // (Storage::is_lazy). CorruptError, UnsupportedError.
   virtual Value read() const = 0;
   // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
@@ -69,10 +69,19 @@ KnownFormats known_formats();
 std::unique_ptr<CheckpointSource> open_source(const std::string& path,
                                               const OpenOptions& options = {});
 
+// The same for a file that is open already, and for nothing else that has its name by now: what was
+// looked at before is what is read. `path` is its name for messages.
+std::unique_ptr<CheckpointSource> open_file_source(std::shared_ptr<const ByteSource> file,
+                                                   const std::string& path,
+                                                   const OpenOptions& options = {});
+
 // The message of an error about `path`, for a place where the path is named already.
 std::string without_path(const std::string& message, const std::string& path);
 
 // verify() with these options.
 VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
+// The same of a file that is open already.
+VerifyReport verify_file(std::shared_ptr<const ByteSource> file, const std::string& path,
+                         Verify how, const OpenOptions& options = {});
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/candidate.h"
 #include "format/tar/reader.h"
+#include "io/source_part.h"
 
 namespace cairn {
 namespace {
@@ -30,13 +31,13 @@ const tar::File& choose(const std::vector<tar::File>& files) {
 }  // namespace
 
 bool is_tar(const Candidate& candidate) {
-  return !candidate.is_folder && tar::is_tar(candidate.bytes.view);
+  return !candidate.is_folder && tar::is_tar(candidate.start.view);
 }
 
 Candidate unwrap_tar(Candidate candidate) {
   try {
-    const tar::File file = choose(tar::read_files(candidate.bytes.view));
-    candidate.set_content(candidate.bytes.part(file.offset, file.size));
+    const tar::File file = choose(tar::read_files(*candidate.source));
+    candidate.set_content(part_of(candidate.source, file.offset, file.size, candidate.path));
     return candidate;
   } catch (const CorruptError& e) {
     throw CorruptError(candidate.path + ": " + e.what(), candidate.path, e.offset());

@@ -71,7 +71,7 @@ class TorchSource final : public CheckpointSource {
 }  // namespace
 
 bool is_torch_zip(const Candidate& candidate) {
-  return as_text(candidate.bytes.view).starts_with("PK\x03\x04");
+  return as_text(candidate.start.view).starts_with("PK\x03\x04");
 }
 
 std::unique_ptr<CheckpointSource> open_torch_zip(Candidate candidate) {

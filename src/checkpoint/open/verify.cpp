@@ -97,18 +97,37 @@ VerifyReport verify(const std::string& path, Verify how,
   return verify_path(path, how, {.store = store});
 }
 
+namespace {
+
+// Of a file of `bytes` that could not even be opened.
+VerifyReport report_of(const CorruptError& error, const std::string& path, std::uint64_t bytes) {
+  VerifyReport report;
+  report.bytes = bytes;
+  const bool knows_where = error.offset() != CorruptError::kNoOffset;
+  report.damage.push_back({.what = without_path(error.what(), path),
+                           .begin = knows_where ? error.offset() : 0,
+                           .end = report.bytes});
+  return report;
+}
+
+}  // namespace
+
 VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options) {
   try {
     return open_source(path, options)->verify(how);
   } catch (const CorruptError& e) {
-    VerifyReport report;
     const auto info = store_of(path, options.store)->stat(path);
-    report.bytes = info ? info->size : 0;
-    const bool knows_where = e.offset() != CorruptError::kNoOffset;
-    report.damage.push_back({.what = without_path(e.what(), path),
-                             .begin = knows_where ? e.offset() : 0,
-                             .end = report.bytes});
-    return report;
+    return report_of(e, path, info ? info->size : 0);
+  }
+}
+
+VerifyReport verify_file(std::shared_ptr<const ByteSource> file, const std::string& path,
+                         Verify how, const OpenOptions& options) {
+  const std::uint64_t bytes = file->size();
+  try {
+    return open_file_source(std::move(file), path, options)->verify(how);
+  } catch (const CorruptError& e) {
+    return report_of(e, path, bytes);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <vector>
 
 #include "cairn/error.h"
 
@@ -71,18 +72,20 @@ void add_damaged_records(std::string_view file, const DataRecords& known,
 }
 
 // Adds what is wrong with a stored piece as such, and the records to look into.
-void check_chunk(const Folder& folder, const Item& item, const Chunk& chunk, Verify how,
-                 Findings& findings) {
+void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::ChunkHeads& heads,
+                 Verify how, Findings& findings) {
   VerifyReport& report = findings.report;
-  if (chunk.location.is_plain) {
-    folder.open_chunk(item, chunk);
+  if (piece.chunk->location.is_plain) {
+    folder.open_chunk(piece, heads);
     report.has_checksums = false;
     return;
   }
-  const TorchFile file = folder.open_chunk_file(item, chunk);
-  if (item.dtype) folder.open_chunk(item, chunk);
+  const TorchFile file = folder.open_chunk_file(piece, heads);
+  if (piece.item->dtype) folder.open_chunk(piece, heads);
   if (!file.has_checksums()) report.has_checksums = false;
-  if (how == Verify::kFull && file.has_checksums()) add_records(file, item, chunk, findings);
+  if (how == Verify::kFull && file.has_checksums()) {
+    add_records(file, *piece.item, *piece.chunk, findings);
+  }
 }
 
 }  // namespace
@@ -90,25 +93,28 @@ void check_chunk(const Folder& folder, const Item& item, const Chunk& chunk, Ver
 void verify_dcp(const Folder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report) {
   Findings findings{.files = {}, .report = report};
+  std::vector<dcp::Piece> pieces;
   for (const Item& item : folder.metadata().items) {
     for (const Chunk& chunk : item.chunks) {
-      ++report.records;
-      try {
-        check_chunk(folder, item, chunk, how, findings);
-      } catch (const CorruptError& e) {
-        Damage damage = damage_of(item, chunk.location.file);
-        damage.what = e.what();
-        damage.begin = e.offset();
-        damage.end = chunk.location.offset + chunk.location.size;
-        report.damage.push_back(std::move(damage));
-      }
+      pieces.push_back({&item, &chunk});
     }
   }
+  report.records += pieces.size();
+  folder.for_each(std::move(pieces), [&](const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
+    try {
+      check_chunk(folder, piece, heads, how, findings);
+    } catch (const CorruptError& e) {
+      const dcp::Location& location = piece.chunk->location;
+      Damage damage = damage_of(*piece.item, location.file);
+      damage.what = e.what();
+      damage.begin = e.offset();
+      damage.end = location.offset + location.size;
+      report.damage.push_back(std::move(damage));
+    }
+  });
   for (const auto& [file, known] : findings.files) {
-    add_damaged_records(
-        file, known,
-        record_crcs(*source_of(folder.file(file), std::string(file)), known.records, on_progress),
-        report);
+    add_damaged_records(file, known, record_crcs(*folder.file(file), known.records, on_progress),
+                        report);
   }
   if (report.ok()) folder.read();  // whether all of it makes the tree that load() gives
 }

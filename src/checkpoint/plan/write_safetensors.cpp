@@ -78,9 +78,8 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
     const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                /*checksums=*/true);
     building->add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
-    const auto written_shard = building->open(name);
-    const SharedBytes shard = written_shard->view(0, written_shard->size());
-    digests.emplace(name, safetensors::header_digest(shard.view).value());
+    const auto shard = building->open(name);
+    digests.emplace(name, safetensors::header_digest(*shard).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
       total += byte_size(view);

@@ -7,12 +7,12 @@
 
 #include "cairn/error.h"
 
+#include "format/compression/skippable_frames.h"
 #include "io/pieces.h"
+#include "io/read_ahead.h"
 
 namespace cairn {
 namespace {
-
-constexpr std::size_t kDecodePieceBytes = std::size_t{256} << 10;
 
 class LimitedSink final : public ByteSink {
  public:
@@ -41,11 +41,25 @@ std::span<const Codec* const> codecs() {
   return kAll;
 }
 
-void decode(const Codec& codec, const SharedBytes& bytes, ByteSink& out, std::uint64_t limit) {
+void decode(const Codec& codec, const ByteSource& source, ByteSink& out, std::uint64_t limit) {
   LimitedSink limited(out, limit);
   const auto decoder = codec.decoder(limited);
-  for_each_piece(bytes, kDecodePieceBytes, [&](ByteView piece) { decoder->write(piece); });
+  for_each_piece(source, 0, source.size(), [&](ByteView piece) { decoder->write(piece); });
   decoder->finish();
+}
+
+bool begins_as(const Codec& codec, const ByteSource& source) {
+  constexpr std::uint64_t kMostMagicBytes = 64;
+  constexpr std::uint64_t kMostFrameBytes = std::uint64_t{64} << 10;
+  ReadAhead ahead(source, codec.has_skippable_frames ? kMostFrameBytes : kMostMagicBytes);
+  std::uint64_t at = 0;
+  while (codec.has_skippable_frames) {
+    const auto size = skippable_frame_size(ahead.at(at, kSkippableHeaderBytes));
+    if (!size) break;
+    if (*size > source.size() - at) return false;
+    at += *size;
+  }
+  return codec.matches(ahead.at(at, kMostMagicBytes));
 }
 
 unsigned compression_threads() {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 #include "format/compression/filter.h"
 
@@ -16,7 +16,7 @@ namespace cairn {
 
 struct Codec {
   const char* name;  // "gzip"
-  // By the first bytes; nothing else of the data has been looked at.
+  // By the first bytes, some 64 of them; nothing else of the data has been looked at.
   bool (*matches)(ByteView bytes);
   // Filters in front of `out`, which must outlive them. The decoder throws CorruptError with the
   // offset in the compressed data, and UnsupportedError for data that wants more memory than
@@ -25,6 +25,7 @@ struct Codec {
   std::unique_ptr<Filter> (*encoder)(ByteSink& out);
   // What both of them run; nullptr when the library does it.
   const char* program = nullptr;
+  bool has_skippable_frames = false;  // its data may begin with frames that are passed over
 };
 
 extern const Codec kGzip;
@@ -38,9 +39,13 @@ extern const Codec kLzma;  // the format of before xz, "LZMA alone"
 // All of them, in the order in which data is to be compared with them.
 std::span<const Codec* const> codecs();
 
-// The whole of `bytes` decompressed into `out`; the memory of what is done is released. More than
-// `limit` bytes are an UnsupportedError.
-void decode(const Codec& codec, const SharedBytes& bytes, ByteSink& out, std::uint64_t limit);
+// All of `source`, read a MiB at a time, decompressed into `out`. More than `limit` bytes are an
+// UnsupportedError. StorageError.
+void decode(const Codec& codec, const ByteSource& source, ByteSink& out, std::uint64_t limit);
+
+// Whether `source` begins as data of this codec, behind such frames if it may have them.
+// StorageError.
+bool begins_as(const Codec& codec, const ByteSource& source);
 
 // A decoder's memory is what the data asks for (a window, a dictionary). Every file that the tools
 // make with their usual options stays below this; `zstd --long=28` and larger does not.

@@ -9,7 +9,6 @@
 
 #include "format/compression/block_encoder.h"
 #include "format/compression/codec.h"
-#include "format/compression/skippable_frames.h"
 #include "format/compression/stream_decoder.h"
 
 namespace cairn {
@@ -44,9 +43,7 @@ class Lz4Stream final : public CompressedStream {
   LZ4F_dctx* context_ = nullptr;
 };
 
-bool is_lz4(ByteView bytes) {
-  return as_text(without_skippable_frames(bytes)).starts_with("\x04\x22\x4d\x18");
-}
+bool is_lz4(ByteView bytes) { return as_text(bytes).starts_with("\x04\x22\x4d\x18"); }
 
 std::unique_ptr<Filter> lz4_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<Lz4Stream>(), AfterStream::kMoreStreams,
@@ -72,6 +69,6 @@ std::unique_ptr<Filter> lz4_encoder(ByteSink& out) {
 
 }  // namespace
 
-constinit const Codec kLz4 = {"lz4", is_lz4, lz4_decoder, lz4_encoder};
+constinit const Codec kLz4 = {"lz4", is_lz4, lz4_decoder, lz4_encoder, nullptr, true};
 
 }  // namespace cairn

@@ -2,22 +2,23 @@
 // 0x184D2A5F, u32 size, bytes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "cairn/bytes.h"
 
 #include "core/little_endian.h"
 
 namespace cairn {
 
-// From the first frame that is something else.
-inline ByteView without_skippable_frames(ByteView bytes) {
-  constexpr std::size_t kHeader = 8;
-  while (bytes.size() >= kHeader &&
-         load_little_endian<std::uint32_t>(bytes.data()) >> 4 == 0x184D2A5) {
-    const std::uint64_t size = load_little_endian<std::uint32_t>(bytes.data() + 4);
-    if (size > bytes.size() - kHeader) return {};
-    bytes = bytes.subspan(kHeader + size);
-  }
-  return bytes;
+inline constexpr std::size_t kSkippableHeaderBytes = 8;
+
+// With its header, of the frame that begins `bytes`; nullopt when that is none.
+inline std::optional<std::uint64_t> skippable_frame_size(ByteView bytes) {
+  const bool is_one = bytes.size() >= kSkippableHeaderBytes &&
+                      load_little_endian<std::uint32_t>(bytes.data()) >> 4 == 0x184D2A5;
+  if (!is_one) return std::nullopt;
+  return kSkippableHeaderBytes + std::uint64_t{load_little_endian<std::uint32_t>(bytes.data() + 4)};
 }
 
 }  // namespace cairn

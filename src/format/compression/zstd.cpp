@@ -11,7 +11,6 @@
 #include "cairn/error.h"
 
 #include "format/compression/codec.h"
-#include "format/compression/skippable_frames.h"
 #include "format/compression/stream_decoder.h"
 
 namespace cairn {
@@ -99,9 +98,7 @@ class ZstdEncoder final : public Filter {
   std::vector<std::byte> buffer_;
 };
 
-bool is_zstd(ByteView bytes) {
-  return as_text(without_skippable_frames(bytes)).starts_with("\x28\xb5\x2f\xfd");
-}
+bool is_zstd(ByteView bytes) { return as_text(bytes).starts_with("\x28\xb5\x2f\xfd"); }
 
 std::unique_ptr<Filter> zstd_decoder(ByteSink& out) {
   return std::make_unique<StreamDecoder>(std::make_unique<ZstdStream>(), AfterStream::kMoreStreams,
@@ -112,6 +109,6 @@ std::unique_ptr<Filter> zstd_encoder(ByteSink& out) { return std::make_unique<Zs
 
 }  // namespace
 
-constinit const Codec kZstd = {"zstd", is_zstd, zstd_decoder, zstd_encoder};
+constinit const Codec kZstd = {"zstd", is_zstd, zstd_decoder, zstd_encoder, nullptr, true};
 
 }  // namespace cairn

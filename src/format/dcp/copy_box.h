@@ -15,12 +15,13 @@ namespace cairn::dcp {
 struct OpenChunk {
   Box box;            // where it lies in the whole tensor
   TensorView tensor;  // its elements: of the box's sizes, but with any strides
-  SharedBytes bytes;  // of the tensor's storage
+  SharedBytes bytes;  // of its storage, when that is no range of a source
 };
 
-// Copies what `chunk` has of the box `wanted` to its place in `out`, which holds the elements of
-// `wanted` in row-major order. Gives the pages that were read back to the kernel.
-void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out);
+// Copies what the chunks have of the box `wanted` to its places in `out`, which holds the elements
+// of `wanted` in row-major order. What is a range of a source is read into its place.
+// StorageError.
+void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out);
 
 // Calls use(box) for boxes that follow one another in row-major order, together make up a tensor of
 // `size`, and have at most `most_elements` elements each (or one).

@@ -18,6 +18,8 @@ namespace {
 
 // A tensor in several chunks is put together in memory up to here.
 constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
+// So much of what stands around elements is read ahead at once.
+constexpr std::uint64_t kMostHeadBytes = std::uint64_t{16} << 20;
 // Beyond, it goes to the scratch file in pieces of this.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
@@ -54,15 +56,26 @@ OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value
                        describe(chunk.box.sizes) + ", found " + std::string(name(tensor.dtype)) +
                        " " + describe(tensor.shape));
   }
-  OpenChunk open{chunk.box, tensor, tensor.storage ? tensor.storage->bytes() : SharedBytes{}};
-  if (open.bytes.view.size() < box_bytes(chunk.box, *item.dtype)) {
-    throw CorruptError("a tensor of " + describe(tensor.shape) + " in " +
-                       std::to_string(open.bytes.view.size()) + " bytes");
+  const std::uint64_t bytes = tensor.storage ? tensor.storage->size() : 0;
+  if (bytes < box_bytes(chunk.box, *item.dtype)) {
+    throw CorruptError("a tensor of " + describe(tensor.shape) + " in " + std::to_string(bytes) +
+                       " bytes");
   }
-  return open;
+  const bool is_range = tensor.storage != nullptr && tensor.storage->source() != nullptr;
+  return {chunk.box, tensor,
+          is_range || tensor.storage == nullptr ? SharedBytes{} : tensor.storage->bytes()};
 }
 
-SharedBytes open_data_file(const OpenFile& open_file, const std::string& file, const Item& item) {
+// A contiguous tensor in a range of `source`.
+TensorView tensor_in(const Item& item, const Dims& shape, std::shared_ptr<const ByteSource> source,
+                     std::uint64_t offset) {
+  TensorView tensor{.dtype = *item.dtype, .shape = shape, .strides = contiguous_strides(shape)};
+  tensor.storage = std::make_shared<const Storage>(std::move(source), offset, byte_size(tensor));
+  return tensor;
+}
+
+std::shared_ptr<const ByteSource> open_data_file(const OpenFile& open_file, const std::string& file,
+                                                 const Item& item) {
   try {
     return open_file(file);
   } catch (const NotFoundError&) {
@@ -86,8 +99,7 @@ std::shared_ptr<const Folder> Folder::open(Metadata metadata, const OpenFile& op
     }
   }
   folder->open_files(open_file);
-  locate_in_safetensors(folder->metadata_,
-                        [&](std::string_view name) { return folder->file(name); });
+  locate_in_safetensors(folder->metadata_, folder->files_);
   folder->check_locations();
   return folder;
 }
@@ -103,7 +115,7 @@ void Folder::open_files(const OpenFile& open_file) {
       if (is_new) known->second = open_data_file(open_file, known->first, item);
       const std::string& file = known->first;
       const std::uint64_t end = location.offset + location.size;
-      const std::uint64_t size = known->second.view.size();
+      const std::uint64_t size = known->second->size();
       if (end <= size) continue;
       throw CorruptError(file + " ends too early: " + in_quotes(item.fqn) + " should be in bytes " +
                              std::to_string(location.offset) + " to " + std::to_string(end) +
@@ -137,7 +149,7 @@ void Folder::check_locations() const {
 std::uint64_t Folder::bytes() const {
   std::uint64_t bytes = 0;
   for (const auto& [file, content] : files_) {
-    bytes += content.view.size();
+    bytes += content->size();
   }
   return bytes;
 }
@@ -149,66 +161,134 @@ bool Folder::has_plain_tensors() const {
   });
 }
 
-TorchFile Folder::open_chunk_file(const Item& item, const Chunk& chunk) const {
-  const Location& location = chunk.location;
-  return in_file(item, location, [&] {
-    SharedBytes bytes = file(location.file).part(location.offset, location.size);
+void Folder::for_each(std::vector<Piece> pieces,
+                      const std::function<void(const Piece&, const ChunkHeads&)>& use) const {
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    const Location& one = a.chunk->location;
+    const Location& other = b.chunk->location;
+    return std::tie(one.file, one.offset) < std::tie(other.file, other.offset);
+  });
+  ChunkHeads heads;
+  for (std::span<const Piece> rest = pieces; !rest.empty();) {
+    std::size_t count = 0;
+    for (std::uint64_t bytes = 0; count < rest.size() && bytes < kMostHeadBytes; ++count) {
+      constexpr std::uint64_t kToKeepOne = 512;  // chunks may be of a byte each
+      bytes += kToKeepOne + ChunkHeads::bytes_for(rest[count]);
+    }
+    heads.read(rest.first(count), files_);
+    for (const Piece& piece : rest.first(count)) {
+      use(piece, heads);
+    }
+    rest = rest.subspan(count);
+  }
+}
+
+TorchFile Folder::open_chunk_file(const Piece& piece, const ChunkHeads& heads) const {
+  const Location& location = piece.chunk->location;
+  return in_file(*piece.item, location, [&] {
+    auto source = heads.source_of(piece, files_);
     for (const std::string_view transform : location.transforms) {
       if (!transform.starts_with("stream.zstd/")) {
         throw UnsupportedError("it is encoded with " + in_quotes(transform) +
                                ", which cairn does not read; save it without extensions");
       }
       ScratchFile decoded(scratch_folder_);
-      decode(kZstd, bytes, decoded, decoded_limit(item, chunk));
-      bytes = decoded.map();
+      decode(kZstd, *source, decoded, decoded_limit(*piece.item, *piece.chunk));
+      source = source_of(decoded.map(), source->name());
     }
-    return TorchFile(std::move(bytes), "its torch.save file");
+    return TorchFile(source);
   });
 }
 
-OpenChunk Folder::open_chunk(const Item& item, const Chunk& chunk) const {
-  if (chunk.location.is_plain) {
-    const Location& location = chunk.location;
-    const SharedBytes bytes = file(location.file).part(location.offset, location.size);
-    if (location.size != box_bytes(chunk.box, *item.dtype)) {
-      throw CorruptError(std::string(location.file) + ", item " + in_quotes(item.fqn) + ": " +
-                             describe(chunk.box.sizes) + " in " + std::to_string(location.size) +
-                             " bytes",
-                         std::string(location.file), location.offset);
-    }
-    return {chunk.box, make_tensor(*item.dtype, chunk.box.sizes, bytes), bytes};
+OpenChunk Folder::open_plain(const Piece& piece) const {
+  const Location& location = piece.chunk->location;
+  const Box& box = piece.chunk->box;
+  if (location.size != box_bytes(box, *piece.item->dtype)) {
+    throw CorruptError(std::string(location.file) + ", item " + in_quotes(piece.item->fqn) + ": " +
+                           describe(box.sizes) + " in " + std::to_string(location.size) + " bytes",
+                       std::string(location.file), location.offset);
   }
-  const TorchFile file = open_chunk_file(item, chunk);
-  return in_file(item, chunk.location, [&] { return checked_chunk(item, chunk, file.read()); });
+  return {box, tensor_in(*piece.item, box.sizes, file(location.file), location.offset), {}};
 }
+
+OpenChunk Folder::open_chunk(const Piece& piece, const ChunkHeads& heads) const {
+  const Location& location = piece.chunk->location;
+  if (location.is_plain) return open_plain(piece);
+  const TorchFile torch_file = open_chunk_file(piece, heads);
+  return in_file(*piece.item, location, [&] {
+    OpenChunk open = checked_chunk(*piece.item, *piece.chunk, torch_file.read());
+    const Storage* storage = open.tensor.storage.get();
+    if (location.transforms.empty() && storage != nullptr && storage->source() != nullptr) {
+      open.tensor.storage = std::make_shared<const Storage>(
+          file(location.file), location.offset + storage->source_offset(), storage->size());
+    }
+    return open;
+  });
+}
+
+std::vector<OpenChunk> Folder::open_all(std::vector<Piece> pieces) const {
+  std::vector<OpenChunk> chunks;
+  chunks.reserve(pieces.size());
+  for_each(std::move(pieces), [&](const Piece& piece, const ChunkHeads& heads) {
+    chunks.push_back(open_chunk(piece, heads));
+  });
+  return chunks;
+}
+
+namespace {
+
+// Whether what read() gives of it is in one place, which has to be looked up; otherwise it is put
+// together when it is asked for.
+bool is_in_one_place(const Item& item) {
+  if (!item.dtype) return true;
+  return item.chunks.size() == 1 && item.chunks.front().location.transforms.empty() &&
+         tensor_bytes(item) > 0;
+}
+
+}  // namespace
 
 Value Folder::read() const {
   std::uint64_t budget = std::uint64_t{64} << 20;
-  for (const SharedBytes& file : metadata_.files) {
-    budget += 64 * file.view.size();
+  for (const SharedBytes& metadata : metadata_.files) {
+    budget += 64 * metadata.view.size();
   }
-  Nesting tree(budget);
   MemoryBudget memory(bytes());  // one for all: the folder may have as many files as it has bytes
+  std::vector<Value> values(metadata_.items.size());
+  std::vector<Piece> pieces;
   for (const Item& item : metadata_.items) {
-    tree.set(item, value_of(item, memory));
+    if (is_in_one_place(item)) pieces.push_back({&item, item.chunks.data()});
+  }
+  for_each(std::move(pieces), [&](const Piece& piece, const ChunkHeads& heads) {
+    values[static_cast<std::size_t>(piece.item - metadata_.items.data())] =
+        value_of(*piece.item, heads, memory);
+  });
+  Nesting tree(budget);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Item& item = metadata_.items[i];
+    tree.set(item, is_in_one_place(item) ? std::move(values[i]) : Value(tensor_of(item, {})));
   }
   return tree.take();
 }
 
-Value Folder::value_of(const Item& item, MemoryBudget& memory) const {
-  if (item.dtype) return tensor_of(item);
-  const Chunk& chunk = item.chunks.front();
-  const TorchFile file = open_chunk_file(item, chunk);
-  return in_file(item, chunk.location, [&] { return read_within(file, memory); });
+Value Folder::value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& memory) const {
+  if (item.dtype) return tensor_of(item, heads);
+  const Piece piece{&item, item.chunks.data()};
+  const TorchFile file = open_chunk_file(piece, heads);
+  return in_file(item, piece.chunk->location, [&] { return read_within(file, memory); });
 }
 
-TensorView Folder::tensor_of(const Item& item) const {
+TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
   const std::uint64_t bytes = tensor_bytes(item);
   if (bytes == 0) return make_tensor(*item.dtype, item.size, {});
-  if (item.chunks.size() == 1 && item.chunks.front().location.transforms.empty()) {
-    const OpenChunk chunk = open_chunk(item, item.chunks.front());
-    if (chunk.tensor.is_contiguous()) {
-      return make_tensor(*item.dtype, item.size, chunk.tensor.contiguous_bytes());
+  if (is_in_one_place(item)) {
+    const TensorView tensor = open_chunk({&item, item.chunks.data()}, heads).tensor;
+    if (tensor.is_contiguous() && tensor.storage->source() != nullptr) {
+      check_bounds(tensor);
+      const Storage& storage = *tensor.storage;
+      const std::uint64_t first =
+          static_cast<std::uint64_t>(tensor.storage_offset) * item_size(*item.dtype);
+      return tensor_in(item, item.size, file(item.chunks.front().location.file),
+                       storage.source_offset() + first);
     }
   }
   return {.dtype = *item.dtype,
@@ -219,20 +299,19 @@ TensorView Folder::tensor_of(const Item& item) const {
 }
 
 SharedBytes Folder::assemble(const Item& item) const {
-  std::vector<OpenChunk> chunks;
-  chunks.reserve(item.chunks.size());
+  std::vector<Piece> pieces;
+  pieces.reserve(item.chunks.size());
   for (const Chunk& chunk : item.chunks) {
-    chunks.push_back(open_chunk(item, chunk));
+    pieces.push_back({&item, &chunk});
   }
+  const std::vector<OpenChunk> chunks = open_all(std::move(pieces));
   const std::uint64_t bytes = tensor_bytes(item);
   const std::uint64_t element = item_size(*item.dtype);
   const std::uint64_t window_bytes = bytes <= kSmallBytes ? bytes : kWindowBytes;
   const auto buffer = std::make_shared<std::vector<std::byte>>(window_bytes);
   const auto fill = [&](const Box& window) {
     const std::span<std::byte> out(buffer->data(), box_bytes(window, *item.dtype));
-    for (const OpenChunk& chunk : chunks) {
-      copy_overlap(chunk, window, out);
-    }
+    copy_overlaps(chunks, window, out);
     return out;
   };
   if (bytes <= kSmallBytes) {
@@ -256,9 +335,11 @@ void Folder::read_box(const Item& item, const Box& box, std::span<std::byte> out
                      std::to_string(box_bytes(box, *item.dtype)) + " bytes, room for " +
                      std::to_string(out.size()));
   }
+  std::vector<Piece> pieces;
   for (const Chunk& chunk : item.chunks) {
-    if (intersect(chunk.box, box)) copy_overlap(open_chunk(item, chunk), box, out);
+    if (intersect(chunk.box, box)) pieces.push_back({&item, &chunk});
   }
+  copy_overlaps(open_all(std::move(pieces)), box, out);
 }
 
 }  // namespace cairn::dcp

@@ -5,9 +5,11 @@
 //  2. The chunks of every tensor must fill it, without overlaps, and lie in files that are there
 //     and long enough, each in bytes of its own: whatever a few bytes of metadata claim, no more is
 //     read than the files hold. Those inside a safetensors file are looked up in its header.
-//  3. A tensor in one piece is a view of the mapped file. One in several is put together when its
-//     bytes are asked for: in memory when it is small, in a scratch file otherwise.
-//  4. The tree is the one that was saved, as far as the metadata knows it.
+//  3. What stands around the elements, and objects, are read ahead: with one call for each data
+//     file, unless they are more than 16 MiB.
+//  4. A tensor in one piece is a range of its file. One in several is put together when its bytes
+//     are asked for, out of ranges: in memory when it is small, in a scratch file otherwise.
+//  5. The tree is the one that was saved, as far as the metadata knows it.
 #pragma once
 
 #include <functional>
@@ -15,18 +17,20 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cairn/format/torch_file.h"
 #include "cairn/value.h"
 
+#include "format/dcp/chunk_heads.h"
 #include "format/dcp/copy_box.h"
 #include "format/dcp/metadata.h"
 #include "io/memory_budget.h"
 
 namespace cairn::dcp {
 
-// Maps a file of the folder by its plain name. NotFoundError when it is not there.
-using OpenFile = std::function<SharedBytes(const std::string& name)>;
+// Opens a file of the folder by its plain name. NotFoundError when it is not there.
+using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
 
 // Immutable; safe for concurrent reading. Values that it gave out stay valid when it is gone.
 class Folder : public std::enable_shared_from_this<Folder> {
@@ -37,7 +41,9 @@ class Folder : public std::enable_shared_from_this<Folder> {
                                             std::string scratch_folder = {});
 
   const Metadata& metadata() const { return metadata_; }
-  const SharedBytes& file(std::string_view name) const { return files_.find(name)->second; }
+  const std::shared_ptr<const ByteSource>& file(std::string_view name) const {
+    return files_.find(name)->second;
+  }
   std::size_t data_files() const { return files_.size(); }
   std::uint64_t bytes() const;     // of all data files
   bool has_plain_tensors() const;  // stored as elements alone, in a safetensors file
@@ -49,24 +55,31 @@ class Folder : public std::enable_shared_from_this<Folder> {
   // them. UsageError for a box outside of the tensor.
   void read_box(const Item& item, const Box& box, std::span<std::byte> out) const;
 
+  // Calls use(piece, heads) for some pieces, in the order in which they lie in their files; `heads`
+  // has read ahead what opening this one takes.
+  void for_each(std::vector<Piece> pieces,
+                const std::function<void(const Piece&, const ChunkHeads&)>& use) const;
+
   // The torch.save file in which a chunk that is not plain is stored. Its offsets count from
-  // location.offset.
-  TorchFile open_chunk_file(const Item& item, const Chunk& chunk) const;
+  // location.offset. Reads what `heads` does not have.
+  TorchFile open_chunk_file(const Piece& piece, const ChunkHeads& heads) const;
   // The same, and its tensor, which must be what the metadata says.
-  OpenChunk open_chunk(const Item& item, const Chunk& chunk) const;
+  OpenChunk open_chunk(const Piece& piece, const ChunkHeads& heads) const;
 
  private:
   Folder(Metadata metadata, std::string scratch_folder);
 
   void open_files(const OpenFile& open_file);
   void check_locations() const;
-  Value value_of(const Item& item, MemoryBudget& memory) const;
-  TensorView tensor_of(const Item& item) const;
+  Value value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& memory) const;
+  TensorView tensor_of(const Item& item, const ChunkHeads& heads) const;
+  OpenChunk open_plain(const Piece& piece) const;
+  std::vector<OpenChunk> open_all(std::vector<Piece> pieces) const;
   SharedBytes assemble(const Item& item) const;
 
   Metadata metadata_;
   std::string scratch_folder_;
-  std::map<std::string, SharedBytes, std::less<>> files_;
+  FilesByName files_;
 };
 
 }  // namespace cairn::dcp

@@ -13,6 +13,7 @@
 
 #include "core/seeded_hash.h"
 #include "format/dcp/layout.h"
+#include "io/source_part.h"
 
 namespace cairn::dcp {
 namespace {
@@ -36,24 +37,54 @@ std::optional<std::uint64_t> empty_zstd_frame(std::string_view bytes) {
   return header + kLastBlockOfNothing.size() + ((flags & 4U) != 0 ? 4 : 0);
 }
 
-// Where the safetensors file begins, by what the metadata says of one of its tensors; nullopt when
-// the tensor is stored otherwise.
-std::optional<std::uint64_t> begin_of_safetensors(const Item& item, const Chunk& chunk,
-                                                  const SharedBytes& data) {
-  const Location& location = chunk.location;
-  const bool has_size_of_elements =
-      item.dtype && !location.is_plain && location.size == box_bytes(chunk.box, *item.dtype);
-  if (!has_size_of_elements) return std::nullopt;
-  if (location.transforms.empty()) return location.offset;
-  const auto frame = empty_zstd_frame(as_text(data.view).substr(location.offset));
-  if (!frame) return std::nullopt;
-  return location.offset + *frame;
+constexpr std::size_t kMostFrameBytes = 32;  // of an empty one
+
+// What the metadata say is a tensor's bytes, and its elements alone already take.
+bool has_size_of_elements(const Item& item, const Location& location, const Box& box) {
+  return item.dtype && !location.is_plain && location.size == box_bytes(box, *item.dtype);
+}
+
+struct Found {
+  Item* item;
+  Chunk* chunk;
+};
+
+// Where the safetensors file begins, by what the metadata say of its tensors: the last that one of
+// them gives, since the file is behind all their frames. Drops those that are stored otherwise.
+std::uint64_t begin_of_safetensors(const ByteSource& data, std::vector<Found>& found) {
+  std::vector<std::byte> starts(found.size() * kMostFrameBytes);
+  std::vector<ByteSource::Range> ranges;
+  const auto start_of = [&](const Found& each) {
+    const auto index = static_cast<std::size_t>(&each - found.data());
+    const std::uint64_t offset = each.chunk->location.offset;
+    return std::span(starts).subspan(
+        index * kMostFrameBytes, std::min<std::uint64_t>(kMostFrameBytes, data.size() - offset));
+  };
+  for (const Found& each : found) {
+    if (each.chunk->location.transforms.empty()) continue;
+    ranges.push_back({each.chunk->location.offset, start_of(each)});
+  }
+  if (!ranges.empty()) data.read(ranges);
+  std::uint64_t begin = 0;
+  std::vector<Found> kept;
+  for (const Found& each : found) {
+    const Location& location = each.chunk->location;
+    const auto frame = location.transforms.empty()
+                           ? std::optional<std::uint64_t>(0)
+                           : empty_zstd_frame(as_text(ByteView(start_of(each))));
+    if (!frame) continue;
+    begin = std::max(begin, location.offset + *frame);
+    kept.push_back(each);
+  }
+  found = std::move(kept);
+  return begin;
 }
 
 // The safetensors file that begins at byte `begin` of a data file and goes to its end.
 class Embedded {
  public:
-  Embedded(const SharedBytes& data, const std::string& name, std::uint64_t begin)
+  Embedded(const std::shared_ptr<const ByteSource>& data, const std::string& name,
+           std::uint64_t begin)
       : begin_(begin), file_(open(data, name, begin)) {
     for (const SafetensorsEntry& entry : file_.entries()) {
       entries_.emplace(entry.name, &entry);
@@ -78,10 +109,11 @@ class Embedded {
   }
 
  private:
-  static SafetensorsFile open(const SharedBytes& data, const std::string& name,
-                              std::uint64_t begin) {
+  static SafetensorsFile open(const std::shared_ptr<const ByteSource>& data,
+                              const std::string& name, std::uint64_t begin) {
+    if (begin > data->size()) throw CorruptError(name + " ends too early", name, data->size());
     try {
-      return {data.part(begin, data.view.size() - begin), name};
+      return SafetensorsFile(part_of(data, begin, data->size() - begin, name));
     } catch (const CorruptError& e) {
       const bool has_offset = e.offset() != CorruptError::kNoOffset;
       throw CorruptError(e.what(), name, begin + (has_offset ? e.offset() : 0));
@@ -101,31 +133,21 @@ class Embedded {
 
 }  // namespace
 
-void locate_in_safetensors(Metadata& metadata,
-                           const std::function<SharedBytes(std::string_view name)>& file) {
-  struct Found {
-    Item* item;
-    Chunk* chunk;
-  };
-  struct DataFile {
-    std::uint64_t begin = 0;  // the last that a tensor gives: the file is behind all their frames
-    std::vector<Found> found;
-  };
-  std::map<std::string_view, DataFile> files;
+void locate_in_safetensors(Metadata& metadata, const FilesByName& files) {
+  std::map<std::string_view, std::vector<Found>> found_in;
   for (Item& item : metadata.items) {
     for (Chunk& chunk : item.chunks) {
-      const std::string_view name = chunk.location.file;
-      const auto begin = begin_of_safetensors(item, chunk, file(name));
-      if (!begin) continue;
-      DataFile& there = files[name];
-      there.begin = std::max(there.begin, *begin);
-      there.found.push_back({&item, &chunk});
+      if (!has_size_of_elements(item, chunk.location, chunk.box)) continue;
+      found_in[chunk.location.file].push_back({&item, &chunk});
     }
   }
-  for (auto& [name, there] : files) {
-    const Embedded tensors(file(name), std::string(name), there.begin);
-    for (const Found& found : there.found) {
-      tensors.locate(*found.item, *found.chunk);
+  for (auto& [name, found] : found_in) {
+    const std::shared_ptr<const ByteSource>& data = files.find(name)->second;
+    const std::uint64_t begin = begin_of_safetensors(*data, found);
+    if (found.empty()) continue;
+    const Embedded tensors(data, std::string(name), begin);
+    for (const Found& each : found) {
+      tensors.locate(*each.item, *each.chunk);
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "format/dcp/layout.h"
 #include "format/safetensors/json_reader.h"
+#include "io/source_part.h"
 
 namespace cairn::dcp {
 namespace {
@@ -52,8 +53,8 @@ Offsets offsets_in(const SafetensorsFile& file) {
 
 class Collector {
  public:
-  void add(const std::string& name, const SharedBytes& bytes) {
-    const SafetensorsFile file(bytes, name);
+  void add(const std::string& name, const std::shared_ptr<const ByteSource>& source) {
+    const SafetensorsFile file(part_of(source, 0, source->size(), name));
     const Offsets offsets = offsets_in(file);
     const std::string& kept_name = texts_->emplace_back(name);
     for (const SafetensorsEntry& entry : file.entries()) {
@@ -118,11 +119,12 @@ bool begins_inside(const SafetensorsFile& file) {
   });
 }
 
-Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files) {
+Metadata metadata_of_shards(
+    std::span<const std::pair<std::string, std::shared_ptr<const ByteSource>>> files) {
   Collector collector;
-  for (const auto& [name, bytes] : files) {
+  for (const auto& [name, source] : files) {
     try {
-      collector.add(name, bytes);
+      collector.add(name, source);
     } catch (const CorruptError& e) {
       std::string what = e.what();
       if (!what.starts_with(name)) what.insert(0, name + ": ");

@@ -9,6 +9,7 @@
 // metadata: checkpoint/open/shard_index_source.cpp.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,7 +33,9 @@ inline constexpr const char* kShardingKey = "DCP_SHARDING_INFO";
 // metadata is not what PyTorch writes.
 bool begins_inside(const SafetensorsFile& file);
 
-// The folder's metadata, from its files and their names. CorruptError naming the file.
-Metadata metadata_of_shards(std::span<const std::pair<std::string, SharedBytes>> files);
+// The folder's metadata, from its files and their names; a read of each. CorruptError naming the
+// file.
+Metadata metadata_of_shards(
+    std::span<const std::pair<std::string, std::shared_ptr<const ByteSource>>> files);
 
 }  // namespace cairn::dcp

@@ -30,6 +30,13 @@ void write_runs(const std::vector<Run>& runs, ByteSink& sink) {
   for (const Run& run : runs) {
     if (run.count == 0) continue;
     const std::size_t item = item_size(run.flat.dtype);
+    const Storage& storage = *run.flat.storage;
+    if (const ByteSource* source = storage.source()) {
+      const std::uint64_t first = static_cast<std::uint64_t>(run.flat.storage_offset) + run.begin;
+      for_each_piece(*source, storage.source_offset() + first * item, run.count * item,
+                     [&](ByteView piece) { sink.write(piece); });
+      continue;
+    }
     const SharedBytes bytes = run.flat.contiguous_bytes();
     for_each_piece(bytes.part(run.begin * item, run.count * item), kGatherPieceBytes,
                    [&](ByteView piece) { sink.write(piece); });

@@ -8,15 +8,18 @@
 //  6. for each key: how many elements, as an int64, and the elements, little-endian
 //
 // Where a storage lies is known only when all before it have been stepped over, and how long it is
-// only from pickle 4. So the storages that pickle 4 is given look their place up later.
+// only from pickle 4. So the storages that pickle 4 is given are ranges of a source that learns
+// their places later; the counts of all of them are read with one call then.
 #include "format/legacy/legacy_file.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <vector>
 
 #include "cairn/error.h"
 
-#include "core/byte_reader.h"
 #include "core/checked.h"
+#include "core/little_endian.h"
 #include "core/seeded_hash.h"
 #include "format/pickle/keyed_storages.h"
 #include "format/pickle/pickle_size.h"
@@ -31,66 +34,185 @@ constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv
 constexpr std::size_t kMagicAtMost = 16;  // bytes before it: PROTO, FRAME, LONG1
 constexpr std::int64_t kVersion = 1001;
 
-// Where the storages lie; filled when the object has been read.
-struct LegacyPlaces {
-  SharedBytes file;
-  std::unordered_map<std::string, std::uint64_t, TextHash> offsets;
+// The storages one behind the other, in the order in which the object's pickle asks for them: that
+// is all that is known while it is read. Where in the file each of them lies is said afterwards.
+class PlacedStorages final : public ByteSource {
+ public:
+  explicit PlacedStorages(std::shared_ptr<const ByteSource> file) : file_(std::move(file)) {}
+
+  // Where the new one begins, among them.
+  std::uint64_t add(std::uint64_t bytes) {
+    const std::uint64_t begin = size_;
+    size_ = checked_add(size_, bytes);
+    if (bytes > 0) parts_.push_back({begin, bytes, 0});
+    return begin;
+  }
+  void place(std::uint64_t begin, std::uint64_t offset) {
+    const auto part = find(begin);
+    if (part != parts_.end() && part->begin == begin) part->offset = offset;
+  }
+
+  std::uint64_t size() const override { return size_; }
+  const std::string& name() const override { return file_->name(); }
+  bool in_memory() const override { return file_->in_memory(); }
+  void read(std::span<const Range> ranges) const override {
+    std::vector<Range> moved(ranges.begin(), ranges.end());
+    for (Range& range : moved) {
+      range.offset = offset_of(range.offset, range.into.size());
+    }
+    file_->read(moved);
+  }
+  SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
+    return file_->view(offset_of(offset, bytes), bytes);
+  }
+
+ private:
+  struct Part {
+    std::uint64_t begin;
+    std::uint64_t size;
+    std::uint64_t offset;  // in the file
+  };
+
+  // The part with the byte `at`, or end().
+  std::vector<Part>::iterator find(std::uint64_t at) {
+    const auto behind =
+        std::upper_bound(parts_.begin(), parts_.end(), at,
+                         [](std::uint64_t place, const Part& part) { return place < part.begin; });
+    return behind == parts_.begin() ? parts_.end() : behind - 1;
+  }
+
+  std::uint64_t offset_of(std::uint64_t at, std::uint64_t bytes) const {
+    check_range(at, bytes);
+    if (bytes == 0) return 0;
+    const auto behind =
+        std::upper_bound(parts_.begin(), parts_.end(), at,
+                         [](std::uint64_t place, const Part& part) { return place < part.begin; });
+    const Part& part = *(behind - 1);  // the first one begins at 0
+    if (bytes > part.size - (at - part.begin)) {
+      throw UsageError("a range of more than one storage of " + name() + " was asked for");
+    }
+    return part.offset + (at - part.begin);
+  }
+
+  std::shared_ptr<const ByteSource> file_;
+  std::uint64_t size_ = 0;
+  std::vector<Part> parts_;
 };
 
 class LegacyStorages final : public pickle::KeyedStorages {
  public:
-  explicit LegacyStorages(const SharedBytes& file)
-      : KeyedStorages(file.view.size()),
-        places_(std::make_shared<LegacyPlaces>(LegacyPlaces{file, {}})) {}
+  explicit LegacyStorages(std::shared_ptr<const ByteSource> file)
+      : KeyedStorages(file->size()),
+        file_(std::move(file)),
+        placed_(std::make_shared<PlacedStorages>(file_)) {}
 
-  // Steps over the storages of `keys` from `at` on; returns where they end.
+  // Finds the places of the storages of `keys`, which stand from `at` on; returns where they end.
   std::uint64_t place(const List& keys, std::uint64_t at) {
+    const std::vector<Found> found = follow(keys, at);
+    check_counts(found);
+    if (!found.empty()) check_fits(found.back());
+    for (const Found& storage : found) {
+      const Storage& known = *storage.loaded->storage;
+      placed_->place(known.source_offset(), storage.at + sizeof(std::uint64_t));
+    }
+    if (found.size() != loaded().size()) {
+      throw CorruptError("a storage of a tensor is missing", {},
+                         found.empty() ? at : found.back().at);
+    }
+    return found.empty() ? at : end_of(found.back());
+  }
+
+ private:
+  struct Found {
+    const std::string* key;
+    const Loaded* loaded;
+    std::uint64_t at;  // of its count of elements
+  };
+
+  std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
+    const std::uint64_t size = byte_size(reference);
+    if (size > file_->size()) {
+      throw CorruptError("storage " + std::string(reference.key) + " is larger than the file");
+    }
+    return std::make_shared<const Storage>(placed_, placed_->add(size), size,
+                                           std::string(reference.location));
+  }
+
+  static std::uint64_t end_of(const Found& found) {
+    return found.at + sizeof(std::uint64_t) + found.loaded->storage->size();
+  }
+
+  // Where each storage must be. The last one may reach beyond the file.
+  std::vector<Found> follow(const List& keys, std::uint64_t at) const {
+    std::vector<Found> found;
+    std::unordered_set<std::string, TextHash> seen;
     for (const Value& key : keys) {
       if (!key.is_str()) throw CorruptError("a storage key is a " + std::string(key.type_name()));
       const auto known = loaded().find(key.as_str());
       if (known == loaded().end()) {
         throw CorruptError("storage " + key.as_str() + " is of no tensor", {}, at);
       }
-      ByteReader in(places_->file.view.subspan(at), "a storage", at);
-      const std::uint64_t numel = in.u64();
-      if (numel != known->second.numel) {
-        throw CorruptError("storage " + key.as_str() + " has " + std::to_string(numel) +
-                               " elements, its tensors need " + std::to_string(known->second.numel),
-                           {}, at);
-      }
-      in.take(known->second.storage->size());
-      if (!places_->offsets.emplace(key.as_str(), at + sizeof(numel)).second) {
+      if (!seen.insert(key.as_str()).second) {
         throw CorruptError("storage " + key.as_str() + " is there twice", {}, at);
       }
-      at += in.position();
+      if (at > file_->size() || file_->size() - at < sizeof(std::uint64_t)) {
+        check_counts(found);  // which may say why
+        throw CorruptError("a storage ends too early: its number of elements is missing", {}, at);
+      }
+      found.push_back({&known->first, &known->second, at});
+      at = end_of(found.back());
+      if (at > file_->size()) break;
     }
-    if (places_->offsets.size() != loaded().size()) {
-      throw CorruptError("a storage of a tensor is missing", {}, at);
-    }
-    return at;
+    return found;
   }
 
- private:
-  std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
-    const std::uint64_t size = byte_size(reference);
-    if (size > places_->file.view.size()) {
-      throw CorruptError("storage " + std::string(reference.key) + " is larger than the file");
+  // With one read for each 64 Ki storages.
+  void check_counts(std::span<const Found> found) const {
+    constexpr std::size_t kMostAtOnce = std::size_t{64} << 10;
+    for (; !found.empty(); found = found.subspan(std::min(found.size(), kMostAtOnce))) {
+      const std::span<const Found> now = found.first(std::min(found.size(), kMostAtOnce));
+      std::vector<std::uint64_t> counts(now.size());
+      std::vector<ByteSource::Range> ranges;
+      ranges.reserve(now.size());
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        ranges.push_back({now[i].at, std::as_writable_bytes(std::span(&counts[i], 1))});
+      }
+      file_->read(ranges);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        const auto count =
+            load_little_endian<std::uint64_t>(reinterpret_cast<const std::byte*>(&counts[i]));
+        if (count == now[i].loaded->numel) continue;
+        throw CorruptError("storage " + *now[i].key + " has " + std::to_string(count) +
+                               " elements, its tensors need " +
+                               std::to_string(now[i].loaded->numel),
+                           {}, now[i].at);
+      }
     }
-    return std::make_shared<const Storage>(
-        size,
-        [places = places_, key = std::string(reference.key), size] {
-          return places->file.part(places->offsets.at(key), size);
-        },
-        std::string(reference.location));
   }
 
-  std::shared_ptr<LegacyPlaces> places_;
+  void check_fits(const Found& last) const {
+    if (end_of(last) <= file_->size()) return;
+    throw CorruptError("a storage ends too early: " + std::to_string(last.loaded->storage->size()) +
+                           " bytes expected, " +
+                           std::to_string(file_->size() - last.at - sizeof(std::uint64_t)) +
+                           " left",
+                       {}, last.at + sizeof(std::uint64_t));
+  }
+
+  std::shared_ptr<const ByteSource> file_;
+  std::shared_ptr<PlacedStorages> placed_;
 };
+
+// What stands before the storages is read in pieces, so generously that it is one, mostly.
+constexpr std::uint64_t kLegacyHeadBytes = std::uint64_t{256} << 10;
 
 class Reader {
  public:
-  Reader(const SharedBytes& bytes, std::uint64_t at)
-      : bytes_(bytes), storages_(bytes), budget_(bytes.view.size() - at), at_(at) {}
+  Reader(const std::shared_ptr<const ByteSource>& file, std::uint64_t at)
+      : file_(file), storages_(file), budget_(file->size() - at), at_(at) {
+    const std::uint64_t enough = std::min(pickle::kFirstPickleBytes, file->size() - at);
+    if (!file_.has(at, enough)) file_.fetch({{at, kLegacyHeadBytes}});
+  }
 
   LegacyObject read() {
     const Value magic = next_pickle();
@@ -113,20 +235,20 @@ class Reader {
 
  private:
   Value next_pickle() {
-    const ByteView rest = bytes_.view.subspan(at_);
-    const ByteView pickle = rest.first(pickle::pickle_size(rest));
+    SharedBytes pickle;
     Value value;
     try {
-      value = pickle::unpickle(pickle, storages_, budget_);
+      pickle = pickle::pickle_at(file_, at_);
+      value = pickle::unpickle(pickle.view, storages_, budget_);
     } catch (const CorruptError& e) {
       throw CorruptError(e.what(), {},
                          e.offset() == CorruptError::kNoOffset ? at_ : at_ + e.offset());
     }
-    at_ += pickle.size();
+    at_ += pickle.view.size();
     return value;
   }
 
-  const SharedBytes& bytes_;
+  Windows file_;
   LegacyStorages storages_;
   MemoryBudget budget_;
   std::uint64_t at_;
@@ -139,9 +261,10 @@ bool is_legacy_file(ByteView bytes) {
   return start.starts_with('\x80') && start.find(kMagic) != std::string_view::npos;
 }
 
-LegacyObject read_legacy_object(const SharedBytes& bytes, const std::string& file,
+LegacyObject read_legacy_object(const std::shared_ptr<const ByteSource>& source,
                                 std::uint64_t begin) {
-  Reader reader(bytes, begin);
+  const std::string& file = source->name();
+  Reader reader(source, begin);
   try {
     return reader.read();
   } catch (const CorruptError& e) {

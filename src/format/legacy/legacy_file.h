@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 #include "cairn/value.h"
 
 namespace cairn {
 
-// Whether the bytes begin as such a file does.
-bool is_legacy_file(ByteView bytes);
+// Whether the bytes, a file's first kLegacyStartBytes, begin as such a file does.
+bool is_legacy_file(ByteView start);
+inline constexpr std::uint64_t kLegacyStartBytes = 64;
 
 struct LegacyObject {
   Value value;
@@ -19,9 +20,10 @@ struct LegacyObject {
 };
 
 // The object that begins at `begin`: one file may hold several, one after the other, of which
-// PyTorch reads the first. Its storages are views of `bytes`. `file` names the file in messages.
-// CorruptError with offset; UnsupportedError.
-LegacyObject read_legacy_object(const SharedBytes& bytes, const std::string& file,
+// PyTorch reads the first. Its storages are ranges of the file. A read of 256 KiB for what stands
+// before them, more where that is longer, and one for where they are. CorruptError with offset;
+// UnsupportedError.
+LegacyObject read_legacy_object(const std::shared_ptr<const ByteSource>& file,
                                 std::uint64_t begin = 0);
 
 }  // namespace cairn

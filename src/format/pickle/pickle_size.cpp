@@ -1,11 +1,14 @@
 #include "format/pickle/pickle_size.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "cairn/error.h"
 
 #include "core/byte_reader.h"
 #include "format/pickle/opcodes.h"
+#include "io/source_part.h"
 
 namespace cairn::pickle {
 namespace {
@@ -127,20 +130,47 @@ bool has_no_operand(Op op) {
   }
 }
 
-}  // namespace
-
-std::size_t pickle_size(ByteView bytes) {
+// nullopt when `bytes` end before STOP.
+std::optional<std::size_t> find_pickle_size(ByteView bytes) {
   ByteReader in(bytes, "the pickle");
   while (true) {
     const std::size_t at = in.position();
-    const auto op = static_cast<Op>(in.u8());
-    if (op == Op::kStop) return in.position();
-    if (!skip_fixed(op, in) && !skip_counted(op, in) && !skip_lines(op, in) &&
-        !has_no_operand(op)) {
-      throw CorruptError(
-          "the pickle holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode",
-          {}, at);
+    bool is_opcode = false;
+    auto op = Op::kStop;
+    try {
+      op = static_cast<Op>(in.u8());
+      if (op == Op::kStop) return in.position();
+      is_opcode =
+          skip_fixed(op, in) || skip_counted(op, in) || skip_lines(op, in) || has_no_operand(op);
+    } catch (const CorruptError&) {
+      return std::nullopt;
     }
+    if (is_opcode) continue;
+    throw CorruptError(
+        "the pickle holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode",
+        {}, at);
+  }
+}
+
+}  // namespace
+
+std::size_t pickle_size(ByteView bytes) {
+  const auto size = find_pickle_size(bytes);
+  if (size) return *size;
+  throw CorruptError("the pickle ends too early: it has no STOP", {}, bytes.size());
+}
+
+SharedBytes pickle_at(const Windows& source, std::uint64_t at) {
+  constexpr std::uint64_t kTimes = 4;
+  source.check_range(at, 0);
+  const std::uint64_t rest = source.size() - at;
+  for (std::uint64_t bytes = std::min(kFirstPickleBytes, rest);;) {
+    const SharedBytes read =
+        source.has(at, bytes) ? source.view(at, bytes) : read_bytes(source, at, bytes);
+    if (bytes == rest) return read.part(0, pickle_size(read.view));
+    const auto size = find_pickle_size(read.view);
+    if (size) return read.part(0, *size);
+    bytes = bytes > rest / kTimes ? rest : bytes * kTimes;
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "cairn/bytes.h"
+#include "io/windows.h"
 
 namespace cairn::pickle {
 
@@ -11,5 +11,11 @@ namespace cairn::pickle {
 // steps over opcodes and their operands. CorruptError when it ends before STOP, or holds a byte
 // that is no opcode.
 std::size_t pickle_size(ByteView bytes);
+
+// The pickle that begins at `at`. Reads kFirstPickleBytes, and four times as much each time that
+// its STOP was not there. CorruptError as above, with offsets counted from `at`; StorageError.
+SharedBytes pickle_at(const Windows& source, std::uint64_t at);
+
+inline constexpr std::uint64_t kFirstPickleBytes = std::uint64_t{64} << 10;
 
 }  // namespace cairn::pickle

@@ -8,6 +8,7 @@
 #include "core/little_endian.h"
 #include "core/xxh3.h"
 #include "format/safetensors/header.h"
+#include "io/source_part.h"
 
 namespace cairn::safetensors {
 namespace {
@@ -90,11 +91,13 @@ std::optional<Checksums> find_checksums(const SafetensorsFile& file, ByteView he
                          .what = "its header"});
 }
 
-std::optional<std::uint64_t> header_digest(ByteView file) {
-  if (!has_header(file)) return std::nullopt;
-  const auto size = load_little_endian<std::uint64_t>(file.data());
-  if (size > file.size() - kSizeBytes) return std::nullopt;
-  return xxh3_64(file.first(kSizeBytes + size));
+std::optional<std::uint64_t> header_digest(const ByteSource& file) {
+  constexpr std::uint64_t kStartBytes = 128;  // more than has_header() looks at
+  const SharedBytes start = read_start(file, kStartBytes);
+  if (!has_header(start.view)) return std::nullopt;
+  const auto size = load_little_endian<std::uint64_t>(start.view.data());
+  if (size > std::min(file.size() - kSizeBytes, kMostHeaderBytes)) return std::nullopt;
+  return xxh3_64(read_start(file, kSizeBytes + size).view);
 }
 
 }  // namespace cairn::safetensors

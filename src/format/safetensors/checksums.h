@@ -64,7 +64,7 @@ std::optional<Checksums> find_checksums(const MaySayChecksums& text);
 std::optional<Checksums> find_checksums(const SafetensorsFile& file, ByteView header);
 
 // The XXH3-64 of a file up to the end of its header, which says what the rest of it is; nullopt for
-// what has none.
-std::optional<std::uint64_t> header_digest(ByteView file);
+// what has none. StorageError.
+std::optional<std::uint64_t> header_digest(const ByteSource& file);
 
 }  // namespace cairn::safetensors

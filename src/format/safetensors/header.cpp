@@ -19,6 +19,7 @@
 #include "format/safetensors/dtypes.h"
 #include "format/safetensors/json_reader.h"
 #include "io/memory_budget.h"
+#include "io/source_part.h"
 
 namespace cairn::safetensors {
 namespace {
@@ -223,7 +224,7 @@ bool has_header(ByteView file) {
 Header read_header(const ByteSource& file) {
   const std::uint64_t size = read_size(file);
   const std::uint64_t data = kSizeBytes + size;
-  Header header{.bytes = file.view(0, data)};
+  Header header{.bytes = read_bytes(file, 0, data)};
   std::vector<Member> members;
   std::unordered_set<std::string, TextHash> names;
   MemoryBudget budget(size);

@@ -11,6 +11,7 @@
 
 #include "core/seeded_hash.h"
 #include "format/safetensors/json_reader.h"
+#include "io/source_part.h"
 
 namespace cairn::safetensors {
 namespace {
@@ -66,12 +67,18 @@ const std::string* ShardIndex::find_metadata(std::string_view name) const {
   return found == metadata.end() ? nullptr : &found->second;
 }
 
-bool may_be_index(ByteView file) {
-  constexpr std::size_t kNear = std::size_t{1} << 20;  // only "metadata" comes before the map
-  const std::string_view text = as_text(file).substr(0, kNear);
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && text[first] == '{' &&
-         text.find(kQuotedMap) != std::string_view::npos;
+bool may_be_index(const ByteSource& file) {
+  constexpr std::uint64_t kNear = std::uint64_t{1} << 20;  // only "metadata" comes before the map
+  constexpr std::uint64_t kMostSpace = 1024;
+  for (const std::uint64_t bytes : {kMostSpace, kNear}) {
+    const SharedBytes start = read_start(file, bytes);
+    const std::string_view text = as_text(start.view);
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    const bool is_blank = first == std::string_view::npos;
+    if (is_blank ? bytes == kNear : text[first] != '{') return false;
+    if (text.find(kQuotedMap) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 ShardIndex parse_index(ByteView file) {

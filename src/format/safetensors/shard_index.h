@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 #include "format/safetensors/checksums.h"
 
@@ -28,8 +28,8 @@ struct ShardIndex {
   const std::string* find_metadata(std::string_view name) const;
 };
 
-// Whether the bytes begin as a JSON object with a "weight_map".
-bool may_be_index(ByteView file);
+// Whether the file begins as a JSON object with a "weight_map". StorageError.
+bool may_be_index(const ByteSource& file);
 
 // CorruptError for what is no such index, or one whose files lie elsewhere: names with "/" or "\",
 // "..", or a tensor named twice.

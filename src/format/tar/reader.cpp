@@ -17,12 +17,15 @@
 #include "core/checked.h"
 #include "core/seeded_hash.h"
 #include "format/tar/header.h"
+#include "io/read_ahead.h"
 
 namespace cairn::tar {
 namespace {
 
 // Of a long name or a pax header; what programs write is a few hundred bytes.
 constexpr std::uint64_t kMostExtraBytes = std::uint64_t{1} << 20;
+// Of the zeros behind the end at once.
+constexpr std::uint64_t kEndPieceBytes = std::uint64_t{64} << 10;
 
 ByteView field(ByteView block, Field which) { return block.subspan(which.offset, which.size); }
 
@@ -72,7 +75,7 @@ struct Extra {
 
 class Reader {
  public:
-  explicit Reader(ByteView bytes) : bytes_(bytes) {}
+  explicit Reader(const ByteSource& tar) : ahead_(tar), size_(tar.size()) {}
 
   std::vector<File> read() {
     while (!at_end()) {
@@ -86,16 +89,18 @@ class Reader {
 
   // The next block; the end, when it is zero.
   bool at_end() {
-    if (bytes_.size() - at_ < kBlockBytes) damaged("the tar is cut off");
-    if (!is_zero(bytes_.subspan(at_, kBlockBytes))) return false;
-    if (bytes_.size() - at_ < 2 * kBlockBytes) damaged("the tar is cut off");
-    if (bytes_.size() % kBlockBytes != 0) damaged("the tar is cut off within a block");
-    if (!is_zero(bytes_.subspan(at_))) damaged("something follows the end of the tar");
+    if (size_ - at_ < kBlockBytes) damaged("the tar is cut off");
+    if (!is_zero(ahead_.at(at_, kBlockBytes))) return false;
+    if (size_ - at_ < 2 * kBlockBytes) damaged("the tar is cut off");
+    if (size_ % kBlockBytes != 0) damaged("the tar is cut off within a block");
+    for (std::uint64_t at = at_; at < size_; at += kEndPieceBytes) {
+      if (!is_zero(ahead_.at(at, kEndPieceBytes))) damaged("something follows the end of the tar");
+    }
     return true;
   }
 
   void read_member() {
-    const ByteView block = bytes_.subspan(at_, kBlockBytes);
+    const ByteView block = ahead_.at(at_, kBlockBytes);
     if (!has_checksum(block)) damaged("a header of the tar is damaged (its checksum differs)");
     auto size = number_of(field(block, kSize));
     if (!size) damaged("a header of the tar has no size");
@@ -104,12 +109,12 @@ class Reader {
     if (!is_extra && next_.size) size = next_.size;
     if (type == '5') size = 0;  // what a folder says here is room to reserve
     const std::uint64_t begin = at_ + kBlockBytes;
-    if (*size > bytes_.size() - begin || padded(*size) > bytes_.size() - begin) {
+    if (*size > size_ - begin || padded(*size) > size_ - begin) {
       damaged("the tar is cut off: a member needs " + std::to_string(*size) + " bytes");
     }
-    const ByteView content = bytes_.subspan(begin, *size);
     if (is_extra) {
-      read_extra(type, content);
+      if (*size > kMostExtraBytes) damaged("a name in the tar is larger than 1 MiB");
+      read_extra(type, ahead_.at(begin, *size));
     } else {
       add({next_.name.value_or(header_name(block)), begin, *size}, type);
       next_ = {};
@@ -125,7 +130,6 @@ class Reader {
   }
 
   void read_extra(char type, ByteView content) {
-    if (content.size() > kMostExtraBytes) damaged("a name in the tar is larger than 1 MiB");
     if (type == 'L') next_.name = text_of(content);
     if (type == 'x') read_pax(as_text(content));
     // K is the target of a link, which will be refused by its name; g has no use here.
@@ -198,7 +202,8 @@ class Reader {
     return name;
   }
 
-  ByteView bytes_;
+  ReadAhead ahead_;
+  std::uint64_t size_;
   std::uint64_t at_ = 0;
   Extra next_;
   std::vector<File> files_;
@@ -214,6 +219,6 @@ bool is_tar(ByteView bytes) {
   return magic == kUstar || magic == kGnu || has_checksum(block);
 }
 
-std::vector<File> read_files(ByteView bytes) { return Reader(bytes).read(); }
+std::vector<File> read_files(const ByteSource& tar) { return Reader(tar).read(); }
 
 }  // namespace cairn::tar

@@ -1,15 +1,15 @@
 // The files in a tar, where they lie in its bytes. Nothing is extracted.
 //
 // Own, and not libarchive: a checkpoint needs ustar, pax and GNU's long names, 200 lines, and finds
-// the file inside by its offset, so that it is mapped and never copied. libarchive gives streams
-// only, and brings two dozen other formats that a hostile file could reach.
+// the file inside by its offset, so that it is read where it lies and never copied. libarchive
+// gives streams only, and brings two dozen other formats that a hostile file could reach.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "cairn/bytes.h"
+#include "cairn/byte_source.h"
 
 namespace cairn::tar {
 
@@ -20,11 +20,12 @@ struct File {
 };
 
 // By the checksum of the first header, or by its magic number.
-bool is_tar(ByteView bytes);
+bool is_tar(ByteView start);
 
-// In the order in which they stand. CorruptError with offset; UnsupportedError naming a member that
+// In the order in which they stand. Reads 64 KiB for each header, with those that are as near, and
+// what follows the last file. CorruptError with offset; UnsupportedError naming a member that
 // is neither a file nor a folder, that would lie outside the folder it is extracted to, or whose
 // name is there twice.
-std::vector<File> read_files(ByteView bytes);
+std::vector<File> read_files(const ByteSource& tar);
 
 }  // namespace cairn::tar

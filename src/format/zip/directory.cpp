@@ -1,6 +1,7 @@
 #include "format/zip/directory.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "cairn/error.h"
@@ -227,6 +228,8 @@ constexpr std::uint64_t kHeadBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kLeastEndBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kMostEndBytes = std::uint64_t{1} << 20;
 static_assert(kLeastEndBytes >= kTailBytes);
+// The least that somebody else may have read of the end instead (see fetch_ends()).
+constexpr std::uint64_t kShortTailBytes = std::uint64_t{1} << 10;
 
 std::uint64_t end_bytes(std::uint64_t size) {
   return std::clamp(size / 128, kLeastEndBytes, kMostEndBytes);
@@ -237,23 +240,44 @@ std::uint64_t end_bytes(std::uint64_t size) {
 void fetch_directory(Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kPickleOfDirectory = 3;
   constexpr std::uint64_t kBefore = 65536;
-  if (extent.offset + end_bytes(source.size()) >= source.size()) return;
+  if (source.has(extent.offset, extent.size)) return;
   const std::uint64_t before = std::min(extent.offset, kBefore);
   source.fetch(
       {{extent.offset - before, before + extent.size}, {0, kPickleOfDirectory * extent.size}});
 }
 
-// Otherwise the second read: what is not there yet of the pickle, and of the small record behind
-// it.
-void fetch_pickle(Windows& source, const std::vector<RawEntry>& entries) {
-  constexpr std::uint64_t kBehind = 4096;
-  const auto pickle = std::find_if(entries.begin(), entries.end(), [](const RawEntry& raw) {
-    return raw.entry.record.name == "data.pkl";
-  });
-  if (pickle == entries.end()) return;
-  const FileRecord& record = pickle->entry.record;
-  source.fetch({{pickle->entry.header_offset,
-                 record.offset - pickle->entry.header_offset + record.size + kBehind}});
+// Otherwise the second read: what is not there yet of the records that every reader asks for.
+void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) {
+  constexpr std::array<std::string_view, 4> kSmall = {"data.pkl", "byteorder", "version",
+                                                      ".data/version"};
+  constexpr std::uint64_t kMostRecordBytes = std::uint64_t{64}
+                                             << 20;  // a sparse file may claim more
+  std::vector<Windows::Extent> extents;
+  for (const RawEntry& raw : entries) {
+    const FileRecord& record = raw.entry.record;
+    const bool is_small = record.size <= kMostRecordBytes;
+    if (!is_small || std::find(kSmall.begin(), kSmall.end(), record.name) == kSmall.end()) continue;
+    extents.push_back({record.offset, record.size});
+  }
+  source.fetch(std::move(extents));
+}
+
+// By what is there of the end where that is less than all that may be it, and enough.
+DirectoryExtent find_directory_in(Windows& source) {
+  const std::uint64_t size = source.size();
+  const auto find_in_last = [&](std::uint64_t bytes) {
+    const std::uint64_t tail = size - std::min(size, bytes);
+    return find_directory(source.view(tail, size - tail).view, tail);
+  };
+  const std::uint64_t all = std::min<std::uint64_t>(size, kTailBytes);
+  if (!source.has(size - all, all) && source.has(size - kShortTailBytes, kShortTailBytes)) {
+    try {
+      return find_in_last(kShortTailBytes);
+    } catch (const CorruptError&) {
+      // It begins before, or something follows it.
+    }
+  }
+  return find_in_last(kTailBytes);
 }
 
 }  // namespace
@@ -261,15 +285,18 @@ void fetch_pickle(Windows& source, const std::vector<RawEntry>& entries) {
 void fetch_ends(Windows& source) {
   const std::uint64_t size = source.size();
   const std::uint64_t end = end_bytes(size);
+  // Somebody who knows more about the file has done so.
+  if (size > kShortTailBytes && source.has(0, kLocalHeaderSize) &&
+      source.has(size - kShortTailBytes, kShortTailBytes)) {
+    return;
+  }
   if (size <= kHeadBytes + end) return source.fetch({{0, size}});
   source.fetch({{0, kHeadBytes}, {size - end, end}});
 }
 
 Directory read_directory(Windows& source) {
   fetch_ends(source);
-  const std::uint64_t size = source.size();
-  const std::uint64_t tail = size - std::min<std::uint64_t>(size, kTailBytes);
-  Directory directory{.extent = find_directory(source.view(tail, size - tail).view, tail)};
+  Directory directory{.extent = find_directory_in(source)};
   const DirectoryExtent& extent = directory.extent;
   fetch_directory(source, extent);
   const SharedBytes bytes = source.view(extent.offset, extent.size);
@@ -281,7 +308,7 @@ Directory read_directory(Windows& source) {
   const bool is_laid_out = set_offsets_by_layout(raws, extent.offset);
   if (!is_laid_out) read_offsets(raws, source, extent.offset);
   check_overlaps(raws);
-  fetch_pickle(source, raws);
+  fetch_small_records(source, raws);
   directory.entries.reserve(raws.size());
   for (RawEntry& raw : raws) {
     if (raw.entry.is_compressed() && directory.compressed.empty()) directory.compressed = raw.name;

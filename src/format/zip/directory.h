@@ -32,7 +32,8 @@ struct Directory {
 // do not name the file. Two reads at most for a file of PyTorch's layout: the ends, and what is
 // left of the directory and of what PyTorch writes first, the pickle.
 Directory read_directory(Windows& source);
-// The first of them, for who looks at the file's beginning before.
+// The first of them, for who looks at the file's beginning before. Nothing, where its first bytes
+// and its last KiB are there already: who put them there knows what is needed.
 void fetch_ends(Windows& source);
 
 // CorruptError when one does not agree with its entry.

@@ -104,7 +104,10 @@ DirectoryExtent read_end64(const Tail& tail, const EndRecord& end, std::uint64_t
 }
 
 bool has_locator64(const Tail& tail, const EndRecord& end) {
-  if (end.position - tail.begin < kLocator64Size) return false;
+  if (end.position - tail.begin < kLocator64Size) {
+    if (tail.begin == 0) return false;
+    throw CorruptError("the end of the zip is too short to look into", {}, end.position);
+  }
   const ByteView locator = tail.from(end.position - kLocator64Size);
   return load_little_endian<std::uint32_t>(locator.data()) == kLocator64Signature;
 }

@@ -1,0 +1,67 @@
+#include "io/source_part.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+class PartSource final : public ByteSource {
+ public:
+  PartSource(std::shared_ptr<const ByteSource> source, std::uint64_t offset, std::uint64_t size,
+             std::string name)
+      : source_(std::move(source)), offset_(offset), size_(size), name_(std::move(name)) {
+    source_->check_range(offset, size);
+  }
+
+  std::uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  bool in_memory() const override { return source_->in_memory(); }
+
+  void read(std::span<const Range> ranges) const override {
+    std::vector<Range> moved(ranges.begin(), ranges.end());
+    for (Range& range : moved) {
+      check_range(range.offset, range.into.size());
+      range.offset += offset_;
+    }
+    source_->read(moved);
+  }
+
+  SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
+    check_range(offset, bytes);
+    return source_->view(offset_ + offset, bytes);
+  }
+
+ private:
+  std::shared_ptr<const ByteSource> source_;
+  std::uint64_t offset_;
+  std::uint64_t size_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ByteSource> part_of(std::shared_ptr<const ByteSource> source,
+                                          std::uint64_t offset, std::uint64_t size,
+                                          std::string name) {
+  return std::make_shared<const PartSource>(std::move(source), offset, size, std::move(name));
+}
+
+SharedBytes read_bytes(const ByteSource& source, std::uint64_t offset, std::uint64_t size) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+  source.check_range(offset, size);
+  if (source.in_memory() || size > kMostBytes) return source.view(offset, size);
+  const auto buffer = std::make_shared<std::vector<std::byte>>(size);
+  const ByteSource::Range range{offset, *buffer};
+  if (size > 0) source.read({&range, 1});
+  return {ByteView(*buffer), buffer};
+}
+
+SharedBytes read_all(const ByteSource& source) { return read_bytes(source, 0, source.size()); }
+
+SharedBytes read_start(const ByteSource& source, std::uint64_t size) {
+  return read_bytes(source, 0, std::min(size, source.size()));
+}
+
+}  // namespace cairn

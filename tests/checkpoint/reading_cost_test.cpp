@@ -1,0 +1,195 @@
+// What it costs to open and load a checkpoint of each format from far away, where a read is a
+// request: through open_source(), which has to find out the format, too.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+#include "cairn/format/safetensors.h"
+
+#include "checkpoint/open/source.h"
+#include "checkpoint/plan/write_dcp.h"
+#include "format/tar/writer.h"
+#include "storage/local_store.h"
+#include "testing/counting_files.h"
+#include "testing/descriptor_limit.h"
+#include "testing/pattern.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+#include "testing/test_data.h"
+
+namespace cairn {
+namespace {
+
+using testing::CountingFiles;
+using testing::encoded;
+using testing::shared;
+using testing::StringSink;
+using testing::TempFolder;
+using testing::write_file;
+
+TensorView pattern_tensor(std::size_t bytes) {
+  return make_tensor(DType::kUInt8, {static_cast<std::int64_t>(bytes)},
+                     shared(testing::pattern(bytes)));
+}
+
+Value model(std::size_t count, std::size_t bytes) {
+  Dict dict;
+  for (std::size_t i = 0; i < count; ++i) {
+    dict.set("layers." + std::to_string(i) + ".weight", pattern_tensor(bytes + i));
+  }
+  return dict;
+}
+
+std::string safetensors_text(const Value& value) {
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : value.as_dict()) {
+    named.emplace_back(name.as_str(), tensor.as_tensor());
+  }
+  StringSink sink;
+  SafetensorsPlan(std::move(named)).write(sink);
+  return sink.text;
+}
+
+std::string tar_of(const std::string& content) {
+  StringSink sink;
+  tar::Writer tar(sink, "composer_states.pt", content.size());
+  tar.write(as_bytes(content));
+  tar.finish();
+  return sink.text;
+}
+
+class ReadingCostTest : public ::testing::Test {
+ protected:
+  Value open_and_read(const std::string& path) {
+    return open_source(path, {.store = local_store(files_)})->read();
+  }
+
+  TempFolder folder_;
+  CountingFiles files_{posix_file_system()};
+};
+
+TEST_F(ReadingCostTest, ATorchFileTakesTwoReads) {
+  for (const auto& [count, bytes] :
+       {std::pair<std::size_t, std::size_t>{1, 4}, {3, 4 << 20}, {2000, 1000}}) {
+    write_file(folder_ / "a.pt", encoded(model(count, bytes)));
+    files_.reset();
+    EXPECT_EQ(open_and_read(folder_ / "a.pt").as_dict().size(), count);
+    EXPECT_LE(files_.reads(), 2U) << count;
+  }
+}
+
+TEST_F(ReadingCostTest, ASafetensorsFileTakesOneRead) {
+  write_file(folder_ / "a.safetensors", safetensors_text(model(5000, 100)));
+  EXPECT_EQ(open_and_read(folder_ / "a.safetensors").as_dict().size(), 5000U);
+  EXPECT_EQ(files_.reads(), 1U);
+}
+
+TEST_F(ReadingCostTest, ADcpFolderTakesTwoReads) {
+  const Value value = Dict{{"model", model(300, 5000)}, {"step", 7}, {"name", "a"}};
+  write_dcp(*local_store(), value, folder_ / "dcp");
+  const auto source = open_source(folder_ / "dcp", {.store = local_store(files_)});
+  const Value read = source->read();
+  EXPECT_EQ(files_.reads(), 2U) << ".metadata, and what stands around the elements";
+  EXPECT_LE(files_.bytes(), std::filesystem::file_size(folder_ / "dcp/.metadata") + 302 * 4096);
+  files_.reset();
+  for (const char* name : {"layers.7.weight", "layers.31.weight"}) {
+    const SharedBytes bytes = read.at("model").at(name).as_tensor().contiguous_bytes();
+    EXPECT_EQ(bytes.view.size(), value.at("model").at(name).as_tensor().storage->size());
+  }
+  EXPECT_EQ(files_.reads(), 2U);
+  EXPECT_EQ(files_.bytes(), 2 * 5000U + 7 + 31) << "their bytes, and no others";
+  EXPECT_EQ(read, value);
+}
+
+TEST_F(ReadingCostTest, TensorsOfADcpFolderAreRangesOfOneSource) {
+  const Value value = model(3, 100'000);
+  write_dcp(*local_store(), value, folder_ / "dcp");
+  const Value read = open_and_read(folder_ / "dcp");
+  const ByteSource* source = read.at("layers.0.weight").as_tensor().storage->source();
+  ASSERT_NE(source, nullptr);
+  std::vector<std::vector<std::byte>> places;
+  std::vector<ByteSource::Range> ranges;
+  for (const auto& [name, tensor] : read.as_dict()) {
+    const Storage& storage = *tensor.as_tensor().storage;
+    EXPECT_EQ(storage.source(), source);
+    places.emplace_back(storage.size());
+    ranges.push_back({storage.source_offset(), places.back()});
+  }
+  files_.reset();
+  source->read(ranges);
+  EXPECT_EQ(files_.reads(), 1U) << "so that one call reads them all";
+  EXPECT_EQ(as_text(places[2]),
+            as_text(value.at("layers.2.weight").as_tensor().contiguous_bytes().view));
+}
+
+// 1 for .metadata and 1 for each data file, however many tensors are cut into pieces.
+TEST_F(ReadingCostTest, ADcpFolderOfSeveralRanksTakesAReadOfEachFile) {
+  const std::string layouts = testing::kData + "/torch-2.14/dcp-layouts";
+  std::size_t data_files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(layouts)) {
+    data_files += file.path().extension() == ".distcp" ? 1 : 0;
+  }
+  ASSERT_GT(data_files, 1U);
+  const Value read = open_and_read(layouts);
+  EXPECT_LE(files_.reads(), 1 + data_files);
+  files_.reset();
+  const TensorView& row = read.at("row").as_tensor();
+  row.contiguous_bytes();
+  EXPECT_LE(files_.reads(), 2 * data_files) << "what stands around its pieces, and those";
+}
+
+TEST_F(ReadingCostTest, ATarTakesAReadMoreThanWhatIsInIt) {
+  write_file(folder_ / "a.pt.tar", tar_of(encoded(model(3, 4 << 20))));
+  open_and_read(folder_ / "a.pt.tar");
+  EXPECT_LE(files_.reads(), 4U) << "the ends of both, headers, the pickle";
+  EXPECT_LE(files_.bytes(), 2U << 20);
+}
+
+TEST_F(ReadingCostTest, ALegacyFileTakesThreeReads) {
+  const std::string path = testing::kData + "/torch-2.6/legacy.pt";
+  open_and_read(path);
+  EXPECT_LE(files_.reads(), 3U);
+}
+
+TEST_F(ReadingCostTest, AnIndexedModelTakesOneReadOfEachFileAndOneOfTheIndex) {
+  ConvertOptions options;
+  options.shard_bytes = 100'000;
+  write_file(folder_ / "a.pt", encoded(model(10, 50'000)));
+  convert(folder_ / "a.pt", folder_ / "shards", options);
+  std::size_t shards = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder_ / "shards")) {
+    shards += file.path().extension() == ".safetensors" ? 1 : 0;
+  }
+  ASSERT_GT(shards, 1U);
+  open_and_read(folder_ / "shards");
+  EXPECT_LE(files_.reads(), 1 + shards);
+  EXPECT_EQ(files_.opened(), 1 + shards) << "what is checked is what is read";
+}
+
+// --- Many files ---------------------------------------------------------------------------------
+
+TEST_F(ReadingCostTest, TwoThousandFilesAreReadUnderALimitOf256Descriptors) {
+  constexpr std::size_t kFiles = 2000;
+  for (std::size_t i = 0; i < kFiles; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    char path[64];
+    std::snprintf(path, sizeof path, "shard-%05zu-model-00001-of-00001.safetensors", i + 1);
+    write_file(folder_ / path, safetensors_text(Dict{{name, pattern_tensor(10 + i)}}));
+  }
+  const testing::DescriptorLimit limit(256);
+  const auto source = open_source(folder_.path());
+  EXPECT_EQ(source->info().format, "dcp_safetensors");
+  const Value read = source->read();
+  ASSERT_EQ(read.as_dict().size(), kFiles);
+  for (std::size_t i = 0; i < kFiles; ++i) {
+    const Value& tensor = read.at("w" + std::to_string(i));
+    ASSERT_EQ(tensor, Value(pattern_tensor(10 + i))) << i;
+  }
+  EXPECT_TRUE(source->verify(Verify::kFull).ok());
+}
+
+}  // namespace
+}  // namespace cairn
