@@ -6,10 +6,12 @@
 #include "cairn/format/torch_file.h"
 
 #include "format/dcp/folder.h"
+#include "testing/counting_source.h"
 
 namespace {
 
 using cairn::SharedBytes;
+using cairn::testing::CountingSource;
 
 class Text final : public cairn::ByteSink {
  public:
@@ -33,12 +35,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const SharedBytes file = data_file();
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
-    const auto folder = cairn::dcp::Folder::open(cairn::dcp::parse_metadata({bytes, nullptr}),
-                                                 [](const std::string& name) {
-                                                   if (name.size() > 20)
-                                                     throw cairn::NotFoundError(name);
-                                                   return cairn::source_of(file, name);
-                                                 });
+    const auto folder = cairn::dcp::Folder::open(
+        cairn::dcp::parse_metadata({bytes, nullptr}), [](const std::string& name) {
+          if (name.size() > 20) throw cairn::NotFoundError(name);
+          return std::make_shared<const CountingSource>(cairn::source_of(file, name));
+        });
     const cairn::Value value = folder->read();
     for (const auto& [path, tensor] : tensors_of(value)) {
       tensor->contiguous_bytes();

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "format/tar/reader.h"
+#include "testing/counting_source.h"
 
 namespace {
 
@@ -34,7 +35,8 @@ void give_checksums(std::string& tar) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string tar(reinterpret_cast<const char*>(data), size);
   if (size > 0 && data[size - 1] % 2 == 1) give_checksums(tar);
-  const auto source = cairn::source_of({cairn::as_bytes(tar), nullptr}, "fuzz.tar");
+  const auto source = std::make_shared<const cairn::testing::CountingSource>(
+      cairn::source_of({cairn::as_bytes(tar), nullptr}, "fuzz.tar"));
   try {
     for (const cairn::tar::File& file : cairn::tar::read_files(*source)) {
       if (file.offset > size || file.size > size - file.offset) __builtin_trap();

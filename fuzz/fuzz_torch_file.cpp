@@ -4,11 +4,14 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
+#include "testing/counting_source.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const cairn::ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
   cairn::describe_bytes(bytes);
   try {
-    const cairn::TorchFile file({bytes, nullptr}, "fuzz.pt");
+    const cairn::TorchFile file(std::make_shared<const cairn::testing::CountingSource>(
+        cairn::source_of({bytes, nullptr}, "fuzz.pt")));  // which is read by ranges
     std::uint64_t offset = 0;
     file.has_canonical_layout(&offset);
     for (const cairn::FileRecord& record : file.records()) {

@@ -212,9 +212,12 @@ OpenChunk Folder::open_plain(const Piece& piece) const {
 }
 
 OpenChunk Folder::open_chunk(const Piece& piece, const ChunkHeads& heads) const {
+  if (piece.chunk->location.is_plain) return open_plain(piece);
+  return open_chunk(piece, open_chunk_file(piece, heads));
+}
+
+OpenChunk Folder::open_chunk(const Piece& piece, const TorchFile& torch_file) const {
   const Location& location = piece.chunk->location;
-  if (location.is_plain) return open_plain(piece);
-  const TorchFile torch_file = open_chunk_file(piece, heads);
   return in_file(*piece.item, location, [&] {
     OpenChunk open = checked_chunk(*piece.item, *piece.chunk, torch_file.read());
     const Storage* storage = open.tensor.storage.get();

@@ -65,6 +65,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
   TorchFile open_chunk_file(const Piece& piece, const ChunkHeads& heads) const;
   // The same, and its tensor, which must be what the metadata says.
   OpenChunk open_chunk(const Piece& piece, const ChunkHeads& heads) const;
+  OpenChunk open_chunk(const Piece& piece, const TorchFile& torch_file) const;
 
  private:
   Folder(Metadata metadata, std::string scratch_folder);
