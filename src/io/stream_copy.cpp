@@ -11,8 +11,8 @@ namespace cairn {
 
 #ifdef __SSE2__
 
-void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
-  constexpr std::size_t kWorthIt = std::size_t{64} << 10;
+void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) {
+  constexpr std::size_t kWorthIt = std::size_t{2} << 10;
   constexpr std::size_t kLine = 64;
   if (size < kWorthIt) {
     std::memcpy(to, from, size);
@@ -34,15 +34,24 @@ void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
     _mm_stream_si128(target + 3, d);
   }
   std::memcpy(to + i, from + i, size - i);
+}
+
+StreamCopier::~StreamCopier() {
   _mm_sfence();  // other threads must see these stores in order with all others
 }
 
 #else
 
-void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
+void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) {
   std::memcpy(to, from, size);
 }
 
+StreamCopier::~StreamCopier() = default;
+
 #endif
+
+void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
+  StreamCopier().copy(to, from, size);
+}
 
 }  // namespace cairn

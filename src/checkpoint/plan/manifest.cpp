@@ -11,6 +11,7 @@
 
 #include "cairn/error.h"
 
+#include "core/little_endian.h"
 #include "io/read_fault.h"
 
 namespace cairn {
@@ -95,23 +96,17 @@ Timestamp timestamp_of(const Json& json) {
   return timestamp;
 }
 
-void append_number(std::string& to, std::uint64_t number) {
-  for (int byte = 0; byte < 8; ++byte) {
-    to += static_cast<char>(number >> (8 * byte));
-  }
-}
-
 // The table of all records but the manifest itself, which cannot describe itself.
 struct RecordTable {
   explicit RecordTable(const std::vector<FileRecord>& all) {
     std::string table;
     for (const FileRecord& record : all) {
       if (record.name == kManifestRecord) continue;
-      append_number(table, record.name.size());
+      append_little_endian<std::uint64_t>(table, record.name.size());
       table += record.name;
-      append_number(table, record.offset);
-      append_number(table, record.size);
-      append_number(table, record.crc32);
+      append_little_endian<std::uint64_t>(table, record.offset);
+      append_little_endian<std::uint64_t>(table, record.size);
+      append_little_endian<std::uint64_t>(table, record.crc32);
       ++records;
       bytes += record.size;
     }

@@ -159,11 +159,12 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::span<const std::uint64_t> offsets,
                                               std::uint64_t bytes) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
+  StreamCopier copier;
   for (std::size_t i = 0; i < storages.size(); ++i) {
     if (storages[i] == nullptr) continue;
     const SharedBytes from = storages[i]->bytes();
     if (!from.view.empty()) {
-      stream_copy(memory->data() + offsets[i], from.view.data(), from.view.size());
+      copier.copy(memory->data() + offsets[i], from.view.data(), from.view.size());
     }
   }
   return memory;

@@ -26,7 +26,7 @@ std::size_t Pickler::room() const {
   // What grows in ways of its own: a list by an item, a None that becomes a number.
   constexpr std::size_t kStep = 512;
   if (room_ == 0) return 0;
-  const std::size_t full = out_.size() + room_;
+  const std::size_t full = out_.size() + 1 + room_;  // with its STOP
   return room_ + (kStep - full % kStep) % kStep;
 }
 
@@ -106,10 +106,29 @@ void Pickler::unicode(std::string_view v) {
   out_ += v;
 }
 
+std::uint32_t* Pickler::number_place(std::string_view v) {
+  if (v.empty() || v.size() > 9 || (v.size() > 1 && v[0] == '0')) return nullptr;
+  std::size_t number = 0;
+  for (const char c : v) {
+    if (c < '0' || c > '9') return nullptr;
+    number = 10 * number + static_cast<std::size_t>(c - '0');
+  }
+  if (number == numbers_.size() && !has_other_numbers_) numbers_.push_back(0);
+  if (number < numbers_.size()) return &numbers_[number];
+  has_other_numbers_ = true;  // it goes to texts_, and so does what comes after it
+  return nullptr;
+}
+
 void Pickler::text(std::string_view v) {
-  if (const std::uint32_t* known = texts_.find(v)) return get(*known);
+  std::uint32_t* number = number_place(v);
+  if (number != nullptr && *number != 0) return get(*number - 1);
+  if (const std::uint32_t* known = number != nullptr ? nullptr : texts_.find(v)) return get(*known);
   if (!is_utf8(v)) throw UnsupportedError("a str that is not UTF-8; Python could not hold it");
-  texts_.add(v, memo_count_);
+  if (number != nullptr) {
+    *number = memo_count_ + 1;
+  } else {
+    texts_.add(v, memo_count_);
+  }
   unicode(v);
   put();
 }

@@ -43,6 +43,8 @@ class Pickler {
   // The same as integer() and text(), of what may be another number or text the next time.
   void changing_integer(std::int64_t v);
   void changing_text(std::string_view v);
+  // Writes nothing: text(v) will follow soon, and finds what it needs in the cache.
+  void fetch(std::string_view v) const { texts_.fetch(v); }
   // A function or class, written once.
   void global(std::string_view module, std::string_view name);
 
@@ -67,6 +69,9 @@ class Pickler {
     std::uint32_t index;
   };
 
+  // Where the memo number + 1 of a text stands that is a number, as the keys of storages are: as
+  // long as they come one after the other. nullptr for other texts.
+  std::uint32_t* number_place(std::string_view v);
   // The memo number of a global that was written before; otherwise remembers it with the next one.
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   void long_op(std::string_view twos_complement);
@@ -76,7 +81,9 @@ class Pickler {
   std::uint32_t memo_count_ = 0;
   std::size_t room_ = 0;
   std::size_t changing_integers_ = 0;
-  TextTable texts_;
+  TextTable texts_;                     // but for those that number_place() has
+  std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
+  bool has_other_numbers_ = false;
   std::deque<std::string> global_names_;
   std::vector<Global> globals_;  // the first ones: most pickles have few
   TextTable more_globals_;
