@@ -11,6 +11,7 @@
 #include "checkpoint/compressed_source.h"
 #include "checkpoint/guarded_source.h"
 #include "checkpoint/latest_link.h"
+#include "checkpoint/read_storages.h"
 #include "format/find_format.h"
 
 namespace cairn {
@@ -96,6 +97,11 @@ std::unique_ptr<CheckpointSource> recognise(Candidate candidate) {
 }
 
 }  // namespace
+
+VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how) const {
+  read_storages(reads);
+  return verify(how);
+}
 
 KnownFormats known_formats() {
   KnownFormats known;
