@@ -4,7 +4,7 @@
 //  1. Decode it: structure, manifest and pickle are checked, no tensor is read. Drop what
 //     load_ignore_keys names.
 //  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
-//     file as it passes. From here on nobody looks at the file: what was checked is what is applied.
+//     file as it passes. From here on nobody looks at the file: what was checked is applied.
 //  3. Compare with the live objects, after the layouts of older Composers were brought to the
 //     present one. Model, optimizer and plain values are planned, which changes nothing; so are
 //     metrics, on a copy. Schedulers, algorithms, callbacks, scaler and metrics can only be tried:
