@@ -200,6 +200,8 @@ const FileRecord* TorchFile::find_record(std::string_view name) const { return i
 
 SharedBytes TorchFile::bytes_of(const FileRecord& record) const { return impl_->bytes_of(record); }
 
+const ByteSource& TorchFile::source() const { return impl_->windows; }
+
 namespace {
 
 // Rows for the classes by which plain data is wrapped; views of the names.

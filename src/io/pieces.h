@@ -22,11 +22,12 @@ void for_each_piece(const SharedBytes& bytes, std::size_t piece_bytes, auto&& us
   }
 }
 
+inline constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
+
 // The same for a range of a source, in pieces that stay in a core's cache. What is in memory is
 // given as it lies there; other bytes are read into one place, which each thread has for itself.
 void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                     auto&& use) {
-  constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
   if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);
   thread_local std::vector<std::byte> place(kReadPieceBytes);
   for (std::uint64_t done = 0; done < size;) {
@@ -35,6 +36,20 @@ void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_
     source.read({&range, 1});
     use(ByteView(range.into));
     done += range.into.size();
+  }
+}
+
+// Reads a range into `place`, a piece at a time, and calls use(piece) for each as it stands there.
+void read_pieces(const ByteSource& source, std::uint64_t offset, std::span<std::byte> place,
+                 auto&& use) {
+  while (!place.empty()) {
+    const std::span<std::byte> into =
+        place.first(std::min<std::uint64_t>(kReadPieceBytes, place.size()));
+    const ByteSource::Range range{offset, into};
+    source.read({&range, 1});
+    use(ByteView(into));
+    offset += into.size();
+    place = place.subspan(into.size());
   }
 }
 

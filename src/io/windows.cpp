@@ -42,16 +42,28 @@ const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) 
   return found == windows_.end() ? nullptr : &*found;
 }
 
+void Windows::take(const Range& range, std::vector<Range>& others) const {
+  const std::uint64_t end = range.offset + range.into.size();
+  for (const Window& window : windows_) {
+    const std::uint64_t from = std::max(range.offset, window.offset);
+    const std::uint64_t to = std::min(end, window.offset + window.bytes.view.size());
+    if (from >= to) continue;
+    const ByteView known = window.bytes.view.subspan(from - window.offset, to - from);
+    std::copy(known.begin(), known.end(), range.into.subspan(from - range.offset).begin());
+    if (range.offset < from) {
+      take({range.offset, range.into.first(from - range.offset)}, others);
+    }
+    if (to < end) take({to, range.into.subspan(to - range.offset)}, others);
+    return;
+  }
+  if (!range.into.empty()) others.push_back(range);
+}
+
 void Windows::read(std::span<const Range> ranges) const {
   std::vector<Range> others;
   for (const Range& range : ranges) {
-    const Window* window = find(range.offset, range.into.size());
-    if (window == nullptr) {
-      others.push_back(range);
-    } else {
-      const auto begin = static_cast<std::ptrdiff_t>(range.offset - window->offset);
-      std::copy_n(window->bytes.view.begin() + begin, range.into.size(), range.into.begin());
-    }
+    check_range(range.offset, range.into.size());
+    take(range, others);
   }
   if (!others.empty()) under_->read(others);
 }

@@ -44,6 +44,8 @@ class Windows final : public ByteSource {
     SharedBytes bytes = {};
   };
   const Window* find(std::uint64_t offset, std::uint64_t bytes) const;
+  // Fills what the windows have of it; the rest is added to `others`.
+  void take(const Range& range, std::vector<Range>& others) const;
 
   std::shared_ptr<const ByteSource> under_;
   std::vector<Window> windows_;

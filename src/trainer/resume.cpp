@@ -113,6 +113,7 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   find.run_name = run_name;
   find.latest_filename = options.latest_filename.value_or("");
   find.except = plan.except;
+  find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
   find.store = options.store;
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
@@ -141,7 +142,7 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
 
 std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& logger) {
   if (!plan.load_path) return std::nullopt;
-  // What autoresume found is a path already, and every byte of it has just been checked.
+  // What autoresume found is a path already.
   const std::string path = plan.resumed
                                ? *plan.load_path
                                : strict_format(*plan.load_path, dist_variables(state.run_name));
@@ -150,7 +151,7 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                                          .strict_model_weights = plan.load_strict_model_weights,
                                          .ignore_keys = plan.load_ignore_keys,
                                          .exclude_algorithms = plan.load_exclude_algorithms,
-                                         .verify = plan.resumed ? Verify::kQuick : Verify::kFull,
+                                         .verify = Verify::kFull,
                                          .store = plan.store};
   std::optional<Value> rng = plan.checkpoint
                                  ? load_checkpoint(*plan.checkpoint, state, logger, options)
@@ -169,16 +170,19 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
 std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
                                     Logger& logger) {
   LoadPlan first_start = plan;
-  std::exception_ptr unreadable;  // the disk did not give all of it: the state may be half of it
+  std::exception_ptr unreadable;  // the disk did not give all of the first such one
   for (;;) {
     plan = first_start;
     apply_autoresume(plan, state.run_name, saver, logger);
+    // To begin again would leave behind what a repaired disk may still give.
     if (!plan.resumed && unreadable) std::rethrow_exception(unreadable);
     try {
       return load_planned(plan, state, logger);
     } catch (const Error& e) {
       if (!plan.resumed || !is_fault_of_file(e)) throw;
-      if (read_fault_of(e) == ReadFault::kBytes) unreadable = std::current_exception();
+      if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
+        unreadable = std::current_exception();
+      }
       logger.log_message("warning: autoresume skipped " + printable_line(*plan.load_path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
       first_start.except.push_back(*plan.load_path);

@@ -200,6 +200,7 @@ void spoil(const std::string& path, bool cut) {
   ASSERT_TRUE(file.good());
 }
 
+// Before its tensors were read, an older one is loaded; after that, it is as good as it was.
 TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
   const auto with_clipping = [this](const std::string& where) {  // that clips nothing
     TrainerOptions made = options(where);
@@ -208,6 +209,7 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
   };
   run(with_clipping("straight"));
   for (const char* moment : {"going on from", "GradientClipping is not in the checkpoint"}) {
+    const bool is_read = moment[0] == 'G';
     for (const bool cut : {false, true}) {
       const std::string where = std::string("ckpt") + moment[0] + (cut ? "c" : "w");
       run_until(options(where), 7);
@@ -215,9 +217,11 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
       TrainerOptions spoilt = with_clipping(where);
       spoilt.loggers.push_back(std::make_shared<AtMessage>(moment, [&] { spoil(newest, cut); }));
       Trainer resumed(std::move(spoilt));
-      EXPECT_EQ(resumed.state().timestamp.batch, 6) << moment << ", " << cut;
-      EXPECT_THAT(log->messages,
-                  Contains(AllOf(HasSubstr("skipped " + newest), HasSubstr("cannot be loaded"))));
+      EXPECT_EQ(resumed.state().timestamp.batch, is_read ? 7 : 6) << moment << ", " << cut;
+      const auto skipped =
+          Contains(AllOf(HasSubstr("skipped " + newest), HasSubstr("cannot be loaded"),
+                         HasSubstr("nothing was changed")));
+      EXPECT_EQ(::testing::Value(log->messages, skipped), !is_read);
       resumed.fit();
       EXPECT_EQ(essence(folder / (where + "/latest-rank0.pt")),
                 essence(folder / "straight/latest-rank0.pt"));

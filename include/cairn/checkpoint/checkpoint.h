@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,12 @@ struct VerifyReport {
 VerifyReport verify(const std::string& path, Verify how = Verify::kFull,
                     const std::shared_ptr<ObjectStore>& store = nullptr);
 
+// A storage of a Value that load() gave, and memory for all of its bytes.
+struct StorageRead {
+  std::shared_ptr<const Storage> storage;
+  std::span<std::byte> into;  // as long as the storage
+};
+
 // A checkpoint that was opened. It stays the file that it was, whatever becomes of its name: what
 // verify() found good is what load() decodes. (Somebody may still write *into* the file: what is
 // decoded long after verify() can be verified once more.) Copies share it; safe from several
@@ -104,6 +111,11 @@ class Checkpoint {
   CheckpointInfo info() const;
   // As verify() below. Damage is a result.
   VerifyReport verify(Verify how = Verify::kFull) const;
+  // Brings bytes into memory and verifies, in one pass where the format has checksums of its
+  // tensors: what the report is about is what stands in the places then, whatever becomes of the
+  // file. Damage is a result; what stands in the places is undefined with it, and after an error.
+  // StorageError, UsageError for a place of another length.
+  VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 
  private:
   friend Value load(const Checkpoint& checkpoint, const LoadOptions& options);
@@ -122,7 +134,9 @@ struct FindOptions {
   std::string run_name = {};                                   // value of {run_name} in it
   // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
   std::string latest_filename = "latest-rank{rank}.pt";
-  bool full_state_only = true;           // pass over weights-only checkpoints
+  bool full_state_only = true;  // pass over weights-only checkpoints
+  // Verify::kQuick is for who verifies while loading, and then looks for an older one.
+  Verify verify = Verify::kFull;
   std::vector<std::string> except = {};  // paths to pass over without a word
   // Called for each candidate that is passed over: its path and why, one line.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
@@ -142,13 +156,13 @@ struct FoundCheckpoint {
   Checkpoint checkpoint;  // the file that was verified
 };
 
-// The checkpoint that training got furthest with, among those in `folder` that verify in full and
-// hold a state. Names say where to look first, and files that claim to be behind the answer are not
-// opened: the search costs the same in a folder of ten as in one of ten thousand. What is damaged,
-// foreign or no file is reported and left where it is. nullopt when there is none, or no folder.
-// What cannot be read now (no permission, no room in $TMPDIR, too many open files) and might be the
-// furthest is an error and not passed over: StorageError. `folder` and the names may hold dist
-// variables.
+// The checkpoint that training got furthest with, among those in `folder` that verify (in full,
+// when nothing else is asked for) and hold a state. Names say where to look first, and files that
+// claim to be behind the answer are not opened: the search costs the same in a folder of ten as in
+// one of ten thousand. What is damaged, foreign or no file is reported and left where it is.
+// nullopt when there is none, or no folder. What cannot be read now (no permission, no room in
+// $TMPDIR, too many open files) and might be the furthest is an error and not passed over:
+// StorageError. `folder` and the names may hold dist variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

@@ -77,6 +77,10 @@ class TorchFile {
   const FileRecord* find_record(std::string_view name) const;
   SharedBytes bytes_of(const FileRecord& record) const;
 
+  // The source, with what was read of it already in memory, where it stays: nothing of that is read
+  // again.
+  const ByteSource& source() const;
+
   // The object. Checks data.pkl's CRC and every tensor against its record, not the tensors' bytes.
   // Of a TorchScript archive the attributes of the module as a dict, modules in it as dicts, and
   // the constants of its code, if there are any, as "constants".

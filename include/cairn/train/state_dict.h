@@ -46,9 +46,10 @@ struct IncompatibleKeys {
   std::vector<std::string> unexpected;
 };
 
-// Copies the tensors of `state` into the module's. Everything is checked first: MismatchError lists
-// missing, unexpected (when strict) and mis-shaped names (always), and nothing is changed then.
-// Float tensors are converted to the module's dtype. Returns what was skipped when not strict.
+// Puts the tensors of `state` into the module's: all, or after any error none. MismatchError lists
+// missing, unexpected (when strict) and mis-shaped names (always). Float tensors are converted to
+// the module's dtype. Returns what was skipped when not strict. Memory as load_checkpoint(), for
+// what is not in memory yet or has to be converted.
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
                                  LoadStateDictOptions options = {});
 
@@ -80,19 +81,20 @@ struct LoadCheckpointOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // where the path is; local_store() when null
 };
 
-// Loads a checkpoint written by cairn or Composer into `state`. All of it is checked against the
-// live objects before any is changed: MismatchError lists what does not fit. Live objects without
-// an entry keep their state; `logger` gets a warning for each. Returns the "rng" entry, which
+// Loads a checkpoint written by cairn or Composer into `state`: all of it, or, after any error,
+// nothing. Every tensor is read once, into fresh memory, and checked as it passes; when all of it
+// is there and fits, it is put in place by steps that cannot fail. MismatchError lists what does
+// not fit; CorruptError names what is damaged; StorageError says what could not be read;
+// std::bad_alloc or an Error, that there is not enough memory. Live objects without an entry keep
+// their state; `logger` gets a warning for each. Returns the "rng" entry, which
 // restore_rng_states() takes, or nullopt when there is none or only weights were asked for.
 //
-// When the live objects hold the new state the file is verified once more (not with
-// Verify::kQuick). UnreadableError (a
-// StorageError) when it was written to or cut off meanwhile: what they hold is undefined then, and
-// loading another checkpoint defines it again.
+// Memory: that of the tensors that are loaded, beside the present ones, until the end. Where nobody
+// else has a tensor's memory, it takes that of the new elements: pointers to the old ones
+// (data_ptr(), from_blob() of it) are invalid then, Values of state_dict() and views are not.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
-// Of a file that was opened and verified in full, by find_latest() for one; Verify::kQuick does not
-// verify it again before, only after.
+// Of a file that was opened, by find_latest() for one.
 std::optional<Value> load_checkpoint(const Checkpoint& checkpoint, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 

@@ -193,7 +193,7 @@ class Search {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
       std::shared_ptr<const CheckpointSource> source = candidate.source;
       if (source == nullptr) source = open_source(candidate.path, {.store = store_});
-      VerifyReport report = source->verify(Verify::kFull);
+      VerifyReport report = source->verify(options_.verify);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
         return std::nullopt;

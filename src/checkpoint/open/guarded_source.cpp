@@ -22,6 +22,9 @@ class GuardedSource final : public CheckpointSource {
   VerifyReport verify(Verify how) const override {
     return guarded(path_, [&] { return source_->verify(how); });
   }
+  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const override {
+    return guarded(path_, [&] { return source_->read_into(reads, how); });
+  }
 
  private:
   std::unique_ptr<CheckpointSource> source_;

@@ -14,6 +14,15 @@ CheckpointInfo Checkpoint::info() const { return training_info(*impl_->source); 
 
 VerifyReport Checkpoint::verify(Verify how) const { return impl_->source->verify(how); }
 
+VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how) const {
+  for (const StorageRead& read : reads) {
+    if (read.storage->size() == read.into.size()) continue;
+    throw UsageError("a storage of " + std::to_string(read.storage->size()) +
+                     " bytes cannot be read into " + std::to_string(read.into.size()));
+  }
+  return impl_->source->read_into(reads, how);
+}
+
 Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
   return Checkpoint(std::make_shared<const Checkpoint::Impl>(
       Checkpoint::Impl{path, open_source(path, {.store = store})}));

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/read_storages.h"
 #include "core/xxh3.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/checksums.h"
@@ -46,7 +48,28 @@ class SafetensorsSource final : public CheckpointSource {
   Value read() const override { return file_.read(); }
 
   // Opening has checked all that the format can tell; the rest are the checksums that cairn adds.
-  VerifyReport verify(Verify how) const override {
+  VerifyReport verify(Verify how) const override { return checked(how, {}); }
+
+  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const override {
+    Places places;
+    std::unordered_map<std::uint64_t, std::uint64_t> sizes;
+    for (const SafetensorsEntry& entry : file_.entries()) {
+      if (entry.size > 0) sizes.emplace(entry.offset, entry.size);
+    }
+    read_others(reads, [&](const StorageRead& read) {
+      const std::uint64_t offset = read.storage->source_offset();
+      const auto found = sizes.find(offset);
+      return read.storage->source() == source_.get() && found != sizes.end() &&
+             found->second == read.into.size() && places.emplace(offset, read.into).second;
+    });
+    return checked(how, places);
+  }
+
+ private:
+  using Places = std::unordered_map<std::uint64_t, std::span<std::byte>>;  // by offset in the file
+
+  // What verify() says, and the bytes in their places.
+  VerifyReport checked(Verify how, const Places& places) const {
     VerifyReport report;
     report.records = file_.entries().size();
     report.bytes = bytes_;
@@ -55,24 +78,38 @@ class SafetensorsSource final : public CheckpointSource {
     const auto checksums = safetensors::find_checksums(file_, header.view);
     report.has_checksums = checksums.has_value();
     report.has_manifest = checksums.has_value();
-    if (!checksums) return report;
-    if (!checksums->problem.empty()) {
+    const bool has_problem = checksums && !checksums->problem.empty();
+    if (has_problem) {
       report.damage.push_back({.what = checksums->problem, .begin = 0, .end = data});
-    } else if (how == Verify::kFull) {
-      check_tensors(checksums->of_parts, report);
+    }
+    if (checksums && !has_problem && how == Verify::kFull) {
+      check_tensors(checksums->of_parts, places, report);
+    } else {
+      fill(places);
     }
     return report;
   }
 
- private:
-  void check_tensors(const std::vector<std::uint64_t>& expected, VerifyReport& report) const {
+  void fill(const Places& places) const {
+    std::vector<ByteSource::Range> ranges;
+    for (const auto& [offset, into] : places) {
+      ranges.push_back({offset, into});
+    }
+    source_->read(ranges);
+  }
+
+  void check_tensors(const std::vector<std::uint64_t>& expected, const Places& places,
+                     VerifyReport& report) const {
     std::vector<const SafetensorsEntry*> entries;
     for (const SafetensorsEntry& entry : file_.entries()) {
       if (entry.size > 0) entries.push_back(&entry);
     }
     std::vector<std::uint64_t> found(entries.size());
-    for_each_parallel(
-        entries.size(), [&](std::size_t i) { found[i] = hash(*entries[i]); }, bytes_);
+    const auto look = [&](std::size_t i) {
+      const auto place = places.find(entries[i]->offset);
+      found[i] = hash(*entries[i], place == places.end() ? std::span<std::byte>() : place->second);
+    };
+    for_each_parallel(entries.size(), look, bytes_);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (found[i] == expected[i]) continue;
       report.damage.push_back({.what = fmt::format("the XXH3-64 of its bytes is {:016x}, but "
@@ -85,12 +122,18 @@ class SafetensorsSource final : public CheckpointSource {
     }
   }
 
-  std::uint64_t hash(const SafetensorsEntry& entry) const {
+  // Of its bytes in `place`, where they are put, unless that is empty.
+  std::uint64_t hash(const SafetensorsEntry& entry, std::span<std::byte> place) const {
     Xxh3 digest;
-    for_each_piece(*source_, entry.offset, entry.size, [&](ByteView piece) {
+    const auto add = [&](ByteView piece) {
       digest.write(piece);
       if (on_progress_) on_progress_(piece.size());
-    });
+    };
+    if (place.empty()) {
+      for_each_piece(*source_, entry.offset, entry.size, add);
+    } else {
+      read_pieces(*source_, entry.offset, place, add);
+    }
     return digest.digest64();
   }
 

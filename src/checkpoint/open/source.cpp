@@ -8,6 +8,7 @@
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/compressed_source.h"
 #include "checkpoint/open/guarded_source.h"
+#include "checkpoint/open/read_storages.h"
 #include "format/find_format.h"
 #include "format/zip/directory.h"
 #include "io/source_part.h"
@@ -126,6 +127,11 @@ void Candidate::set_content(std::shared_ptr<const ByteSource> content) {
     zip::fetch_ends(*source);
   }
   start = read_start(*source, kStartBytes);
+}
+
+VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how) const {
+  read_storages(reads);
+  return verify(how);
 }
 
 KnownFormats known_formats() {

@@ -47,6 +47,9 @@ class CheckpointSource {
   virtual std::optional<Value> state_dict() const { return std::nullopt; }
   // Damage is a result, not an error. May release the memory of what it has checked.
   virtual VerifyReport verify(Verify how) const = 0;
+  // Checkpoint::read(). As it stands here: reads, then verifies, which finds what was changed
+  // before or while it was read. Formats whose checksums are of records do both in one pass.
+  virtual VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const;
 };
 
 struct OpenOptions {

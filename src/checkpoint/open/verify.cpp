@@ -17,6 +17,10 @@ namespace {
 
 using TensorsByOffset = std::unordered_map<std::uint64_t, std::vector<std::string>>;
 
+const ByteSource& bytes_for(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
+  return options.trust_memory ? checkpoint.file.source() : *checkpoint.source;
+}
+
 // Paths of the tensors in each record, by the record's offset; empty when the pickle cannot tell.
 TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   TensorsByOffset tensors;
@@ -35,7 +39,8 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
 void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions& options,
                          VerifyReport& report) {
   const std::vector<FileRecord>& records = checkpoint.file.records();
-  const auto crcs = record_crcs(*checkpoint.source, records, options.on_progress);
+  const auto crcs =
+      record_crcs(bytes_for(checkpoint, options), records, options.on_progress, options.places);
   std::optional<TensorsByOffset> tensors;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const FileRecord& record = records[i];
@@ -49,6 +54,16 @@ void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions&
          .begin = record.offset,
          .end = record.offset + record.size});
   }
+}
+
+// Without a look at them.
+void fill_places(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
+  std::vector<ByteSource::Range> ranges;
+  for (std::size_t i = 0; i < options.places.size(); ++i) {
+    if (options.places[i].empty()) continue;
+    ranges.push_back({checkpoint.file.records()[i].offset, options.places[i]});
+  }
+  bytes_for(checkpoint, options).read(ranges);
 }
 
 // What lies between the records.
@@ -79,7 +94,11 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOption
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const bool is_full = options.how == Verify::kFull;
-  if (is_full && report.has_checksums) add_damaged_records(checkpoint, options, report);
+  if (is_full && report.has_checksums) {
+    add_damaged_records(checkpoint, options, report);
+  } else if (!options.places.empty()) {
+    fill_places(checkpoint, options);
+  }
   if (checkpoint.manifest) {
     report.info = checkpoint.manifest->info;
     const std::string difference =

@@ -215,6 +215,18 @@ void StateReader::read(const std::string& key, const Value& value, at::Tensor& t
   const at::ScalarType dtype =
       parameter.is_floating_point() ? parameter.scalar_type() : read.scalar_type();
   const at::TensorOptions options = parameter.options().dtype(dtype).requires_grad(false);
+  const bool is_in_order = field.shape || !parameter.is_non_overlapping_and_dense()
+                               ? read.is_contiguous()
+                               : read.strides() == parameter.strides();
+  const bool is_whole =
+      read.storage_offset() == 0 && read.storage().resizable() &&
+      read.storage().nbytes() == static_cast<std::size_t>(read.numel() * read.element_size());
+  if (is_in_order && is_whole && read.dtype() == options.dtype() &&
+      read.device() == parameter.device()) {
+    target = read;
+    source_.shared.push_back(read);
+    return;
+  }
   target = field.shape ? at::empty(*field.shape, options) : at::empty_like(parameter, options);
   target.copy_(read);
 }

@@ -40,7 +40,8 @@ class Plan final : public OptimizerLoad {
         live_(named_groups(optimizer, module)) {}
 
   void read(const Value& saved);
-  void apply() override;
+  void prepare() override;
+  void apply() noexcept override;
 
  private:
   void read_group(std::size_t g, const Dict& saved);
@@ -57,6 +58,8 @@ class Plan final : public OptimizerLoad {
   Dict listed_;  // keys of all parameters in the file's groups
   std::vector<OptionsPointer> options_;
   std::vector<std::pair<at::Tensor, StatePointer>> states_;
+  std::vector<at::Tensor> shared_;  // of states_
+  ParamStates fresh_;               // prepare()
 };
 
 void Plan::read(const Value& saved) {
@@ -149,8 +152,8 @@ void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
     state = layout_.initial_state(parameter, options);
   } else if (saved->is_dict()) {
     const auto& group = optimizer_.param_groups()[g].params();
-    state =
-        cairn::read_state(layout_, {saved->as_dict(), name, parameter, group, options}, misfits);
+    state = cairn::read_state(layout_, {saved->as_dict(), name, parameter, group, options, shared_},
+                              misfits);
   } else {
     misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
   }
@@ -165,14 +168,21 @@ void Plan::refuse_unlisted_states() {
   }
 }
 
-void Plan::apply() {
+void Plan::prepare() {
+  for (const at::Tensor& tensor : shared_) {
+    if (tensor.storage().use_count() == 1) continue;
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(tensor.clone().storage());
+  }
+  for (auto& [parameter, state] : states_) {
+    fresh_[param_state_key<ParamStateKey>(parameter)] = std::move(state);
+  }
+}
+
+void Plan::apply() noexcept {
   for (std::size_t g = 0; g < options_.size(); ++g) {
     optimizer_.param_groups()[g].set_options(std::move(options_[g]));
   }
-  optimizer_.state().clear();
-  for (auto& [parameter, state] : states_) {
-    set_param_state(optimizer_, parameter, std::move(state));
-  }
+  optimizer_.state().swap(fresh_);  // std::swap() would make an empty one, which takes memory
 }
 
 }  // namespace
@@ -196,6 +206,7 @@ void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const torch::
     }
     throw MismatchError(message);
   }
+  load->prepare();
   load->apply();
 }
 

@@ -18,7 +18,10 @@ class OptimizerLoad {
   // What does not fit; empty: apply() will succeed.
   std::vector<std::string> misfits;
 
-  virtual void apply() = 0;  // once
+  // Once nobody needs the Value that it was planned from any more, and before apply(): makes the
+  // state's own what lies in memory that others have, too.
+  virtual void prepare() = 0;
+  virtual void apply() noexcept = 0;  // once
 };
 
 // Throws UnsupportedError for an optimizer, or an option of the saved one, that cairn does not

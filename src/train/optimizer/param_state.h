@@ -24,19 +24,14 @@ Key param_state_key(const at::Tensor& parameter) {
   }
 }
 
-using ParamStateKey =
-    std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
+using ParamStates = std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>;
+using ParamStateKey = ParamStates::key_type;
 
 // nullptr when the parameter has none.
 inline torch::optim::OptimizerParamState* find_param_state(const torch::optim::Optimizer& optimizer,
                                                            const at::Tensor& parameter) {
   const auto found = optimizer.state().find(param_state_key<ParamStateKey>(parameter));
   return found == optimizer.state().end() ? nullptr : found->second.get();
-}
-
-inline void set_param_state(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
-                            std::unique_ptr<torch::optim::OptimizerParamState> state) {
-  optimizer.state()[param_state_key<ParamStateKey>(parameter)] = std::move(state);
 }
 
 // The parameter's state of the optimizer's own kind, made on first use.

@@ -31,6 +31,7 @@ struct StateSource {
   const at::Tensor& parameter;
   const std::vector<at::Tensor>& group;           // the live parameters of its group
   const torch::optim::OptimizerOptions& options;  // of the group that the state was saved with
+  std::vector<at::Tensor>& shared;  // gets those read tensors that lie in the saved ones' memory
 };
 struct LiveState {
   const torch::optim::OptimizerParamState& values;

@@ -1,23 +1,29 @@
 // Loading a whole checkpoint: all of it is applied, or nothing.
 //
-//  1. Read the file, every byte checked; drop what load_ignore_keys names; bring the layouts of
-//     older Composers to the present one.
-//  2. Compare with the live objects. Model, optimizer and plain values are planned, which changes
-//     nothing; so are metrics, on a copy. Schedulers, algorithms, callbacks and scaler can only be
-//     tried: each is loaded after its own state was put aside.
-//  3. When something did not fit, or anything at all was thrown (by a logger that cannot write its
-//     line, say): give the tried objects their state back, all of them, and throw one error, which
-//     names the file: MismatchError that lists everything that did not fit.
-//  4. Apply the plans. What could make that fail was looked at in 2, but for memory.
-//  5. Verify the file once more, after 3 too: somebody may have written into it, or cut it off,
-//     since 1. What still has its checksums had them while it was copied.
+// clang-format off
+//  1. Decode it: structure, manifest and pickle are checked, no tensor is read. Drop what
+//     load_ignore_keys names.
+//  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
+//     file as it passes. From here on nobody looks at the file: what was checked is applied.
+//  3. Compare with the live objects, after the layouts of older Composers were brought to the
+//     present one. Model, optimizer and plain values are planned, which changes nothing; so are
+//     metrics, on a copy. Schedulers, algorithms, callbacks, scaler and metrics can only be tried:
+//     each is loaded after its own state was put aside.
+//  4. Make everything that applying needs: conversions, tables, copies of what others hold, too.
+//  5. Apply the plans: moves, swaps, and copies from memory to memory. None of it can fail.
+//  6. When something did not fit in 3, or anything at all was thrown before 5 (for want of memory;
+//     by a logger that cannot write its line, say): let go of the plans' memory, give the tried
+//     objects their state back, all of them, and throw one error, which names the file:
+//     MismatchError that lists everything that did not fit.
+// clang-format on
 #include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <map>
+#include <new>
 #include <set>
+#include <type_traits>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
@@ -26,8 +32,8 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "core/size_text.h"
 #include "io/mapped_file.h"
-#include "io/read_fault.h"
 #include "train/loop/number.h"
 #include "train/optimizer/load.h"
 #include "train/state/checkpoint_migration.h"
@@ -36,30 +42,39 @@
 #include "train/state/module_load.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
+#include "train/state/staging.h"
 
 namespace cairn {
 namespace {
 
 struct Refused {};  // something does not fit
 
+// One step of a plan.
+static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_assignable_v<Dict> &&
+              std::is_nothrow_copy_assignable_v<Timestamp> &&
+              std::is_nothrow_move_assignable_v<std::string>);
+
 class CheckpointLoad {
  public:
   CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
       : state_(state), logger_(logger), options_(options) {}
 
-  // Steps 1, but for reading, to 4.
-  void run(Value& checkpoint, const std::string& path);
+  // Steps 1, but for decoding, to 6. Returns the entry "rng".
+  std::optional<Value> run(const Checkpoint& opened, Value checkpoint);
 
  private:
   void filter(Value& checkpoint, const std::string& path);
+  void read(const Checkpoint& opened, Value& checkpoint);  // step 2
+  bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
   void try_metrics();
   void refuse_misfits() const;  // throws Refused
   std::string listed_misfits() const;
-  // Step 3: gives back, and says what became of the live objects.
+  // Step 6: gives back, and says what became of the live objects.
   std::string undo();
-  void apply_plans();
+  void prepare();
+  void apply_plans() noexcept;
 
   void warn(const std::string& text) { logger_.log_message("warning: " + text); }
   void misfit(const std::string& text) { misfits_.push_back(text); }
@@ -91,6 +106,7 @@ class CheckpointLoad {
   std::optional<Value> dataset_state_;
   std::vector<std::pair<std::shared_ptr<Metric>, Value>> metric_states_;
   std::vector<std::pair<std::string, std::pair<std::string, double>>> metric_values_;
+  Dict all_metric_values_;  // prepare()
 };
 
 // A dict below `saved`; nullptr when there is none, which is a misfit when it is something else.
@@ -374,6 +390,10 @@ std::string CheckpointLoad::listed_misfits() const {
 }
 
 std::string CheckpointLoad::undo() {
+  model_ = {};
+  optimizer_.reset();
+  dataset_state_.reset();
+  metric_states_.clear();
   const std::vector<std::string> refused = tried_.undo();
   if (refused.empty()) return "nothing was changed";
   std::string text = "nothing was changed but what does not take its own state back";
@@ -390,66 +410,120 @@ void CheckpointLoad::try_metrics() {
   }
 }
 
-void CheckpointLoad::apply_plans() {
-  apply(model_);
-  if (optimizer_) optimizer_->apply();
-  if (timestamp_) state_.timestamp = *timestamp_;
-  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
-  if (run_name_) state_.run_name = *run_name_;
-  if (dataset_state_) state_.dataset_state = *dataset_state_;
+void CheckpointLoad::prepare() {
+  if (optimizer_) optimizer_->prepare();
+  all_metric_values_ = state_.metric_values;
   for (const auto& [label, entry] : metric_values_) {
-    Value& values = state_.metric_values[label];
+    Value& values = all_metric_values_[label];
     if (!values.is_dict()) values = Dict();
     values.mutable_dict()[entry.first] = entry.second;
   }
 }
 
-void CheckpointLoad::run(Value& checkpoint, const std::string& path) {
+void CheckpointLoad::apply_plans() noexcept {
+  if (optimizer_) optimizer_->apply();
+  if (timestamp_) state_.timestamp = *timestamp_;
+  if (rank_zero_seed_) state_.rank_zero_seed = *rank_zero_seed_;
+  if (run_name_) state_.run_name = std::move(*run_name_);
+  if (dataset_state_) state_.dataset_state = std::move(*dataset_state_);
+  state_.metric_values = std::move(all_metric_values_);
+}
+
+// Whether anything of this entry of "state", of whatever Composer's, may be asked for its tensors.
+bool CheckpointLoad::may_need(const std::string& key) const {
+  if (options_.load_weights_only) return key.find("model") != std::string::npos;
+  return state_.optimizer || key.find("optimizers") == std::string::npos;
+}
+
+[[noreturn]] void refuse_damage(const VerifyReport& report, const std::string& path) {
+  throw CorruptError("it is " + report.summary() + "; try an older checkpoint", path,
+                     report.damage.front().begin);
+}
+
+// Of a file that is too large for the machine: that it is damaged is worth more to know, and a file
+// may say that it is large.
+[[noreturn]] void refuse_size(const Checkpoint& opened, Verify how) {
+  const VerifyReport report = opened.verify(how);
+  if (!report.ok()) refuse_damage(report, opened.path());
+  throw Error("there is not enough memory for its tensors beside the present ones; the file has " +
+              size_text(report.bytes));
+}
+
+void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
+  std::vector<StorageRead> reads;
+  const auto all = [](const Storage&) { return true; };
+  try {
+    Value wanted = checkpoint;
+    Value& state = wanted.mutable_dict()["state"];
+    Dict needed = Dict();
+    if (state.is_dict()) {
+      for (const auto& [key, value] : state.as_dict()) {
+        if (!key.is_str() || may_need(key.as_str())) needed.set(key, value);
+      }
+      state = std::move(needed);
+    }
+    const Value near = staged(wanted, all, reads);
+    Value& live = checkpoint.mutable_dict()["state"];
+    if (live.is_dict()) {
+      for (const auto& [key, value] : near.at("state").as_dict()) {
+        live.mutable_dict().set(key, value);
+      }
+    }
+    for (const auto& [key, value] : near.as_dict()) {
+      if (key != Value("state")) checkpoint.mutable_dict().set(key, value);
+    }
+  } catch (const std::bad_alloc&) {
+    checkpoint = Value();
+    reads.clear();
+    refuse_size(opened, options_.verify);
+  }
+  const VerifyReport report = opened.read(reads, options_.verify);
+  if (!report.ok()) refuse_damage(report, opened.path());
+}
+
+std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpoint) {
+  const std::string& path = opened.path();
+  std::optional<Value> rng;
   try {
     filter(checkpoint, path);
+    read(opened, checkpoint);
     if (options_.load_weights_only) {
       check_weights(checkpoint);
     } else {
       check(checkpoint);
+      if (const Value* found = checkpoint.find("rng")) rng = *found;
     }
     refuse_misfits();
     try_metrics();
     refuse_misfits();
-    apply_plans();
+    check_mapped_reads(path);  // of what is in no tensor
+    checkpoint = Value();      // so that the plans are the only owners of their memory
+    prepare();
+    apply_all(model_.tensors);
   } catch (const Refused&) {
+    checkpoint = Value();
     throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
   } catch (const std::bad_alloc&) {
+    checkpoint = Value();
     undo();
     throw;
   } catch (Error& e) {
+    checkpoint = Value();
     e.add_context("cannot load " + path + ", " + undo());
     throw;
   } catch (const std::exception& e) {  // libtorch's, or of user code
+    checkpoint = Value();
     throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
   }
+  apply_plans();
+  return rng;
 }
 
-// Step 5.
-void check_unchanged(const Checkpoint& checkpoint) {
-  const VerifyReport report = checkpoint.verify(Verify::kFull);
-  if (report.ok()) return;
-  throw UnreadableError(
-      checkpoint.path() + " was written to while it was being loaded (" + report.summary() +
-          "), so that the state of the run is undefined now; load another checkpoint",
-      EIO);
-}
-
-struct Target {
-  State& state;
-  Logger& logger;
-};
-
-// `was_verified`: every byte of it was good when loading began, so that step 5 can tell.
-std::optional<Value> load_opened(const Checkpoint& opened, const Target& target,
-                                 const LoadCheckpointOptions& options, bool was_verified) {
+std::optional<Value> load_opened(const Checkpoint& opened, State& state, Logger& logger,
+                                 const LoadCheckpointOptions& options) {
   const std::string& path = opened.path();
   const GuardedReads guard;
-  Value checkpoint = load(opened, {.verify = options.verify});
+  Value checkpoint = load(opened, {.verify = Verify::kQuick});
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
                            ", which only its Python class can read; save dicts of state_dict()s");
@@ -458,30 +532,19 @@ std::optional<Value> load_opened(const Checkpoint& opened, const Target& target,
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  CheckpointLoad loading(target.state, target.logger, options);
-  try {
-    loading.run(checkpoint, path);
-  } catch (const Error&) {
-    if (was_verified) check_unchanged(opened);  // what did not fit may not be what was saved
-    throw;
-  }
-  if (was_verified) check_unchanged(opened);
-  const Value* rng = checkpoint.find("rng");
-  if (options.load_weights_only || rng == nullptr) return std::nullopt;
-  return *rng;
+  return CheckpointLoad(state, logger, options).run(opened, std::move(checkpoint));
 }
 
 }  // namespace
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  return load_opened(open_checkpoint(path, options.store), {state, logger}, options,
-                     options.verify == Verify::kFull);
+  return load_opened(open_checkpoint(path, options.store), state, logger, options);
 }
 
 std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  return load_opened(opened, {state, logger}, options, /*was_verified=*/true);
+  return load_opened(opened, state, logger, options);
 }
 
 }  // namespace cairn

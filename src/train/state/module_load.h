@@ -11,6 +11,8 @@
 
 #include "cairn/train/state_dict.h"
 
+#include "train/state/tensor_load.h"
+
 namespace cairn {
 
 // What Python's state_dict() lists: parameters and buffers under every name that they have, in its
@@ -18,9 +20,9 @@ namespace cairn {
 std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module);
 
 struct ModuleLoad {
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // into, from: of equal shape
+  std::vector<TensorLoad> tensors;  // each of the module's once
   IncompatibleKeys keys;
-  std::vector<std::string> misfits;  // what does not fit; empty: apply() will succeed
+  std::vector<std::string> misfits;  // what does not fit; empty: apply_all(tensors) will do
 };
 
 struct PlanModuleLoadOptions {
@@ -29,6 +31,5 @@ struct PlanModuleLoadOptions {
 };
 ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
                             const PlanModuleLoadOptions& options);
-void apply(const ModuleLoad& load);
 
 }  // namespace cairn

@@ -7,7 +7,9 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "checkpoint/open/read_storages.h"
 #include "train/state/module_load.h"
+#include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -59,16 +61,50 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
          " in the checkpoint cannot become " + c10::toString(target.scalar_type());
 }
 
-// Takes hold of the bytes, too: what cannot be read or decoded is found before anything is written.
-void plan_copy(const std::string& name, const at::Tensor& target, const TensorView& view,
-               ModuleLoad& load) {
+// The module's tensors that have a plan, and where it is. One that stands at two places gets what
+// the second has, as in Python.
+using Planned = std::unordered_map<const c10::TensorImpl*, std::size_t>;
+
+// Does all that may fail, too: what cannot be decoded is found before anything is written.
+void plan_tensor(const std::string& name, const at::Tensor& target, const TensorView& view,
+                 Planned& planned, ModuleLoad& load) {
   std::string reason = misfit(name, target, view);
   if (!reason.empty()) return load.misfits.push_back(std::move(reason));
   try {
-    load.copies.emplace_back(target, tensor_of(view, /*share=*/true).reshape(target.sizes()));
+    TensorLoad tensor(target, view);
+    const auto [known, is_new] = planned.emplace(target.unsafeGetTensorImpl(), load.tensors.size());
+    if (is_new) {
+      load.tensors.push_back(std::move(tensor));
+    } else {
+      load.tensors[known->second] = std::move(tensor);
+    }
   } catch (const UnsupportedError& e) {
     load.misfits.push_back(name + ": " + e.what());
   }
+}
+
+// `state` with what the module needs of it in memory: what is far away, or a file whose reading may
+// fail, is read now.
+Value in_memory(const torch::nn::Module& module, const Value& state) {
+  if (!state.is_dict()) return state;
+  Dict needed;
+  for (const auto& [name, tensor] : named_tensors(module)) {
+    const Value* value = state.find(name);
+    if (value != nullptr && value->is_tensor()) needed.set(name, *value);
+  }
+  std::vector<StorageRead> reads;
+  const auto is_far = [](const Storage& storage) {
+    return storage.source() != nullptr && !storage.source()->in_memory();
+  };
+  const Value near = staged(needed, is_far, reads);
+  if (reads.empty()) return state;
+  read_storages(reads);
+  Value result = state;
+  Dict& dict = result.mutable_dict();
+  for (const auto& [name, value] : near.as_dict()) {
+    dict.set(name, value);
+  }
+  return result;
 }
 
 }  // namespace
@@ -94,6 +130,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
     return load;
   }
   std::unordered_set<std::string> known;
+  Planned planned;
   for (const auto& [name, tensor] : named_tensors(module)) {
     known.insert(name);
     const Value* value = state.find(name);
@@ -105,7 +142,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
       load.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
       continue;
     }
-    plan_copy(name, tensor, value->as_tensor(), load);
+    plan_tensor(name, tensor, value->as_tensor(), planned, load);
   }
   for (const auto& [key, value] : state.as_dict()) {
     if (!key.is_str() || !known.contains(key.as_str())) {
@@ -121,16 +158,9 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
   return load;
 }
 
-void apply(const ModuleLoad& load) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& [target, source] : load.copies) {
-    target.copy_(source);
-  }
-}
-
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
                                  LoadStateDictOptions options) {
-  ModuleLoad load = plan_module_load(module, state, {.strict = options.strict});
+  ModuleLoad load = plan_module_load(module, in_memory(module, state), {.strict = options.strict});
   if (!load.misfits.empty()) {
     std::string message =
         "Error(s) in loading state_dict into " + module.name() + ", nothing was changed:";
@@ -139,7 +169,7 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
     }
     throw MismatchError(message);
   }
-  apply(load);
+  apply_all(load.tensors);
   return std::move(load.keys);
 }
 

@@ -5,13 +5,33 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/plan/snapshot.h"
+#include "checkpoint/open/read_storages.h"
+#include "train/state/staging.h"
 
 namespace cairn {
+namespace {
+
+Value copy_of(const Value& state) {
+  std::vector<StorageRead> reads;
+  Value copy = staged(
+      state, [](const Storage&) { return true; }, reads);
+  read_storages(reads);
+  return copy;
+}
+
+void add_reason(std::string& line, const char* reason) noexcept {
+  try {
+    line.append(": ").append(reason);
+  } catch (const std::bad_alloc&) {  // then the name alone has to do
+  }
+}
+
+}  // namespace
 
 void ObjectLoads::load(const std::string& where, const Value& state, const Object& object) {
   try {
-    loaded_.push_back({where, Snapshotter().take(object.save()), object});
+    refused_.reserve(loaded_.size() + 1);
+    loaded_.push_back({where, copy_of(object.save()), object});
     object.load(state);
   } catch (const StorageError&) {
     throw;
@@ -25,18 +45,19 @@ void ObjectLoads::load(const std::string& where, const Value& state, const Objec
 }
 
 std::vector<std::string> ObjectLoads::undo() noexcept {
-  std::vector<std::string> refused;
   for (; !loaded_.empty(); loaded_.pop_back()) {
-    const Loaded& last = loaded_.back();
+    Loaded& last = loaded_.back();
     try {
       last.object.load(last.before);
     } catch (const std::exception& e) {
-      refused.push_back(last.where + ": " + e.what());
+      refused_.push_back(std::move(last.where));
+      add_reason(refused_.back(), e.what());
     } catch (...) {
-      refused.push_back(last.where + ": threw something that is no std::exception");
+      refused_.push_back(std::move(last.where));
+      add_reason(refused_.back(), "threw something that is no std::exception");
     }
   }
-  return refused;
+  return std::move(refused_);
 }
 
 }  // namespace cairn

@@ -29,7 +29,8 @@ class ObjectLoads {
   }
 
   // Gives every object its state back, last one first; one that refuses stops no other. Returns
-  // those that refused, with the reason: their state is now undefined.
+  // those that refused, with the reason: their state is now undefined. Needs no memory but what the
+  // objects do.
   std::vector<std::string> undo() noexcept;
 
   const std::vector<std::string>& misfits() const { return misfits_; }
@@ -41,6 +42,7 @@ class ObjectLoads {
     Object object;
   };
   std::vector<Loaded> loaded_;
+  std::vector<std::string> refused_;  // with room for all of loaded_
   std::vector<std::string> misfits_;
 };
 

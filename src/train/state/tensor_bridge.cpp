@@ -71,8 +71,7 @@ class LiveStorages {
     if (known && known->size() == bytes.size() && known->bytes().view.data() == bytes.data()) {
       return known;
     }
-    auto made = std::make_shared<const Storage>(
-        SharedBytes{bytes, std::make_shared<const at::Storage>(memory)});
+    auto made = std::make_shared<const Storage>(bytes_of(memory));
     entry = made;
     if (entries_.size() > sweep_at_) sweep();
     return made;
@@ -93,11 +92,31 @@ LiveStorages& live_storages() {
   return storages;
 }
 
+// Owner of the bytes of a storage of libtorch, which can be found again by its type.
+struct StorageOwner {
+  at::Storage memory;
+  void operator()(const void* /*data*/) { memory = at::Storage(); }
+};
+
+at::Tensor tensor_over(const at::Storage& memory, const TensorView& view,
+                       const at::TensorOptions& options) {
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      at::Storage(memory), c10::DispatchKeySet(options.computeDispatchKey()), options.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(view.shape, view.strides,
+                                                      view.storage_offset);
+  return tensor;
+}
+
 bool is_aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
 }  // namespace
+
+SharedBytes bytes_of(const c10::Storage& memory) {
+  const auto* data = static_cast<const std::byte*>(memory.data());
+  return {ByteView(data, memory.nbytes()), std::shared_ptr<const void>(data, StorageOwner{memory})};
+}
 
 at::ScalarType scalar_type_of(DType dtype) {
   for (const auto& row : kDTypes) {
@@ -148,6 +167,10 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
     const SharedBytes bytes = view.contiguous_bytes();
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());
     return copy;
+  }
+  if (const auto* owner = std::get_deleter<StorageOwner>(loaded.owner)) {
+    const at::Tensor tensor = tensor_over(owner->memory, view, options);
+    return share ? tensor : tensor.clone();
   }
   at::Tensor shared = at::from_blob(
       const_cast<std::byte*>(data), view.shape, view.strides,

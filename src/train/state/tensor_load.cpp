@@ -1,0 +1,133 @@
+#include "train/state/tensor_load.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "train/state/tensor_bridge.h"
+#include "value/strided.h"
+
+namespace cairn {
+namespace {
+
+// conj() and imag() give tensors that are read otherwise than they are stored: makes both what is
+// stored.
+void as_stored(at::Tensor& target, at::Tensor& elements) {
+  if (target.is_conj()) {
+    target = target.conj();
+    elements = elements.conj().resolve_conj();
+  }
+  if (target.is_neg()) {
+    target = at::_neg_view(target);
+    elements = elements.neg();
+  }
+}
+
+std::size_t bytes_of_elements(const at::Tensor& tensor) noexcept {
+  return static_cast<std::size_t>(tensor.numel()) * tensor.element_size();
+}
+
+bool is_whole_storage(const at::Tensor& tensor) noexcept {
+  return tensor.storage_offset() == 0 && tensor.storage().nbytes() == bytes_of_elements(tensor);
+}
+
+}  // namespace
+
+TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements)
+    : target_(target), elements_(tensor_of(elements, /*share=*/true)) {
+  const torch::NoGradGuard no_grad;
+  if (elements_.sizes() != target_.sizes()) elements_ = elements_.reshape(target_.sizes());
+  is_strided_ = target_.layout() == at::kStrided && !target_.is_quantized();
+  if (!is_strided_) return;
+  as_stored(target_, elements_);
+  arrange();
+  if (target_.device().is_cpu()) target_.data_ptr();  // memory that is copied on write is, now
+}
+
+void TensorLoad::arrange() {
+  is_dense_ = target_.is_non_overlapping_and_dense();
+  const bool is_in_order =
+      is_dense_ ? elements_.strides() == target_.strides() : elements_.is_contiguous();
+  const bool is_alike = elements_.scalar_type() == target_.scalar_type() &&
+                        elements_.device() == target_.device() && !elements_.is_conj();
+  if (is_in_order && is_alike) return;
+  const at::TensorOptions options = target_.options().requires_grad(false);
+  const at::Tensor fresh = is_dense_
+                               ? at::empty_strided(target_.sizes(), target_.strides(), options)
+                               : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
+  elements_ = fresh.copy_(elements_);
+}
+
+bool TensorLoad::may_hand_over() const noexcept {
+  if (!is_strided_ || !is_dense_ || !is_whole_storage(target_) || !is_whole_storage(elements_)) {
+    return false;
+  }
+  const at::Storage& to = target_.storage();
+  const at::Storage& from = elements_.storage();
+  return to.use_count() == 1 && from.use_count() == 1 && to.device() == from.device() &&
+         to.resizable() && from.resizable() && to.allocator() == from.allocator() &&
+         to.data_ptr().get_deleter() == from.data_ptr().get_deleter();
+}
+
+void TensorLoad::hand_over() noexcept {
+  c10::StorageImpl* const to = target_.storage().unsafeGetStorageImpl();
+  c10::StorageImpl* const from = elements_.storage().unsafeGetStorageImpl();
+  at::DataPtr fresh = from->set_data_ptr(at::DataPtr());
+  from->set_data_ptr_noswap(to->set_data_ptr(std::move(fresh)));
+}
+
+bool TensorLoad::needs_libtorch() const noexcept {
+  return !is_strided_ || (!target_.device().is_cpu() && !may_hand_over());
+}
+
+void TensorLoad::copy() {
+  const torch::NoGradGuard no_grad;
+  before_ = target_.clone();
+  target_.copy_(elements_);
+}
+
+void TensorLoad::copy_back() noexcept {
+  if (!before_.defined()) return;
+  try {
+    const torch::NoGradGuard no_grad;
+    target_.copy_(before_);
+  } catch (...) {  // a device that does not take what it had is lost, and says so when it is used
+  }
+}
+
+void TensorLoad::put() noexcept {
+  const std::size_t bytes = bytes_of_elements(elements_);
+  if (before_.defined() || bytes == 0) return;
+  if (may_hand_over()) {
+    hand_over();
+  } else if (is_dense_) {
+    std::memmove(target_.data_ptr(), elements_.data_ptr(), bytes);
+  } else {
+    scatter(static_cast<const std::byte*>(elements_.data_ptr()),
+            {.first = static_cast<std::byte*>(target_.data_ptr()),
+             .shape = {target_.sizes().data(), target_.sizes().size()},
+             .strides = {target_.strides().data(), target_.strides().size()},
+             .item_size = static_cast<std::size_t>(target_.element_size())});
+  }
+  // As every change in place, so that a backward() that still needs the old elements is an error.
+  if (!target_.is_inference()) target_.unsafeGetTensorImpl()->bump_version();
+}
+
+void apply_all(std::vector<TensorLoad>& loads) {
+  std::size_t done = 0;
+  try {
+    for (; done < loads.size(); ++done) {
+      if (loads[done].needs_libtorch()) loads[done].copy();
+    }
+  } catch (...) {
+    for (std::size_t i = done + 1; i-- > 0;) {
+      loads[i].copy_back();
+    }
+    throw;
+  }
+  for (TensorLoad& load : loads) {
+    load.put();
+  }
+}
+
+}  // namespace cairn

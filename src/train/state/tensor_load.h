@@ -1,0 +1,53 @@
+// New elements for a live tensor, applied by steps that cannot fail.
+//
+//  1. Making a TensorLoad does all that may fail: the elements are brought into the tensor's dtype
+//     and device and, where its memory has no gaps, into the order in which they lie there.
+//  2. apply_all() hands the memory of the new elements over, so that nothing is copied and weights
+//     are held twice no longer than needed, when
+//       - nobody else has it, and nobody else has the tensor's: no view, no Value of a
+//       state_dict(),
+//         no other tensor (both counts are 1);
+//       - each is the whole of its storage and comes from the same allocator, which may resize it.
+//     Pointers to the old elements are invalid then, as after resize_().
+//  3. Otherwise it copies from memory to memory.
+//  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
+//     strided) might fail: this is done first, and taken back when it does.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "cairn/tensor.h"
+
+namespace cairn {
+
+class TensorLoad {
+ public:
+  // `elements`: as many as `target` has, of a dtype that can be cast to its. Shares the memory of
+  // `elements` where it need not be converted. UnsupportedError, and what libtorch throws.
+  TensorLoad(const at::Tensor& target, const TensorView& elements);
+
+ private:
+  friend void apply_all(std::vector<TensorLoad>& loads);
+
+  void arrange();  // step 1
+  bool may_hand_over() const noexcept;
+  void hand_over() noexcept;
+  bool needs_libtorch() const noexcept;
+  void copy();                // step 4
+  void copy_back() noexcept;  // what stood there before
+  void put() noexcept;        // step 2 or 3
+
+  at::Tensor target_;
+  at::Tensor elements_;
+  at::Tensor before_;  // where libtorch copied
+  bool is_strided_ = true;
+  bool is_dense_ = true;  // no gaps in the target; its elements and the new ones lie in one order
+};
+
+// Applies all; or throws with none applied, which only libtorch's own copies can cause. Memory is
+// handed over where the Values that it was loaded into are gone.
+void apply_all(std::vector<TensorLoad>& loads);
+
+}  // namespace cairn

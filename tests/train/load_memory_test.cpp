@@ -1,0 +1,127 @@
+// Loading when there is no memory: every allocation of a load fails once, and nothing was changed.
+// Replaces operator new for everything in its program.
+
+#include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "cairn/algorithms/ema.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/train/trainer.h"
+
+#include "checkpoint/plan/snapshot.h"
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace {
+
+// Of this thread, while armed.
+thread_local bool is_counting = false;
+thread_local std::uint64_t allocations = 0;
+thread_local std::uint64_t failing = 0;  // the number of the one that fails; 0 for none
+
+bool fails_now() { return is_counting && ++allocations == failing; }
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  if (!fails_now()) {
+    if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  }
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
+
+namespace cairn {
+namespace {
+
+using testing::TempFolder;
+using testing::tiny_options;
+
+// libtorch's own for the CPU, which fails when its time has come.
+class FailingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) const override {
+    TORCH_CHECK(bytes == 0 || !fails_now(), "no memory");
+    return c10::GetDefaultCPUAllocator()->allocate(bytes);
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return c10::GetDefaultCPUAllocator()->raw_deleter();
+  }
+};
+
+struct LoadMemory : ::testing::Test {
+  static TrainerOptions options() {
+    TrainerOptions made = tiny_options({.dropout = 0.2, .metrics = true});
+    made.optimizers = AdamW({.lr = 0.01});
+    made.schedulers = LinearScheduler();
+    made.algorithms = {EMA({.half_life = "1ba"})};
+    made.max_duration = "3ba";
+    made.run_name = "run";
+    return made;
+  }
+
+  static Value now(Trainer& trainer) {
+    return Snapshotter().take(checkpoint_value(trainer.state(), {}));
+  }
+};
+
+// Loads with allocation number `n` failing. Whether it came so far that it succeeded.
+bool load_with_failure(const Checkpoint& opened, Trainer& trainer, std::uint64_t n) {
+  allocations = 0;
+  failing = n;
+  is_counting = true;
+  try {
+    load_checkpoint(opened, trainer.state(), trainer.logger());
+    is_counting = false;
+    return true;
+  } catch (const std::exception&) {
+    is_counting = false;
+    return false;
+  }
+}
+
+TEST_F(LoadMemory, AnyAllocationThatFailsChangesNothing) {
+  static FailingAllocator allocator;
+  c10::SetCPUAllocator(&allocator, /*priority=*/1);
+  const TempFolder folder;
+  std::string path;
+  {
+    Trainer trained(options());
+    trained.fit();
+    path = trained.save_checkpoint(folder / "saved.pt");
+  }
+  // Opening has nothing to change yet (and JSON's destructor wants memory).
+  const Checkpoint opened = open_checkpoint(path);
+  auto trainer = std::make_unique<Trainer>(options());
+  Trainer again(options());
+  const Value before = now(*trainer);
+  ASSERT_TRUE(load_with_failure(opened, again, 0));
+  ASSERT_TRUE(load_with_failure(opened, again, 0));  // with everything that is made once
+  const std::uint64_t all = allocations;
+  const Value loaded = now(again);
+  ASSERT_NE(loaded, before);
+
+  std::uint64_t failed = 0;
+  for (std::uint64_t n = 1; n <= all; ++n) {
+    if (load_with_failure(opened, *trainer, n)) {  // something was done without that memory
+      ASSERT_EQ(now(*trainer), loaded) << "allocation " << n << " of " << all;
+      trainer = std::make_unique<Trainer>(options());
+      continue;
+    }
+    ++failed;
+    ASSERT_EQ(now(*trainer), before) << "allocation " << n << " of " << all;
+  }
+  EXPECT_GT(failed, all / 2) << all;
+  EXPECT_TRUE(load_with_failure(opened, *trainer, 0));
+  EXPECT_EQ(now(*trainer), loaded);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,345 @@
+// Loading into live tensors: read once, checked as it passes, applied whole or not at all.
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <mutex>
+
+#include "cairn/algorithms/ema.h"
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/train/trainer.h"
+
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/plan/snapshot.h"
+#include "storage/local_store.h"
+#include "testing/faulty_file_system.h"
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::FaultyFileSystem;
+using testing::FileCall;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+using testing::tiny_options;
+
+// Notes every range that is read.
+class RecordingSource final : public ByteSource {
+ public:
+  explicit RecordingSource(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  void read(std::span<const Range> ranges) const override {
+    under_->read(ranges);
+    const std::lock_guard lock(mutex_);
+    for (const Range& range : ranges) {
+      read_.emplace_back(range.offset, range.offset + range.into.size());
+    }
+  }
+  // How often each byte of [begin, end) was read: the least and the most.
+  std::pair<int, int> times(std::uint64_t begin, std::uint64_t end) const {
+    std::vector<int> of_bytes(end - begin);
+    for (const auto& [first, last] : read_) {
+      for (std::uint64_t i = std::max(first, begin); i < std::min(last, end); ++i) {
+        ++of_bytes[i - begin];
+      }
+    }
+    const auto [least, most] = std::minmax_element(of_bytes.begin(), of_bytes.end());
+    return {*least, *most};
+  }
+
+ private:
+  std::shared_ptr<const ByteSource> under_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<std::uint64_t, std::uint64_t>> read_;
+};
+
+struct Loading : ::testing::Test {
+  static TrainerOptions options() {
+    TrainerOptions made = tiny_options({.dropout = 0.2, .metrics = true});
+    made.optimizers = AdamW({.lr = 0.01});
+    made.schedulers = LinearScheduler();
+    made.algorithms = {EMA({.half_life = "1ba"})};
+    made.max_duration = "3ba";
+    made.run_name = "run";
+    return made;
+  }
+
+  // A copy of all that a checkpoint would hold now.
+  static Value now(Trainer& trainer) {
+    return Snapshotter().take(checkpoint_value(trainer.state(), {}));
+  }
+
+  Loading() {
+    Trainer trainer(options());
+    trainer.fit();
+    path = trainer.save_checkpoint(folder / "saved.pt");
+  }
+
+  TempFolder folder;
+  std::string path;
+};
+
+// --- Once
+// ----------------------------------------------------------------------------------------
+
+struct Wide : Model {
+  Wide() {
+    for (int i = 0; i < 12; ++i) {
+      net->register_parameter("p" + std::to_string(i), torch::rand({17 + i, 3001}));
+    }
+  }
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& /*batch*/) override { return {}; }
+  Losses loss(const Outputs& /*outputs*/, const Batch& /*batch*/) override { return {}; }
+  std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
+};
+
+// A state of a model alone.
+struct OnlyModel {
+  explicit OnlyModel(std::shared_ptr<Model> model) { state.model = std::move(model); }
+  State state;
+  Logger logger{state};
+};
+
+TEST_F(Loading, EveryByteOfATensorIsReadOnce) {
+  OnlyModel saved(std::make_shared<Wide>());
+  const std::string file = save_checkpoint(saved.state, folder / "wide", {.weights_only = true});
+  const auto source = std::make_shared<const RecordingSource>(posix_file_system().open(file));
+  const Checkpoint opened(std::make_shared<const Checkpoint::Impl>(
+      Checkpoint::Impl{file, open_file_source(source, file)}));
+
+  OnlyModel loaded(std::make_shared<Wide>());
+  load_checkpoint(opened, loaded.state, loaded.logger, {.load_weights_only = true});
+  EXPECT_EQ(state_dict(loaded.state.model->module()), state_dict(saved.state.model->module()));
+  const TorchFile records(posix_file_system().open(file));
+  int tensors = 0;
+  for (const FileRecord& record : records.records()) {
+    if (!record.name.starts_with("data/")) continue;
+    ++tensors;
+    EXPECT_EQ(source->times(record.offset, record.offset + record.size), std::pair(1, 1))
+        << record.name;
+  }
+  EXPECT_EQ(tensors, 12);
+}
+
+// --- All or nothing
+// ------------------------------------------------------------------------------
+
+TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
+  const std::string good = testing::read_file(path);
+  const TorchFile file(source_of({as_bytes(good), nullptr}, path));
+  Trainer trainer(options());
+  const Value before = now(trainer);
+  int tensors = 0;
+  for (const FileRecord& record : file.records()) {
+    if (!record.name.starts_with("data/") || record.size == 0) continue;
+    ++tensors;
+    std::string bad = good;
+    bad[record.offset + record.size - 1] ^= 1;
+    testing::write_file(folder / "bad.pt", bad);
+    try {
+      load_checkpoint(folder / "bad.pt", trainer.state(), trainer.logger());
+      ADD_FAILURE() << record.name << ": no error";
+    } catch (const CorruptError& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("bad.pt"), HasSubstr(record.name),
+                                  HasSubstr("nothing was changed")));
+      EXPECT_EQ(e.file(), (folder / "bad.pt"));
+    }
+    ASSERT_EQ(now(trainer), before) << record.name;
+  }
+  EXPECT_GT(tensors, 10);
+  load_checkpoint(path, trainer.state(), trainer.logger());
+  EXPECT_NE(now(trainer), before);
+}
+
+TEST_F(Loading, AReadThatFailsChangesNothing) {
+  Trainer trainer(options());
+  const Value before = now(trainer);
+  std::uint64_t failed = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    FaultyFileSystem files(posix_file_system());
+    files.fail(FileCall::kRead, n, EIO);
+    try {
+      load_checkpoint(open_checkpoint(path, local_store(files)), trainer.state(), trainer.logger());
+      break;
+    } catch (const StorageError&) {
+      ++failed;
+      ASSERT_EQ(now(trainer), before) << "read " << n;
+    }
+  }
+  EXPECT_GE(failed, 2U);
+  EXPECT_NE(now(trainer), before);
+}
+
+// Either what was saved is loaded, or nothing.
+TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
+  const std::string good = testing::read_file(path);
+  Trainer reference(options());
+  load_checkpoint(path, reference.state(), reference.logger());
+  const Value loaded = now(reference);
+  int refused = 0;
+  for (std::uint64_t n = 1, reads = 1; n <= reads; ++n) {
+    Trainer trainer(options());
+    const Value before = now(trainer);
+    FaultyFileSystem files(posix_file_system());
+    std::uint64_t seen = 0;
+    files.before_each([&](FileCall kind, std::uint64_t /*number*/) {
+      if (kind == FileCall::kRead && ++seen == n) {
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file << std::string(good.size(), '\0') << std::flush;
+      }
+    });
+    bool is_refused = false;
+    try {
+      load_checkpoint(open_checkpoint(path, local_store(files)), trainer.state(), trainer.logger());
+    } catch (const Error&) {
+      is_refused = true;
+      ++refused;
+    }
+    EXPECT_EQ(now(trainer), is_refused ? before : loaded) << "read " << n;
+    reads = std::max(reads, files.calls(FileCall::kRead));
+    testing::write_file(path, good);
+  }
+  EXPECT_GE(refused, 1);
+}
+
+// --- Whatever the live tensors are
+// ----------------------------------------------------------------
+
+at::Tensor numbers(at::IntArrayRef shape, at::ScalarType type = at::kFloat) {
+  return torch::arange(c10::multiply_integers(shape), at::kDouble).view(shape).add(1).to(type);
+}
+
+// A module with one buffer.
+std::shared_ptr<torch::nn::Module> module_of(const at::Tensor& buffer) {
+  auto module = std::make_shared<torch::nn::Module>();
+  module->register_buffer("x", buffer);
+  return module;
+}
+
+// Loads `value` from a file into a module that has `live`.
+void load_into(const at::Tensor& live, const at::Tensor& value) {
+  const TempFolder folder;
+  save(Dict{{"x", view_of(value)}}, folder / "x.pt");
+  load_state_dict(*module_of(live), load(folder / "x.pt"));
+}
+
+TEST(LoadTensors, OfEveryLayout) {
+  const at::Tensor value = numbers({3, 4});
+  const at::Tensor base = torch::zeros({6, 9});
+  for (const at::Tensor& live :
+       {torch::zeros({3, 4}), torch::zeros({4, 3}).t(), torch::zeros({3, 4}, at::kHalf),
+        torch::zeros({4, 3}, at::kDouble).t(), base.slice(0, 0, 6, 2).slice(1, 0, 8, 2),
+        torch::zeros({2, 3, 4}).select(0, 1),
+        torch::zeros({4, 3, 2}, at::kDouble).select(2, 1).t()}) {
+    load_into(live, value);
+    EXPECT_TRUE(torch::equal(live, value.to(live.scalar_type()))) << live.sizes() << live.strides();
+    load_into(live, value.t().contiguous().t());
+    EXPECT_TRUE(torch::equal(live, value.to(live.scalar_type())));
+  }
+  // What lies between the elements of a live view is not touched.
+  EXPECT_EQ(base.sum().item<double>(), value.sum().item<double>());
+  const at::Tensor conjugate = torch::zeros({2, 2}, at::kComplexFloat).conj();
+  load_into(conjugate, torch::full({2, 2}, c10::complex<float>(1, 2)));
+  EXPECT_TRUE(
+      torch::equal(conjugate.resolve_conj(), torch::full({2, 2}, c10::complex<float>(1, 2))));
+  const at::Tensor channels_last =
+      torch::zeros({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
+  load_into(channels_last, numbers({2, 3, 4, 5}));
+  EXPECT_TRUE(torch::equal(channels_last, numbers({2, 3, 4, 5})));
+  EXPECT_TRUE(channels_last.is_contiguous(at::MemoryFormat::ChannelsLast));
+  const at::Tensor scalar = torch::zeros({});
+  load_into(scalar, numbers({1}));
+  EXPECT_EQ(scalar.item<double>(), 1);
+}
+
+TEST(LoadTensors, MemoryIsHandedOverOnlyWhereNobodyElseHasIt) {
+  const at::Tensor value = numbers({64, 64});
+  at::Tensor alone = torch::zeros({64, 64});
+  const void* const before = alone.data_ptr();
+  load_into(alone, value);
+  EXPECT_NE(alone.data_ptr(), before);
+  EXPECT_TRUE(torch::equal(alone, value));
+  alone.resize_({65, 64});  // it is as its own memory was
+  EXPECT_EQ(alone.size(0), 65);
+
+  const at::Tensor viewed = torch::zeros({64, 64});
+  const at::Tensor row = viewed[3];
+  const Value held = view_of(viewed);
+  load_into(viewed, value);
+  EXPECT_TRUE(torch::equal(row, value[3]));
+  EXPECT_TRUE(torch::equal(tensor_of(held.as_tensor(), /*share=*/true), value));
+
+  std::vector<float> users(64 * 64);
+  const at::Tensor foreign = torch::from_blob(users.data(), {64, 64});
+  load_into(foreign, value);
+  EXPECT_EQ(foreign.data_ptr(), users.data());
+  EXPECT_EQ(users[1], 2);
+}
+
+// The same storage of the file twice: each live tensor has its own afterwards.
+TEST(LoadTensors, WhatTheFileSharesIsNotSharedByTheLiveOnes) {
+  const TempFolder folder;
+  const at::Tensor value = numbers({64, 64});
+  save(Dict{{"a", view_of(value)}, {"b", view_of(value)}, {"c", view_of(value.t())}},
+       folder / "x.pt");
+  auto module = std::make_shared<torch::nn::Module>();
+  const at::Tensor a = module->register_buffer("a", torch::zeros({64, 64}));
+  const at::Tensor b = module->register_buffer("b", torch::zeros({64, 64}));
+  const at::Tensor c = module->register_buffer("c", torch::zeros({64, 64}).t());
+  load_state_dict(*module, load(folder / "x.pt"));
+  a.zero_();
+  EXPECT_TRUE(torch::equal(b, value));
+  EXPECT_TRUE(torch::equal(c, value.t()));
+  b.zero_();
+  EXPECT_TRUE(torch::equal(c, value.t()));
+}
+
+TEST(LoadTensors, TiedOnesStayTied) {
+  const TempFolder folder;
+  auto module = std::make_shared<torch::nn::Module>();
+  const at::Tensor tied = module->register_parameter("a", torch::zeros({64, 64}));
+  module->register_buffer("b", tied);
+  save(Dict{{"a", view_of(numbers({64, 64}))}, {"b", view_of(numbers({64, 64}) * 2)}},
+       folder / "x.pt");
+  load_state_dict(*module, load(folder / "x.pt"));
+  EXPECT_TRUE(torch::equal(tied, numbers({64, 64}) * 2));  // the last one, as in Python
+  EXPECT_EQ(module->named_parameters()["a"].data_ptr(), module->named_buffers()["b"].data_ptr());
+}
+
+// What was loaded into an optimizer is its own: training changes neither another's nor a Value.
+TEST_F(Loading, AnOptimizersStateIsItsOwn) {
+  const Value file = load(path);
+  Trainer one(options());
+  Trainer other(options());
+  load_optimizer_state_dict(*one.state().optimizer, one.state().model->module(),
+                            *find_path(file, "state/optimizers/AdamW"));
+  const Value states = optimizer_state_dict(*one.state().optimizer, one.state().model->module());
+  const Value copy = Snapshotter().take(states);
+  load_optimizer_state_dict(*other.state().optimizer, other.state().model->module(), states);
+  other.fit();
+  EXPECT_EQ(states, copy);
+  EXPECT_EQ(optimizer_state_dict(*one.state().optimizer, one.state().model->module()), copy);
+}
+
+TEST_F(Loading, WhatABackwardPassStillNeedsCannotBeReplacedUnnoticed) {
+  auto module = std::make_shared<torch::nn::Module>();
+  const at::Tensor weight = module->register_parameter("w", torch::ones({4}));
+  const at::Tensor loss = (weight * weight).sum();
+  load_state_dict(*module, Dict{{"w", view_of(numbers({4}))}});
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
+}  // namespace
+}  // namespace cairn
