@@ -12,14 +12,6 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-void ask_for_huge_pages(void* data, std::size_t bytes) noexcept {
-  const auto start = reinterpret_cast<std::uintptr_t>(data);
-  const std::size_t before = (kHugePage - start % kHugePage) % kHugePage;
-  if (bytes < before + kHugePage) return;
-  madvise(static_cast<std::byte*>(data) + before, (bytes - before) / kHugePage * kHugePage,
-          MADV_HUGEPAGE);
-}
-
 PageMemory::PageMemory(std::size_t bytes) : size_(bytes), mapping_bytes_(bytes + kHugePage) {
   mapping_ =
       mmap(nullptr, mapping_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -7,9 +7,6 @@
 
 namespace cairn {
 
-// Asks for huge pages in memory that others allocated and nobody has touched. A wish.
-void ask_for_huge_pages(void* data, std::size_t bytes) noexcept;
-
 class PageMemory {
  public:
   PageMemory() = default;

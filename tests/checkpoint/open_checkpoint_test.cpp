@@ -111,5 +111,81 @@ TEST_F(OpenCheckpointTest, UrisAreRefusedByOneMessageWhereverAPlaceCanBeGiven) {
   EXPECT_FALSE(std::filesystem::exists("s3:"));
 }
 
+// --- Reading into places
+// -----------------------------------------------------------------------
+
+// The bytes of every storage of a Value, read by Checkpoint::read().
+struct Places {
+  Places(const Checkpoint& opened, Verify how) {
+    const Value value = load(opened, {.verify = Verify::kQuick});
+    for (const auto& [path, tensor] : tensors_of(value)) {
+      storages.push_back(tensor->storage);
+      bytes.emplace_back(tensor->storage->size(), '\xff');
+    }
+    std::vector<StorageRead> reads;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      reads.push_back({storages[i], std::as_writable_bytes(std::span(bytes[i]))});
+    }
+    report = opened.read(reads, how);
+  }
+  std::vector<std::shared_ptr<const Storage>> storages;
+  std::vector<std::string> bytes;
+  VerifyReport report;
+};
+
+Value two_tensors() {
+  const auto text = std::make_shared<std::string>();
+  for (int i = 0; i < (3 << 20); ++i) {
+    text->push_back(static_cast<char>(i * 31 >> 5));
+  }
+  const ByteView bytes = as_bytes(*text);
+  return Dict{
+      {"a", make_tensor(DType::kUInt8, {(2 << 20) + 5}, {bytes.first((2 << 20) + 5), text})},
+      {"b", make_tensor(DType::kFloat32, {250}, {bytes.subspan(1 << 20, 1000), text})}};
+}
+
+TEST_F(OpenCheckpointTest, ReadsIntoPlacesWhatItVerifiesInEveryFormat) {
+  save(two_tensors(), folder_ / "x.pt");
+  save(two_tensors(), folder_ / "x.pt.gz");
+  convert(folder_ / "x.pt", folder_ / "x.safetensors");
+  convert(folder_ / "x.pt", folder_ / "x.dcp", {.to = "dcp"});
+  for (const char* name : {"x.pt", "x.pt.gz", "x.safetensors", "x.dcp"}) {
+    const Checkpoint opened = open_checkpoint(folder_ / name);
+    for (const Verify how : {Verify::kFull, Verify::kQuick}) {
+      const Places read(opened, how);
+      EXPECT_TRUE(read.report.ok()) << name << ": " << read.report.summary();
+      ASSERT_EQ(read.bytes.size(), 2U);
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_TRUE(read.bytes[i] == as_text(read.storages[i]->bytes().view)) << name << i;
+      }
+    }
+  }
+}
+
+TEST_F(OpenCheckpointTest, ABadByteOnItsWayIntoAPlaceIsDamageOfThatTensor) {
+  save(two_tensors(), folder_ / "x.pt");
+  convert(folder_ / "x.pt", folder_ / "x.safetensors");
+  for (const char* name : {"x.pt", "x.safetensors"}) {
+    std::string bytes = read_file(folder_ / name);
+    const std::size_t inside = bytes.find(std::string(
+        as_text(two_tensors().at("a").as_tensor().contiguous_bytes().view.subspan(0, 4096))));
+    ASSERT_NE(inside, std::string::npos);
+    bytes[inside + (1 << 20)] ^= 4;
+    testing::write_file(folder_ / name, bytes);
+    const Places read(open_checkpoint(folder_ / name), Verify::kFull);
+    ASSERT_EQ(read.report.damage.size(), 1U) << name;
+    EXPECT_EQ(read.report.damage[0].tensors, std::vector<std::string>{"a"}) << name;
+    EXPECT_TRUE(Places(open_checkpoint(folder_ / name), Verify::kQuick).report.ok());
+  }
+}
+
+TEST_F(OpenCheckpointTest, APlaceOfAnotherLengthIsRefused) {
+  save(two_tensors(), folder_ / "x.pt");
+  const Checkpoint opened = open_checkpoint(folder_ / "x.pt");
+  const Value value = load(opened);
+  std::vector<std::byte> place(999);
+  EXPECT_THROW((void)opened.read({{value.at("b").as_tensor().storage, place}}), UsageError);
+}
+
 }  // namespace
 }  // namespace cairn

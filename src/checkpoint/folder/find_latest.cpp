@@ -7,8 +7,8 @@
 //     no name claims to be further than the furthest file that was opened. (What has no such name,
 //     because only the link points at it, is opened first.) So the search costs as much as there
 //     are candidates that cannot be used, and not as much as the run is old.
-//  3. That file is verified in full, and its state decoded: what cannot be loaded is not chosen.
-//     When it is good it is the answer, open as it is, so that what was checked is what is loaded;
+//  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
+//     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
 //     when it is not, step 2 goes on.
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no

@@ -3,7 +3,9 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/torch.h>
 
-#include <new>
+#include <algorithm>
+#include <atomic>
+#include <unordered_map>
 
 #include "checkpoint/convert/map_tensors.h"
 #include "io/page_memory.h"
@@ -12,21 +14,59 @@
 namespace cairn {
 namespace {
 
-at::Storage fresh_memory(std::uint64_t bytes) {
-  try {
-    at::Storage memory(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(bytes),
-                       c10::GetAllocator(c10::kCPU), /*resizable=*/true);
-    ask_for_huge_pages(memory.unsafeGetStorageImpl()->data(), bytes);
-    return memory;
-  } catch (const c10::Error&) {  // what its allocator throws for want of memory
-    throw std::bad_alloc();
-  }
+constexpr std::size_t kSlabBytes = std::size_t{32} << 20;
+constexpr std::size_t kLargestShared = kSlabBytes / 4;
+constexpr std::size_t kStorageAlignment = 64;  // libtorch's
+
+struct Slab {
+  explicit Slab(std::size_t bytes) : memory(bytes) {}
+  PageMemory memory;
+  std::atomic<std::size_t> users = 1;
+};
+
+void release_slab(void* slab) {
+  auto* const used = static_cast<Slab*>(slab);
+  if (used->users.fetch_sub(1) == 1) delete used;
 }
+
+class Slabs {
+ public:
+  Slabs() = default;
+  Slabs(const Slabs&) = delete;
+  Slabs& operator=(const Slabs&) = delete;
+  ~Slabs() { release(); }
+
+  at::Storage take(std::size_t bytes) {
+    const std::size_t room =
+        (bytes + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+    if (slab_ == nullptr || slab_->memory.size() - used_ < room) {
+      release();
+      slab_ = new Slab(room > kLargestShared ? room : kSlabBytes);
+    }
+    ++slab_->users;
+    at::DataPtr memory(slab_->memory.data() + used_, slab_, release_slab, c10::kCPU);
+    used_ += room;
+    // In parentheses: newer ones take a signed number of bytes.
+    return at::Storage(at::Storage::use_byte_size_t(), bytes, std::move(memory),
+                       c10::GetAllocator(c10::kCPU), /*resizable=*/true);
+  }
+
+ private:
+  void release() {
+    if (slab_ != nullptr) release_slab(slab_);
+    slab_ = nullptr;
+    used_ = 0;
+  }
+
+  Slab* slab_ = nullptr;
+  std::size_t used_ = 0;
+};
 
 }  // namespace
 
 Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wanted,
              std::vector<StorageRead>& reads) {
+  Slabs slabs;
   // By storage only: a storage that is seen in two dtypes stays one.
   std::unordered_map<const Storage*, std::shared_ptr<const Storage>> known;
   return map_tensors(tree, [&](const TensorView& tensor) {
@@ -34,7 +74,7 @@ Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wa
     std::shared_ptr<const Storage>& made = known[tensor.storage.get()];
     if (made == nullptr && is_wanted(*tensor.storage)) {
       const std::uint64_t size = tensor.storage->size();
-      const at::Storage memory = fresh_memory(size);
+      const at::Storage memory = slabs.take(size);
       auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
       made = std::make_shared<const Storage>(bytes_of(memory), tensor.storage->location());
       reads.push_back({tensor.storage, {data, size}});
@@ -43,6 +83,13 @@ Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wa
     if (made != nullptr) result.storage = made;
     return result;
   });
+}
+
+bool is_replaceable(const c10::Storage& storage) noexcept {
+  const at::Allocator* const allocator = storage.allocator();
+  if (allocator == nullptr || !storage.resizable()) return false;
+  const at::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
+  return deleter == allocator->raw_deleter() || deleter == release_slab;
 }
 
 }  // namespace cairn

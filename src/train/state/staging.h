@@ -1,5 +1,10 @@
 // Fresh memory for tensors that are about to be read.
+//
+// It comes in slabs with huge pages, which a process gets and touches far faster than small pieces:
+// large storages have one each, small ones share one, which lives as long as one of them.
 #pragma once
+
+#include <c10/core/Storage.h>
 
 #include <functional>
 #include <vector>
@@ -9,10 +14,14 @@
 
 namespace cairn {
 
-// The tree with its storages replaced by memory of libtorch's own that nobody else has and that
-// stands there unfilled: `reads` gets what has to be read into it before anybody looks. Storages
-// that `is_wanted` refuses stay as they are. std::bad_alloc.
+// The tree with its storages replaced by memory that nobody else has, and that stands there
+// unfilled: `reads` gets what has to be read into it before anybody looks. libtorch may use and
+// resize it as its own. Storages that `is_wanted` refuses stay as they are. std::bad_alloc.
 Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wanted,
              std::vector<StorageRead>& reads);
+
+// Whether a storage's memory is of libtorch's allocator for its device, or of staged(), and may be
+// replaced by other such.
+bool is_replaceable(const c10::Storage& storage) noexcept;
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 #include "value/strided.h"
 
@@ -65,8 +66,7 @@ bool TensorLoad::may_hand_over() const noexcept {
   const at::Storage& to = target_.storage();
   const at::Storage& from = elements_.storage();
   return to.use_count() == 1 && from.use_count() == 1 && to.device() == from.device() &&
-         to.resizable() && from.resizable() && to.allocator() == from.allocator() &&
-         to.data_ptr().get_deleter() == from.data_ptr().get_deleter();
+         to.allocator() == from.allocator() && is_replaceable(to) && is_replaceable(from);
 }
 
 void TensorLoad::hand_over() noexcept {

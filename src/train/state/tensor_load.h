@@ -7,7 +7,7 @@
 //       - nobody else has it, and nobody else has the tensor's: no view, no Value of a
 //       state_dict(),
 //         no other tensor (both counts are 1);
-//       - each is the whole of its storage and comes from the same allocator, which may resize it.
+//       - each is the whole of its storage, and its memory is libtorch's own (or staging.h's).
 //     Pointers to the old elements are invalid then, as after resize_().
 //  3. Otherwise it copies from memory to memory.
 //  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
