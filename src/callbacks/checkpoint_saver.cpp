@@ -106,7 +106,7 @@ struct CheckpointSaver::Impl {
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   void save(State& state, Logger& logger);
-  void submit(SaveRequest request);
+  void submit(SaveJob request);
   void settle();
   void report(Logger& logger);
   void wait();
@@ -154,7 +154,7 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   last_checkpoint_batch = state.timestamp.batch;
   const int keep = options.num_checkpoints_to_keep;
   if (keep == 0) return;  // it would be removed at once
-  SaveRequest request;
+  SaveJob request;
   request.path = path(state, options.filename);
   request.info = checkpoint_info(state, options.weights_only);
   if (options.latest_filename) request.latest = path(state, *options.latest_filename);
@@ -180,7 +180,7 @@ void CheckpointSaver::Impl::forget_failed() {
   }
 }
 
-void CheckpointSaver::Impl::submit(SaveRequest request) {
+void CheckpointSaver::Impl::submit(SaveJob request) {
   if (unusable.erase(request.path) > 0 && options.store->stat(request.path, /*follow=*/false)) {
     const std::string problem = problem_of(options.store, request.path);
     if (!problem.empty()) {  // still: somebody may have put a good one there

@@ -33,7 +33,7 @@ std::string checkpoint_path(std::int64_t batch) {
   return "/ckpt/ba" + std::to_string(batch) + ".pt";
 }
 
-SaveRequest request(std::int64_t batch) {
+SaveJob request(std::int64_t batch) {
   return {.value = sample_checkpoint(batch),
           .path = checkpoint_path(batch),
           .latest = kLatestLink,
@@ -58,7 +58,7 @@ TEST_P(SavePipelineTest, SavesMovesTheLinkRemovesAndReports) {
   std::vector<SaveReport> reports;
   SavePipeline pipeline(options());
   for (std::int64_t batch = 1; batch <= 3; ++batch) {
-    SaveRequest r = request(batch);
+    SaveJob r = request(batch);
     if (batch > 1) r.remove_afterwards = {checkpoint_path(batch - 1), "/ckpt/never_was.pt"};
     r.report = [&](const SaveReport& report) { reports.push_back(report); };
     pipeline.submit(std::move(r));
@@ -76,7 +76,7 @@ TEST_P(SavePipelineTest, SavesMovesTheLinkRemovesAndReports) {
 TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
   SavePipeline pipeline(options());
   for (std::int64_t batch = 1; batch <= 3; ++batch) {
-    SaveRequest r = request(batch);
+    SaveJob r = request(batch);
     r.path = "/ckpt/same.pt";
     r.remove_afterwards = {"/ckpt/same.pt", "/ckpt/./same.pt", "/ckpt//same.pt"};
     pipeline.submit(std::move(r));
@@ -88,12 +88,12 @@ TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
 TEST_P(SavePipelineTest, WhatLatestPointsAtIsNeverRemoved) {
   SavePipeline pipeline(options());
   pipeline.submit(request(1));
-  SaveRequest without_link = request(2);
+  SaveJob without_link = request(2);
   without_link.latest.clear();
   without_link.remove_afterwards = {};
   pipeline.submit(std::move(without_link));
   pipeline.wait();
-  SaveRequest r = request(3);
+  SaveJob r = request(3);
   r.remove_afterwards = {checkpoint_path(1), checkpoint_path(2), checkpoint_path(3), kLatestLink};
   pipeline.submit(std::move(r));
   pipeline.wait();
@@ -102,7 +102,7 @@ TEST_P(SavePipelineTest, WhatLatestPointsAtIsNeverRemoved) {
 
 TEST_P(SavePipelineTest, LinksInOtherFoldersAreRelative) {
   SavePipeline pipeline(options());
-  SaveRequest r = request(1);
+  SaveJob r = request(1);
   r.path = "/run/ckpt/ep0/ba1.pt";
   r.latest = "/run/ckpt/links/latest.pt";
   pipeline.submit(std::move(r));
@@ -112,7 +112,7 @@ TEST_P(SavePipelineTest, LinksInOtherFoldersAreRelative) {
 }
 
 // Submits and waits; the StorageError's status, or 0.
-int status_of_save(SavePipeline& pipeline, SaveRequest r) {
+int status_of_save(SavePipeline& pipeline, SaveJob r) {
   try {
     pipeline.submit(std::move(r));
     pipeline.wait();
@@ -129,7 +129,7 @@ TEST_P(SavePipelineTest, AFaultAtAnyCallKeepsACheckpointAndTheNextSaveWorks) {
       FaultyFileSystem faulty(disk);
       SavePipeline pipeline({.async = GetParam(), .store = local_store(faulty)});
       ASSERT_EQ(status_of_save(pipeline, request(1)), 0);
-      SaveRequest second = request(2);
+      SaveJob second = request(2);
       second.remove_afterwards = {checkpoint_path(1)};
       bool reported = false;
       second.report = [&](const SaveReport&) { reported = true; };
@@ -154,7 +154,7 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   pipeline.submit(request(1));
   pipeline.submit(request(2));
   pipeline.wait();
-  SaveRequest r = request(3);
+  SaveJob r = request(3);
   r.remove_afterwards = {checkpoint_path(1), checkpoint_path(2)};
   SaveReport report;
   r.report = [&](const SaveReport& done) { report = done; };
@@ -188,7 +188,7 @@ TEST(AsyncSavePipelineTest, TheNextSaveWaitsForThePendingOne) {
   SavePipeline pipeline({.max_pending = 1, .store = local_store(disk)});
   std::atomic<int> done = 0;
   for (int i = 1; i <= 20; ++i) {
-    SaveRequest r = request(i);
+    SaveJob r = request(i);
     r.report = [&](const SaveReport&) { ++done; };
     pipeline.submit(std::move(r));
     EXPECT_GE(done, i - 1);

@@ -24,7 +24,7 @@
 #include "checkpoint/convert/select.h"
 #include "checkpoint/convert/weights.h"
 #include "checkpoint/open/source.h"
-#include "checkpoint/plan/write_checkpoint.h"
+#include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "checkpoint/plan/write_safetensors.h"
 #include "io/atomic_file.h"
@@ -94,8 +94,11 @@ void write_torch_target(const Job& job, ConvertResult& result) {
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
   result.objects = foreign_classes(value);
-  result.bytes = write_checkpoint(job.store, value, job.out,
-                                  {.overwrite = job.options.overwrite, .info = job.info});
+  result.bytes =
+      save_now(
+          job.store,
+          {.value = value, .path = job.out, .info = job.info, .overwrite = job.options.overwrite})
+          .bytes;
   result.files = {job.out};
 }
 

@@ -14,7 +14,7 @@
 //               name what a power cut could take back.
 //  5. retain    Only now are the files that this one makes superfluous removed: at every moment the
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
-//               and the file just written are kept even when the request lists them: with a
+//               and the file just written are kept even when the job lists them: with a
 //               constant file name they are the same file. What was reported as removed stays so,
 //               also after a power cut.
 //  6. report    The caller's callback.
@@ -37,6 +37,8 @@
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "io/file.h"
+#include "storage/listing.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -51,43 +53,55 @@ void move_latest(ObjectStore& store, const std::string& path, const std::string&
 }
 
 // Removes what the request makes superfluous; gives the first error after having tried all.
-std::exception_ptr retain(ObjectStore& store, const SaveRequest& request, SaveReport& report) {
-  std::vector<std::string> kept = {normal_path(request.path)};
-  if (!request.latest.empty()) {
-    if (const auto pointer = store.read_pointer(request.latest)) {
+std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& report) {
+  std::vector<std::string> kept = {normal_path(job.path)};
+  if (!job.latest.empty()) {
+    if (const auto pointer = store.read_pointer(job.latest)) {
       kept.push_back(normal_path(pointer->target));
     }
   }
   std::exception_ptr error;
-  for (const std::string& path : request.remove_afterwards) {
+  for (const std::string& path : job.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
       if (store.remove(path)) report.removed.push_back(path);
     } catch (Error& e) {
-      e.add_context("saved " + request.path + ", but cannot remove an older checkpoint");
+      e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
     }
   }
   return error;
 }
 
-// Steps 2 to 6. `image`: step 1's; nullptr when the request has the live tensors.
-void write_and_publish(ObjectStore& store, const SaveRequest& request, FileImage* image) {
-  SaveReport report{.path = request.path};
-  const WriteCheckpointOptions options{.overwrite = request.overwrite, .info = request.info};
-  report.bytes = image != nullptr ? write_checkpoint(store, *image, request.path, options)
-                                  : write_checkpoint(store, request.value, request.path, options);
-  if (!request.latest.empty()) move_latest(store, request.path, request.latest);
-  const std::exception_ptr error = retain(store, request, report);
-  if (request.report) request.report(report);
+// Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
+SaveReport write_and_publish(ObjectStore& store, const SaveJob& job, FileImage* image) {
+  SaveReport report{.path = job.path};
+  const WriteCheckpointOptions options{.overwrite = job.overwrite, .info = job.info};
+  report.bytes = image != nullptr ? write_checkpoint(store, *image, job.path, options)
+                                  : write_checkpoint(store, job.value, job.path, options);
+  if (!job.latest.empty()) move_latest(store, job.path, job.latest);
+  const std::exception_ptr error = retain(store, job, report);
+  if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
+  return report;
 }
 
 }  // namespace
 
+SaveReport save_now(ObjectStore& store, const SaveJob& job) {
+  return write_and_publish(store, job, nullptr);
+}
+
+void save(const Value& value, const std::string& path, const SaveOptions& options) {
+  const auto store = store_of(path, options.store);
+  remove_leftovers_of(*store, path);
+  save_now(*store,
+           {.value = value, .path = path, .info = options.info, .overwrite = options.overwrite});
+}
+
 struct SavePipeline::Impl {
-  struct Job {
-    SaveRequest request;
+  struct Queued {
+    SaveJob job;
     FileImage image;
   };
 
@@ -119,16 +133,16 @@ struct SavePipeline::Impl {
     for (;;) {
       changed.wait(lock, [this] { return stop || !queue.empty(); });
       if (queue.empty()) return;  // stopped, and nothing left to do
-      std::optional<Job> job = std::move(queue.front());
+      std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
       lock.unlock();
       std::exception_ptr failure;
       try {
-        write_and_publish(*store, job->request, &job->image);
+        write_and_publish(*store, next->job, &next->image);
       } catch (...) {
         failure = std::current_exception();
       }
-      job.reset();  // gives the snapshot's memory back before the next save asks for some
+      next.reset();  // gives the snapshot's memory back before the next save asks for some
       lock.lock();
       if (error == nullptr) error = failure;
       --pending;
@@ -153,7 +167,7 @@ struct SavePipeline::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   const std::shared_ptr<FileImage::Layout> layout = std::make_shared<FileImage::Layout>();
-  std::deque<Job> queue;
+  std::deque<Queued> queue;
   std::size_t pending = 0;  // in the queue or under way
   std::exception_ptr error;
   bool stop = false;
@@ -167,14 +181,17 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options)
 
 SavePipeline::~SavePipeline() = default;
 
-void SavePipeline::submit(SaveRequest request) {
-  if (!impl_->options.async) return write_and_publish(*impl_->store, request, nullptr);
+void SavePipeline::submit(SaveJob job) {
+  if (!impl_->options.async) {
+    save_now(*impl_->store, job);
+    return;
+  }
   impl_->start_worker();
   impl_->wait_until_pending_below(impl_->options.max_pending);
-  FileImage image(std::exchange(request.value, {}), impl_->snapshotter, impl_->layout);
+  FileImage image(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->queue.push_back({std::move(request), std::move(image)});
+    impl_->queue.push_back({std::move(job), std::move(image)});
     ++impl_->pending;
   }
   impl_->changed.notify_all();

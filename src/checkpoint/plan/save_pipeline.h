@@ -1,5 +1,5 @@
-// The one path that every checkpoint takes to disk: snapshot, encode, write, commit, retain,
-// report. save_pipeline.cpp opens with the protocol.
+// The one path that every checkpoint takes: the saver's, save()'s, a Trainer's and what convert()
+// writes for torch. save_pipeline.cpp opens with the protocol.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace cairn {
 
 struct SaveReport {
   std::string path = {};
-  std::uint64_t bytes = 0;  // of the file
-  std::vector<std::string> removed =
-      {};  // of SaveRequest::remove_afterwards, those that were there
+  std::uint64_t bytes = 0;                // of the file
+  std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
 };
 
-struct SaveRequest {
+// What to save, where, what it says of itself, and what becomes superfluous.
+struct SaveJob {
   Value value = {};
   std::string path = {};
   std::string latest = {};  // path of the link to point at `path` afterwards; empty: none
@@ -42,6 +42,10 @@ struct SavePipelineOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
 };
 
+// Does it on this thread, from the tensors' own memory. Throws what save() throws; an error of the
+// link or of a removal says that the checkpoint itself is saved.
+SaveReport save_now(ObjectStore& store, const SaveJob& job);
+
 // Not thread-safe, except that everything behind submit() happens on one background thread.
 class SavePipeline {
  public:
@@ -54,7 +58,7 @@ class SavePipeline {
   // Saves. The tensors of the request may change when submit() returns. Throws the error of an
   // earlier save, once, and then has not saved this one; whatever save() throws when not async.
   // After an error the checkpoint and the link of before are still there, and the next save works.
-  void submit(SaveRequest request);
+  void submit(SaveJob request);
 
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();

@@ -18,7 +18,6 @@
 #include "format/tar/writer.h"
 #include "io/block_sink.h"
 #include "storage/listing.h"
-#include "storage/place.h"
 
 namespace cairn {
 namespace {
@@ -109,12 +108,6 @@ std::uint64_t write_checkpoint(ObjectStore& store, FileImage& image, const std::
                        [&](const TorchFileWriteOptions& torch_options, const Extension& extension) {
                          return image.plan(torch_options, is_plain(extension));
                        });
-}
-
-void save(const Value& value, const std::string& path, const SaveOptions& options) {
-  const auto store = store_of(path, options.store);
-  remove_leftovers_of(*store, path);
-  write_checkpoint(*store, value, path, {.overwrite = options.overwrite, .info = options.info});
 }
 
 }  // namespace cairn
