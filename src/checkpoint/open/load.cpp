@@ -14,9 +14,13 @@ CheckpointInfo Checkpoint::info() const { return training_info(*impl_->source); 
 
 VerifyReport Checkpoint::verify(Verify how) const { return impl_->source->verify(how); }
 
-Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source) {
   return Checkpoint(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{path, open_source(path, {.store = store})}));
+      Checkpoint::Impl{std::move(path), std::move(source)}));
+}
+
+Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+  return checkpoint_of(path, open_source(path, {.store = store}));
 }
 
 Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
