@@ -26,6 +26,7 @@
 
 #include "algorithms/ema_migration.h"
 #include "core/float_text.h"
+#include "train/loop/iteration_length.h"
 
 namespace cairn {
 namespace {
@@ -189,6 +190,8 @@ bool EMA::match(Event event, const State& state) const {
   switch (event) {
     case Event::kInit:
       return true;
+    case Event::kFitStart:
+      return options_.ema_start.unit() == TimeUnit::kIteration;
     case Event::kBatchEnd:
       return interval().unit() == TimeUnit::kBatch && (ema_started_ || should_start(state));
     case Event::kEpochEnd:
@@ -213,6 +216,10 @@ void EMA::apply(Event event, State& state, Logger& /*logger*/) {
   switch (event) {
     case Event::kInit:
       start(state);
+      break;
+    case Event::kFitStart:
+      require_iteration_length(state, options_.ema_start, "ema_start",
+                               "there would never be an average");
       break;
     case Event::kBatchEnd:
     case Event::kEpochEnd:

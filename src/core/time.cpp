@@ -43,23 +43,8 @@ void check_same_unit(const Time& a, const Time& b, std::string_view doing) {
 }  // namespace
 
 std::string_view name(TimeUnit unit) {
-  switch (unit) {
-    case TimeUnit::kIteration:
-      return "iter";
-    case TimeUnit::kEpoch:
-      return "ep";
-    case TimeUnit::kBatch:
-      return "ba";
-    case TimeUnit::kSample:
-      return "sp";
-    case TimeUnit::kToken:
-      return "tok";
-    case TimeUnit::kDuration:
-      return "dur";
-    case TimeUnit::kSecond:
-      return "sec";
-  }
-  return "?";
+  const auto at = static_cast<std::size_t>(unit);
+  return at < kTimeUnits.size() ? kTimeUnits[at] : "?";
 }
 
 Time Time::of_duration(double fraction) {

@@ -1,7 +1,6 @@
 #include "core/time_text.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 #include <string>
@@ -12,10 +11,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::array kUnits = {
-    TimeUnit::kIteration, TimeUnit::kEpoch,    TimeUnit::kBatch,  TimeUnit::kSample,
-    TimeUnit::kToken,     TimeUnit::kDuration, TimeUnit::kSecond,
-};
 constexpr std::size_t kLongestTime = 400;  // characters; no time needs them, and it bounds the work
 constexpr std::size_t kMostShown = 60;     // characters of a bad text in a message
 constexpr int kLargestExponent = 9999;     // larger ones say the same
@@ -155,9 +150,11 @@ Time to_duration(const Decimal& number, std::string_view text) {
 
 std::optional<TimeUnit> find_unit(std::string_view text) {
   const auto same = [](char a, char b) { return lower(a) == b; };
-  for (const TimeUnit unit : kUnits) {
-    const std::string_view letters = name(unit);
-    if (std::equal(text.begin(), text.end(), letters.begin(), letters.end(), same)) return unit;
+  for (std::size_t unit = 0; unit < kTimeUnits.size(); ++unit) {
+    const std::string_view letters = kTimeUnits[unit];
+    if (std::equal(text.begin(), text.end(), letters.begin(), letters.end(), same)) {
+      return static_cast<TimeUnit>(unit);
+    }
   }
   return std::nullopt;
 }

@@ -9,11 +9,16 @@
 // over all of int64.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 #include "cairn/time.h"
 
 namespace cairn {
+
+// By TimeUnit. operator""_time has them once more, because it is public; a test compares the two.
+inline constexpr std::array<std::string_view, 7> kTimeUnits = {"iter", "ep",  "ba", "sp",
+                                                               "tok",  "dur", "sec"};
 
 // UsageError, with the grammar, for any other text.
 Time parse_time(std::string_view text);

@@ -7,40 +7,18 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/state.h"
 
-#include "core/printable.h"
+#include "core/json_text.h"
 #include "io/append_file.h"
+#include "value/plain_json.h"
 
 namespace cairn {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kBool:
-      return value.as_bool();
-    case Kind::kInt:
-      return value.as_int();
-    case Kind::kFloat:
-      return value.as_float();  // NaN and infinities are written as null
-    case Kind::kStr:
-      return value.as_str();
-    case Kind::kList:
-    case Kind::kTuple: {
-      Json items = Json::array();
-      for (const Value& item : value.as_items()) {
-        items.push_back(json_of(item));
-      }
-      return items;
-    }
-    default:
-      return nullptr;
-  }
-}
+Json json_of(const Value& value) { return plain_json(value, NoJson::kNull); }
 
-std::string line(const Json& object) {
-  return printable_json(object.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n";
-}
+std::string line(const Json& object) { return json_text(object, -1) + "\n"; }
 
 }  // namespace
 

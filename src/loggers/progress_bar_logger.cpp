@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 #include "cairn/train/state.h"
@@ -13,11 +12,6 @@
 
 namespace cairn {
 namespace {
-
-double steady_seconds() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -191,21 +185,15 @@ void ProgressBarLogger::draw(const Bar& bar, bool is_last) {
                              .initial = bar.initial,
                              .seconds = options_.now() - bar.begin,
                              .metrics = bar.metrics};
-  std::ostream& out = *options_.stream;
-  if (*options_.is_terminal) {
-    // One column less than there are: a full line would wrap.
-    const std::string line = progress_line(progress, terminal_width(out) - 1);
-    out << "\r\x1b[K" << line << (is_last ? "\n" : "") << std::flush;
-    is_line_dirty_ = !is_last;
-  } else {
-    out << progress_line(progress, 0) << std::endl;
-  }
+  const bool is_terminal = *options_.is_terminal;
+  draw_progress(*options_.stream, progress, {.is_terminal = is_terminal, .stays = is_last});
+  is_line_dirty_ = is_terminal && !is_last;
   last_drawn_ = options_.now();
 }
 
 void ProgressBarLogger::clear_line() {
   if (!is_line_dirty_) return;
-  *options_.stream << "\r\x1b[K";
+  erase_progress(*options_.stream);
   is_line_dirty_ = false;
 }
 

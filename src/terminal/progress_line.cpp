@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <string_view>
 
 #include "core/size_text.h"
+#include "terminal/terminal.h"
 
 namespace cairn {
 namespace {
@@ -84,6 +86,24 @@ std::string progress_line(const Progress& progress, int width) {
   }
   text.push_back(']');
   return cut(std::move(text), width);
+}
+
+void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options) {
+  if (!options.is_terminal) {
+    out << progress_line(progress, 0) << std::endl;
+    return;
+  }
+  erase_progress(out);
+  // One column less than there are: a full line would wrap.
+  out << progress_line(progress, terminal_width(out) - 1) << (options.stays ? "\n" : "")
+      << std::flush;
+}
+
+void erase_progress(std::ostream& out) { out << "\r\x1b[K" << std::flush; }
+
+double steady_seconds() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace cairn

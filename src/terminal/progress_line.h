@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,5 +24,19 @@ struct Progress {
 
 // At most `width` columns where width > 0; what does not fit is cut off.
 std::string progress_line(const Progress& progress, int width);
+
+// How a line is drawn: on a terminal over the one that was drawn there before, elsewhere (a job's
+// log) as a line of its own.
+struct DrawOptions {
+  bool is_terminal = false;
+  bool stays = false;  // on a terminal: what comes next stands below it
+};
+void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options);
+
+// Takes away the line that was drawn on a terminal; what comes next stands in its place.
+void erase_progress(std::ostream& out);
+
+// Seconds of a clock that nobody sets.
+double steady_seconds();
 
 }  // namespace cairn

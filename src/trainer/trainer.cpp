@@ -6,6 +6,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "train/loop/fit_loop.h"
+#include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
 #include "trainer/check_savers.h"
 #include "trainer/trainer_impl.h"
@@ -127,18 +128,14 @@ void Trainer::Impl::check_can_fit() const {
   if (!state.max_duration) {
     throw UsageError("fit() does not know how long: set max_duration, or duration in fit()");
   }
-  const auto& length = state.iteration_length;
-  if (length && ((length->unit() != TimeUnit::kEpoch && length->unit() != TimeUnit::kToken) ||
-                 length->value() < 1)) {
-    throw UsageError("state.iteration_length is " + length->to_string() +
-                     "; it must be 1 or more, in ep or tok");
+  check_iteration_length(state);
+  require_iteration_length(state, *state.max_duration, "max_duration", "training would never end");
+  for (const CheckpointSaver* saver : savers_among(state.callbacks)) {
+    require_iteration_length(state, saver->options().save_interval, "save_interval");
   }
-  if (state.max_duration->unit() == TimeUnit::kIteration && !length) {
-    throw UsageError(
-        "max_duration is " + state.max_duration->to_string() +
-        ", and nothing says how long an iteration is, so that training would never end: set "
-        "trainer.state().iteration_length = \"2ep\" (in ep or tok) before fit(), or give "
-        "max_duration in ep, ba, sp or tok");
+  for (const Evaluator& evaluator : state.evaluators) {
+    require_iteration_length(state, evaluator.eval_interval.value(),
+                             "eval_interval of '" + evaluator.label + "'");
   }
   if (state.max_duration->unit() == TimeUnit::kEpoch && !state.dataloader_len) {
     throw UsageError(

@@ -4,22 +4,14 @@
 #include "cairn/time.h"
 #include "cairn/value.h"
 
+#include "core/divide_floor.h"
+#include "value/timestamp_fields.h"
+
 namespace cairn {
 namespace {
 
 constexpr std::int64_t kMicrosPerSecond = 1'000'000;
 constexpr std::int64_t kSecondsPerDay = 86'400;
-
-// Floor division: the quotient; `a` becomes the rest, which is not negative.
-std::int64_t divide_floor(std::int64_t& a, std::int64_t b) {
-  std::int64_t quotient = a / b;
-  a %= b;
-  if (a < 0) {
-    a += b;
-    --quotient;
-  }
-  return quotient;
-}
 
 std::int64_t add_count(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
@@ -28,36 +20,6 @@ std::int64_t add_count(std::int64_t a, std::int64_t b) {
   }
   return sum;
 }
-
-// A field of a stored timestamp: its key and where it goes.
-struct Counter {
-  const char* key;
-  std::int64_t Timestamp::*field;
-  bool required;
-};
-struct WallClock {
-  const char* key;
-  TimeDelta Timestamp::*field;
-};
-
-constexpr Counter kCounters[] = {
-    {"iteration", &Timestamp::iteration, false},
-    {"epoch", &Timestamp::epoch, true},
-    {"batch", &Timestamp::batch, true},
-    {"sample", &Timestamp::sample, true},
-    {"token", &Timestamp::token, true},
-    {"epoch_in_iteration", &Timestamp::epoch_in_iteration, false},
-    {"token_in_iteration", &Timestamp::token_in_iteration, false},
-    {"batch_in_epoch", &Timestamp::batch_in_epoch, true},
-    {"sample_in_epoch", &Timestamp::sample_in_epoch, true},
-    {"token_in_epoch", &Timestamp::token_in_epoch, true},
-};
-constexpr WallClock kWallClocks[] = {
-    {"total_wct", &Timestamp::total_wct},
-    {"iteration_wct", &Timestamp::iteration_wct},
-    {"epoch_wct", &Timestamp::epoch_wct},
-    {"batch_wct", &Timestamp::batch_wct},
-};
 
 [[noreturn]] void does_not_fit(const std::string& key, const std::string& expected,
                                const std::string& found) {
@@ -159,11 +121,11 @@ Timestamp Timestamp::to_next_iteration() const {
 
 Value Timestamp::state_dict() const {
   Dict state;
-  for (const auto& [key, field, required] : kCounters) {
-    state.set(key, this->*field);
+  for (const auto& counter : kTimestampCounters) {
+    state.set(counter.name, this->*counter.field);
   }
-  for (const auto& [key, field] : kWallClocks) {
-    state.set(key, this->*field);
+  for (const auto& clock : kTimestampClocks) {
+    state.set(clock.name, this->*clock.field);
   }
   return state;
 }
@@ -173,10 +135,10 @@ Timestamp Timestamp::from_value(const Value& state) {
     throw MismatchError("timestamp: expected a dict, found " + std::string(state.type_name()));
   }
   Timestamp result;
-  for (const auto& [key, field, required] : kCounters) {
+  for (const auto& [key, field, is_old] : kTimestampCounters) {
     const Value* value = state.find(key);
     if (value == nullptr) {
-      if (required) does_not_fit(key, "a count", "nothing");
+      if (is_old) does_not_fit(key, "a count", "nothing");
       continue;
     }
     const auto* count = value->get_if<std::int64_t>();
@@ -184,7 +146,7 @@ Timestamp Timestamp::from_value(const Value& state) {
     if (*count < 0) does_not_fit(key, "a count", std::to_string(*count));
     result.*field = *count;
   }
-  for (const auto& [key, field] : kWallClocks) {
+  for (const auto& [key, field] : kTimestampClocks) {
     const Value* value = state.find(key);
     if (value == nullptr) continue;
     const auto* delta = value->get_if<TimeDelta>();

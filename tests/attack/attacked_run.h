@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <ostream>
 #include <string>
 
 #include "cairn/train/options.h"
@@ -19,6 +20,11 @@ struct Variant {
   const char* name;
   std::function<void(TrainerOptions&)> change;
 };
+
+// What GoogleTest shows.
+inline void PrintTo(const Variant& variant, std::ostream* out) {  // NOLINT: gtest's name
+  *out << variant.name;
+}
 
 struct Outcome : Ended {
   std::optional<std::int64_t> began = {};  // the batch that it went on from

@@ -30,6 +30,11 @@ const Variant kHalf = {"half", [](TrainerOptions& o) {
 
 enum class Where : std::uint8_t { kBeginning, kMiddle, kEnd };
 
+const char* name_of(Where where) {
+  return where == Where::kBeginning ? "Beginning" : where == Where::kMiddle ? "Middle" : "End";
+}
+void PrintTo(Where where, std::ostream* out) { *out << name_of(where); }  // NOLINT: gtest's name
+
 class UnreadableBlock : public ::testing::TestWithParam<Where> {
  protected:
   void SetUp() override {
@@ -62,11 +67,7 @@ class UnreadableBlock : public ::testing::TestWithParam<Where> {
 
 INSTANTIATE_TEST_SUITE_P(Places, UnreadableBlock,
                          ::testing::Values(Where::kBeginning, Where::kMiddle, Where::kEnd),
-                         [](const auto& each) {
-                           return each.param == Where::kBeginning ? "Beginning"
-                                  : each.param == Where::kMiddle  ? "Middle"
-                                                                  : "End";
-                         });
+                         [](const auto& each) { return name_of(each.param); });
 
 TEST_P(UnreadableBlock, InTheNewestCheckpointTheRunGoesOnFromTheOneBefore) {
   make_unreadable(newest_);

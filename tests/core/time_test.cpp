@@ -123,6 +123,13 @@ TEST(TimeLiteralTest, EqualsTheParsedText) {
   EXPECT_EQ("1dur"_time, Time("1dur"));
 }
 
+TEST(TimeLiteralTest, HasTheUnitsThatTextsHave) {
+  for (const Time& time :
+       {"1iter"_time, "1ep"_time, "1ba"_time, "1sp"_time, "1tok"_time, "1dur"_time, "1sec"_time}) {
+    EXPECT_EQ(time, Time("1" + std::string(name(time.unit()))));
+  }
+}
+
 TEST(TimeTest, AddsSubtractsAndComparesInOneUnitOnly) {
   EXPECT_EQ("5ep"_time + "2ep", "7ep"_time);
   EXPECT_EQ("5ep"_time - 7, Time("-2ep"));

@@ -32,6 +32,10 @@ struct Start {
   const char* threads;  // of the C++ run; Python's had two
 };
 
+void PrintTo(const Start& start, std::ostream* out) {  // NOLINT: gtest's name
+  *out << start.checkpoint << " with " << start.threads << " threads";
+}
+
 class ComposerContinue : public ::testing::TestWithParam<std::tuple<const char*, Start>> {};
 
 template <class T>

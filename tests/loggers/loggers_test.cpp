@@ -166,6 +166,7 @@ struct FileLoggerTest : ::testing::Test {
     Trainer trainer(std::move(made));
     trainer.fit();
     trainer.logger().log_message("said \"this\"\n");
+    trainer.logger().log_hyperparameters(Dict{{"nested", Dict{{"depth", 2}, {"none", None{}}}}});
     trainer.logger().log_metrics(Dict{{"bad", std::nan("")}});
   }
   std::vector<nlohmann::json> objects() const {
@@ -192,7 +193,8 @@ TEST_F(FileLoggerTest, WritesOneJsonObjectALine) {
   EXPECT_THAT(batches, ElementsAre(0, 1));
   EXPECT_TRUE(has_seed);
   const auto all = objects();
-  EXPECT_EQ(all[all.size() - 2]["message"], "said \"this\"\n");
+  EXPECT_EQ(all[all.size() - 3]["message"], "said \"this\"\n");
+  EXPECT_EQ(all[all.size() - 2]["value"], nlohmann::json::parse(R"({"depth":2,"none":null})"));
   EXPECT_TRUE(all.back()["value"].is_null());
 }
 

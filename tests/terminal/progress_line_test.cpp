@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 namespace cairn {
 namespace {
 
@@ -43,6 +45,20 @@ TEST(ProgressLineTest, BytesHaveTheirUnits) {
           {.description = "verify: ", .unit = "B", .n = 3 << 20, .total = 6 << 20, .seconds = 2},
           0),
       "verify:  50%|████████████▌            | 3.0 MiB/6.0 MiB [00:02<00:02, 1.5 MiB/s]");
+}
+
+TEST(ProgressLineTest, IsDrawnOverTheLineBeforeOnATerminalAndBelowItInALog) {
+  const Progress progress = {.description = "d: ", .unit = "ba", .n = 3};
+  const std::string line = progress_line(progress, 0);
+  std::ostringstream terminal;
+  draw_progress(terminal, progress, {.is_terminal = true});
+  draw_progress(terminal, progress, {.is_terminal = true, .stays = true});
+  erase_progress(terminal);
+  EXPECT_EQ(terminal.str(), "\r\x1b[K" + line + "\r\x1b[K" + line + "\n\r\x1b[K");
+  std::ostringstream log;
+  draw_progress(log, progress, {});
+  draw_progress(log, progress, {.stays = true});
+  EXPECT_EQ(log.str(), line + "\n" + line + "\n");
 }
 
 }  // namespace

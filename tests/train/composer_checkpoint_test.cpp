@@ -29,6 +29,8 @@ struct Case {
   std::function<void(TrainerOptions&)> change;
 };
 
+void PrintTo(const Case& made, std::ostream* out) { *out << made.folder; }  // NOLINT: gtest's name
+
 const Case kCases[] = {
     {"adamw_cosine",
      [](TrainerOptions& o) {

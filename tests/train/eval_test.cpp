@@ -99,6 +99,18 @@ TEST(Eval, MicrobatchesAndSubsets) {
   EXPECT_EQ(events->count("eval_batch_end"), 3);
 }
 
+TEST(Eval, DropsTheOutputsOfAMicrobatchBeforeTheNext) {
+  std::vector<bool> has_outputs;
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader =
+      Evaluator{.dataloader = tiny_loader(6, {.batch_size = 6}), .device_eval_microbatch_size = 2};
+  options.callbacks = {At(Event::kEvalBeforeForward,
+                          [&](State& state) { has_outputs.push_back(!state.outputs.empty()); })};
+  Trainer trainer(std::move(options));
+  trainer.eval();
+  EXPECT_THAT(has_outputs, ElementsAre(false, false, false));
+}
+
 TEST(Eval, ChoosesMetricsByFragmentsOfTheirNames) {
   TrainerOptions options = tiny_options({.metrics = true});
   options.eval_dataloader = {

@@ -2,18 +2,22 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <stdexcept>
 
+#include "cairn/algorithms/ema.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
 #include "testing/message_of.h"
+#include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::At;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -99,6 +103,47 @@ TEST(FitDuration, InIterationsNeedsTheirLength) {
   trainer.fit();
   EXPECT_EQ(trainer.state().timestamp.epoch, 2);
   EXPECT_EQ(trainer.state().timestamp.iteration, 1);
+}
+
+// Neither would an interval in iterations ever come.
+void expect_needs_iteration_length(TrainerOptions options, const std::string& what) {
+  options.max_duration = "2ep";
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(message_of<UsageError>([&] { trainer.fit(); }),
+              AllOf(HasSubstr(what + " is 1iter"), HasSubstr("iteration_length = \"2ep\"")));
+  EXPECT_EQ(trainer.state().timestamp.batch, 0);
+  trainer.state().iteration_length = Time("2ep");
+  trainer.fit();
+  EXPECT_EQ(trainer.state().timestamp.iteration, 1);
+}
+
+TEST(FitInterval, InIterationsNeedsTheirLength) {
+  const testing::TempFolder folder;
+  TrainerOptions saves = tiny_options();
+  saves.save_folder = folder.path();
+  saves.save_interval = "1iter";
+  expect_needs_iteration_length(std::move(saves), "save_interval");
+  EXPECT_TRUE(std::filesystem::exists(folder / "latest-rank0.pt"));
+
+  std::int64_t evaluations = 0;
+  TrainerOptions evaluates = tiny_options();
+  evaluates.eval_dataloader = Evaluator{.label = "hard", .dataloader = tiny_loader(2)};
+  evaluates.eval_interval = "1iter";
+  evaluates.callbacks = {At(Event::kEvalStart, [&](State&) { ++evaluations; })};
+  expect_needs_iteration_length(std::move(evaluates), "eval_interval of 'hard'");
+  EXPECT_EQ(evaluations, 1);
+
+  TrainerOptions averages = tiny_options();
+  averages.algorithms = EMA({.ema_start = "1iter"});
+  expect_needs_iteration_length(std::move(averages), "ema_start");
+}
+
+TEST(FitInterval, OfZeroIterationsWaitsForNone) {
+  TrainerOptions options = tiny_options();
+  options.eval_dataloader = tiny_loader(2);
+  options.eval_interval = "0iter";
+  Trainer trainer(std::move(options));
+  EXPECT_NO_THROW(trainer.fit());
 }
 
 TEST(FitDuration, InTokensNeedsBatchesThatCountThem) {

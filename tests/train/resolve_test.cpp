@@ -47,6 +47,8 @@ struct Case {
   std::function<void(TrainerOptions&)> spoil;
 };
 
+void PrintTo(const Case& made, std::ostream* out) { *out << made.option; }  // NOLINT: gtest's name
+
 class ResolveConflict : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ResolveConflict, NamesTheOption) {

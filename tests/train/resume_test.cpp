@@ -29,6 +29,8 @@ struct Setup {
   std::function<void(TrainerOptions&)> change;
 };
 
+void PrintTo(const Setup& setup, std::ostream* out) { *out << setup.name; }  // NOLINT: gtest's name
+
 // A loader whose order comes from torch's global generator, as Python's DataLoader(shuffle=True).
 std::shared_ptr<DataLoaderBase> global_loader(std::int64_t samples, std::uint64_t data_seed = 5) {
   const auto data = tiny_dataset(samples, data_seed);

@@ -41,6 +41,8 @@ struct Way {
   int link_error;  // SimFileSystem::refuse_links()
 };
 
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }  // NOLINT: gtest's name
+
 class TrainerCrash : public ::testing::TestWithParam<Way> {
  protected:
   TrainerOptions options(std::shared_ptr<ObjectStore> store) const {

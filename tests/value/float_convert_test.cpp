@@ -15,6 +15,13 @@ struct Format {
   std::uint16_t infinity;
 };
 
+const char* name_of(const Format& format) {
+  return format.infinity == 0x7C00 ? "float16" : "bfloat16";
+}
+void PrintTo(const Format& format, std::ostream* out) {
+  *out << name_of(format);
+}  // NOLINT: gtest's
+
 class FloatConvertTest : public ::testing::TestWithParam<Format> {
  protected:
   // As it is done to doubles and to floats; both must agree where the value is a float.
@@ -89,9 +96,7 @@ TEST_P(FloatConvertTest, NaNsStayNaNs) {
 INSTANTIATE_TEST_SUITE_P(Formats, FloatConvertTest,
                          ::testing::Values(Format{half_of_float, float_of_half, 0x7C00},
                                            Format{bfloat16_of_float, float_of_bfloat16, 0x7F80}),
-                         [](const auto& test) {
-                           return test.param.infinity == 0x7C00 ? "float16" : "bfloat16";
-                         });
+                         [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace cairn

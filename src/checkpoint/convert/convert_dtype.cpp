@@ -2,13 +2,12 @@
 
 #include "checkpoint/convert/map_tensors.h"
 #include "io/pieces.h"
-#include "io/scratch_file.h"
+#include "io/spill.h"
 #include "value/float_convert.h"
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostInMemory = std::size_t{32} << 20;
 constexpr std::size_t kDTypePieceBytes = std::size_t{1} << 20;  // whole elements
 
 void convert(const TypedStorage& from, DType to, ByteSink& sink) {
@@ -21,16 +20,6 @@ void convert(const TypedStorage& from, DType to, ByteSink& sink) {
   });
 }
 
-class MemorySink final : public ByteSink {
- public:
-  explicit MemorySink(std::size_t size) { bytes_->reserve(size); }
-  void write(ByteView bytes) override { bytes_->insert(bytes_->end(), bytes.begin(), bytes.end()); }
-  SharedBytes take() { return {ByteView(*bytes_), bytes_}; }
-
- private:
-  std::shared_ptr<std::vector<std::byte>> bytes_ = std::make_shared<std::vector<std::byte>>();
-};
-
 }  // namespace
 
 Value convert_dtype(const Value& root, DType dtype, const std::string& scratch_folder) {
@@ -38,14 +27,7 @@ Value convert_dtype(const Value& root, DType dtype, const std::string& scratch_f
     if (from.dtype == dtype || !is_convertible_float(from.dtype)) return from;
     const std::uint64_t size = from.storage->size() / item_size(from.dtype) * item_size(dtype);
     auto load = [from, dtype, size, scratch_folder]() -> SharedBytes {
-      if (size <= kMostInMemory) {
-        MemorySink sink(size);
-        convert(from, dtype, sink);
-        return sink.take();
-      }
-      ScratchFile file(scratch_folder);
-      convert(from, dtype, file);
-      return file.map();
+      return spill(size, scratch_folder, [&](ByteSink& sink) { convert(from, dtype, sink); });
     };
     return TypedStorage{
         dtype, std::make_shared<const Storage>(size, std::move(load), from.storage->location())};

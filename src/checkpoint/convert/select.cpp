@@ -2,42 +2,20 @@
 
 #include <optional>
 
-#include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
 
+#include "checkpoint/names/patterns.h"
 #include "value/value_path.h"
 
 namespace cairn {
 namespace {
 
-// Patterns that remember whether they matched.
-class Patterns {
- public:
-  explicit Patterns(const std::vector<std::string>& patterns)
-      : patterns_(patterns), has_matched_(patterns.size()) {}
-
-  bool match(const std::string& path) {
-    bool any = false;
-    for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      if (!glob_match(patterns_[i], path)) continue;
-      has_matched_[i] = true;
-      any = true;
-    }
-    return any;
-  }
-
-  void check_all_matched() const {
-    for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      if (has_matched_[i]) continue;
-      throw UsageError("the pattern '" + patterns_[i] +
-                       "' matches nothing; `cairn inspect` shows the paths that there are");
-    }
-  }
-
- private:
-  const std::vector<std::string>& patterns_;
-  std::vector<bool> has_matched_;
-};
+void require_matched(const Patterns& patterns) {
+  const std::vector<std::string> unmatched = patterns.unmatched();
+  if (unmatched.empty()) return;
+  throw UsageError("the pattern '" + unmatched.front() +
+                   "' matches nothing; `cairn inspect` shows the paths that there are");
+}
 
 class Selector {
  public:
@@ -64,8 +42,8 @@ class Selector {
   std::optional<Value> kept_root(const Value& root) { return kept(root, "", includes_all_); }
 
   void check_all_matched() const {
-    include_.check_all_matched();
-    exclude_.check_all_matched();
+    require_matched(include_);
+    require_matched(exclude_);
   }
 
  private:

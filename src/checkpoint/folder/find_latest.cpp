@@ -200,8 +200,7 @@ class Search {
       }
       if (candidate.is_full) check_training_state(*source);
       return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report),
-                             Checkpoint(std::make_shared<const Checkpoint::Impl>(
-                                 Checkpoint::Impl{candidate.path, std::move(source)}))};
+                             checkpoint_of(candidate.path, std::move(source))};
     });
   }
 

@@ -10,23 +10,16 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
+#include "value/timestamp_fields.h"
 
 namespace cairn {
 namespace {
 
-struct NamedCounter {
-  const char* name;
-  std::int64_t Timestamp::*counter;
-  bool needs_epoch;  // it begins anew with each
-};
 constexpr std::array kByGrowth = {
-    NamedCounter{"batch", &Timestamp::batch, false},
-    NamedCounter{"epoch", &Timestamp::epoch, false},
-    NamedCounter{"sample", &Timestamp::sample, false},
-    NamedCounter{"token", &Timestamp::token, false},
-    NamedCounter{"batch_in_epoch", &Timestamp::batch_in_epoch, true},
-    NamedCounter{"sample_in_epoch", &Timestamp::sample_in_epoch, true},
-    NamedCounter{"token_in_epoch", &Timestamp::token_in_epoch, true},
+    timestamp_counter(&Timestamp::batch),          timestamp_counter(&Timestamp::epoch),
+    timestamp_counter(&Timestamp::sample),         timestamp_counter(&Timestamp::token),
+    timestamp_counter(&Timestamp::batch_in_epoch), timestamp_counter(&Timestamp::sample_in_epoch),
+    timestamp_counter(&Timestamp::token_in_epoch),
 };
 
 std::chrono::system_clock::time_point modified_or_never(ObjectStore& store,
@@ -61,10 +54,10 @@ void NamesByPosition::add_level(const std::string& format) {
       return piece.is_field && piece.name == name;
     });
   };
-  for (const NamedCounter& known : kByGrowth) {
+  for (const TimestampCounter& known : kByGrowth) {
     const bool has_epoch =
         std::find(counters_.begin(), counters_.end(), &Timestamp::epoch) != counters_.end();
-    if (has(known.name) && (!known.needs_epoch || has_epoch)) counters_.push_back(known.counter);
+    if (has(known.name) && (!known.is_in_epoch() || has_epoch)) counters_.push_back(known.field);
   }
   levels_.push_back({format, counters_.size()});
 }
@@ -74,8 +67,8 @@ bool NamesByPosition::read_name(std::size_t level, const std::string& name,
   const auto counters = parse_name(levels_[level].format, name, dist_);
   if (!counters) return false;
   for (const auto& [variable, value] : *counters) {
-    for (const NamedCounter& known : kByGrowth) {
-      if (variable == known.name) claim.*known.counter = value;
+    for (const TimestampCounter& known : kByGrowth) {
+      if (variable == known.name) claim.*known.field = value;
     }
   }
   return true;

@@ -4,6 +4,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/names/patterns.h"
 #include "value/value_path.h"
 
 namespace cairn {
@@ -13,8 +14,7 @@ namespace {
 // pattern knows whether it matched anything.
 class Removal {
  public:
-  explicit Removal(const std::vector<std::string>& patterns)
-      : patterns_(patterns), has_matched_(patterns.size()) {}
+  explicit Removal(const std::vector<std::string>& patterns) : patterns_(patterns) {}
 
   // The node without what matches below it, or nullopt when nothing does. `prefix` is the node's
   // path with a closing slash. Tuples are not entered, as in Composer.
@@ -24,13 +24,7 @@ class Removal {
     return std::nullopt;
   }
 
-  std::vector<std::string> unmatched() const {
-    std::vector<std::string> result;
-    for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      if (!has_matched_[i]) result.push_back(patterns_[i]);
-    }
-    return result;
-  }
+  std::vector<std::string> unmatched() const { return patterns_.unmatched(); }
 
  private:
   std::optional<Value> filtered_dict(const Dict& dict, const std::string& prefix) {
@@ -57,25 +51,14 @@ class Removal {
 
   // What is left of a child, or nullopt when it goes; sets `changed` when it is not the same.
   std::optional<Value> filtered_part(const Value& part, const std::string& path, bool& changed) {
-    const bool removed = matches(path);
+    const bool removed = patterns_.match(path);
     auto inner = filtered(part, path + "/");
     changed = changed || removed || inner;
     if (removed) return std::nullopt;
     return inner ? inner : part;
   }
 
-  bool matches(const std::string& path) {
-    bool any = false;
-    for (std::size_t i = 0; i < patterns_.size(); ++i) {
-      if (!glob_match(patterns_[i], path)) continue;
-      has_matched_[i] = true;
-      any = true;
-    }
-    return any;
-  }
-
-  const std::vector<std::string>& patterns_;
-  std::vector<bool> has_matched_;
+  Patterns patterns_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cairn/checkpoint/names.h"
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/names/format_string.h"
+#include "value/timestamp_fields.h"
 
 namespace cairn {
 namespace {
@@ -22,6 +24,12 @@ constexpr DistVariable kDistVariables[] = {
     {"world_size", "WORLD_SIZE", 1},
     {"local_world_size", "LOCAL_WORLD_SIZE", 1},
     {"node_rank", "NODE_RANK", 0},
+};
+
+// In the order of Composer's list, which messages show.
+constexpr std::array kNamedCounters = {
+    &Timestamp::epoch,           &Timestamp::batch, &Timestamp::batch_in_epoch, &Timestamp::sample,
+    &Timestamp::sample_in_epoch, &Timestamp::token, &Timestamp::token_in_epoch,
 };
 
 std::int64_t parse_number(const char* variable, const char* text) {
@@ -60,16 +68,15 @@ FormatVariables dist_variables(const std::string& run_name, const ReadEnvironmen
 }
 
 FormatVariables time_variables(const Timestamp& timestamp) {
-  return {{"epoch", timestamp.epoch},
-          {"batch", timestamp.batch},
-          {"batch_in_epoch", timestamp.batch_in_epoch},
-          {"sample", timestamp.sample},
-          {"sample_in_epoch", timestamp.sample_in_epoch},
-          {"token", timestamp.token},
-          {"token_in_epoch", timestamp.token_in_epoch},
-          {"total_wct", timestamp.total_wct.total_seconds()},
-          {"epoch_wct", timestamp.epoch_wct.total_seconds()},
-          {"batch_wct", timestamp.batch_wct.total_seconds()}};
+  FormatVariables variables;
+  for (const auto field : kNamedCounters) {
+    variables.emplace_back(timestamp_counter(field).name, timestamp.*field);
+  }
+  for (const TimestampClock& clock : kTimestampClocks) {
+    if (clock.field == &Timestamp::iteration_wct) continue;  // no variable of Composer's
+    variables.emplace_back(clock.name, (timestamp.*clock.field).total_seconds());
+  }
+  return variables;
 }
 
 FormatVariables operator+(FormatVariables a, const FormatVariables& b) {

@@ -15,4 +15,7 @@ struct Checkpoint::Impl {
   std::shared_ptr<const CheckpointSource> source;
 };
 
+// The handle of a source that is open already.
+Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source);
+
 }  // namespace cairn

@@ -23,9 +23,13 @@ VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how)
   return impl_->source->read_into(reads, how);
 }
 
-Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source) {
   return Checkpoint(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{path, open_source(path, {.store = store})}));
+      Checkpoint::Impl{std::move(path), std::move(source)}));
+}
+
+Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+  return checkpoint_of(path, open_source(path, {.store = store}));
 }
 
 Value load(const Checkpoint& checkpoint, const LoadOptions& options) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <array>
 #include <memory>
 #include <utility>
 
@@ -13,6 +12,7 @@
 
 #include "core/little_endian.h"
 #include "io/read_fault.h"
+#include "value/timestamp_fields.h"
 
 namespace cairn {
 namespace {
@@ -22,43 +22,16 @@ using Json = nlohmann::ordered_json;  // keeps the order of fields: the text is 
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 
-// The whole-number fields of Timestamp, under the names that its state_dict has.
-struct ManifestCounter {
-  const char* name;
-  std::int64_t Timestamp::*value;
-};
-constexpr std::array<ManifestCounter, 10> kManifestCounters = {{
-    {"iteration", &Timestamp::iteration},
-    {"epoch", &Timestamp::epoch},
-    {"batch", &Timestamp::batch},
-    {"sample", &Timestamp::sample},
-    {"token", &Timestamp::token},
-    {"epoch_in_iteration", &Timestamp::epoch_in_iteration},
-    {"token_in_iteration", &Timestamp::token_in_iteration},
-    {"batch_in_epoch", &Timestamp::batch_in_epoch},
-    {"sample_in_epoch", &Timestamp::sample_in_epoch},
-    {"token_in_epoch", &Timestamp::token_in_epoch},
-}};
-
-// Its durations, as microseconds.
-struct Duration {
-  const char* name;
-  TimeDelta Timestamp::*value;
-};
-constexpr std::array<Duration, 4> kDurations = {{
-    {"total_wct_us", &Timestamp::total_wct},
-    {"iteration_wct_us", &Timestamp::iteration_wct},
-    {"epoch_wct_us", &Timestamp::epoch_wct},
-    {"batch_wct_us", &Timestamp::batch_wct},
-}};
+// A clock is in the manifest in microseconds.
+std::string clock_key(const TimestampClock& clock) { return std::string(clock.name) + "_us"; }
 
 Json to_json(const Timestamp& timestamp) {
   Json json;
-  for (const ManifestCounter& field : kManifestCounters) {
-    json[field.name] = timestamp.*field.value;
+  for (const TimestampCounter& counter : kTimestampCounters) {
+    json[counter.name] = timestamp.*counter.field;
   }
-  for (const Duration& field : kDurations) {
-    json[field.name] = (timestamp.*field.value).to_microseconds().count();
+  for (const TimestampClock& clock : kTimestampClocks) {
+    json[clock_key(clock)] = (timestamp.*clock.field).to_microseconds().count();
   }
   return json;
 }
@@ -74,7 +47,7 @@ bool holds(const Json& json) {
 
 // The field of that name and type. T is std::string, std::int64_t or std::uint64_t.
 template <class T>
-T field_of(const Json& json, const char* name) {
+T field_of(const Json& json, const std::string& name) {
   const auto found = json.find(name);
   if (found == json.end()) throw CorruptError(fmt::format("the manifest has no \"{}\"", name));
   if (!holds<T>(*found)) {
@@ -86,12 +59,12 @@ T field_of(const Json& json, const char* name) {
 Timestamp timestamp_of(const Json& json) {
   if (!json.is_object()) throw CorruptError("\"timestamp\" of the manifest has a wrong type");
   Timestamp timestamp;
-  for (const ManifestCounter& field : kManifestCounters) {
-    timestamp.*field.value = field_of<std::int64_t>(json, field.name);
+  for (const TimestampCounter& counter : kTimestampCounters) {
+    timestamp.*counter.field = field_of<std::int64_t>(json, counter.name);
   }
-  for (const Duration& field : kDurations) {
-    const std::chrono::microseconds duration(field_of<std::int64_t>(json, field.name));
-    timestamp.*field.value = TimeDelta::of(duration);
+  for (const TimestampClock& clock : kTimestampClocks) {
+    const std::chrono::microseconds duration(field_of<std::int64_t>(json, clock_key(clock)));
+    timestamp.*clock.field = TimeDelta::of(duration);
   }
   return timestamp;
 }

@@ -12,11 +12,11 @@
 #include "checkpoint/open/source.h"
 #include "cli/shell/command.h"
 #include "cli/view/npy.h"
-#include "cli/view/plain_json.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
 #include "storage/listing.h"
 #include "storage/place.h"
+#include "value/plain_json.h"
 #include "value/value_path.h"
 
 namespace cairn::cli {

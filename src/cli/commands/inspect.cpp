@@ -20,6 +20,7 @@
 #include "cli/view/tensor_table.h"
 #include "cli/view/tree.h"
 #include "core/printable.h"
+#include "value/timestamp_fields.h"
 
 namespace cairn::cli {
 namespace {
@@ -132,15 +133,11 @@ json describe(const Contents& contents) {
 }
 
 json describe(const Timestamp& at) {
-  return {{"iteration", at.iteration},
-          {"epoch", at.epoch},
-          {"batch", at.batch},
-          {"batch_in_epoch", at.batch_in_epoch},
-          {"sample", at.sample},
-          {"sample_in_epoch", at.sample_in_epoch},
-          {"token", at.token},
-          {"token_in_epoch", at.token_in_epoch},
-          {"seconds", at.total_wct.total_seconds()}};
+  json object = {{"seconds", at.total_wct.total_seconds()}};
+  for (const TimestampCounter& counter : kTimestampCounters) {
+    object[counter.name] = at.*counter.field;
+  }
+  return object;
 }
 
 json describe(const Inspected& inspected, const TreeNode& root) {

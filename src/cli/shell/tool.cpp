@@ -13,6 +13,7 @@
 
 #include "cli/shell/command.h"
 #include "cli/view/printable_stream.h"
+#include "core/json_text.h"
 #include "core/printable.h"
 #include "io/file_size_limit.h"
 #include "io/mapped_file.h"
@@ -50,7 +51,8 @@ int report(const std::exception& error, const GlobalOptions& options, std::ostre
            std::ostream& err) {
   const ExitCode code = exit_code_of(error);
   if (options.json) {
-    out << json_text({{"error", error.what()}, {"exit_code", static_cast<int>(code)}}, 1) << "\n";
+    const nlohmann::json object = {{"error", error.what()}, {"exit_code", static_cast<int>(code)}};
+    out << json_text(object, 1) << "\n";
   }
   err << "cairn: " << printable(error.what()) << "\n";
   return code;

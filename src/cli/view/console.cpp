@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "core/printable.h"
+#include "core/json_text.h"
 #include "core/size_text.h"
 
 namespace cairn::cli {
@@ -26,10 +24,6 @@ std::string Console::bytes(std::uint64_t count) const {
 
 void Console::print_json(const nlohmann::json& object) const {
   out << json_text(object, 1) << "\n";
-}
-
-std::string json_text(const nlohmann::json& value, int indent) {
-  return printable_json(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace cairn::cli

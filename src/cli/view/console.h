@@ -32,8 +32,4 @@ struct Console {
   void print_json(const nlohmann::json& object) const;
 };
 
-// The only way from JSON to text in the tool: bytes that are no UTF-8 (in a file name, say) are
-// replaced, and no control character is left in it. `indent` is -1 for all in one line.
-std::string json_text(const nlohmann::json& value, int indent);
-
 }  // namespace cairn::cli

@@ -1,7 +1,5 @@
 #include "cli/view/progress_bar.h"
 
-#include <chrono>
-
 #include "terminal/progress_line.h"
 #include "terminal/terminal.h"
 
@@ -11,11 +9,6 @@ namespace {
 constexpr double kFirst = 0.5;  // seconds
 constexpr double kRedraw = 0.1;
 constexpr double kLogLine = 10;
-
-double steady_seconds() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -28,7 +21,7 @@ ProgressBar::ProgressBar(const Console& console, ProgressBarOptions options)
 }
 
 ProgressBar::~ProgressBar() {
-  if (is_on_line_) err_ << "\r\x1b[K" << std::flush;
+  if (is_on_line_) erase_progress(err_);
 }
 
 void ProgressBar::add(std::uint64_t amount) {
@@ -48,12 +41,8 @@ void ProgressBar::draw(double now) {
                    ? std::optional<std::int64_t>(static_cast<std::int64_t>(options_.total))
                    : std::nullopt,
       .seconds = now - begin_};
-  if (*options_.is_terminal) {
-    err_ << "\r\x1b[K" << progress_line(progress, terminal_width(err_) - 1) << std::flush;
-    is_on_line_ = true;
-  } else {
-    err_ << progress_line(progress, 0) << std::endl;
-  }
+  draw_progress(err_, progress, {.is_terminal = *options_.is_terminal});
+  is_on_line_ = *options_.is_terminal;
   next_drawing_ = now + (*options_.is_terminal ? kRedraw : kLogLine);
 }
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/view/console.h"
 #include "cli/view/describe_value.h"
+#include "core/json_text.h"
 
 namespace cairn::cli {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "cairn/error.h"
 
+#include "core/divide_floor.h"
 #include "format/pickle/globals.h"
 #include "format/pickle/text.h"
 
@@ -91,17 +92,6 @@ Ref call_bytearray(const Call& call) {
   return call.graph.add(Value(std::move(array)));
 }
 
-// Adds `count` of a unit of which `per` make one of the next; returns those, keeps the rest.
-std::int64_t carry(std::int64_t& count, std::int64_t per) {
-  std::int64_t whole = count / per;
-  count %= per;
-  if (count < 0) {
-    count += per;
-    --whole;
-  }
-  return whole;
-}
-
 Ref call_timedelta(const Call& call) {
   call.expect_args(0, 3);
   std::int64_t parts[3] = {0, 0, 0};  // days, seconds, microseconds
@@ -109,8 +99,8 @@ Ref call_timedelta(const Call& call) {
     parts[i] = call.integer(i);
     if (parts[i] > kMaxDays * 86400 || parts[i] < -kMaxDays * 86400) call.fail("out of range");
   }
-  parts[1] += carry(parts[2], 1'000'000);
-  parts[0] += carry(parts[1], 86400);
+  parts[1] += divide_floor(parts[2], 1'000'000);
+  parts[0] += divide_floor(parts[1], 86400);
   if (parts[0] > kMaxDays || parts[0] < -kMaxDays) call.fail("out of range");
   return call.graph.add(Value(TimeDelta{.days = parts[0],
                                         .seconds = static_cast<std::int32_t>(parts[1]),

@@ -41,13 +41,19 @@ Ref rebuild_tensor(const Call& call) {
   return call.graph.add(Value(tensor_argument(call, std::nullopt)));
 }
 
-// (storage, offset, size, stride, requires_grad, hooks[, metadata]); hooks are code, and ignored.
+// What follows the four arguments of rebuild_tensor(): requires_grad, hooks, which are code and
+// ignored, and perhaps, as argument `metadata`, that.
+Ref rebuild_with_grad(const Call& call, std::optional<DType> dtype, std::size_t metadata) {
+  TensorView tensor = tensor_argument(call, dtype);
+  set_requires_grad(call, 4, tensor);
+  if (call.args.size() > metadata) apply_metadata(call, metadata, tensor);
+  return call.graph.add(Value(std::move(tensor)));
+}
+
+// (storage, offset, size, stride, requires_grad, hooks[, metadata])
 Ref rebuild_tensor_v2(const Call& call) {
   call.expect_args(6, 7);
-  TensorView tensor = tensor_argument(call, std::nullopt);
-  set_requires_grad(call, 4, tensor);
-  if (call.args.size() == 7) apply_metadata(call, 6, tensor);
-  return call.graph.add(Value(std::move(tensor)));
+  return rebuild_with_grad(call, std::nullopt, 6);
 }
 
 // The same with the dtype, for those without a storage class: (..., hooks, dtype[, metadata]).
@@ -57,10 +63,7 @@ Ref rebuild_tensor_v3(const Call& call) {
   if (dtype == nullptr || dtype->get_if<DType>() == nullptr) {
     call.fail("argument 7 should be a dtype, but is " + call.graph.describe(call.arg(6)));
   }
-  TensorView tensor = tensor_argument(call, *dtype->get_if<DType>());
-  set_requires_grad(call, 4, tensor);
-  if (call.args.size() == 8) apply_metadata(call, 7, tensor);
-  return call.graph.add(Value(std::move(tensor)));
+  return rebuild_with_grad(call, *dtype->get_if<DType>(), 7);
 }
 
 // (tensor, requires_grad, hooks[, attributes])

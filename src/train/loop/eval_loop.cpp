@@ -10,6 +10,7 @@
 
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
+#include "train/loop/microbatches.h"
 #include "train/state/base_seed.h"
 
 namespace cairn {
@@ -180,7 +181,7 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
   context_.engine.run_event(Event::kEvalBatchStart);
-  for_each_microbatch(context_, microbatch_size(evaluator), [&] {
+  const auto use = [&](double /*share*/) {
     context_.engine.run_event(Event::kEvalBeforeForward);
     {
       const AutocastGuard autocast(context_.precision);
@@ -189,33 +190,13 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
     }
     context_.engine.run_event(Event::kEvalAfterForward);
     update_all_metrics(context_, metrics, state.batch, state.outputs);
-  });
+  };
+  for_each_microbatch(context_, microbatch_size(evaluator), {.use = use});
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   state.eval_timestamp =
       state.eval_timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
   context_.engine.run_event(Event::kEvalBatchEnd);
-}
-
-void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
-                         const std::function<void()>& use) {
-  State& state = context.state;
-  const DataSpec& spec = *state.dataloader;
-  if (!size || num_samples_in_batch(spec, state.batch) <= *size) {
-    place_microbatch(context);
-    return use();
-  }
-  const Batch whole = state.batch;
-  const std::vector<Batch> parts =
-      in_batch(context, "split_batch()", [&] { return split_batch(spec, whole, *size); });
-  const MicrobatchCount count(context, parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    state.batch = parts[i];
-    context.microbatch = i;
-    place_microbatch(context);
-    use();
-  }
-  state.batch = whole;
 }
 
 }  // namespace cairn

@@ -43,8 +43,4 @@ class EvalLoop {
 std::vector<std::string> evaluator_conflicts(const EvaluatorList& evaluators,
                                              std::int64_t default_subset);
 
-// Calls `use(microbatch)` with each part of state.batch in turn, on the device.
-void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
-                         const std::function<void()>& use);
-
 }  // namespace cairn

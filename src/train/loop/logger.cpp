@@ -9,6 +9,7 @@
 #include "cairn/train/state.h"
 
 #include "core/printable.h"
+#include "value/value_path.h"
 
 namespace cairn {
 namespace {
@@ -93,13 +94,10 @@ void Logger::add(std::shared_ptr<LoggerDestination> destination) {
 std::string format_log_value(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
-      return "None";
     case Kind::kBool:
-      return value.as_bool() ? "True" : "False";
     case Kind::kInt:
-      return std::to_string(value.as_int());
     case Kind::kBigInt:
-      return value.get_if<BigInt>()->text();
+      return key_text(value);
     case Kind::kFloat:
       return fmt::format("{:.4f}", value.as_float());
     case Kind::kStr:

@@ -8,6 +8,7 @@
 
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
+#include "train/loop/microbatches.h"
 
 namespace cairn {
 namespace {
@@ -24,18 +25,6 @@ at::Tensor scalar_of(const Losses& losses) {
   for (std::size_t i = 1; i < losses.size(); ++i)
     sum = sum + mean_of(losses[i]);
   return sum;
-}
-
-// Samples, or tokens, of each part.
-std::vector<double> sizes_of(const std::vector<Batch>& parts, const DataSpec& spec,
-                             bool in_tokens) {
-  std::vector<double> sizes;
-  for (const Batch& part : parts) {
-    const auto size =
-        in_tokens ? num_tokens_in_batch(spec, part) : num_samples_in_batch(spec, part);
-    sizes.push_back(static_cast<double>(size));
-  }
-  return sizes;
 }
 
 }  // namespace
@@ -89,29 +78,16 @@ void BatchTrainer::step() {
 void BatchTrainer::run_microbatches() {
   State& state = context_.state;
   const DataSpec& spec = *state.dataloader;
-  const std::optional<std::int64_t> size = state.device_train_microbatch_size;
-  if (!size || num_samples_in_batch(spec, state.batch) <= *size) return run_microbatch(1.0);
-
-  const Batch whole = state.batch;
-  const std::vector<Batch> parts = in_batch(context_, "split_batch()",  //
-                                            [&] { return split_batch(spec, whole, *size); });
-  const std::vector<double> sizes = sizes_of(parts, spec, context_.accumulate_on_tokens);
-  double all = 0;
-  for (const double each : sizes)
-    all += each;
-  const MicrobatchCount count(context_, parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    state.batch = parts[i];
-    context_.microbatch = i;
-    run_microbatch(sizes[i] / all);
-  }
-  state.batch = whole;
+  const auto weight = [&](const Batch& part) {
+    return static_cast<double>(context_.accumulate_on_tokens ? num_tokens_in_batch(spec, part)
+                                                             : num_samples_in_batch(spec, part));
+  };
+  for_each_microbatch(context_, state.device_train_microbatch_size,
+                      {.use = [&](double share) { run_microbatch(share); }, .weight = weight});
 }
 
 void BatchTrainer::run_microbatch(double weight) {
   State& state = context_.state;
-  state.outputs = Outputs();  // those of the last batch
-  place_microbatch(context_);
   Batch for_metrics;
   if (!state.train_metrics.empty()) for_metrics = state.batch;
   accumulate(forward(), weight);

@@ -1,4 +1,4 @@
-#include "cli/view/plain_json.h"
+#include "value/plain_json.h"
 
 #include <cmath>
 #include <string>
@@ -11,7 +11,7 @@
 #include "value/numbers.h"
 #include "value/value_path.h"
 
-namespace cairn::cli {
+namespace cairn {
 namespace {
 
 using nlohmann::json;
@@ -20,18 +20,18 @@ json plain_float(double number) {
   return std::isfinite(number) ? json(number) : json(key_text(number));
 }
 
-json plain_list(const List& items) {
+json plain_list(const List& items, NoJson no_json) {
   json list = json::array();
   for (const Value& item : items) {
-    list.push_back(plain_json(item));
+    list.push_back(plain_json(item, no_json));
   }
   return list;
 }
 
-json plain_dict(const Dict& dict) {
+json plain_dict(const Dict& dict, NoJson no_json) {
   json object = json::object();
   for (const auto& [key, value] : dict) {
-    object[key_text(key)] = plain_json(value);
+    object[key_text(key)] = plain_json(value, no_json);
   }
   return object;
 }
@@ -73,33 +73,17 @@ json plain_tensor(const TensorView& tensor) {
   return object;
 }
 
-}  // namespace
-
-json plain_json(const Value& value) {
+// What JSON does not have.
+json described(const Value& value) {
   switch (value.kind()) {
-    case Kind::kNone:
-      return nullptr;
-    case Kind::kBool:
-      return value.as_bool();
-    case Kind::kInt:
-      return value.as_int();
     case Kind::kFloat:
       return plain_float(value.as_float());
     case Kind::kComplex: {
       const auto& number = *value.get_if<std::complex<double>>();
       return {plain_float(number.real()), plain_float(number.imag())};
     }
-    case Kind::kStr:
-      return value.as_str();
     case Kind::kBytes:
       return {{"bytes", value.as_bytes().data.size()}};
-    case Kind::kList:
-    case Kind::kTuple:
-      return plain_list(value.as_items());
-    case Kind::kSet:
-      return plain_list(value.as_set().items);
-    case Kind::kDict:
-      return plain_dict(value.as_dict());
     case Kind::kTimeDelta:
       return value.as_timedelta().total_seconds();
     case Kind::kSize:
@@ -123,4 +107,32 @@ json plain_json(const Value& value) {
   }
 }
 
-}  // namespace cairn::cli
+}  // namespace
+
+json plain_json(const Value& value, NoJson no_json) {
+  switch (value.kind()) {
+    case Kind::kNone:
+      return nullptr;
+    case Kind::kBool:
+      return value.as_bool();
+    case Kind::kInt:
+      return value.as_int();
+    case Kind::kStr:
+      return value.as_str();
+    case Kind::kList:
+    case Kind::kTuple:
+      return plain_list(value.as_items(), no_json);
+    case Kind::kSet:
+      return plain_list(value.as_set().items, no_json);
+    case Kind::kDict:
+      return plain_dict(value.as_dict(), no_json);
+    case Kind::kFloat:
+      if (std::isfinite(value.as_float())) return value.as_float();
+      break;
+    default:
+      break;
+  }
+  return no_json == NoJson::kDescribed ? described(value) : json(nullptr);
+}
+
+}  // namespace cairn

@@ -1,0 +1,54 @@
+#include "train/loop/microbatches.h"
+
+#include <numeric>
+#include <vector>
+
+#include "train/data/data_spec.h"
+#include "train/loop/failure.h"
+
+namespace cairn {
+namespace {
+
+// Of each part, its share of all.
+std::vector<double> shares_of(const std::vector<Batch>& parts, const MicrobatchWork& work) {
+  if (!work.weight) return std::vector<double>(parts.size(), 1.0);
+  std::vector<double> shares;
+  for (const Batch& part : parts) {
+    shares.push_back(work.weight(part));
+  }
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) {
+    share /= all;
+  }
+  return shares;
+}
+
+void use_batch(LoopContext& context, const MicrobatchWork& work, double share) {
+  context.state.outputs = Outputs();
+  place_microbatch(context);
+  work.use(share);
+}
+
+}  // namespace
+
+void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
+                         const MicrobatchWork& work) {
+  State& state = context.state;
+  const DataSpec& spec = *state.dataloader;
+  if (!size || num_samples_in_batch(spec, state.batch) <= *size) {
+    return use_batch(context, work, 1.0);
+  }
+  const Batch whole = state.batch;
+  const std::vector<Batch> parts =
+      in_batch(context, "split_batch()", [&] { return split_batch(spec, whole, *size); });
+  const std::vector<double> shares = shares_of(parts, work);
+  const MicrobatchCount count(context, parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    state.batch = parts[i];
+    context.microbatch = i;
+    use_batch(context, work, shares[i]);
+  }
+  state.batch = whole;
+}
+
+}  // namespace cairn

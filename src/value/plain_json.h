@@ -1,0 +1,23 @@
+// A Value as the JSON that a script wants: 8, "fp32", [0.9, 0.95]. Unlike describe_value() it does
+// not tell an int from a float, nor a tuple from a list.
+#pragma once
+
+#include <cstdint>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cairn/value.h"
+
+namespace cairn {
+
+// What becomes of values that JSON does not have.
+enum class NoJson : std::uint8_t {
+  // NaN and the infinities are "nan", "inf", "-inf"; durations are seconds, complex numbers pairs,
+  // bytes {"bytes": size}; tensors and arrays are {"dtype", "shape"}, and "elements", flat, when a
+  // tensor has at most a thousand.
+  kDescribed,
+  kNull,
+};
+nlohmann::json plain_json(const Value& value, NoJson no_json = NoJson::kDescribed);
+
+}  // namespace cairn

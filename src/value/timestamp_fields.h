@@ -1,0 +1,56 @@
+// The fields of a Timestamp, by the names that its state_dict, manifests, names of files and --json
+// have for them: the one list, in Composer's order.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "cairn/time.h"
+
+namespace cairn {
+
+struct TimestampCounter {
+  const char* name;
+  std::int64_t Timestamp::*field;
+  bool is_old = true;  // every Composer wrote it
+
+  // One of the counters that begin anew with each epoch.
+  constexpr bool is_in_epoch() const { return std::string_view(name).ends_with("_in_epoch"); }
+};
+struct TimestampClock {
+  const char* name;
+  TimeDelta Timestamp::*field;
+};
+
+inline constexpr std::array kTimestampCounters = {
+    TimestampCounter{"iteration", &Timestamp::iteration, false},
+    TimestampCounter{"epoch", &Timestamp::epoch},
+    TimestampCounter{"batch", &Timestamp::batch},
+    TimestampCounter{"sample", &Timestamp::sample},
+    TimestampCounter{"token", &Timestamp::token},
+    TimestampCounter{"epoch_in_iteration", &Timestamp::epoch_in_iteration, false},
+    TimestampCounter{"token_in_iteration", &Timestamp::token_in_iteration, false},
+    TimestampCounter{"batch_in_epoch", &Timestamp::batch_in_epoch},
+    TimestampCounter{"sample_in_epoch", &Timestamp::sample_in_epoch},
+    TimestampCounter{"token_in_epoch", &Timestamp::token_in_epoch},
+};
+inline constexpr std::array kTimestampClocks = {
+    TimestampClock{"total_wct", &Timestamp::total_wct},
+    TimestampClock{"iteration_wct", &Timestamp::iteration_wct},
+    TimestampClock{"epoch_wct", &Timestamp::epoch_wct},
+    TimestampClock{"batch_wct", &Timestamp::batch_wct},
+};
+static_assert(sizeof(Timestamp) == kTimestampCounters.size() * sizeof(std::int64_t) +
+                                       kTimestampClocks.size() * sizeof(TimeDelta),
+              "a field of Timestamp is not in these tables");
+
+// For lists in an order of their own.
+constexpr const TimestampCounter& timestamp_counter(std::int64_t Timestamp::*field) {
+  std::size_t i = 0;
+  while (kTimestampCounters[i].field != field) {
+    ++i;
+  }
+  return kTimestampCounters[i];
+}
+
+}  // namespace cairn

@@ -1,0 +1,25 @@
+#include "core/json_text.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace cairn {
+namespace {
+
+TEST(JsonTextTest, ReplacesBytesAndEscapesControlCharacters) {
+  EXPECT_EQ(json_text(nlohmann::json("a\xff\x7f\x1b"), -1), "\"a\xef\xbf\xbd\\u007f\\u001b\"");
+}
+
+TEST(JsonTextTest, KeepsTheOrderThatTheObjectKeeps) {
+  const auto fill = [](auto object) {
+    object["b"] = 1;
+    object["a"] = 2;
+    return object;
+  };
+  EXPECT_EQ(json_text(fill(nlohmann::ordered_json()), -1), R"({"b":1,"a":2})");
+  EXPECT_EQ(json_text(fill(nlohmann::json()), 1), "{\n \"a\": 2,\n \"b\": 1\n}");
+}
+
+}  // namespace
+}  // namespace cairn
