@@ -68,9 +68,7 @@ void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& s
 
 }  // namespace
 
-Engine::~Engine() {
-  owners().release(adopted_);
-}
+Engine::~Engine() { owners().release(adopted_); }
 
 void Engine::check(Event event) const {
   const std::string at = "the event " + std::string(name(event));
