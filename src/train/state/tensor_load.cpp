@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "cairn/train/state_dict.h"
+
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 #include "value/strided.h"
