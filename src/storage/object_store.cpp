@@ -44,7 +44,9 @@ std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name,
 
 void ObjectStore::rename(const std::string& from, const std::string& to) {
   const auto source = open(from);
-  const auto copy = begin(to, {.expected_bytes = source->size()});
+  BeginOptions options;  // by itself: GCC 12 takes the string in a temporary one for uninitialized
+  options.expected_bytes = source->size();
+  const auto copy = begin(to, options);
   for (std::uint64_t begin = 0; begin < source->size(); begin += kCopyBytes) {
     copy->write(source->view(begin, std::min(kCopyBytes, source->size() - begin)).view);
   }
