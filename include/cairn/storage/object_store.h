@@ -88,7 +88,8 @@ class ObjectWrite : public ByteSink {
   // Places owned bytes, in any order; at the end there is no gap and no overlap (UsageError of
   // commit() otherwise). Stores that send parts override it; the default passes on what is next in
   // order to append(), and keeps what comes early until then. The bytes may be read, also by other
-  // threads, until their owner is let go of.
+  // threads, until their owner is let go of; that must not take another call, for which the writer
+  // may be waiting: whoever keeps bytes for longer copies them.
   virtual void write_at(std::uint64_t offset, SharedBytes bytes);
 
   // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
