@@ -64,8 +64,8 @@ class FinishedQueue {
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   options.store = store_of(options.folder, options.store);
   if (options.remote_file_name || options.latest_remote_file_name) {
-    throw UnsupportedError("remote_file_name and latest_remote_file_name: this version saves to " +
-                           std::string("local folders only"));
+    throw UnsupportedError("remote_file_name and latest_remote_file_name: this version uploads " +
+                           std::string("nothing; give the saver a store to save in"));
   }
   if (options.folder.empty()) options.folder = ".";
   if (options.latest_filename == "") options.latest_filename.reset();

@@ -9,8 +9,7 @@
 //     reading them from it is five times as fast as the disk, and done.
 //  3. Otherwise it is read into memory that is aligned as the disk wants it, and copied from there.
 //  4. Whatever does not work (a file system without it, an error, a file that was cut off) is left
-//  to
-//     reading through the page cache, which says what is wrong with which byte.
+//     to reading through the page cache, which says what is wrong with which byte.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Any number of files that are open, with few descriptors.
 //
 //  1. Opening fixes what the file is: its device and inode, its size and the time of its last
-//  change.
+//     change.
 //  2. A quarter of the descriptors that this process may have, and 1,024 at most, are kept open for
 //     all handles together; the one that was used longest ago is closed for a new one. A folder of
 //     ten thousand files is read under any limit.

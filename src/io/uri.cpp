@@ -27,8 +27,8 @@ std::string_view scheme_of(std::string_view place) {
 std::string uri_problem(const std::string& place) {
   const std::string_view scheme = scheme_of(place);
   if (scheme.empty()) return {};
-  return printable_line(place) + ": this version reads and writes local files only; it has no " +
-         "store for " + std::string(scheme) + "://";
+  return printable_line(place) + ": this version has local files only, and no store for " +
+         std::string(scheme) + "://; give it a store of your own";
 }
 
 void refuse_uri(const std::string& place) {

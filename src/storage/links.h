@@ -7,7 +7,7 @@
 //  3. Only then the other form, left from a time when the folder lay elsewhere, is removed: two
 //     marks may disagree, none would be worse. The removal is not synced; the next save repeats it.
 //
-// Whoever opens NAME where there is only NAME.symlink gets what it names (open_source()).
+// Whoever opens NAME where there is only NAME.symlink gets what it names (local_store.cpp).
 #pragma once
 
 #include <optional>

@@ -36,11 +36,6 @@ bool is_folder(ObjectStore& store, const std::string& name) {
   return there && there->type == ObjectInfo::Type::kFolder;
 }
 
-SharedBytes read_all(ObjectStore& store, const std::string& name) {
-  const auto source = store.open(name);
-  return source->view(0, source->size());
-}
-
 void remove_leftovers_of(ObjectStore& store, const std::string& name) {
   const std::string own = normal_path(name);
   store.remove_leftovers(parent_path(own), base_name(own));

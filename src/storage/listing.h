@@ -1,4 +1,4 @@
-// Whole folders of a store, page after page.
+// What callers of a store do with more than one of its functions, or with each of a folder.
 #pragma once
 
 #include <string>
@@ -18,9 +18,6 @@ std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
 
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
-
-// All of an object that is opened for this only.
-SharedBytes read_all(ObjectStore& store, const std::string& name);
 
 // What killed writers left of what was to become `name`, a file or a folder.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);

@@ -39,6 +39,9 @@ ObjectInfo info_of(const FileInfo& file) {
   return info;
 }
 
+// The file that is the link `name` where there are no symbolic ones.
+std::string link_file(const std::string& name) { return name + std::string(kLinkFile); }
+
 void refuse_versions(const WriteCondition& condition, const std::string& path) {
   if (condition.when != WriteCondition::If::kVersion) return;
   throw UnsupportedError(path + ": a folder of files cannot replace a file only if it is of one " +
@@ -86,9 +89,9 @@ class LocalStore final : public ObjectStore {
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     if (const auto file = files_.stat(name, follow)) return info_of(*file);
-    const auto target = read_link_file(files_, name + std::string(kLinkFile));
+    const auto target = read_link_file(files_, link_file(name));
     if (!target) return std::nullopt;
-    const auto file = files_.stat(follow ? *target : name + std::string(kLinkFile));
+    const auto file = files_.stat(follow ? *target : link_file(name));
     if (!file) return std::nullopt;
     ObjectInfo info = info_of(*file);
     if (!follow) info.type = ObjectInfo::Type::kPointer;
@@ -99,7 +102,7 @@ class LocalStore final : public ObjectStore {
     try {
       return files_.open(name);
     } catch (const NotFoundError&) {
-      const auto target = read_link_file(files_, name + std::string(kLinkFile));
+      const auto target = read_link_file(files_, link_file(name));
       if (!target) throw;
       return files_.open(*target);
     }
@@ -138,9 +141,8 @@ class LocalStore final : public ObjectStore {
     if (there && there->type == FileInfo::Type::kFolder) {
       throw UsageError("cannot remove " + name + " as a file: it is a folder");
     }
-    if (there) return remove_checkpoint(files_, name);
-    const std::string link_file = name + std::string(kLinkFile);
-    return read_link_file(files_, link_file) && remove_checkpoint(files_, link_file);
+    if (there) return remove_file(files_, name);
+    return read_link_file(files_, link_file(name)) && remove_file(files_, link_file(name));
   }
 
   bool remove_folder(const std::string& name) override {
@@ -149,7 +151,8 @@ class LocalStore final : public ObjectStore {
     if (there->type != FileInfo::Type::kFolder) {
       throw UsageError("cannot remove " + name + " as a folder: it is a file or a link");
     }
-    return remove_checkpoint(files_, name);
+    cairn::remove_folder(files_, name);
+    return true;
   }
 
   void rename(const std::string& from, const std::string& to) override {

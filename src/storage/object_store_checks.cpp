@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -26,7 +27,7 @@ struct Subject {
     object->commit();
   }
   std::string read(const std::string& name) const {
-    return std::string(as_text(read_all(store, path(name)).view));
+    return std::string(as_text(read_all(*store.open(path(name))).view));
   }
   std::string version(const std::string& name) const {
     const auto info = store.stat(path(name));

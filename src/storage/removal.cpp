@@ -32,18 +32,18 @@ void remove_tree(FileSystem& files, const std::string& root) {
 
 }  // namespace
 
-bool remove_checkpoint(FileSystem& files, const std::string& path) {
+bool remove_file(FileSystem& files, const std::string& path) {
+  if (!files.remove_unlocked(path)) return false;
+  files.sync_folder(parent_path(path));
+  return true;
+}
+
+void remove_folder(FileSystem& files, const std::string& path) {
   const std::string parent = parent_path(path);
-  if (!is_folder(files, path)) {
-    if (!files.remove_unlocked(path)) return false;
-    files.sync_folder(parent);
-    return true;
-  }
   const std::string hidden = join_path(parent, std::string(kPrefix) + base_name(path));
   files.rename(path, hidden);
   files.sync_folder(parent);
   remove_tree(files, hidden);
-  return true;
 }
 
 std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder) {

@@ -16,8 +16,11 @@
 
 namespace cairn {
 
-// False when it was locked, or not there. StorageError.
-bool remove_checkpoint(FileSystem& files, const std::string& path);
+// Steps 1 and 3, of a file or a link. False when it was locked, or not there. StorageError.
+bool remove_file(FileSystem& files, const std::string& path);
+
+// Steps 2 and 3, of a folder that is there. StorageError.
+void remove_folder(FileSystem& files, const std::string& path);
 
 // Finishes what earlier removals left in `folder`; returns the names of those checkpoints.
 std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder);

@@ -3,9 +3,10 @@
 //  1. A run name, a save folder, a latest name and a saver of the whole state are required: without
 //     any of them a restarted job could not find its own files, or go on from them. With several
 //     savers it goes by the first that saves the whole state.
-//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, and that
-//     verifies in full wins; each one that is passed over is logged with the reason, those of other
-//     runs in one line, and none is deleted. What cannot be read now ends the start
+//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, wins, when
+//     its structure is whole and every byte proves good while it is loaded; otherwise the next one.
+//     Each one that is passed over is logged with the reason, those of other runs in one line, and
+//     none is deleted. What cannot be read now ends the start
 //     (checkpoint/folder/find_latest.cpp says what is what). When all that is there under names
 //     that this run would write is of other runs, the start is refused: beginning beside them would
 //     write over them.

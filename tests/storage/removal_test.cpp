@@ -37,42 +37,46 @@ std::vector<std::string> names_in(FileSystem& files, const std::string& folder) 
   return files.stat(folder) ? files.list(folder) : std::vector<std::string>{};
 }
 
-TEST(RemoveCheckpointTest, FilesAndFoldersGoWithAllThatIsInThem) {
+TEST(RemovalTest, FilesAndFoldersGoWithAllThatIsInThem) {
   const auto files = disk();
-  EXPECT_TRUE(remove_checkpoint(*files, "/run/ck"));
+  remove_folder(*files, "/run/ck");
   EXPECT_THAT(files->list("/run"), ElementsAre("ck.pt"));  // a link in it pointed there
-  EXPECT_TRUE(remove_checkpoint(*files, "/run/ck.pt"));
-  EXPECT_FALSE(remove_checkpoint(*files, "/run/ck.pt"));
+  EXPECT_TRUE(remove_file(*files, "/run/ck.pt"));
+  EXPECT_FALSE(remove_file(*files, "/run/ck.pt"));
   EXPECT_THAT(files->list("/run"), IsEmpty());
 }
 
-TEST(RemoveCheckpointTest, WhatIsLockedStays) {
+TEST(RemovalTest, WhatIsLockedStays) {
   SimFileSystem files;
   const auto file = files.create("/f.pt", {.lock = true});
-  EXPECT_FALSE(remove_checkpoint(files, "/f.pt"));
+  EXPECT_FALSE(remove_file(files, "/f.pt"));
   EXPECT_THAT(files.list("/"), ElementsAre("f.pt"));
 }
 
-TEST(RemoveCheckpointTest, ARemovalThatWasReportedSurvivesAPowerCut) {
+TEST(RemovalTest, ARemovalThatWasReportedSurvivesAPowerCut) {
   for (const char* path : {"/run/ck", "/run/ck.pt"}) {
     const auto files = disk();
-    remove_checkpoint(*files, path);
+    if (files->stat(path, false)->type == FileInfo::Type::kFolder) {
+      remove_folder(*files, path);
+    } else {
+      EXPECT_TRUE(remove_file(*files, path));
+    }
     for (const auto& after : files->after_power_loss()) {
       EXPECT_FALSE(after->stat(path, false).has_value()) << after->describe();
     }
   }
 }
 
-TEST(RemoveCheckpointTest, AfterACrashAnywhereAFolderIsWholeOrGoneAndCanBeFinished) {
+TEST(RemovalTest, AfterACrashAnywhereAFolderIsWholeOrGoneAndCanBeFinished) {
   const std::vector<std::string> whole = {".metadata", "__0_0.distcp", "inside"};
   const auto counted = disk();
   const std::uint64_t before = counted->operations();
-  remove_checkpoint(*counted, "/run/ck");
+  remove_folder(*counted, "/run/ck");
   int leftovers = 0;
   for (std::uint64_t at = before + 1; at <= counted->operations(); ++at) {
     const auto files = disk();
     files->crash_at(at);
-    EXPECT_THROW(remove_checkpoint(*files, "/run/ck"), testing::SimulatedCrash);
+    EXPECT_THROW(remove_folder(*files, "/run/ck"), testing::SimulatedCrash);
     auto disks = files->after_power_loss();
     disks.push_back(files->after_kill());
     for (const auto& after : disks) {

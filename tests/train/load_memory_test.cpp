@@ -7,14 +7,12 @@
 #include <cstdlib>
 #include <new>
 
-#include "cairn/algorithms/ema.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
-#include "cairn/schedulers/schedulers.h"
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
-#include "checkpoint/plan/snapshot.h"
+#include "testing/loading_run.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -41,8 +39,9 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(m
 namespace cairn {
 namespace {
 
+using testing::loading_run;
+using testing::now;
 using testing::TempFolder;
-using testing::tiny_options;
 
 // libtorch's own for the CPU, which fails when its time has come.
 class FailingAllocator final : public c10::Allocator {
@@ -53,22 +52,6 @@ class FailingAllocator final : public c10::Allocator {
   }
   c10::DeleterFnPtr raw_deleter() const override {
     return c10::GetDefaultCPUAllocator()->raw_deleter();
-  }
-};
-
-struct LoadMemory : ::testing::Test {
-  static TrainerOptions options() {
-    TrainerOptions made = tiny_options({.dropout = 0.2, .metrics = true});
-    made.optimizers = AdamW({.lr = 0.01});
-    made.schedulers = LinearScheduler();
-    made.algorithms = {EMA({.half_life = "1ba"})};
-    made.max_duration = "3ba";
-    made.run_name = "run";
-    return made;
-  }
-
-  static Value now(Trainer& trainer) {
-    return Snapshotter().take(checkpoint_value(trainer.state(), {}));
   }
 };
 
@@ -87,20 +70,20 @@ bool load_with_failure(const Checkpoint& opened, Trainer& trainer, std::uint64_t
   }
 }
 
-TEST_F(LoadMemory, AnyAllocationThatFailsChangesNothing) {
+TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
   static FailingAllocator allocator;
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
   const TempFolder folder;
   std::string path;
   {
-    Trainer trained(options());
+    Trainer trained(loading_run());
     trained.fit();
     path = trained.save_checkpoint(folder / "saved.pt");
   }
   // Opening has nothing to change yet (and JSON's destructor wants memory).
   const Checkpoint opened = open_checkpoint(path);
-  auto trainer = std::make_unique<Trainer>(options());
-  Trainer again(options());
+  auto trainer = std::make_unique<Trainer>(loading_run());
+  Trainer again(loading_run());
   const Value before = now(*trainer);
   ASSERT_TRUE(load_with_failure(opened, again, 0));
   ASSERT_TRUE(load_with_failure(opened, again, 0));  // with everything that is made once
@@ -112,7 +95,7 @@ TEST_F(LoadMemory, AnyAllocationThatFailsChangesNothing) {
   for (std::uint64_t n = 1; n <= all; ++n) {
     if (load_with_failure(opened, *trainer, n)) {  // something was done without that memory
       ASSERT_EQ(now(*trainer), loaded) << "allocation " << n << " of " << all;
-      trainer = std::make_unique<Trainer>(options());
+      trainer = std::make_unique<Trainer>(loading_run());
       continue;
     }
     ++failed;

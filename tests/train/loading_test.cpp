@@ -7,19 +7,17 @@
 #include <fstream>
 #include <mutex>
 
-#include "cairn/algorithms/ema.h"
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 #include "cairn/optim/optimizers.h"
-#include "cairn/schedulers/schedulers.h"
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
-#include "checkpoint/plan/snapshot.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
+#include "testing/loading_run.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -30,8 +28,9 @@ using ::testing::AllOf;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
+using testing::loading_run;
+using testing::now;
 using testing::TempFolder;
-using testing::tiny_options;
 
 // Notes every range that is read.
 class RecordingSource final : public ByteSource {
@@ -65,23 +64,8 @@ class RecordingSource final : public ByteSource {
 };
 
 struct Loading : ::testing::Test {
-  static TrainerOptions options() {
-    TrainerOptions made = tiny_options({.dropout = 0.2, .metrics = true});
-    made.optimizers = AdamW({.lr = 0.01});
-    made.schedulers = LinearScheduler();
-    made.algorithms = {EMA({.half_life = "1ba"})};
-    made.max_duration = "3ba";
-    made.run_name = "run";
-    return made;
-  }
-
-  // A copy of all that a checkpoint would hold now.
-  static Value now(Trainer& trainer) {
-    return Snapshotter().take(checkpoint_value(trainer.state(), {}));
-  }
-
   Loading() {
-    Trainer trainer(options());
+    Trainer trainer(loading_run());
     trainer.fit();
     path = trainer.save_checkpoint(folder / "saved.pt");
   }
@@ -141,7 +125,7 @@ TEST_F(Loading, EveryByteOfATensorIsReadOnce) {
 TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   const std::string good = testing::read_file(path);
   const TorchFile file(source_of({as_bytes(good), nullptr}, path));
-  Trainer trainer(options());
+  Trainer trainer(loading_run());
   const Value before = now(trainer);
   int tensors = 0;
   for (const FileRecord& record : file.records()) {
@@ -166,7 +150,7 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
 }
 
 TEST_F(Loading, AReadThatFailsChangesNothing) {
-  Trainer trainer(options());
+  Trainer trainer(loading_run());
   const Value before = now(trainer);
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1;; ++n) {
@@ -187,12 +171,12 @@ TEST_F(Loading, AReadThatFailsChangesNothing) {
 // Either what was saved is loaded, or nothing.
 TEST_F(Loading, AFileThatIsOverwrittenWhileItIsReadIsLoadedAsItWasOrNotAtAll) {
   const std::string good = testing::read_file(path);
-  Trainer reference(options());
+  Trainer reference(loading_run());
   load_checkpoint(path, reference.state(), reference.logger());
   const Value loaded = now(reference);
   int refused = 0;
   for (std::uint64_t n = 1, reads = 1; n <= reads; ++n) {
-    Trainer trainer(options());
+    Trainer trainer(loading_run());
     const Value before = now(trainer);
     FaultyFileSystem files(posix_file_system());
     std::uint64_t seen = 0;
@@ -323,8 +307,8 @@ TEST(LoadTensors, TiedOnesStayTied) {
 // What was loaded into an optimizer is its own: training changes neither another's nor a Value.
 TEST_F(Loading, AnOptimizersStateIsItsOwn) {
   const Value file = load(path);
-  Trainer one(options());
-  Trainer other(options());
+  Trainer one(loading_run());
+  Trainer other(loading_run());
   load_optimizer_state_dict(*one.state().optimizer, one.state().model->module(),
                             *find_path(file, "state/optimizers/AdamW"));
   const Value states = optimizer_state_dict(*one.state().optimizer, one.state().model->module());

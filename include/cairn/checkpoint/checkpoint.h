@@ -58,10 +58,10 @@ struct LoadOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // as SaveOptions::store
 };
 
-// Reads a checkpoint of any format, in whatever container. Tensors are views of the mapped file,
-// which stays mapped while one lives; of a compressed one, of an unnamed file in $TMPDIR or else
-// /var/tmp. NotFoundError; CorruptError naming the damaged tensors and byte ranges;
-// UnsupportedError saying what the file is; UsageError for a folder that is no checkpoint.
+// Reads a checkpoint of any format, in whatever container. Tensors are ranges of the file, read
+// when they are asked for, and keep it open while one lives; of a compressed one, of an unnamed
+// file in $TMPDIR or else /var/tmp. NotFoundError; CorruptError naming the damaged tensors and byte
+// ranges; UnsupportedError saying what the file is; UsageError for a folder that is no checkpoint.
 Value load(const std::string& path, const LoadOptions& options = {});
 
 // One thing that is wrong with a file.
@@ -99,7 +99,8 @@ struct StorageRead {
 // A checkpoint that was opened. It stays the file that it was, whatever becomes of its name: what
 // verify() found good is what load() decodes. (Somebody may still write *into* the file: what is
 // decoded long after verify() can be verified once more.) Copies share it; safe from several
-// threads. The file, or all those of a folder, stay mapped while a copy lives, or a tensor of it.
+// threads. The file stays open while a copy lives, or a tensor of it; of the files of a folder as
+// many as the limit of open files allows, the others are opened again and known again, or an error.
 class Checkpoint {
  public:
   struct Impl;

@@ -76,9 +76,7 @@ std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& re
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(ObjectStore& store, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
-  const WriteCheckpointOptions options{.overwrite = job.overwrite, .info = job.info};
-  report.bytes = image != nullptr ? write_checkpoint(store, *image, job.path, options)
-                                  : write_checkpoint(store, job.value, job.path, options);
+  report.bytes = write_checkpoint(store, job, image);
   if (!job.latest.empty()) move_latest(store, job.path, job.latest);
   const std::exception_ptr error = retain(store, job, report);
   if (job.report) job.report(report);

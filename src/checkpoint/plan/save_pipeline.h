@@ -3,36 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "cairn/checkpoint/checkpoint.h"
-#include "cairn/value.h"
+#include "cairn/storage/object_store.h"
+
+#include "checkpoint/plan/save_job.h"
 
 namespace cairn {
-
-struct SaveReport {
-  std::string path = {};
-  std::uint64_t bytes = 0;                // of the file
-  std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
-};
-
-// What to save, where, what it says of itself, and what becomes superfluous.
-struct SaveJob {
-  Value value = {};
-  std::string path = {};
-  std::string latest = {};  // path of the link to point at `path` afterwards; empty: none
-  // Paths of files that this save makes superfluous. Removed when the new file and the link are
-  // durable. Missing ones are no error; `path`, and what `latest` points at, are never removed.
-  std::vector<std::string> remove_afterwards = {};
-  CheckpointInfo info = {};
-  bool overwrite = true;
-  // Called when all is done, on the thread that did it. Must not call the pipeline.
-  std::function<void(const SaveReport&)> report = nullptr;
-};
 
 struct SavePipelineOptions {
   // False: submit() returns when the checkpoint is durable, and needs no copy of it.

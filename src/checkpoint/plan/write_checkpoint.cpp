@@ -69,45 +69,27 @@ TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
   }};
 }
 
-// `make_plan` is step 1; it gets how the file is written.
-template <class MakePlan>
-std::uint64_t write_planned(ObjectStore& store, const std::string& path,
-                            const WriteCheckpointOptions& options, const FileImage* image,
-                            MakePlan make_plan) {
+}  // namespace
+
+void check_extension(const std::string& path) { find_extension(path); }
+
+std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image) {
   try {
-    const Extension& extension = find_extension(path);
-    const TorchPlan plan = make_plan(with_manifest(options.info), extension);
+    const Extension& extension = find_extension(job.path);
+    const TorchFileWriteOptions options = with_manifest(job.info);
+    const TorchPlan plan =
+        image != nullptr ? image->plan(options, is_plain(extension))
+                         : TorchPlan(pickle::encode(job.value), options, TorchPlan::Room::kToGrow);
     const auto object = store.begin(
-        path, {.condition = condition_of(options.overwrite), .expected_bytes = plan.tail_begin()});
+        job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.tail_begin()});
     ObjectSink sink(*object);
     execute(plan, image, extension, sink);
     object->commit();
     return sink.bytes();
   } catch (Error& e) {
-    e.add_context("saving " + path);
+    e.add_context("saving " + job.path);
     throw;
   }
-}
-
-}  // namespace
-
-void check_extension(const std::string& path) { find_extension(path); }
-
-std::uint64_t write_checkpoint(ObjectStore& store, const Value& value, const std::string& path,
-                               const WriteCheckpointOptions& options) {
-  return write_planned(store, path, options, nullptr,
-                       [&](TorchFileWriteOptions torch_options, const Extension& /*extension*/) {
-                         return TorchPlan(pickle::encode(value), std::move(torch_options),
-                                          TorchPlan::Room::kToGrow);
-                       });
-}
-
-std::uint64_t write_checkpoint(ObjectStore& store, FileImage& image, const std::string& path,
-                               const WriteCheckpointOptions& options) {
-  return write_planned(store, path, options, &image,
-                       [&](const TorchFileWriteOptions& torch_options, const Extension& extension) {
-                         return image.plan(torch_options, is_plain(extension));
-                       });
 }
 
 }  // namespace cairn

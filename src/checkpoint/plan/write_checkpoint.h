@@ -4,26 +4,17 @@
 #include <cstdint>
 #include <string>
 
-#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/storage/object_store.h"
-#include "cairn/value.h"
 
 #include "checkpoint/plan/file_image.h"
+#include "checkpoint/plan/save_job.h"
 
 namespace cairn {
 
-struct WriteCheckpointOptions {
-  bool overwrite = true;
-  CheckpointInfo info = {};
-};
-
-// What save() does and promises; returns the size of the file.
-std::uint64_t write_checkpoint(ObjectStore& store, const Value& value, const std::string& path,
-                               const WriteCheckpointOptions& options);
-
-// The same of a snapshot, once. Lets go of the live tensors before the first byte is written.
-std::uint64_t write_checkpoint(ObjectStore& store, FileImage& image, const std::string& path,
-                               const WriteCheckpointOptions& options);
+// Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
+// size of the file. With `image`, once, the snapshot in place of the value: lets go of the live
+// tensors before the first byte is written.
+std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,
 // or names the program that is needed and not installed.
