@@ -107,6 +107,13 @@ std::unique_ptr<WritableFile> FaultyFileSystem::create(const std::string& path,
   return std::make_unique<File>(*this, under_.create(path, options), path);
 }
 
+std::unique_ptr<WritableFile> FaultyFileSystem::overwrite(const std::string& path,
+                                                          std::uint64_t expected_bytes) {
+  begin(FileCall::kOverwrite, path);
+  auto file = under_.overwrite(path, expected_bytes);
+  return file != nullptr ? std::make_unique<File>(*this, std::move(file), path) : nullptr;
+}
+
 std::shared_ptr<const ByteSource> FaultyFileSystem::open(const std::string& path) {
   begin(FileCall::kOpen, path);
   return std::make_shared<const Source>(*this, under_.open(path));

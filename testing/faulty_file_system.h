@@ -33,6 +33,7 @@ enum class FileCall : std::uint8_t {
   kList,
   kExchange,
   kLockFolder,
+  kOverwrite,
 };
 
 // Thread-safe, when the other one is.
@@ -55,6 +56,8 @@ class FaultyFileSystem : public FileSystem {
 
   std::unique_ptr<WritableFile> create(const std::string& path,
                                        const CreateOptions& options) override;
+  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+                                          std::uint64_t expected_bytes) override;
   std::shared_ptr<const ByteSource> open(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
   bool exchange(const std::string& one, const std::string& other) override;
@@ -88,7 +91,7 @@ class FaultyFileSystem : public FileSystem {
   std::vector<Fault> faults_;
   std::set<FileCall> skipped_;
   std::function<void(FileCall, std::uint64_t)> hook_;
-  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(17);
+  std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>(18);
 };
 
 }  // namespace cairn::testing

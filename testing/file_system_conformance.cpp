@@ -70,6 +70,28 @@ void create_never_replaces(const Subject& s) {
   EXPECT_EQ(s.read("f"), "old");
 }
 
+// Where the file system can tell who has it open.
+void overwriting_leaves_nothing_of_what_was_there(const Subject& s) {
+  s.write("f", "some old text");
+  s.write("other", "other");
+  auto held = s.files.open(s.path("f"));
+  EXPECT_EQ(s.files.overwrite(s.path("f"), 0), nullptr);
+  EXPECT_EQ(s.files.overwrite(s.path("missing"), 0), nullptr);
+  held.reset();
+  const auto before = s.files.stat(s.path("f"));
+  auto file = s.files.overwrite(s.path("f"), 0);
+  EXPECT_EQ(s.read("f"), "some old text");
+  if (file == nullptr) return;
+  EXPECT_FALSE(s.files.remove_unlocked(s.path("f")));
+  file->write(as_bytes("new"));
+  file->sync();
+  file->close();
+  EXPECT_EQ(s.read("f"), "new");
+  EXPECT_EQ(s.files.stat(s.path("f"))->inode, before->inode);
+  EXPECT_NE(s.files.stat(s.path("f")), before);
+  EXPECT_NE(s.files.stat(s.path("other"))->inode, before->inode);
+}
+
 void mapped_bytes_outlive_the_file(const Subject& s) {
   s.write("f", "bytes");
   s.write("empty", "");
@@ -272,6 +294,7 @@ bool register_file_system_tests(const FileSystemConformance& suite) {
 #define CAIRN_ADD(body) add(#body, body)
   CAIRN_ADD(writes_in_order_and_reads_back);
   CAIRN_ADD(writing_after_close_is_an_error);
+  CAIRN_ADD(overwriting_leaves_nothing_of_what_was_there);
   CAIRN_ADD(mapped_bytes_outlive_the_file);
   CAIRN_ADD(map_tells_missing_from_folder);
   CAIRN_ADD(rename_onto_a_folder_is_a_usage_error);

@@ -37,21 +37,25 @@ class SimFileSystem::File final : public WritableFile {
       : files_(files), inode_(std::move(inode)) {}
   ~File() override {
     const std::lock_guard lock(files_.mutex_);
-    inode_->locked = false;
+    if (!closed_) inode_->locked = false;
   }
 
   void write(ByteView bytes) override {
     const std::lock_guard lock(files_.mutex_);
     if (closed_) throw_storage_error(EBADF, "cannot write");
     const bool whole = files_.begin_operation();
-    inode_->bytes += as_text(whole ? bytes : bytes.first(bytes.size() / 2));
+    if (!whole) bytes = bytes.first(bytes.size() / 2);
+    inode_->bytes.replace(std::min(end_, inode_->bytes.size()), bytes.size(), as_text(bytes));
+    end_ += bytes.size();
     if (!whole) crash();
   }
   void sync() override {
     const std::lock_guard lock(files_.mutex_);
     if (closed_) throw_storage_error(EBADF, "cannot sync");
+    files_.begin_read();
+    inode_->bytes.resize(end_);  // before the sync: a crash there may leave it cut off, and old
     files_.begin_whole_operation();
-    inode_->certain = inode_->bytes.size();
+    inode_->certain = inode_->bytes;
   }
   void close() override {
     const std::lock_guard lock(files_.mutex_);
@@ -63,6 +67,7 @@ class SimFileSystem::File final : public WritableFile {
  private:
   SimFileSystem& files_;
   std::shared_ptr<Inode> inode_;
+  std::size_t end_ = 0;  // of what was written
   bool closed_ = false;
 };
 
@@ -130,9 +135,22 @@ std::unique_ptr<WritableFile> SimFileSystem::create(const std::string& path,
   if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
   auto inode = std::make_shared<Inode>();
   inode->locked = options.lock;
-  inode->modified = ++clock_;
+  inode->number = inode->modified = inode->changed = ++clock_;
   apply(folder_of(path), {{base_name(path), Entry{inode, nullptr, {}}}});
   return std::make_unique<File>(*this, std::move(inode));
+}
+
+std::unique_ptr<WritableFile> SimFileSystem::overwrite(const std::string& path,
+                                                       std::uint64_t /*expected_bytes*/) {
+  const std::lock_guard lock(mutex_);
+  begin_read();
+  const Entry* entry = find(path, false);
+  if (entry == nullptr || entry->file == nullptr) return nullptr;
+  Inode& inode = *entry->file;
+  if (inode.locked || inode.opened.use_count() > 1) return nullptr;
+  inode.locked = true;
+  inode.modified = inode.changed = ++clock_;
+  return std::make_unique<File>(*this, entry->file);
 }
 
 std::shared_ptr<const ByteSource> SimFileSystem::open(const std::string& path) {
@@ -141,8 +159,12 @@ std::shared_ptr<const ByteSource> SimFileSystem::open(const std::string& path) {
   const Entry* entry = find(path, true);
   if (entry == nullptr) throw NotFoundError("there is no file " + path);
   if (entry->file == nullptr) throw UsageError(path + " is a folder, not a file");
-  auto bytes = std::make_shared<std::string>(entry->file->bytes);
-  return source_of({as_bytes(*bytes), bytes}, path);
+  struct Opened {
+    std::string bytes;
+    std::shared_ptr<int> token;
+  };
+  auto opened = std::make_shared<Opened>(Opened{entry->file->bytes, entry->file->opened});
+  return source_of({as_bytes(opened->bytes), opened}, path);
 }
 
 void SimFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {
@@ -156,6 +178,7 @@ void SimFileSystem::rename(const std::string& from, const std::string& to, bool 
   if (there != nullptr && there->folder != nullptr) throw UsageError(to + " is a folder");
   if (there != nullptr && !overwrite) throw AlreadyExistsError(to + " exists already");
   const Entry moved = *entry;
+  if (moved.file != nullptr) moved.file->changed = ++clock_;
   apply(folder, {{base_name(from), std::nullopt}, {base_name(to), moved}});
 }
 
@@ -276,6 +299,9 @@ std::optional<FileInfo> SimFileSystem::stat(const std::string& path, bool follow
     info.size = entry->file->bytes.size();
     info.modified =
         std::chrono::system_clock::time_point(std::chrono::seconds(entry->file->modified));
+    info.changed =
+        std::chrono::system_clock::time_point(std::chrono::seconds(entry->file->changed));
+    info.inode = static_cast<std::uint64_t>(entry->file->number);
   } else {
     info.type = entry->folder != nullptr ? FileInfo::Type::kFolder : FileInfo::Type::kLink;
   }
@@ -339,8 +365,8 @@ class SimFileSystem::Lottery {
     if (!folder.pending.empty()) add(&folder, std::uint64_t{1} << folder.pending.size());
     const auto visit = [this](const Entry& entry) {
       if (entry.folder != nullptr) gather(*entry.folder);
-      if (entry.file != nullptr && entry.file->certain < entry.file->bytes.size()) {
-        add(entry.file.get(), kWaysToLoseBytes);
+      if (entry.file != nullptr && entry.file->certain != entry.file->bytes) {
+        add(entry.file.get(), ways_to_lose(*entry.file));
       }
     };
     for (const auto& [name, entry] : folder.certain) {
@@ -371,26 +397,43 @@ class SimFileSystem::Lottery {
 
   static std::string bytes_left(const Inode& inode, std::uint64_t number) {
     const std::string& bytes = inode.bytes;
-    const std::size_t half = inode.certain + (bytes.size() - inode.certain) / 2;
+    const std::size_t half = equal_bytes(inode) + (bytes.size() - equal_bytes(inode)) / 2;
+    std::string old = inode.certain;  // of the new size
+    old.resize(bytes.size(), '\0');
     switch (number) {
       case 0:
-        return bytes.substr(0, inode.certain);
+        return inode.certain;
       case 1:
-        return bytes.substr(0, half);
+        return bytes.substr(0, half) +
+               (half < inode.certain.size() ? inode.certain.substr(half) : std::string());
       case 2:  // the size arrived, the data did not
-        return bytes.substr(0, inode.certain) + std::string(bytes.size() - inode.certain, '\0');
+        return old;
       case 3:
         return bytes.substr(0, half) + std::string(bytes.size() - half, '\0');
       case 4:  // the disk wrote the end first
-        return bytes.substr(0, inode.certain) + std::string(half - inode.certain, '\0') +
-               bytes.substr(half);
-      default:
+        return old.substr(0, half) + bytes.substr(half);
+      case 5:
         return bytes;
+      default:  // and in this order it came to one block, and not to the next
+        for (std::size_t i = 0; i < bytes.size(); ++i) {
+          if (i / 16 % 2 == 0) old[i] = bytes[i];
+        }
+        return old;
     }
   }
 
  private:
-  static constexpr std::uint64_t kWaysToLoseBytes = 6;
+  // How far what is on the disk is what processes see.
+  static std::size_t equal_bytes(const Inode& inode) {
+    const auto [seen, certain] = std::ranges::mismatch(inode.bytes, inode.certain);
+    return static_cast<std::size_t>(seen - inode.bytes.begin());
+  }
+
+  // What was only appended to has no old bytes that could be among the new.
+  static std::uint64_t ways_to_lose(const Inode& inode) {
+    return equal_bytes(inode) < inode.certain.size() ? 7 : 6;
+  }
+
   struct Ticket {
     std::uint64_t number = 0;
     std::uint64_t count = 0;
@@ -424,8 +467,10 @@ std::unique_ptr<SimFileSystem> SimFileSystem::copy(const Lottery& lottery) const
       if (inode == nullptr) {
         inode = std::make_shared<Inode>();
         inode->bytes = Lottery::bytes_left(*entry.file, lottery.number_of(entry.file.get()));
-        inode->certain = inode->bytes.size();
+        inode->certain = inode->bytes;
+        inode->number = entry.file->number;
         inode->modified = entry.file->modified;
+        inode->changed = entry.file->changed;
       }
       entry.file = inode;
     }

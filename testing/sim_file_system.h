@@ -5,8 +5,8 @@
 // a crash, after_power_loss() gives every disk that the promises of POSIX allow: for each folder
 // any subset of the changes since its last sync (a rename is one change), for each file any of
 // several ways to lose what was not synced: nothing, all, the second half, zeros in place of the
-// data, the first half zeroed. Real file systems are kinder; a protocol that survives here survives
-// there.
+// data, the first half zeroed or, in a file that is overwritten, old; old and new in turns. Real
+// file systems are kinder; a protocol that survives here survives there.
 //
 // Symbolic links are followed only as the last part of a path, "x/.." is taken by its text, and
 // renames stay in one folder.
@@ -32,6 +32,9 @@ class SimFileSystem final : public FileSystem {
 
   std::unique_ptr<WritableFile> create(const std::string& path,
                                        const CreateOptions& options) override;
+  // Not while somebody has what open() gave, or the lock.
+  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+                                          std::uint64_t expected_bytes) override;
   std::shared_ptr<const ByteSource> open(const std::string& path) override;
   void rename(const std::string& from, const std::string& to, bool overwrite) override;
   bool exchange(const std::string& one, const std::string& other) override;
@@ -71,10 +74,13 @@ class SimFileSystem final : public FileSystem {
 
  private:
   struct Inode {
-    std::string bytes;
-    std::size_t certain = 0;  // of the bytes
+    std::string bytes;    // what processes see
+    std::string certain;  // what is on the disk
     bool locked = false;
+    std::int64_t number = 0;
     std::int64_t modified = 0;
+    std::int64_t changed = 0;
+    std::shared_ptr<int> opened = std::make_shared<int>();  // shared by all who read it
   };
   struct Folder;
   struct Entry {  // exactly one of the three

@@ -9,6 +9,7 @@
 
 #include "io/atomic_folder.h"
 #include "io/mapped_file.h"
+#include "io/spare_file.h"
 
 namespace cairn {
 namespace {
@@ -65,14 +66,6 @@ std::vector<std::string> remove_dead(FileSystem& files, const std::string& folde
   return removed;
 }
 
-void remove_quietly(FileSystem& files, const std::string& path) {
-  try {
-    files.remove(path);
-  } catch (...) {
-    // What is left is a leftover, which remove_leftovers() knows.
-  }
-}
-
 void check_target(FileSystem& files, const std::string& path, bool overwrite) {
   const auto there = files.stat(path, false);
   if (!there) return;
@@ -99,6 +92,14 @@ bool try_make_link(FileSystem& files, const std::string& target, const std::stri
 
 }  // namespace
 
+void remove_quietly(FileSystem& files, const std::string& path) {
+  try {
+    files.remove(path);
+  } catch (...) {
+    // What is left is a leftover, which remove_leftovers() knows.
+  }
+}
+
 std::string temporary_name(const std::string& target, std::string_view suffix) {
   return join_path(parent_path(target), name_stem(target) + std::string(suffix));
 }
@@ -120,6 +121,11 @@ std::string_view temporary_suffix(std::string_view temporary) {
 AtomicFile::AtomicFile(FileSystem& files, std::string path, const Options& options)
     : files_(files), path_(std::move(path)), options_(options) {
   check_target(files_, path_, options_.overwrite);  // before the work; commit() makes sure
+  if (options.spare != nullptr) file_ = options.spare->overwrite(options_.expected_bytes);
+  if (file_ != nullptr) {
+    temporary_ = options.spare->release();
+    return;
+  }
   temporary_ = temporary_name(path_);
   file_ = files_.create(temporary_, {.expected_bytes = options_.expected_bytes, .lock = true});
 }

@@ -1,7 +1,8 @@
 // Publishing a file so that its name never stands for a part of it.
 //
 //  1. Create `<folder>/.cairn-tmp-<name>-<random>` beside the target (a rename across file systems
-//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one.
+//     would not be atomic), locked, so that a cleaner can tell a living writer from a dead one. Or
+//     write over a spare file that has such a name already (spare_file.h).
 //  2. Write the bytes.
 //  3. fdatasync the file: rename before this may publish an empty file after a power cut.
 //  4. rename it over the target: readers see the old file or the new one. It stays open, and so
@@ -23,11 +24,14 @@
 
 namespace cairn {
 
+class SpareFile;
+
 class AtomicFile final : public ByteSink {
  public:
   struct Options {
     bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
     std::uint64_t expected_bytes = 0;
+    SpareFile* spare = nullptr;  // in the folder of `path`: written over, if it may be
   };
 
   AtomicFile(FileSystem& files, std::string path, const Options& options);
@@ -62,6 +66,9 @@ std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& 
 
 // Only those that were to become `path`.
 void remove_leftovers_of(FileSystem& files, const std::string& path);
+
+// Removes what can be removed. What is left of a temporary file is a leftover.
+void remove_quietly(FileSystem& files, const std::string& path);
 
 // A new name beside `target`, for what is to become it.
 std::string temporary_name(const std::string& target);

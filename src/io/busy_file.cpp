@@ -3,24 +3,38 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 
 #include "io/file_descriptor.h"
 
 namespace cairn {
 namespace {
 
-// A read lease is refused while anybody has the file open for writing.
-bool is_open_for_writing(int fd) {
+// Takes a lease and gives it back at once: 0, or errno; EAGAIN when somebody has the file open.
+int try_lease(int fd, int type) {
   // Whoever opens the file while we have the lease makes the kernel send us a signal; by default
   // one that kills. This one is ignored by default.
-  if (fcntl(fd, F_SETSIG, SIGURG) != 0) return false;
-  if (fcntl(fd, F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
+  if (fcntl(fd, F_SETSIG, SIGURG) != 0 || fcntl(fd, F_SETLEASE, type) != 0) return errno;
   fcntl(fd, F_SETLEASE, F_UNLCK);
-  return false;
+  return 0;
+}
+
+// A read lease is refused while anybody has the file open for writing.
+bool is_open_for_writing(int fd) { return try_lease(fd, F_RDLCK) == EAGAIN; }
+
+// Many network and FUSE file systems give leases that know of this machine's openings only.
+bool is_on_local_disk(int fd) {
+  constexpr std::uint32_t kExt4 = 0xEF53;  // from statfs(2)
+  constexpr std::uint32_t kXfs = 0x58465342;
+  struct statfs kind = {};
+  if (fstatfs(fd, &kind) != 0) return false;
+  const auto magic = static_cast<std::uint32_t>(kind.f_type);
+  return magic == kExt4 || magic == kXfs;
 }
 
 }  // namespace
@@ -32,5 +46,8 @@ bool is_being_written(const std::string& path) {
   const bool is_locked = flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   return is_locked || is_open_for_writing(fd.get());
 }
+
+// A write lease is refused while anybody else has the file open; a mapping keeps it open.
+bool is_open_elsewhere(int fd) { return !is_on_local_disk(fd) || try_lease(fd, F_WRLCK) != 0; }
 
 }  // namespace cairn

@@ -10,4 +10,12 @@ namespace cairn {
 // False for what is no file, and for what cannot be told.
 bool is_being_written(const std::string& path);
 
+// Whether anybody besides `fd`, which is open for writing, has its file open or mapped: in this
+// process or another. Also true wherever the kernel does not know for certain: on all but local
+// disk file systems, and for other users' files.
+//
+// Not seen are those who reach a file without having it open: an NFS client of protocol 3 between
+// two reads from this machine's disk, a bind mount of the single file.
+bool is_open_elsewhere(int fd);
+
 }  // namespace cairn

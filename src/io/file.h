@@ -27,6 +27,12 @@ struct FileInfo {
   Type type = Type::kRegular;
   std::uint64_t size = 0;
   std::chrono::system_clock::time_point modified = {};
+  std::uint64_t inode = 0;                             // the file itself, whatever its name
+  std::uint64_t links = 1;                             // how many names it has
+  std::chrono::system_clock::time_point changed = {};  // also: another name, other permissions
+
+  // Nothing was done to a file between two looks at it that are equal.
+  bool operator==(const FileInfo&) const = default;
 };
 
 // A file being written, front to back. The destructor closes and does nothing else. Not
@@ -37,8 +43,9 @@ class WritableFile : public ByteSink {
   // where they lie, after this has returned.
   virtual void write_shared(const SharedBytes& bytes) { write(bytes.view); }
 
-  // Makes everything written so far survive a power cut (fdatasync). A failure is final: the kernel
-  // may have dropped the dirty pages and would report success next time, so it is not asked again.
+  // Makes everything written so far survive a power cut (fdatasync), and cuts off what a file that
+  // is overwritten holds behind it. A failure is final: the kernel may have dropped the dirty pages
+  // and would report success next time, so it is not asked again.
   virtual void sync() = 0;
 
   // Closes; reports the errors that the destructor would swallow. Idempotent.
@@ -57,6 +64,13 @@ class FileSystem {
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
   virtual std::unique_ptr<WritableFile> create(const std::string& path,
                                                const CreateOptions& options) = 0;
+  // Opens a file, locked, to write it anew in the room that it has on the disk: what is written
+  // takes the place of what is there, until sync() cuts off the rest. nullptr, with nothing done,
+  // unless it is certain that nobody can miss what is there: at this moment the file has this one
+  // name, nobody else in any process has it open, mapped or locked, and the file system knows of
+  // all who could.
+  virtual std::unique_ptr<WritableFile> overwrite(const std::string& path,
+                                                  std::uint64_t expected_bytes) = 0;
   // Opens a file for reading. NotFoundError when there is none; UsageError when it is a folder or
   // another special thing.
   virtual std::shared_ptr<const ByteSource> open(const std::string& path) = 0;

@@ -176,7 +176,7 @@ class LargeFileWriter final : public WritableFile {
 
   void sync() override {
     flush();
-    file_.sync();
+    file_.sync(current_.offset + current_.used);
   }
 
   void close() override {

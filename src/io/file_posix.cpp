@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "io/busy_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
 #include "io/file_error.h"
@@ -53,6 +54,12 @@ FileDescriptor create_file(const std::string& path) {
   return fd;
 }
 
+std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& path,
+                                          std::uint64_t expected_bytes) {
+  return expected_bytes >= kLargeFileBytes ? make_large_file_writer(std::move(fd), path)
+                                           : make_small_file_writer(std::move(fd), path);
+}
+
 // A cleaner may take a new file for a dead one before it is locked, and remove it: then once more.
 FileDescriptor create_locked_file(const std::string& path) {
   for (;;) {
@@ -64,6 +71,12 @@ FileDescriptor create_locked_file(const std::string& path) {
   }
 }
 
+std::chrono::system_clock::time_point to_time(const timespec& time) {
+  return std::chrono::system_clock::time_point(
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(
+          std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec)));
+}
+
 FileInfo to_file_info(const struct stat& info) {
   FileInfo result;
   result.type = S_ISREG(info.st_mode)   ? FileInfo::Type::kRegular
@@ -71,10 +84,10 @@ FileInfo to_file_info(const struct stat& info) {
                 : S_ISLNK(info.st_mode) ? FileInfo::Type::kLink
                                         : FileInfo::Type::kOther;
   result.size = static_cast<std::uint64_t>(info.st_size);
-  result.modified = std::chrono::system_clock::time_point(
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(
-          std::chrono::seconds(info.st_mtim.tv_sec) +
-          std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
+  result.modified = to_time(info.st_mtim);
+  result.inode = info.st_ino;
+  result.links = info.st_nlink;
+  result.changed = to_time(info.st_ctim);
   return result;
 }
 
@@ -99,9 +112,21 @@ class PosixFileSystem final : public FileSystem {
                                        const CreateOptions& options) override {
     refuse_uri(path);
     ignore_file_size_signal();
-    FileDescriptor fd = options.lock ? create_locked_file(path) : create_file(path);
-    return options.expected_bytes >= kLargeFileBytes ? make_large_file_writer(std::move(fd), path)
-                                                     : make_small_file_writer(std::move(fd), path);
+    return make_writer(options.lock ? create_locked_file(path) : create_file(path), path,
+                       options.expected_bytes);
+  }
+
+  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+                                          std::uint64_t expected_bytes) override {
+    refuse_uri(path);
+    ignore_file_size_signal();
+    FileDescriptor fd = try_open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+    // Locked first: a cleaner that comes now leaves it, and one that was here has removed its name.
+    if (!fd.is_open() || lock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+    struct stat info = {};
+    const bool is_ours = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) &&
+                         info.st_nlink == 1 && !is_open_elsewhere(fd.get());
+    return is_ours ? make_writer(std::move(fd), path, expected_bytes) : nullptr;
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& path) override;

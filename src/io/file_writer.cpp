@@ -1,5 +1,6 @@
 #include "io/file_writer.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,9 +16,16 @@ void FailingOnce::check(int error) {
   if (error_ != 0) throw_storage_error(error_, "cannot write " + path_);
 }
 
-void FailingOnce::sync() {
+void FailingOnce::sync(std::uint64_t end) {
   check(0);
-  int result = 0;
+  struct stat info = {};
+  int result = fstat(fd_.get(), &info);
+  if (result == 0 && static_cast<std::uint64_t>(info.st_size) > end) {  // it was overwritten
+    do {
+      result = ftruncate(fd_.get(), static_cast<off_t>(end));
+    } while (result != 0 && errno == EINTR);
+  }
+  check(result == 0 ? 0 : errno);
   do {
     result = fdatasync(fd_.get());
   } while (result != 0 && errno == EINTR);
@@ -42,6 +50,7 @@ class SmallFileWriter final : public WritableFile {
 
   void write(ByteView bytes) override {
     file_.check(0);
+    end_ += bytes.size();
     if (buffer_.size() + bytes.size() > kBufferBytes) flush();
     if (bytes.size() >= kBufferBytes) {
       file_.check(write_all(file_.fd(), bytes));
@@ -52,7 +61,7 @@ class SmallFileWriter final : public WritableFile {
 
   void sync() override {
     flush();
-    file_.sync();
+    file_.sync(end_);
   }
 
   void close() override {
@@ -73,6 +82,7 @@ class SmallFileWriter final : public WritableFile {
 
   FailingOnce file_;
   std::vector<std::byte> buffer_;
+  std::uint64_t end_ = 0;  // of what was written
   bool closed_ = false;
 };
 

@@ -29,7 +29,8 @@ class FailingOnce {
   bool failed() const { return error_ != 0; }
   // Throws when `error`, an errno value, is not 0, and from then on always.
   void check(int error);
-  void sync();
+  // Cuts off what lies behind `end`, then fdatasync.
+  void sync(std::uint64_t end);
   void close();
 
  private:

@@ -10,6 +10,7 @@
 #include "io/atomic_folder.h"
 #include "io/busy_file.h"
 #include "storage/links.h"
+#include "storage/recycler.h"
 #include "storage/removal.h"
 
 namespace cairn {
@@ -50,16 +51,27 @@ void refuse_versions(const WriteCondition& condition, const std::string& path) {
 
 class LocalWrite final : public ObjectWrite {
  public:
-  LocalWrite(FileSystem& files, const std::string& path, const BeginOptions& options)
-      : file_(files, path,
+  LocalWrite(FileSystem& files, const std::string& path, const BeginOptions& options,
+             std::shared_ptr<Recycler> recycler)
+      : recycler_(std::move(recycler)),
+        spare_(recycler_ != nullptr ? recycler_->take_spare(path) : nullptr),
+        file_(files, path,
               {.overwrite = options.condition.when == WriteCondition::If::kAlways,
-               .expected_bytes = options.expected_bytes}) {}
+               .expected_bytes = options.expected_bytes,
+               .spare = spare_.get()}) {
+    spare_.reset();  // goes, where it could not be used
+  }
   void write(ByteView bytes) override { file_.write(bytes); }
 
  private:
-  void publish() override { file_.commit(); }
+  void publish() override {
+    file_.commit();
+    if (recycler_ != nullptr) recycler_->remember(file_.path());
+  }
   void append(const SharedBytes& bytes) override { file_.write_shared(bytes); }
 
+  std::shared_ptr<Recycler> recycler_;
+  std::unique_ptr<SpareFile> spare_;
   AtomicFile file_;
 };
 
@@ -83,7 +95,8 @@ class LocalFolderWrite final : public FolderWrite {
 
 class LocalStore final : public ObjectStore {
  public:
-  explicit LocalStore(FileSystem& files) : files_(files) {}
+  LocalStore(FileSystem& files, std::shared_ptr<Recycler> recycler)
+      : files_(files), recycler_(std::move(recycler)) {}
 
   StoreFeatures features() const override { return {.whole_folders = true}; }
 
@@ -128,7 +141,7 @@ class LocalStore final : public ObjectStore {
                                      const BeginOptions& options) override {
     refuse_versions(options.condition, name);
     files_.make_folders(parent_path(name));
-    return std::make_unique<LocalWrite>(files_, name, options);
+    return std::make_unique<LocalWrite>(files_, name, options, recycler_);
   }
 
   std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
@@ -141,6 +154,7 @@ class LocalStore final : public ObjectStore {
     if (there && there->type == FileInfo::Type::kFolder) {
       throw UsageError("cannot remove " + name + " as a file: it is a folder");
     }
+    if (there && recycler_ != nullptr && recycler_->retire(name)) return true;
     if (there) return remove_file(files_, name);
     return read_link_file(files_, link_file(name)) && remove_file(files_, link_file(name));
   }
@@ -223,17 +237,26 @@ class LocalStore final : public ObjectStore {
   }
 
   FileSystem& files_;
+  const std::shared_ptr<Recycler> recycler_;  // null: every object is a new file
 };
 
 }  // namespace
 
 std::shared_ptr<ObjectStore> local_store(FileSystem& files) {
-  return std::make_shared<LocalStore>(files);
+  return std::make_shared<LocalStore>(files, nullptr);
+}
+
+std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files) {
+  return std::make_shared<LocalStore>(files, std::make_shared<Recycler>(files));
 }
 
 std::shared_ptr<ObjectStore> local_store() {
   static const std::shared_ptr<ObjectStore> store = local_store(posix_file_system());
   return store;
+}
+
+std::shared_ptr<ObjectStore> recycling_local_store() {
+  return recycling_local_store(posix_file_system());
 }
 
 }  // namespace cairn

@@ -3,7 +3,8 @@
 //  1. Objects are files that AtomicFile publishes, folders those of AtomicFolder; what they leave
 //     when they are killed is hidden from list().
 //  2. Pointers are links.h's.
-//  3. Removing is removal.h's.
+//  3. Removing is removal.h's; recycling_local_store() keeps one file of what it removes, to write
+//     over it (recycler.h).
 #pragma once
 
 #include <memory>
@@ -16,5 +17,6 @@ namespace cairn {
 
 // `files` must outlive it.
 std::shared_ptr<ObjectStore> local_store(FileSystem& files);
+std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 
 }  // namespace cairn

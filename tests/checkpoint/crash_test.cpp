@@ -1,10 +1,13 @@
 // The whole protocol under power loss: "save A, save B, keep one" is stopped at every operation,
-// and every disk that may be left then is examined. And proof that the harness notices: protocols
-// with one thing left out or done too early must fail it.
+// and every disk that may be left then is examined; so are four saves of which two are written over
+// files of the ones before. And proof that the harness notices: protocols with one thing left out
+// or done too early must fail it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
+
+#include "cairn/error.h"
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/atomic_file.h"
@@ -36,9 +39,11 @@ std::string path_of(std::int64_t batch) {
 
 // One save that keeps one checkpoint.
 using Save = std::function<void(FileSystem&, std::int64_t batch)>;
+// Some of them; says which was the last that was acknowledged.
+using Saves = std::function<void(FileSystem&, std::int64_t& acknowledged)>;
 
-void save_with_pipeline(FileSystem& files, std::int64_t batch) {
-  SavePipeline pipeline({.async = false, .store = local_store(files)});
+void save_in(const std::shared_ptr<ObjectStore>& store, std::int64_t batch) {
+  SavePipeline pipeline({.async = false, .store = store});
   pipeline.submit({.value = sample_checkpoint(batch, kTensorBytes),
                    .path = path_of(batch),
                    .latest = kLatest,
@@ -47,11 +52,34 @@ void save_with_pipeline(FileSystem& files, std::int64_t batch) {
   pipeline.wait();
 }
 
+void save_with_pipeline(FileSystem& files, std::int64_t batch) {
+  save_in(local_store(files), batch);
+}
+
+Saves two_saves(const Save& save) {
+  return [save](FileSystem& files, std::int64_t& acknowledged) {
+    for (std::int64_t batch = 1; batch <= 2; ++batch) {
+      save(files, batch);
+      acknowledged = batch;
+    }
+  };
+}
+
+constexpr std::int64_t kRecyclingSaves = 4;  // the third and the fourth are written over old files
+
+void save_recycling(FileSystem& files, std::int64_t& acknowledged) {
+  const auto store = recycling_local_store(files);
+  for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
+    save_in(store, batch);
+    acknowledged = batch;
+  }
+}
+
 struct Losses {
   int states = 0;
   int lost = 0;      // a save was acknowledged, and nothing is found
   int outdated = 0;  // an older checkpoint than the last acknowledged one is found
-  int torn = 0;      // what is found is no checkpoint that was saved
+  int torn = 0;      // what is found, or has a checkpoint's name, is none that was saved
   int dangling = 0;  // the link of an acknowledged save, or its file, names nothing whole
   bool any() const { return lost + outdated + torn + dangling > 0; }
 };
@@ -66,8 +94,23 @@ std::int64_t recover(SimFileSystem& disk) {
   return found->timestamp.batch == batch ? batch : -1;
 }
 
+// How many files of a checkpoint's name are not the checkpoint that was saved under it.
+int count_torn(SimFileSystem& disk) {
+  int torn = 0;
+  for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
+    if (!disk.stat(path_of(batch), true)) continue;
+    const auto store = local_store(disk);
+    const bool whole =
+        verify(path_of(batch), Verify::kFull, store).ok() &&
+        batch_of_sample(load(path_of(batch), {.store = store}), kTensorBytes) == batch;
+    if (!whole) ++torn;
+  }
+  return torn;
+}
+
 void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
   ++losses.states;
+  losses.torn += count_torn(disk);
   const std::int64_t batch = recover(disk);
   if (batch < 0) ++losses.torn;
   if (batch == 0 && acknowledged > 0) ++losses.lost;
@@ -82,7 +125,7 @@ void examine(SimFileSystem& disk, std::int64_t acknowledged, Losses& losses) {
 
 // Stops at each operation in turn, then lets all be done. `broken` breaks the file system;
 // then the first loss is enough. `link_error`: SimFileSystem::refuse_links().
-Losses crash_everywhere(const Save& save,
+Losses crash_everywhere(const Saves& run,
                         const std::function<void(FaultyFileSystem&)>& broken = nullptr,
                         int link_error = 0) {
   Losses losses;
@@ -95,10 +138,7 @@ Losses crash_everywhere(const Save& save,
     if (broken) broken(files);
     std::int64_t acknowledged = 0;
     try {
-      for (std::int64_t batch = 1; batch <= 2; ++batch) {
-        save(files, batch);
-        acknowledged = batch;
-      }
+      run(files, acknowledged);
       finished = true;
     } catch (const SimulatedCrash&) {
     }
@@ -110,8 +150,7 @@ Losses crash_everywhere(const Save& save,
   return losses;
 }
 
-TEST(CrashTest, EveryAcknowledgedSaveSurvivesPowerLossAtEveryOperation) {
-  const Losses losses = crash_everywhere(save_with_pipeline);
+void expect_none(const Losses& losses) {
   EXPECT_GT(losses.states, 200);
   EXPECT_EQ(losses.lost, 0);
   EXPECT_EQ(losses.outdated, 0);
@@ -119,13 +158,93 @@ TEST(CrashTest, EveryAcknowledgedSaveSurvivesPowerLossAtEveryOperation) {
   EXPECT_EQ(losses.dangling, 0);
 }
 
+TEST(CrashTest, EveryAcknowledgedSaveSurvivesPowerLossAtEveryOperation) {
+  expect_none(crash_everywhere(two_saves(save_with_pipeline)));
+}
+
 TEST(CrashTest, NothingIsLostOnAFileSystemWithoutLinks) {
-  const Losses losses = crash_everywhere(save_with_pipeline, nullptr, EPERM);
-  EXPECT_GT(losses.states, 200);
-  EXPECT_EQ(losses.lost, 0);
-  EXPECT_EQ(losses.outdated, 0);
-  EXPECT_EQ(losses.torn, 0);
-  EXPECT_EQ(losses.dangling, 0);
+  expect_none(crash_everywhere(two_saves(save_with_pipeline), nullptr, EPERM));
+}
+
+TEST(RecyclingCrashTest, EveryAcknowledgedSaveSurvivesPowerLossAtEveryOperation) {
+  for (const int link_error : {0, EPERM}) {
+    expect_none(crash_everywhere(save_recycling, nullptr, link_error));
+  }
+}
+
+TEST(RecyclingCrashTest, TheRunOfTheseTestsWritesOverOldFiles) {
+  SimFileSystem disk;
+  const auto inode = [&](std::int64_t batch) { return disk.stat(path_of(batch), true)->inode; };
+  auto store = recycling_local_store(disk);
+  std::vector<std::uint64_t> inodes;
+  for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
+    save_in(store, batch);
+    inodes.push_back(inode(batch));
+    EXPECT_EQ(count_torn(disk), 0);
+  }
+  EXPECT_NE(inodes[0], inodes[1]);
+  EXPECT_EQ(inodes[2], inodes[0]);
+  EXPECT_EQ(inodes[3], inodes[1]);
+  EXPECT_THAT(disk.list(kFolder), ::testing::Contains(::testing::StartsWith(".cairn-tmp-")));
+  store.reset();
+  EXPECT_THAT(disk.list(kFolder), ::testing::ElementsAre("ep0-ba4-rank0.pt", "latest-rank0.pt"));
+}
+
+TEST(RecyclingCrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
+  bool finished = false;
+  for (std::uint64_t n = 1; !finished; ++n) {
+    SimFileSystem disk;
+    disk.crash_at(n);
+    std::int64_t acknowledged = 0;
+    try {
+      save_recycling(disk, acknowledged);
+      finished = true;
+    } catch (const SimulatedCrash&) {
+    }
+    for (const auto& left : disk.after_power_loss()) {
+      if (!left->stat(kFolder, true)) continue;
+      ASSERT_GE(recover(*left), acknowledged);
+      EXPECT_THAT(left->list(kFolder), ::testing::Each(::testing::Not(::testing::StartsWith("."))));
+      std::int64_t again = 0;
+      save_recycling(*left, again);
+      EXPECT_EQ(recover(*left), kRecyclingSaves);
+      EXPECT_EQ(count_torn(*left), 0);
+    }
+  }
+}
+
+// Wherever the disk fails once: what was acknowledged is there, the same save works when it is
+// tried again, and the next ones do.
+TEST(RecyclingCrashTest, AFaultAtAnyCallTouchesNothingThatIsWantedAndTheNextSaveWorks) {
+  int noticed = 0;
+  for (const int error : {ENOSPC, EIO, EMFILE, EACCES}) {
+    for (std::uint64_t n = 1;; ++n) {
+      SimFileSystem disk;
+      FaultyFileSystem files(disk);
+      files.fail(n, error);
+      auto store = recycling_local_store(files);
+      for (std::int64_t batch = 1; batch <= kRecyclingSaves; ++batch) {
+        try {
+          save_in(store, batch);
+        } catch (const StorageError& e) {
+          ++noticed;
+          EXPECT_EQ(e.status(), error);
+          EXPECT_EQ(count_torn(disk), 0) << n;
+          if (batch > 1) {
+            ASSERT_TRUE(verify(kLatest, Verify::kFull, local_store(disk)).ok()) << n;
+          }
+          save_in(store, batch);
+        }
+        ASSERT_EQ(count_torn(disk), 0) << n;
+        ASSERT_EQ(link_target(disk, kLatest), path_of(batch)) << n;
+      }
+      store.reset();
+      EXPECT_EQ(recover(disk), kRecyclingSaves) << n;
+      EXPECT_THAT(disk.list(kFolder), ::testing::Each(::testing::Not(::testing::StartsWith("."))));
+      if (files.calls() < n) break;
+    }
+  }
+  EXPECT_GT(noticed, 100);
 }
 
 // The folder was copied from a file system with links to one without, or back: the mark of before
@@ -182,28 +301,70 @@ TEST(CrashTest, WhatWasLeftIsCleanedAndSavedOverAgain) {
 // --- Would the harness notice? -------------------------------------------------------------------
 
 TEST(CrashHarnessTest, FindsLossWhenFilesAreNotSynced) {
-  const Losses losses = crash_everywhere(
-      save_with_pipeline, [](FaultyFileSystem& files) { files.skip(FileCall::kSync); });
-  EXPECT_TRUE(losses.any());
+  for (const Saves& run : {two_saves(save_with_pipeline), Saves(save_recycling)}) {
+    const Losses losses =
+        crash_everywhere(run, [](FaultyFileSystem& files) { files.skip(FileCall::kSync); });
+    EXPECT_TRUE(losses.any());
+  }
 }
 
 TEST(CrashHarnessTest, FindsLossWhenFoldersAreNotSynced) {
-  const Losses losses = crash_everywhere(
-      save_with_pipeline, [](FaultyFileSystem& files) { files.skip(FileCall::kSyncFolder); });
-  EXPECT_TRUE(losses.any());
+  for (const Saves& run : {two_saves(save_with_pipeline), Saves(save_recycling)}) {
+    const Losses losses =
+        crash_everywhere(run, [](FaultyFileSystem& files) { files.skip(FileCall::kSyncFolder); });
+    EXPECT_TRUE(losses.any());
+  }
+}
+
+// Writes the checkpoint of `batch` over the file `path`, which then gets its name.
+void save_over(FileSystem& files, const std::string& path, std::int64_t batch) {
+  SimFileSystem scratch;
+  save_with_pipeline(scratch, batch);
+  const auto file = files.overwrite(path, 0);
+  file->write(testing::file_bytes(scratch, path_of(batch)).view);
+  file->sync();
+  files.rename(path, path_of(batch), true);
+  file->close();
+  files.sync_folder(kFolder);
+  replace_link(files, base_name(path_of(batch)), kLatest);
+}
+
+TEST(CrashHarnessTest, FindsLossWhenTheOnlyCheckpointIsWrittenOver) {
+  const Losses losses = crash_everywhere([](FileSystem& files, std::int64_t& acknowledged) {
+    save_with_pipeline(files, 1);
+    acknowledged = 1;
+    save_over(files, path_of(1), 2);
+    acknowledged = 2;
+  });
+  EXPECT_GT(losses.lost, 0);
+}
+
+TEST(CrashHarnessTest, FindsATornFileWhenTheOldNameIsNotGoneForCertain) {
+  const Losses losses = crash_everywhere([](FileSystem& files, std::int64_t& acknowledged) {
+    for (std::int64_t batch : {1, 3}) {
+      save_with_pipeline(files, batch);
+      acknowledged = batch;
+    }
+    const std::string spare = temporary_name(path_of(1));
+    files.rename(path_of(1), spare, true);  // and no sync_folder()
+    save_over(files, spare, 4);
+    acknowledged = 4;
+  });
+  EXPECT_EQ(losses.lost, 0);
+  EXPECT_GT(losses.torn, 0);
 }
 
 TEST(CrashHarnessTest, FindsLossWhenTheOldCheckpointGoesFirst) {
-  const Losses losses = crash_everywhere([](FileSystem& files, std::int64_t batch) {
+  const Losses losses = crash_everywhere(two_saves([](FileSystem& files, std::int64_t batch) {
     files.remove(path_of(batch - 1));
     save_with_pipeline(files, batch);
-  });
+  }));
   EXPECT_GT(losses.lost, 0);
 }
 
 // Composer's order: the final name is written directly, the link removed and made again.
 TEST(CrashHarnessTest, FindsLossInWritesUnderTheFinalName) {
-  const Losses losses = crash_everywhere([](FileSystem& files, std::int64_t batch) {
+  const Losses losses = crash_everywhere(two_saves([](FileSystem& files, std::int64_t batch) {
     SimFileSystem scratch;
     save_with_pipeline(scratch, batch);
     files.make_folders(kFolder);
@@ -213,7 +374,7 @@ TEST(CrashHarnessTest, FindsLossInWritesUnderTheFinalName) {
     files.remove(kLatest);
     files.make_link("ep0-ba" + std::to_string(batch) + "-rank0.pt", kLatest);
     files.remove(path_of(batch - 1));
-  });
+  }));
   EXPECT_GT(losses.lost, 0);
   EXPECT_GT(losses.dangling, 0);
 }

@@ -30,10 +30,10 @@ std::string path_of(const std::string& folder, std::int64_t batch) {
 }
 
 // Saves batches begin+1 to begin+count, keeping one; each acknowledged batch goes into `pipe`.
-void save_in_a_loop(FileSystem& files, const std::string& folder, std::int64_t begin,
-                    std::int64_t count, int pipe) {
-  remove_leftovers(files, folder);
-  SavePipeline pipeline({.store = local_store(files)});
+void save_in_a_loop(const std::shared_ptr<ObjectStore>& store, const std::string& folder,
+                    std::int64_t begin, std::int64_t count, int pipe) {
+  store->remove_leftovers(folder);
+  SavePipeline pipeline({.store = store});
   for (std::int64_t batch = begin + 1; batch <= begin + count; ++batch) {
     pipeline.submit({.value = sample_checkpoint(batch),
                      .path = path_of(folder, batch),
@@ -52,9 +52,11 @@ struct Outcome {
   std::int64_t acknowledged = 0;
 };
 
+using MakeStore = std::shared_ptr<ObjectStore> (*)(FileSystem&);
+
 // The loop in a child process, which gets SIGKILL in place of its `kill_at`-th call.
 Outcome run_and_kill(const std::string& folder, std::int64_t begin, std::int64_t count,
-                     std::uint64_t kill_at) {
+                     std::uint64_t kill_at, MakeStore make_store = local_store) {
   int ends[2] = {};
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -64,7 +66,7 @@ Outcome run_and_kill(const std::string& folder, std::int64_t begin, std::int64_t
       if (number == kill_at) raise(SIGKILL);
     });
     try {
-      save_in_a_loop(files, folder, begin, count, ends[1]);
+      save_in_a_loop(make_store(files), folder, begin, count, ends[1]);
     } catch (...) {
       _exit(2);
     }
@@ -95,12 +97,20 @@ std::int64_t recover(const std::string& folder) {
   return found ? batch_of_sample(load(found->path)) : 0;
 }
 
-TEST(KillTest, KilledAtAnyCallTheLastAcknowledgedSaveOrALaterOneIsFound) {
+class KillAnywhereTest : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Stores, KillAnywhereTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Recycling" : "NewFiles"; });
+
+TEST_P(KillAnywhereTest, KilledAtAnyCallTheLastAcknowledgedSaveOrALaterOneIsFound) {
+  const MakeStore of_new_files = local_store;
+  const MakeStore recycling = recycling_local_store;
   bool killed = true;
   std::uint64_t kill_at = 1;
   for (; killed; ++kill_at) {
     const TempFolder folder;
-    const Outcome run = run_and_kill(folder.path(), 0, 3, kill_at);
+    const Outcome run =
+        run_and_kill(folder.path(), 0, 3, kill_at, GetParam() ? recycling : of_new_files);
     killed = run.killed;
     const std::int64_t batch = recover(folder.path());
     ASSERT_GE(batch, run.acknowledged) << "killed at call " << kill_at;

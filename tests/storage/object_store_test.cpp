@@ -36,6 +36,14 @@ Opened open_sim(int refuse_links) {
   return {local_store(*files), "/folder", files};
 }
 
+Opened open_recycling() {
+  const auto files = std::make_shared<testing::SimFileSystem>();
+  files->make_folders("/folder");
+  // Its end needs the files.
+  const auto store = recycling_local_store(*files);
+  return {{store.get(), [files, store](ObjectStore*) {}}, "/folder", nullptr};
+}
+
 // What a program must write at least: everything that is not pure keeps its default.
 class OwnStore final : public ObjectStore {
  public:
@@ -83,6 +91,7 @@ const std::vector<Kind>& kinds() {
       {"Folder", open_folder},
       {"SimulatedFolder", [] { return open_sim(0); }},
       {"SimulatedFolderWithoutLinks", [] { return open_sim(EPERM); }},
+      {"Recycling", open_recycling},
       {"Memory",
        [] {
          return Opened{memory_store(), "a/folder"};

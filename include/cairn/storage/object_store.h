@@ -193,6 +193,16 @@ class ObjectStore {
 // where there are none). One for the whole process.
 std::shared_ptr<ObjectStore> local_store();
 
+// A local_store() for one saver that keeps few checkpoints, which writes each over the file of one
+// that it removed: faster than into a new file, and for the price of one more checkpoint's room.
+//
+// remove() keeps the file under a temporary name, on ext4 and XFS; the next begin() in its folder
+// writes over it, when nobody else has it open or mapped and it has no other name. Otherwise, and
+// when the store goes, it is removed. Only files that this store wrote, and nobody touched since,
+// are kept, one at a time. docs/checkpoints.md says what to know before you use it: files that
+// other machines read over NFS, or that are bind-mounted one by one, are not for it.
+std::shared_ptr<ObjectStore> recycling_local_store();
+
 // A new, empty store in this process's memory: for tests, and for what need not outlive it.
 std::shared_ptr<ObjectStore> memory_store();
 

@@ -1,0 +1,49 @@
+#include "storage/recycler.h"
+
+#include <optional>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+// nullopt also when it cannot be told: then the file is removed like any other.
+std::optional<FileInfo> file_at(FileSystem& files, const std::string& path) {
+  try {
+    return files.stat(path, /*follow=*/false);
+  } catch (const StorageError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void Recycler::remember(const std::string& path) {
+  const auto file = file_at(files_, path);
+  const std::lock_guard lock(mutex_);
+  if (file) {
+    written_[normal_path(path)] = *file;
+  } else {
+    written_.erase(normal_path(path));
+  }
+}
+
+bool Recycler::retire(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto written = written_.extract(normal_path(path));
+  if (written.empty() || spare_ != nullptr) return false;
+  if (file_at(files_, path) != written.mapped() || written.mapped().links != 1) return false;
+  spare_ = std::make_unique<SpareFile>(files_, path);
+  if (spare_->overwrite(0) == nullptr) spare_.reset();
+  return true;
+}
+
+std::unique_ptr<SpareFile> Recycler::take_spare(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<SpareFile> spare = std::move(spare_);
+  const auto folder_of = [](const std::string& name) { return parent_path(normal_path(name)); };
+  if (spare != nullptr && folder_of(spare->path()) != folder_of(path)) spare.reset();
+  return spare;
+}
+
+}  // namespace cairn
