@@ -19,8 +19,8 @@ class Zeros final : public cairn::pickle::StorageLoader {
     const std::uint64_t item = reference.dtype ? cairn::item_size(*reference.dtype) : 1;
     if (reference.numel > kMaxBytes / item) throw cairn::CorruptError("no such storage");
     const auto bytes = std::make_shared<std::string>(reference.numel * item, '\0');
-    return std::make_shared<const Storage>(cairn::SharedBytes{cairn::as_bytes(*bytes), bytes},
-                                           std::string(reference.location));
+    return cairn::storage_of(cairn::SharedBytes{cairn::as_bytes(*bytes), bytes},
+                             std::string(reference.location));
   }
   void account_copy(std::uint64_t bytes) override {
     copied_ += bytes;

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cairn/byte_source.h"
@@ -64,42 +66,81 @@ std::string_view name(DType dtype);
 // The inverse of name(); nullopt for a name that is none.
 std::optional<DType> find_dtype(std::string_view name);
 
-// One allocation that tensors point into. Tensors that are tied or are views of one another hold
-// the same Storage object, and are written as one record.
+// One allocation that tensors point into, wherever its bytes are: in memory, in a range of a
+// source, or nowhere until they are asked for. storage_of() makes those; code that has memory of
+// another kind, as that of a device, derives its own. Tensors that are tied or are views of one
+// another hold the same Storage object, and are written as one record.
+//
 // Immutable; safe to read from several threads.
 class Storage {
  public:
-  using Load = std::function<SharedBytes()>;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  virtual ~Storage() = default;
 
-  Storage() = default;  // no bytes
-  // Little-endian elements. `location` is where PyTorch had it: "cpu", "cuda:0".
-  explicit Storage(SharedBytes bytes, std::string location = "cpu");
-  // A range of a source: read, or viewed, when it is asked for.
-  Storage(std::shared_ptr<const ByteSource> source, std::uint64_t offset, std::uint64_t size,
-          std::string location = "cpu");
-  // Bytes that are assembled when they are asked for, each time anew: a tensor cut into shards, or
-  // in another dtype. `load` gives exactly `size` bytes or throws CorruptError or StorageError.
-  Storage(std::uint64_t size, Load load, std::string location = "cpu");
-
+  // In bytes.
   std::uint64_t size() const { return size_; }
-  // Keep what is returned for as long as the view is used: it may be the only owner.
-  SharedBytes bytes() const;
-  bool is_lazy() const { return load_ != nullptr; }
-  // Of a range of a source: which, and where in it. Otherwise nullptr, and 0.
-  const ByteSource* source() const { return source_.get(); }
-  std::uint64_t source_offset() const { return source_offset_; }
+  // Where PyTorch had it: "cpu", "cuda:0". A name that is written and read; it says nothing about
+  // where the bytes are now.
   const std::string& location() const { return location_; }
 
+  // Fills `into` with the bytes from `offset` on, little-endian elements: the way to have bytes at
+  // a place of one's own. Costs what these take; where all are made at once, what all take.
+  // UsageError when that reaches outside, StorageError when they cannot be read, CorruptError when
+  // what they are made of is damaged; then what stands in `into` is undefined. Any range, also an
+  // empty one, and one that begins or ends inside an element.
+  void read_into(std::uint64_t offset, std::span<std::byte> into) const;
+
+  // All bytes where they lie, if looking at them costs nothing: they are in memory, or in a file
+  // that was mapped. Otherwise nullopt: then read_into(), or bytes().
+  virtual std::optional<SharedBytes> try_view() const { return std::nullopt; }
+
+  // All bytes: what try_view() gives, otherwise read or made now, each time anew. Keep what is
+  // returned for as long as the view is used: it may be the only owner. Throws as read_into().
+  SharedBytes bytes() const;
+
+  // Of a range of a source: which, and where in it, so that many can be read with one call.
+  // Otherwise nullptr, and 0.
+  virtual const ByteSource* source() const { return nullptr; }
+  virtual std::uint64_t source_offset() const { return 0; }
+
+ protected:
+  Storage(std::uint64_t size, std::string location) : size_(size), location_(std::move(location)) {}
+
+  // read_into(), of a range that lies inside and is not empty.
+  virtual void read(std::uint64_t offset, std::span<std::byte> into) const = 0;
+  // bytes() where try_view() has none. By default read() into memory: for what may be larger than
+  // that, and for what is made all at once, override it. CorruptError is thrown by bytes() when it
+  // has another length.
+  virtual SharedBytes load() const;
+
  private:
-  std::uint64_t size_ = 0;
-  SharedBytes bytes_;
-  std::shared_ptr<const ByteSource> source_;
-  std::uint64_t source_offset_ = 0;
-  Load load_;
-  std::string location_ = "cpu";
+  std::uint64_t size_;
+  std::string location_;
 };
 
+// In memory: little-endian elements.
+std::shared_ptr<const Storage> storage_of(SharedBytes bytes, std::string location = "cpu");
+// A range of a source: read, or viewed, when it is asked for.
+std::shared_ptr<const Storage> storage_of(std::shared_ptr<const ByteSource> source,
+                                          std::uint64_t offset, std::uint64_t size,
+                                          std::string location = "cpu");
+// Bytes that are made all at once when they are asked for, each time anew: elements in another byte
+// order. `make` gives exactly `size` bytes or throws CorruptError or StorageError. What can be made
+// in part is better a Storage of its own.
+std::shared_ptr<const Storage> storage_of(std::uint64_t size, std::function<SharedBytes()> make,
+                                          std::string location = "cpu");
+
 struct Quantizer;
+
+// Which part of a larger tensor the elements are, where a rank holds no more of it (FSDP, tensor
+// parallelism): a box. Both count elements, one number for each dimension.
+struct TensorPart {
+  std::vector<std::int64_t> global_shape = {};
+  std::vector<std::int64_t> offsets = {};  // of the box; as large as the shape of its tensor
+
+  bool operator==(const TensorPart&) const = default;
+};
 
 // A strided tensor. Copies share the storage, and keep it alive: of a checkpoint that was loaded,
 // the mapped file with it. `storage_offset` and `strides` count elements. Nothing is checked when
@@ -114,6 +155,10 @@ struct TensorView {
   bool is_parameter = false;   // was a torch.nn.Parameter, which only whole modules hold
   // Of a quantized tensor (dtype qint8, ...), whose elements are integers; otherwise null.
   std::shared_ptr<const Quantizer> quantizer = nullptr;
+  // Null: the elements are a whole tensor. Otherwise `shape` is that of the part, and everything
+  // here is about the part's own elements. Only a torch.distributed.checkpoint folder can say so:
+  // writing one elsewhere is an UnsupportedError, and not a file that forgets it.
+  std::shared_ptr<const TensorPart> part = nullptr;
 
   // Product of the shape; 1 for a scalar.
   std::int64_t numel() const;
@@ -147,7 +192,10 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
 TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes);
 
 // Throws CorruptError unless every element lies inside the storage (checked arithmetic; shape and
-// strides of equal length; nothing negative). A tensor without elements may point anywhere.
+// strides of equal length; nothing negative), and its part, if it is one, in the whole. A tensor
+// without elements may point anywhere.
 void check_bounds(const TensorView& tensor);
+// The same for a storage of so many bytes, whatever `tensor` points into.
+void check_bounds(const TensorView& tensor, std::uint64_t storage_bytes);
 
 }  // namespace cairn

@@ -92,13 +92,13 @@ class RecordStorages final : public pickle::KeyedStorages {
     const std::uint64_t offset = record->offset;
     std::string location(reference.location);
     if (!source_.is_big_endian) {
-      return std::make_shared<const Storage>(source_.source, offset, expected, std::move(location));
+      return storage_of(source_.source, offset, expected, std::move(location));
     }
     if (!reference.dtype) {
       throw UnsupportedError("record " + name + " was written on a big-endian machine, and " +
                              "nothing says how long its elements are");
     }
-    return std::make_shared<const Storage>(
+    return storage_of(
         expected,
         [source = source_.source, offset, expected, dtype = *reference.dtype] {
           return pickle::swapped(source->view(offset, expected), dtype);

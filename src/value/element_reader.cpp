@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "value/strided.h"
+
 namespace cairn {
 
 ElementReader::ElementReader(const TensorView& tensor)
@@ -19,35 +21,43 @@ ElementReader::ElementReader(const TensorView& tensor)
   if (numel_ > 0) storage_ = tensor.storage->bytes();
 }
 
+ByteView ElementReader::view(std::uint64_t first, std::uint64_t count) const {
+  return storage_.view.subspan(place_of(first), count * item_size_);
+}
+
 void ElementReader::read(std::uint64_t first, std::span<std::byte> out) const {
   if (out.empty()) return;
-  if (is_contiguous_) {
-    std::memcpy(out.data(), storage_.view.data() + (offset_ + first) * item_size_, out.size());
+  if (is_contiguous_ || out.size() == item_size_) {
+    std::memcpy(out.data(), storage_.view.data() + place_of(first), out.size());
   } else {
     read_strided(first, out);
   }
 }
 
-void ElementReader::read_strided(std::uint64_t first, std::span<std::byte> out) const {
-  const std::size_t rank = shape_.size();
-  std::vector<std::int64_t> index(rank);
-  auto offset = static_cast<std::int64_t>(offset_);
-  for (std::size_t d = rank; d-- > 0;) {
+// In the storage, in bytes.
+std::uint64_t ElementReader::place_of(std::uint64_t element) const {
+  if (is_contiguous_) return (offset_ + element) * item_size_;
+  std::uint64_t at = offset_;
+  for (std::size_t d = shape_.size(); d-- > 0;) {
     const auto size = static_cast<std::uint64_t>(shape_[d]);
-    index[d] = static_cast<std::int64_t>(first % size);
-    offset += index[d] * strides_[d];
-    first /= size;
+    at += element % size * static_cast<std::uint64_t>(strides_[d]);
+    element /= size;
   }
-  for (std::byte* to = out.data(); to != out.data() + out.size(); to += item_size_) {
-    std::memcpy(to, storage_.view.data() + static_cast<std::size_t>(offset) * item_size_,
-                item_size_);
-    for (std::size_t d = rank; d-- > 0;) {
-      offset += strides_[d];
-      if (++index[d] < shape_[d]) break;
-      offset -= strides_[d] * shape_[d];
-      index[d] = 0;
-    }
-  }
+  return at * item_size_;
+}
+
+void ElementReader::read_strided(std::uint64_t first, std::span<std::byte> out) const {
+  std::byte* to = out.data();
+  for_each_box(shape_, first, out.size() / item_size_,
+               [&](const auto& /*offsets*/, const std::vector<std::int64_t>& sizes) {
+                 const std::vector<std::int64_t> strides = contiguous_strides(sizes);
+                 copy_strided(sizes, item_size_, {to, strides},
+                              {storage_.view.data() + place_of(first), strides_});
+                 const auto count = static_cast<std::uint64_t>(
+                     sizes.empty() ? 1 : sizes.front() * strides.front());
+                 to += count * item_size_;
+                 first += count;
+               });
 }
 
 std::int64_t ElementReader::integer(std::uint64_t at) const {

@@ -18,6 +18,11 @@ class ElementReader {
 
   std::uint64_t numel() const { return numel_; }
   std::size_t item_size() const { return item_size_; }
+  // Whether the elements lie side by side, in their order; then view() shows them.
+  bool is_contiguous() const { return is_contiguous_; }
+  ByteView view(std::uint64_t first, std::uint64_t count) const;
+  // Gives the memory of what view() showed back, as SharedBytes::release() does.
+  void release(ByteView part) const { storage_.release(part); }
 
   // Fills `out`, a whole number of elements, from the element number `first` on.
   void read(std::uint64_t first, std::span<std::byte> out) const;
@@ -25,6 +30,7 @@ class ElementReader {
   std::int64_t integer(std::uint64_t at) const;
 
  private:
+  std::uint64_t place_of(std::uint64_t element) const;
   void read_strided(std::uint64_t first, std::span<std::byte> out) const;
 
   SharedBytes storage_;

@@ -1,20 +1,99 @@
-// Elements that do not lie side by side.
+// Elements that do not lie side by side: the loops that move them, and where they are.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <vector>
 
 namespace cairn {
 
-struct StridedPlace {
-  std::byte* first;  // of the element at position 0, 0, ...
-  std::span<const std::int64_t> shape;
-  std::span<const std::int64_t> strides;  // in elements
-  std::size_t item_size;
+// Items that lie `step` bytes apart.
+struct ItemsTo {
+  std::byte* first;
+  std::size_t step;
+};
+struct ItemsFrom {
+  const std::byte* first;
+  std::size_t step;
 };
 
-// Copies elements that lie side by side, in row-major order, to their places. Allocates nothing.
-void scatter(const std::byte* elements, const StridedPlace& to) noexcept;
+// Copies `count` items of `item` bytes. The places must not overlap.
+void copy_items(ItemsTo to, ItemsFrom from, std::size_t count, std::size_t item) noexcept;
+
+// Where the elements of a box lie.
+struct StridedTo {
+  std::byte* first;                       // of the element at position 0, 0, ...
+  std::span<const std::int64_t> strides;  // in elements, one for each dimension of the box
+};
+struct StridedFrom {
+  const std::byte* first;
+  std::span<const std::int64_t> strides;
+};
+
+// The last dimensions, which lie as one on both sides.
+struct DenseTail {
+  std::size_t outer;  // dimensions before them
+  std::int64_t run;   // elements in them
+};
+DenseTail dense_tail(std::span<const std::int64_t> shape, std::span<const std::int64_t> to_strides,
+                     std::span<const std::int64_t> from_strides) noexcept;
+
+// Copies the elements of a box of `shape` from their places to others: a gather when those lie side
+// by side, a scatter when these do. Dimensions that lie as one on both sides are copied as one.
+// Allocates nothing. The places must not overlap.
+void copy_strided(std::span<const std::int64_t> shape, std::size_t item, const StridedTo& to,
+                  const StridedFrom& from) noexcept;
+
+// Calls use(offsets, sizes) for boxes that follow one another in row-major order and together have
+// the `count` elements of a tensor of `shape` from number `first` on: at most two for each
+// dimension. They must be there.
+void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std::uint64_t count,
+                  auto&& use) {
+  const std::size_t rank = shape.size();
+  std::vector<std::int64_t> offsets(rank);
+  std::vector<std::int64_t> sizes(rank, 1);
+  while (count > 0) {
+    std::uint64_t rest = first;
+    for (std::size_t d = rank; d-- > 0;) {
+      const auto size = static_cast<std::uint64_t>(shape[d]);
+      offsets[d] = static_cast<std::int64_t>(rest % size);
+      sizes[d] = 1;
+      rest /= size;
+    }
+    // All of the last dimensions, as many as begin here and fit; then some steps of the one before.
+    std::uint64_t elements = 1;
+    std::size_t whole = rank;
+    while (whole > 0) {
+      const std::uint64_t more = elements * static_cast<std::uint64_t>(shape[whole - 1]);
+      if (more > count || first % more != 0) break;
+      sizes[whole - 1] = shape[whole - 1];
+      elements = more;
+      --whole;
+    }
+    if (whole > 0) {
+      std::int64_t& steps = sizes[whole - 1];
+      steps = std::min(static_cast<std::int64_t>(count / elements),
+                       shape[whole - 1] - offsets[whole - 1]);
+      elements *= static_cast<std::uint64_t>(steps);
+    }
+    use(offsets, sizes);
+    first += elements;
+    count -= elements;
+  }
+}
+
+// For bytes that are made by the element: calls fill(first, out) for the elements that `into`, the
+// bytes from `offset` on, shows, and cuts off what of the first and the last was not asked for.
+void fill_from_elements(std::size_t item, std::uint64_t offset, std::span<std::byte> into,
+                        auto&& fill) {
+  if (offset % item == 0 && into.size() % item == 0) return fill(offset / item, into);
+  const std::uint64_t first = offset / item;
+  std::vector<std::byte> whole((offset + into.size() + item - 1) / item * item - first * item);
+  fill(first, std::span(whole));
+  std::memcpy(into.data(), whole.data() + (offset - first * item), into.size());
+}
 
 }  // namespace cairn

@@ -112,30 +112,6 @@ SharedBytes TensorView::contiguous_bytes() const {
   return {ByteView(*copy), copy};
 }
 
-Storage::Storage(SharedBytes bytes, std::string location)
-    : size_(bytes.view.size()), bytes_(std::move(bytes)), location_(std::move(location)) {}
-
-Storage::Storage(std::uint64_t size, Load load, std::string location)
-    : size_(size), load_(std::move(load)), location_(std::move(location)) {}
-
-Storage::Storage(std::shared_ptr<const ByteSource> source, std::uint64_t offset, std::uint64_t size,
-                 std::string location)
-    : size_(size),
-      source_(std::move(source)),
-      source_offset_(offset),
-      location_(std::move(location)) {}
-
-SharedBytes Storage::bytes() const {
-  if (source_) return source_->view(source_offset_, size_);
-  if (!load_) return bytes_;
-  SharedBytes loaded = load_();
-  if (loaded.view.size() != size_) {
-    throw CorruptError("a storage of " + std::to_string(size_) + " bytes came with " +
-                       std::to_string(loaded.view.size()));
-  }
-  return loaded;
-}
-
 std::uint64_t byte_size(const TensorView& tensor) {
   const auto numel = static_cast<std::uint64_t>(tensor.numel());
   const std::size_t per_byte = elements_per_byte(tensor.dtype);
@@ -154,7 +130,7 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
 }
 
 TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes) {
-  const auto storage = std::make_shared<const Storage>(std::move(bytes));
+  const auto storage = storage_of(std::move(bytes));
   auto strides = contiguous_strides(shape);
   TensorView tensor{
       .dtype = dtype, .shape = std::move(shape), .strides = std::move(strides), .storage = storage};
@@ -166,36 +142,70 @@ TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes
   return tensor;
 }
 
-void check_bounds(const TensorView& tensor) {
-  const auto fail = [](const std::string& what) {
-    throw CorruptError("tensor out of bounds: " + what);
-  };
-  if (tensor.shape.size() != tensor.strides.size()) fail("shape and strides differ in length");
-  if (tensor.storage_offset < 0) fail("negative storage offset");
+namespace {
+
+[[noreturn]] void fail_bounds(const std::string& what) {
+  throw CorruptError("tensor out of bounds: " + what);
+}
+
+void check_part(const TensorView& tensor) {
+  const auto& [global_shape, offsets] = *tensor.part;
+  if (global_shape.size() != tensor.shape.size() || offsets.size() != tensor.shape.size()) {
+    fail_bounds("its part of a larger tensor has another number of dimensions");
+  }
+  for (std::size_t d = 0; d < offsets.size(); ++d) {
+    const bool is_inside = offsets[d] >= 0 && tensor.shape[d] <= global_shape[d] &&
+                           offsets[d] <= global_shape[d] - tensor.shape[d];
+    if (is_inside) continue;
+    fail_bounds("dimension " + std::to_string(d) + " of a part has " +
+                std::to_string(tensor.shape[d]) + " at " + std::to_string(offsets[d]) + " of " +
+                std::to_string(global_shape[d]));
+  }
+}
+
+// The place in the storage of the element that lies furthest; nullopt for a tensor without any.
+std::optional<std::int64_t> last_element(const TensorView& tensor) {
+  if (tensor.shape.size() != tensor.strides.size()) {
+    fail_bounds("shape and strides differ in length");
+  }
+  if (tensor.storage_offset < 0) fail_bounds("negative storage offset");
   bool is_empty = false;
   std::int64_t last = tensor.storage_offset;
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-    if (tensor.shape[d] < 0 || tensor.strides[d] < 0) fail("negative size or stride");
+    if (tensor.shape[d] < 0 || tensor.strides[d] < 0) fail_bounds("negative size or stride");
     if (tensor.shape[d] == 0) is_empty = true;
     if (tensor.shape[d] > 1) {
       last = checked_add(last, checked_multiply(tensor.shape[d] - 1, tensor.strides[d]));
     }
   }
-  if (is_empty) return;
-  if (!tensor.storage) fail("no storage");
+  if (is_empty) return std::nullopt;
+  return last;
+}
+
+}  // namespace
+
+void check_bounds(const TensorView& tensor, std::uint64_t storage_bytes) {
+  const std::optional<std::int64_t> last = last_element(tensor);
+  if (tensor.part != nullptr) check_part(tensor);
+  if (!last) return;
   if (elements_per_byte(tensor.dtype) > 1) {
     // Where in a byte an element lies is known only in row-major order from the first byte on.
     if (tensor.storage_offset != 0 || !tensor.is_contiguous()) {
       throw UnsupportedError("a view of packed elements of " + std::string(name(tensor.dtype)) +
                              "; save a contiguous copy");
     }
-    if (byte_size(tensor) > tensor.storage->size()) fail("the storage is too small");
+    if (byte_size(tensor) > storage_bytes) fail_bounds("the storage is too small");
     return;
   }
-  const std::uint64_t elements = tensor.storage->size() / item_size(tensor.dtype);
-  if (static_cast<std::uint64_t>(last) >= elements) {
-    fail("element " + std::to_string(last) + " of a storage of " + std::to_string(elements));
+  const std::uint64_t elements = storage_bytes / item_size(tensor.dtype);
+  if (static_cast<std::uint64_t>(*last) >= elements) {
+    fail_bounds("element " + std::to_string(*last) + " of a storage of " +
+                std::to_string(elements));
   }
+}
+
+void check_bounds(const TensorView& tensor) {
+  check_bounds(tensor, tensor.storage ? tensor.storage->size() : 0);
 }
 
 }  // namespace cairn

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <vector>
 
 #include "cairn/bytes.h"
 #include "cairn/tensor.h"
+
+#include "value/element_reader.h"
 
 namespace cairn {
 
@@ -23,16 +25,9 @@ class TensorPieces {
   ByteView next();
 
  private:
-  void gather(std::size_t count);
-  void advance(std::size_t run);
-
-  TensorView tensor_;
-  SharedBytes bytes_;  // of the storage
-  std::size_t item_size_;
-  std::size_t piece_elements_;
-  std::size_t left_;                 // elements
-  std::int64_t offset_;              // in the storage, of the next element
-  std::vector<std::int64_t> index_;  // of the next element, unless contiguous
+  ElementReader elements_;
+  std::uint64_t piece_elements_;
+  std::uint64_t done_ = 0;
   std::vector<std::byte> gathered_;  // the piece, unless contiguous
   ByteView given_;                   // the piece before, when contiguous
 };

@@ -11,11 +11,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "core/checked.h"
 #include "io/pieces.h"
+#include "value/strided.h"
 #include "value/tensor_pieces.h"
 
 namespace cairn {
@@ -66,32 +66,6 @@ void for_each_position(std::span<const Dimension> dimensions, Visit visit) {
   }
 }
 
-template <std::size_t kItem>
-void copy_items(std::byte* to, std::size_t to_step, const std::byte* from, Dimension dimension) {
-  for (std::size_t i = 0; i < dimension.size; ++i) {
-    std::memcpy(to, from, kItem);
-    to += to_step;
-    from += dimension.stride;
-  }
-}
-
-using CopyItems = void (*)(std::byte*, std::size_t, const std::byte*, Dimension);
-
-CopyItems copy_of(std::size_t item) {
-  switch (item) {
-    case 1:
-      return copy_items<1>;
-    case 2:
-      return copy_items<2>;
-    case 4:
-      return copy_items<4>;
-    case 8:
-      return copy_items<8>;
-    default:
-      return copy_items<16>;
-  }
-}
-
 class Gatherer {
  public:
   Gatherer(const TensorView& tensor, const SharedBytes& storage, ByteSink& sink,
@@ -99,7 +73,6 @@ class Gatherer {
       : storage_(storage),
         sink_(sink),
         item_(item_size(tensor.dtype)),
-        copy_(copy_of(item_)),
         dimensions_(merged_dimensions(tensor)),
         start_(storage.view.data() + static_cast<std::size_t>(tensor.storage_offset) * item_),
         buffer_(std::clamp(tile_bytes / item_, std::size_t{1},
@@ -169,11 +142,7 @@ class Gatherer {
   }
 
   void copy(std::byte* to, std::size_t to_step, const std::byte* from, Dimension steps) {
-    if (steps.stride == item_ && to_step == item_) {
-      std::memcpy(to, from, steps.size * item_);
-    } else {
-      copy_(to, to_step, from, steps);
-    }
+    copy_items({to, to_step}, {from, steps.stride}, steps.size, item_);
     if (storage_.release_pages == nullptr) return;
     const std::size_t first = window_of(from);
     const std::size_t last = window_of(from + (steps.size - 1) * steps.stride);
@@ -197,7 +166,6 @@ class Gatherer {
   const SharedBytes& storage_;
   ByteSink& sink_;
   std::size_t item_;
-  CopyItems copy_;
   std::vector<Dimension> dimensions_;
   const std::byte* start_;
   std::vector<std::byte> buffer_;

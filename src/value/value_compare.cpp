@@ -10,6 +10,7 @@
 #include "cairn/foreign.h"
 
 #include "core/seeded_hash.h"
+#include "value/tensor_part.h"
 
 namespace cairn {
 namespace {
@@ -47,7 +48,8 @@ bool equal_elements(const TensorView& a, const TensorView& b) {
 }
 
 bool equal_tensors(const TensorView& a, const TensorView& b) {
-  return equal_quantizers(a.quantizer.get(), b.quantizer.get()) && equal_elements(a, b);
+  return equal_parts(a, b) && equal_quantizers(a.quantizer.get(), b.quantizer.get()) &&
+         equal_elements(a, b);
 }
 
 bool equal_sparse(const SparseTensor& a, const SparseTensor& b) {

@@ -14,11 +14,13 @@
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 
+#include "checkpoint/convert/convert_dtype.h"
 #include "checkpoint/open/source.h"
 #include "io/file.h"
 #include "testing/file_bytes.h"
 #include "testing/keys.h"
 #include "testing/message_of.h"
+#include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
@@ -142,6 +144,14 @@ TEST(ConvertTest, WeightsOfATorchScriptModuleAreNoMoreThanItsStateDict) {
                         {.weights_only = true});
               }),
               ::testing::HasSubstr("no parameters and no buffers"));
+}
+
+TEST(ConvertTest, AnyPartOfWhatChangesItsPrecisionCanBeRead) {
+  const Value from = Dict{{"f", floats({1, -2, 3.5F, 1e-30F, INFINITY})}};
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat64}) {
+    const Value to = convert_dtype(from, dtype, {});
+    EXPECT_EQ(testing::wrong_range_of(*to.at("f").as_tensor().storage), "");
+  }
 }
 
 TEST(ConvertTest, FloatingTensorsChangeTheirPrecisionAndNothingElseDoes) {

@@ -20,6 +20,7 @@
 #include "testing/copied_folder.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
+#include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
@@ -68,8 +69,8 @@ TEST(DcpTest, MetadataOfEveryRankIsPutTogether) {
 
 TEST(DcpTest, TensorsInOnePieceAreViewsOfTheFileAndOthersAreLazy) {
   const Value value = open_source(kLayouts)->read();
-  EXPECT_FALSE(value.at("replicated").as_tensor().storage->is_lazy());
-  EXPECT_TRUE(value.at("row").as_tensor().storage->is_lazy());
+  EXPECT_NE(value.at("replicated").as_tensor().storage->source(), nullptr);
+  EXPECT_EQ(value.at("row").as_tensor().storage->source(), nullptr);
   // The description of it is the transposed one's: PyTorch reads it into a new tensor.
   EXPECT_TRUE(value.at("plain").as_tensor().is_contiguous());
 }
@@ -313,6 +314,13 @@ TEST(DcpTest, ABoxOutsideOfTheTensorIsAUsageError) {
   std::vector<std::byte> out(4);
   EXPECT_THROW(folder->read_box(item_of(*folder, "row"), {{8, 0}, {1, 1}}, out), UsageError);
   EXPECT_THROW(folder->read_box(item_of(*folder, "row"), {{0, 0}, {1, 2}}, out), UsageError);
+}
+
+TEST(DcpTest, TensorsInSeveralChunksAreReadInAnyPart) {
+  const Value value = open_source(kLayouts)->read();
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    EXPECT_EQ(testing::wrong_range_of(*tensor->storage), "") << path;
+  }
 }
 
 TEST(DcpTest, WindowsFollowOneAnotherAndFillTheTensor) {

@@ -11,6 +11,7 @@
 #include "format/deepspeed/consolidate.h"
 #include "testing/copied_folder.h"
 #include "testing/message_of.h"
+#include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
@@ -124,8 +125,22 @@ Value& state_of(Value& rank) { return rank.mutable_dict()["optimizer_state_dict"
 TEST(DeepSpeedTest, TwoRanksAreCutIntoTheirParameters) {
   const Value weights = deepspeed::consolidate(two_ranks(), {}).weights;
   EXPECT_EQ(weights.as_dict().size(), 2U);
-  EXPECT_TRUE(weights.at("a").as_tensor().storage->is_lazy());   // lies in both slices
-  EXPECT_FALSE(weights.at("b").as_tensor().storage->is_lazy());  // in one
+  EXPECT_FALSE(weights.at("a").as_tensor().storage->try_view());  // lies in both slices
+  EXPECT_TRUE(weights.at("b").as_tensor().storage->try_view());   // in one
+}
+
+TEST(DeepSpeedTest, WhatIsCutIntoSlicesIsReadInAnyPart) {
+  deepspeed::Ranks ranks = two_ranks();
+  const auto flat = [](std::int64_t count, const std::string& bytes) {
+    return List{make_tensor(DType::kFloat32, {count}, shared(bytes))};
+  };
+  const char* const key = "single_partition_of_fp32_groups";
+  state_of(ranks.optimizer[0]).mutable_dict()[key] = flat(4, "0123456789abcdef");
+  state_of(ranks.optimizer[1]).mutable_dict()[key] = flat(3, "ghijklmnopqr");
+  const Value weights = deepspeed::consolidate(ranks, {}).weights;
+  const Storage& a = *weights.at("a").as_tensor().storage;
+  EXPECT_EQ(as_text(a.bytes().view), "0123456789abcdefghijklmn");
+  EXPECT_EQ(testing::wrong_range_of(a), "");
 }
 
 TEST(DeepSpeedTest, RanksThatContradictOneAnotherAreCorrupt) {

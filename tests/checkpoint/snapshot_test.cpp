@@ -76,7 +76,7 @@ TEST(SnapshotTest, KeepsKindsOrderAndLocation) {
   std::vector<float> memory = {1};
   TensorView tensor = live(memory);
   tensor.requires_grad = true;
-  tensor.storage = std::make_shared<const Storage>(tensor.storage->bytes(), "cuda:1");
+  tensor.storage = storage_of(tensor.storage->bytes(), "cuda:1");
   const Value value = Dict::ordered({{"z", Tuple{{tensor, None{}}}}, {1, "int"}, {"a", List{}}});
   Snapshotter snapshotter;
   const Value taken = snapshotter.take(value);

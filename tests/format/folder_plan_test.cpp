@@ -10,6 +10,7 @@
 
 #include "format/dcp/folder.h"
 #include "format/stream_plan.h"
+#include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 
@@ -19,6 +20,7 @@ namespace {
 using testing::shared;
 using testing::source_with;
 using testing::StringSink;
+using testing::wrong_range_of;
 using Files = std::map<std::string, std::string>;
 
 Files written(const Value& root) {
@@ -87,6 +89,55 @@ TEST(FolderPlanTest, WhatCannotBeFlattenedIsRefused) {
   TensorView quantized = make_tensor(DType::kQInt8, {2}, shared("ab"));
   quantized.quantizer = std::make_shared<const Quantizer>();
   EXPECT_THROW(FolderPlan(Dict{{"w", quantized}}), UnsupportedError);
+}
+
+// Rows 0 to 2 and 3 to 4 of a matrix of five, on a rank each.
+TensorView rows_of_rank(int rank) {
+  TensorView rows = floats({rank == 0 ? 3 : 2, 2});
+  rows.part = std::make_shared<const TensorPart>(
+      TensorPart{.global_shape = {5, 2}, .offsets = {rank == 0 ? 0 : 3, 0}});
+  return rows;
+}
+
+TEST(FolderPlanTest, PartsOfATensorSayWhereTheyBelongAndAreTheWholeTogether) {
+  Files files;
+  std::vector<Metadata> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    const Files written_by_rank = written(Dict{{"w", rows_of_rank(rank)}});
+    Metadata metadata = parse_metadata(shared(written_by_rank.at(kMetadataFile)));
+    ASSERT_EQ(metadata.items.size(), 1U);
+    Item& item = metadata.items.front();
+    EXPECT_EQ(item.size, (Dims{5, 2}));
+    ASSERT_EQ(item.chunks.size(), 1U);
+    EXPECT_EQ(item.chunks.front().box, (Box{{rank == 0 ? 0 : 3, 0}, {rank == 0 ? 3 : 2, 2}}));
+    // Each rank has a data file of its own.
+    item.chunks.front().location.file = rank == 0 ? "__0_0.distcp" : "__1_0.distcp";
+    files[std::string(item.chunks.front().location.file)] = written_by_rank.at(kDataFile);
+    ranks.push_back(std::move(metadata));
+  }
+  const auto open = [&](const std::string& name) { return source_with(files.at(name), name); };
+  const Value whole = Folder::open(merge_metadata(std::move(ranks)), open)->read();
+  std::vector<float> numbers(10);
+  whole.at("w").as_tensor().storage->read_into(0, std::as_writable_bytes(std::span(numbers)));
+  EXPECT_EQ(numbers, (std::vector<float>{0, 1, 2, 3, 4, 5, 0, 1, 2, 3}));
+  EXPECT_EQ(wrong_range_of(*whole.at("w").as_tensor().storage), "");
+}
+
+TEST(FolderPlanTest, APartThatDoesNotFitItsTensorIsAUsageError) {
+  TensorView part = rows_of_rank(1);
+  part.part = std::make_shared<const TensorPart>(TensorPart{{5, 2}, {4, 0}});
+  EXPECT_THROW(FolderPlan(Dict{{"w", part}}), UsageError);
+  part.part = std::make_shared<const TensorPart>(TensorPart{{5}, {3}});
+  EXPECT_THROW(FolderPlan(Dict{{"w", part}}), UsageError);
+}
+
+TEST(FolderPlanTest, ElementsThatAreWrittenInOrderAreReadInAnyPart) {
+  TensorView transposed = floats({2, 3});
+  transposed.shape = {3, 2};
+  transposed.strides = {1, 3};
+  const FolderPlan plan(Dict{{"w", transposed}});
+  ASSERT_EQ(plan.data().parts().size(), 1U);
+  EXPECT_EQ(wrong_range_of(*plan.data().parts().front().storage), "");
 }
 
 TEST(FolderPlanTest, IsWrittenTheSameOnEveryMachine) {

@@ -251,6 +251,14 @@ TEST(RefusedValueTest, NamesTheKeysThatLeadThere) {
             "state: model: w: a tensor of dtype qint32 without a quantizer");
 }
 
+TEST(RefusedValueTest, APartOfATensorWhosePlaceWouldBeForgotten) {
+  TensorView part = floats({2}, '\1');
+  part.part = std::make_shared<const TensorPart>(TensorPart{{8}, {4}});
+  EXPECT_EQ(refusal(Dict{{"w", part}}).substr(0, 62),
+            "w: a part of a tensor, (2) at (4) of (8), in a torch.save file");
+  EXPECT_EQ(describe_value(part)["part_of"].dump(), R"({"offsets":[4],"shape":[8]})");
+}
+
 TEST(RefusedValueTest, TwoDTypesOnOneStorage) {
   const TensorView a = floats({2}, '\1');
   TensorView b = a;

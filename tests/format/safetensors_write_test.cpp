@@ -120,9 +120,15 @@ TEST(SafetensorsPlanTest, RefusesNamesThatTheFormatCannotHold) {
   EXPECT_THROW(written({{"w", one}}, {{"k", "\xff"}}), UsageError);
 }
 
+TEST(SafetensorsPlanTest, RefusesAPartOfATensorWhosePlaceWouldBeForgotten) {
+  TensorView part = tensor(DType::kUInt8, {2});
+  part.part = std::make_shared<const TensorPart>(TensorPart{{4}, {2}});
+  EXPECT_THROW(written({{"w", part}}), UnsupportedError);
+}
+
 TEST(SafetensorsPlanTest, LoadsALazyStorageOnceForTensorsThatFollowOneAnother) {
   int loads = 0;
-  const auto storage = std::make_shared<const Storage>(8, [&loads] {
+  const auto storage = storage_of(8, [&loads] {
     ++loads;
     return shared("01234567");
   });

@@ -13,7 +13,7 @@ namespace {
 std::shared_ptr<const Storage> counting_storage(std::size_t count) {
   auto numbers = std::make_shared<std::vector<std::int32_t>>(count);
   std::iota(numbers->begin(), numbers->end(), 0);
-  return std::make_shared<const Storage>(SharedBytes{std::as_bytes(std::span(*numbers)), numbers});
+  return storage_of(SharedBytes{std::as_bytes(std::span(*numbers)), numbers});
 }
 
 std::string all_pieces(const TensorView& tensor, std::size_t piece_elements) {
@@ -59,10 +59,8 @@ TEST(TensorPiecesTest, GiveBackWhatIsDoneAndLoadALazyStorageOnce) {
     ++loads;
     return {bytes, nullptr, [](ByteView part, const void*) { released += part.size(); }};
   };
-  const TensorView tensor{.dtype = DType::kUInt8,
-                          .shape = {100},
-                          .strides = {1},
-                          .storage = std::make_shared<const Storage>(100, load)};
+  const TensorView tensor{
+      .dtype = DType::kUInt8, .shape = {100}, .strides = {1}, .storage = storage_of(100, load)};
   EXPECT_EQ(all_pieces(tensor, 30).size(), 100);
   EXPECT_EQ(released, 100);
   EXPECT_EQ(loads, 1);

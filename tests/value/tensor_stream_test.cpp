@@ -26,7 +26,7 @@ std::shared_ptr<const Storage> noise_storage(std::size_t bytes) {
     state = state * 1'664'525 + 1'013'904'223;
     c = static_cast<char>(state >> 24);
   }
-  return std::make_shared<const Storage>(testing::shared(text));
+  return storage_of(testing::shared(text));
 }
 
 // A random view: dimensions in any order, steps, an offset, repeated ones.

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "cairn/error.h"
+#include "cairn/value.h"
 
 #include "value/element_reader.h"
 
@@ -39,6 +41,39 @@ TEST(TensorTest, ReachingOutsideTheStorageIsCorrupt) {
   EXPECT_THROW(check_bounds(t), CorruptError);
   t.shape = {0, 3};
   EXPECT_NO_THROW(check_bounds(t));
+}
+
+TEST(TensorTest, APartLiesInsideItsTensor) {
+  TensorView t = make_tensor(DType::kFloat32, {2, 3}, floats({0, 1, 2, 3, 4, 5}));
+  const auto with = [&](std::vector<std::int64_t> global_shape, std::vector<std::int64_t> offsets) {
+    TensorView part = t;
+    part.part =
+        std::make_shared<const TensorPart>(TensorPart{std::move(global_shape), std::move(offsets)});
+    return part;
+  };
+  EXPECT_NO_THROW(check_bounds(with({4, 3}, {2, 0})));
+  EXPECT_THROW(check_bounds(with({4, 3}, {3, 0})), CorruptError);
+  EXPECT_THROW(check_bounds(with({4, 3}, {-1, 0})), CorruptError);
+  EXPECT_THROW(check_bounds(with({1, 3}, {0, 0})), CorruptError);
+  EXPECT_THROW(check_bounds(with({4}, {2})), CorruptError);
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(check_bounds(with({kMost, 3}, {kMost, 0})), CorruptError);
+  t.shape = {0, 3};  // nothing is still somewhere
+  EXPECT_THROW(check_bounds(with({4, 3}, {5, 0})), CorruptError);
+  EXPECT_NO_THROW(check_bounds(with({4, 3}, {4, 0})));
+}
+
+TEST(TensorTest, APartEqualsOnlyTheSamePart) {
+  const TensorView whole = make_tensor(DType::kFloat32, {2}, floats({0, 1}));
+  TensorView first = whole;
+  first.part = std::make_shared<const TensorPart>(TensorPart{{4}, {0}});
+  TensorView same = whole;
+  same.part = std::make_shared<const TensorPart>(TensorPart{{4}, {0}});
+  TensorView second = whole;
+  second.part = std::make_shared<const TensorPart>(TensorPart{{4}, {2}});
+  EXPECT_EQ(Value(first), Value(same));
+  EXPECT_NE(Value(first), Value(second));
+  EXPECT_NE(Value(first), Value(whole));
 }
 
 TEST(TensorTest, HugeTensorOfOneElementIsNotCopied) {

@@ -181,6 +181,40 @@ Value model_of(const Value& root, const std::string& in) {
                    "that holds them");
 }
 
+// Another storage, which tells when it is read for the first time.
+class ReportingStorage final : public Storage {
+ public:
+  ReportingStorage(std::shared_ptr<const Storage> storage, std::function<void()> report)
+      : Storage(storage->size(), storage->location()),
+        storage_(std::move(storage)),
+        report_(std::move(report)) {}
+
+  std::optional<SharedBytes> try_view() const override {
+    std::optional<SharedBytes> view = storage_->try_view();
+    if (view) tell();
+    return view;
+  }
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    tell();
+    storage_->read_into(offset, into);
+  }
+  SharedBytes load() const override {
+    tell();
+    return storage_->bytes();
+  }
+
+ private:
+  void tell() const {
+    if (is_new_.exchange(false)) report_();
+  }
+
+  std::shared_ptr<const Storage> storage_;
+  std::function<void()> report_;
+  mutable std::atomic<bool> is_new_ = true;
+};
+
 // The tree with storages that tell when they are read.
 Value with_progress(const Value& root, const ConvertOptions& options) {
   if (!options.on_progress) return root;
@@ -192,13 +226,11 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
     }
   }
   return map_storages(root, [&](const TypedStorage& from) {
-    auto is_new = std::make_shared<std::atomic<bool>>(true);
-    auto load = [from, is_new, total, report = options.on_progress] {
-      if (is_new->exchange(false)) report("writing", from.storage->size(), total);
-      return from.storage->bytes();
+    auto told = [size = from.storage->size(), total, report = options.on_progress] {
+      report("writing", size, total);
     };
-    return TypedStorage{from.dtype, std::make_shared<const Storage>(from.storage->size(), load,
-                                                                    from.storage->location())};
+    return TypedStorage{from.dtype,
+                        std::make_shared<const ReportingStorage>(from.storage, std::move(told))};
   });
 }
 

@@ -8,10 +8,12 @@
 namespace cairn {
 namespace {
 
-void assemble(const StorageRead& read) {
-  const SharedBytes bytes = read.storage->bytes();
-  std::copy(bytes.view.begin(), bytes.view.end(), read.into.begin());
-  bytes.release(bytes.view);
+// What is in memory, or has to be made.
+void fill_place(const StorageRead& read) {
+  const std::optional<SharedBytes> bytes = read.storage->try_view();
+  if (!bytes) return read.storage->read_into(0, read.into);
+  std::copy(bytes->view.begin(), bytes->view.end(), read.into.begin());
+  bytes->release(bytes->view);
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ void read_storages(const std::vector<StorageRead>& reads) {
     source->read(ranges);
   }
   for_each_parallel(
-      others.size(), [&](std::size_t i) { assemble(*others[i]); }, bytes);
+      others.size(), [&](std::size_t i) { fill_place(*others[i]); }, bytes);
 }
 
 void read_others(const std::vector<StorageRead>& reads,

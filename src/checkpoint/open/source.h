@@ -39,8 +39,8 @@ class CheckpointSource {
  public:
   virtual ~CheckpointSource() = default;
   virtual SourceInfo info() const = 0;
-  // The object. No tensor's bytes are read yet: its storages are ranges of files, or lazy
-  // (Storage::is_lazy). CorruptError, UnsupportedError.
+  // The object. No tensor's bytes are read yet: its storages are ranges of files, or made
+  // when they are asked for. CorruptError, UnsupportedError.
   virtual Value read() const = 0;
   // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
   // for others. Throws as read() does.

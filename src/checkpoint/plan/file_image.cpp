@@ -147,7 +147,7 @@ void FileImage::bind(TorchPlan& plan) const {
     const auto copy = offset_of.find(part.storage.get());
     if (copy == offset_of.end()) continue;  // was not copied, because it does not change
     const ByteView bytes{memory_->data() + copy->second, static_cast<std::size_t>(part.size)};
-    plan.set_storage(i, std::make_shared<const Storage>(SharedBytes{bytes, memory_}));
+    plan.set_storage(i, storage_of(SharedBytes{bytes, memory_}));
   }
 }
 

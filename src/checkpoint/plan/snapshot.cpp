@@ -184,8 +184,7 @@ Value Snapshotter::take(const Value& value) {
     const Storage* storage = list.storages()[i];
     if (storage == nullptr) continue;
     const ByteView copy{memory->data() + offsets[i], storage->size()};
-    copies.emplace(storage,
-                   std::make_shared<const Storage>(SharedBytes{copy, memory}, storage->location()));
+    copies.emplace(storage, storage_of(SharedBytes{copy, memory}, storage->location()));
   }
   return TreeCopy(copies).copy(value);
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cairn/storage/object_store.h"
+
 #include "checkpoint/convert/named_tensors.h"
 
 namespace cairn {

@@ -98,6 +98,9 @@ json describe_tensor(const TensorView& tensor) {
                  }
                })}};
   if (tensor.is_parameter) out["parameter"] = true;
+  if (tensor.part != nullptr) {
+    out["part_of"] = {{"shape", tensor.part->global_shape}, {"offsets", tensor.part->offsets}};
+  }
   return out;
 }
 

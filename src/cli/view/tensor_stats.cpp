@@ -109,8 +109,8 @@ double TensorStats::zero_share() const {
 
 TensorStats tensor_stats(const TensorView& tensor) {
   TensorView loaded = tensor;
-  if (tensor.storage != nullptr && tensor.storage->is_lazy()) {  // once, for both passes
-    loaded.storage = std::make_shared<const Storage>(tensor.storage->bytes());
+  if (tensor.storage != nullptr && !tensor.storage->try_view()) {  // once, for both passes
+    loaded.storage = storage_of(tensor.storage->bytes());
   }
   Moments moments;
   for_each_piece_of_numbers(loaded, [&](std::span<const double> numbers) { moments.add(numbers); });

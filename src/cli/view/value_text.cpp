@@ -40,6 +40,17 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+namespace {
+
+std::string tensor_text(const TensorView& tensor) {
+  std::string text = fmt::format("{} {}", name(tensor.dtype), shape_text(tensor.shape));
+  if (tensor.part == nullptr) return text;
+  return text + fmt::format(" at {} of {}", shape_text(tensor.part->offsets),
+                            shape_text(tensor.part->global_shape));
+}
+
+}  // namespace
+
 std::string value_text(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone:
@@ -72,8 +83,7 @@ std::string value_text(const Value& value) {
     case Kind::kDevice:
       return value.get_if<Device>()->name;
     case Kind::kTensor:
-      return fmt::format("{} {}", name(value.as_tensor().dtype),
-                         shape_text(value.as_tensor().shape));
+      return tensor_text(value.as_tensor());
     case Kind::kNdArray:
       return fmt::format("ndarray {} {}", value.as_ndarray().dtype,
                          shape_text(value.as_ndarray().shape));

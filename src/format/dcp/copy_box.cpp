@@ -1,10 +1,10 @@
 #include "format/dcp/copy_box.h"
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "io/source_part.h"
+#include "value/strided.h"
 
 namespace cairn::dcp {
 namespace {
@@ -33,32 +33,32 @@ class Overlap {
         wanted_(wanted),
         item_(item_size(chunk.tensor.dtype)),
         out_strides_(contiguous_strides(wanted.sizes)),
-        outer_(both_.sizes.size()) {
-    const Dims& strides = chunk_.tensor.strides;
-    while (outer_ > 0 && (both_.sizes[outer_ - 1] == 1 ||
-                          (strides[outer_ - 1] == run_ && out_strides_[outer_ - 1] == run_))) {
-      run_ *= both_.sizes[--outer_];
-    }
-  }
+        tail_(dense_tail(both_.sizes, out_strides_, chunk.tensor.strides)) {}
 
-  std::size_t run_bytes() const { return static_cast<std::size_t>(run_) * item_; }
+  std::size_t run_bytes() const { return static_cast<std::size_t>(tail_.run) * item_; }
   // In the chunk's storage: of the first run, and behind the last one.
   std::uint64_t begin() const { return from(both_.offsets); }
   std::uint64_t end() const {
     Dims last = both_.offsets;
-    for (std::size_t d = 0; d < outer_; ++d) {
+    for (std::size_t d = 0; d < tail_.outer; ++d) {
       last[d] += both_.sizes[d] - 1;
     }
     return from(last) + run_bytes();
+  }
+
+  // `bytes` are those of the storage from begin() on.
+  void copy(const SharedBytes& bytes, std::span<std::byte> out) const {
+    copy_strided(both_.sizes, item_, {out.subspan(to(both_.offsets)).data(), out_strides_},
+                 {bytes.view.data(), chunk_.tensor.strides});
+    bytes.release(bytes.view);
   }
 
   // Calls use(from, to) for every run, in bytes.
   void for_each_run(auto&& use) const {
     Dims index = both_.offsets;
     while (true) {
-      use(from(index),
-          static_cast<std::uint64_t>(place(index, wanted_.offsets, out_strides_)) * item_);
-      std::size_t d = outer_;
+      use(from(index), to(index));
+      std::size_t d = tail_.outer;
       while (d > 0 && ++index[d - 1] == both_.offsets[d - 1] + both_.sizes[d - 1]) {
         --d;
         index[d] = both_.offsets[d];
@@ -73,25 +73,17 @@ class Overlap {
                                       place(index, chunk_.box.offsets, chunk_.tensor.strides)) *
            item_;
   }
+  std::uint64_t to(const Dims& index) const {
+    return static_cast<std::uint64_t>(place(index, wanted_.offsets, out_strides_)) * item_;
+  }
 
   const OpenChunk& chunk_;
   Box both_;
   const Box& wanted_;
   std::size_t item_;
   Dims out_strides_;
-  std::int64_t run_ = 1;  // elements
-  std::size_t outer_;     // dimensions that are not in the run
+  DenseTail tail_;  // a run
 };
-
-// `bytes` are those of the storage from overlap.begin() on.
-void copy_runs(const Overlap& overlap, const SharedBytes& bytes, std::span<std::byte> out) {
-  const std::size_t run = overlap.run_bytes();
-  overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
-    std::memcpy(out.subspan(to, run).data(), bytes.view.subspan(from - overlap.begin(), run).data(),
-                run);
-  });
-  bytes.release(bytes.view);
-}
 
 void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out) {
   auto both = intersect(chunk.box, wanted);
@@ -102,14 +94,14 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
   const Storage& storage = *chunk.tensor.storage;
   const ByteSource* source = storage.source();
   if (source == nullptr) {
-    return copy_runs(overlap, chunk.bytes.part(overlap.begin(), size), out);
+    return overlap.copy(chunk.bytes.part(overlap.begin(), size), out);
   }
   const std::uint64_t begin = storage.source_offset() + overlap.begin();
   if (!source->in_memory() && overlap.run_bytes() < kShortestRange && size <= 2 * wanted_bytes) {
-    return copy_runs(overlap, read_bytes(*source, begin, size), out);
+    return overlap.copy(read_bytes(*source, begin, size), out);
   }
   if (source->in_memory() || overlap.run_bytes() < kShortestRange) {
-    return copy_runs(overlap, source->view(begin, size), out);
+    return overlap.copy(source->view(begin, size), out);
   }
   std::vector<Range> ranges;
   overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {

@@ -12,15 +12,15 @@
 #include "format/dcp/safetensors_chunks.h"
 #include "format/read_within.h"
 #include "io/scratch_file.h"
+#include "io/spill.h"
+#include "value/strided.h"
 
 namespace cairn::dcp {
 namespace {
 
-// A tensor in several chunks is put together in memory up to here.
-constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
 // So much of what stands around elements is read ahead at once.
 constexpr std::uint64_t kMostHeadBytes = std::uint64_t{16} << 20;
-// Beyond, it goes to the scratch file in pieces of this.
+// A tensor in several chunks goes to a scratch file in pieces of this.
 constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
 // Runs `read` on a part of a data file; errors then count their offsets from the file's start.
@@ -70,7 +70,7 @@ OpenChunk checked_chunk(const Item& item, const Chunk& chunk, const Value& value
 TensorView tensor_in(const Item& item, const Dims& shape, std::shared_ptr<const ByteSource> source,
                      std::uint64_t offset) {
   TensorView tensor{.dtype = *item.dtype, .shape = shape, .strides = contiguous_strides(shape)};
-  tensor.storage = std::make_shared<const Storage>(std::move(source), offset, byte_size(tensor));
+  tensor.storage = storage_of(std::move(source), offset, byte_size(tensor));
   return tensor;
 }
 
@@ -222,8 +222,8 @@ OpenChunk Folder::open_chunk(const Piece& piece, const TorchFile& torch_file) co
     OpenChunk open = checked_chunk(*piece.item, *piece.chunk, torch_file.read());
     const Storage* storage = open.tensor.storage.get();
     if (location.transforms.empty() && storage != nullptr && storage->source() != nullptr) {
-      open.tensor.storage = std::make_shared<const Storage>(
-          file(location.file), location.offset + storage->source_offset(), storage->size());
+      open.tensor.storage = storage_of(file(location.file),
+                                       location.offset + storage->source_offset(), storage->size());
     }
     return open;
   });
@@ -280,9 +280,26 @@ Value Folder::value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& 
   return in_file(item, piece.chunk->location, [&] { return read_within(file, memory); });
 }
 
+class Folder::AssembledStorage final : public Storage {
+ public:
+  AssembledStorage(std::shared_ptr<const Folder> folder, const Item& item)
+      : Storage(tensor_bytes(item), "cpu"), folder_(std::move(folder)), item_(item) {}
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    folder_->read_elements(item_, offset, into);
+  }
+  SharedBytes load() const override {
+    return size() <= kMostBytesInMemory ? Storage::load() : folder_->assemble(item_);
+  }
+
+ private:
+  std::shared_ptr<const Folder> folder_;
+  const Item& item_;  // of the folder
+};
+
 TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
-  const std::uint64_t bytes = tensor_bytes(item);
-  if (bytes == 0) return make_tensor(*item.dtype, item.size, {});
+  if (tensor_bytes(item) == 0) return make_tensor(*item.dtype, item.size, {});
   if (is_in_one_place(item)) {
     const TensorView tensor = open_chunk({&item, item.chunks.data()}, heads).tensor;
     if (tensor.is_contiguous() && tensor.storage->source() != nullptr) {
@@ -297,8 +314,7 @@ TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
   return {.dtype = *item.dtype,
           .shape = item.size,
           .strides = contiguous_strides(item.size),
-          .storage = std::make_shared<const Storage>(
-              bytes, [folder = shared_from_this(), &item] { return folder->assemble(item); })};
+          .storage = std::make_shared<const AssembledStorage>(shared_from_this(), item)};
 }
 
 SharedBytes Folder::assemble(const Item& item) const {
@@ -308,23 +324,46 @@ SharedBytes Folder::assemble(const Item& item) const {
     pieces.push_back({&item, &chunk});
   }
   const std::vector<OpenChunk> chunks = open_all(std::move(pieces));
-  const std::uint64_t bytes = tensor_bytes(item);
-  const std::uint64_t element = item_size(*item.dtype);
-  const std::uint64_t window_bytes = bytes <= kSmallBytes ? bytes : kWindowBytes;
-  const auto buffer = std::make_shared<std::vector<std::byte>>(window_bytes);
-  const auto fill = [&](const Box& window) {
-    const std::span<std::byte> out(buffer->data(), box_bytes(window, *item.dtype));
-    copy_overlaps(chunks, window, out);
-    return out;
-  };
-  if (bytes <= kSmallBytes) {
-    fill({.offsets = Dims(item.size.size(), 0), .sizes = item.size});
-    return {ByteView(*buffer), buffer};
+  return spill(tensor_bytes(item), scratch_folder_, [&](ByteSink& sink) {
+    std::vector<std::byte> buffer(kWindowBytes);
+    const auto most = static_cast<std::int64_t>(kWindowBytes / item_size(*item.dtype));
+    for_each_window(item.size, most, [&](const Box& window) {
+      const auto out = std::span(buffer).first(box_bytes(window, *item.dtype));
+      copy_overlaps(chunks, window, out);
+      sink.write(out);
+    });
+  });
+}
+
+void Folder::read_elements(const Item& item, std::uint64_t offset,
+                           std::span<std::byte> into) const {
+  const std::size_t element = item_size(*item.dtype);
+  fill_from_elements(element, offset, into, [&](std::uint64_t first, std::span<std::byte> out) {
+    std::vector<Box> boxes;
+    for_each_box(item.size, first, out.size() / element,
+                 [&](const Dims& offsets, const Dims& sizes) {
+                   boxes.push_back({offsets, sizes});
+                 });
+    read_boxes(item, boxes, out);
+  });
+}
+
+// The elements of one box behind those of the other.
+void Folder::read_boxes(const Item& item, std::span<const Box> boxes,
+                        std::span<std::byte> out) const {
+  std::vector<Piece> pieces;
+  for (const Chunk& chunk : item.chunks) {
+    const bool is_wanted = std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
+      return intersect(chunk.box, box).has_value();
+    });
+    if (is_wanted) pieces.push_back({&item, &chunk});
   }
-  ScratchFile scratch(scratch_folder_);
-  for_each_window(item.size, static_cast<std::int64_t>(window_bytes / element),
-                  [&](const Box& window) { scratch.write(fill(window)); });
-  return scratch.map();
+  const std::vector<OpenChunk> chunks = open_all(std::move(pieces));
+  for (const Box& box : boxes) {
+    const std::uint64_t bytes = box_bytes(box, *item.dtype);
+    copy_overlaps(chunks, box, out.first(bytes));
+    out = out.subspan(bytes);
+  }
 }
 
 void Folder::read_box(const Item& item, const Box& box, std::span<std::byte> out) const {
@@ -338,11 +377,7 @@ void Folder::read_box(const Item& item, const Box& box, std::span<std::byte> out
                      std::to_string(box_bytes(box, *item.dtype)) + " bytes, room for " +
                      std::to_string(out.size()));
   }
-  std::vector<Piece> pieces;
-  for (const Chunk& chunk : item.chunks) {
-    if (intersect(chunk.box, box)) pieces.push_back({&item, &chunk});
-  }
-  copy_overlaps(open_all(std::move(pieces)), box, out);
+  read_boxes(item, {&box, 1}, out);
 }
 
 }  // namespace cairn::dcp

@@ -7,7 +7,9 @@
 #include "format/dcp/layout.h"
 #include "format/pickle/encode.h"
 #include "format/pickle/pickler.h"
-#include "io/scratch_file.h"
+#include "io/spill.h"
+#include "value/element_reader.h"
+#include "value/strided.h"
 #include "value/tensor_stream.h"
 
 namespace cairn::dcp {
@@ -16,13 +18,47 @@ namespace {
 using pickle::Op;
 using pickle::Pickler;
 
-// A tensor's own elements, in a scratch file unless they are few.
-SharedBytes elements_of(const TensorView& tensor, const std::string& scratch_folder) {
-  constexpr std::uint64_t kMostInMemory = std::uint64_t{32} << 20;
-  if (byte_size(tensor) <= kMostInMemory) return tensor.contiguous_bytes();
-  ScratchFile scratch(scratch_folder);
-  write_elements(tensor, tensor.storage->bytes(), scratch);
-  return scratch.map();
+// A tensor's own elements, in row-major order.
+class ElementsStorage final : public Storage {
+ public:
+  ElementsStorage(TensorView tensor, std::string scratch_folder)
+      : Storage(byte_size(tensor), "cpu"),
+        tensor_(std::move(tensor)),
+        scratch_folder_(std::move(scratch_folder)) {}
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    fill_from_elements(item_size(tensor_.dtype), offset, into,
+                       [&](std::uint64_t first, std::span<std::byte> out) {
+                         ElementReader(tensor_).read(first, out);
+                       });
+  }
+  // In a scratch file unless they are few, or lie so.
+  SharedBytes load() const override {
+    if (size() <= kMostBytesInMemory || tensor_.is_contiguous()) return tensor_.contiguous_bytes();
+    return spill(size(), scratch_folder_,
+                 [&](ByteSink& sink) { write_elements(tensor_, tensor_.storage->bytes(), sink); });
+  }
+
+ private:
+  TensorView tensor_;
+  std::string scratch_folder_;
+};
+
+void check_place(const TensorView& tensor) {
+  try {
+    check_bounds(tensor);
+  } catch (const CorruptError& e) {
+    throw UsageError(e.what());  // the caller's tensor, no file
+  }
+}
+
+// Where a tensor begins in the whole one, and how large that is.
+Dims offsets_of(const TensorView& tensor) {
+  return tensor.part ? tensor.part->offsets : Dims(tensor.shape.size(), 0);
+}
+const Dims& global_shape_of(const TensorView& tensor) {
+  return tensor.part ? tensor.part->global_shape : tensor.shape;
 }
 
 // A chunk is a plain tensor with just its own elements.
@@ -33,14 +69,15 @@ Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
   if (tensor.quantizer != nullptr) {
     throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");
   }
+  if (tensor.part != nullptr) check_place(tensor);
+  chunk.part = nullptr;
   const std::uint64_t bytes = byte_size(tensor);
-  const bool is_whole = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
+  const bool is_alone = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
                         tensor.storage->size() == bytes;
-  if (is_whole) return chunk;
+  if (is_alone) return chunk;
   chunk.storage_offset = 0;
   chunk.strides = contiguous_strides(tensor.shape);
-  chunk.storage = std::make_shared<const Storage>(
-      bytes, [tensor, scratch_folder] { return elements_of(tensor, scratch_folder); });
+  chunk.storage = std::make_shared<const ElementsStorage>(tensor, scratch_folder);
   return chunk;
 }
 
@@ -103,13 +140,13 @@ class MetadataPickler {
     out.text("properties");
     properties(tensor);
     out.text("size");
-    size(tensor.shape);
+    size(global_shape_of(tensor));
     out.text("chunks");
     out.op(Op::kEmptyList);
     out.put();
     begin_fields(kModule, "ChunkStorageMetadata");
     out.text("offsets");
-    size(Dims(tensor.shape.size(), 0));
+    size(offsets_of(tensor));
     out.text("sizes");
     size(tensor.shape);
     end_fields();
@@ -137,7 +174,7 @@ class MetadataPickler {
     if (item.value->is_tensor()) {
       out.integer(0);
       out.text("offset");
-      size(Dims(item.value->as_tensor().shape.size(), 0));
+      size(offsets_of(item.value->as_tensor()));
     } else {
       out.none();
     }

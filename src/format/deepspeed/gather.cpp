@@ -1,47 +1,80 @@
 #include "format/deepspeed/gather.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "cairn/error.h"
 
 #include "core/checked.h"
 #include "io/pieces.h"
-#include "io/scratch_file.h"
+#include "io/spill.h"
 
 namespace cairn::deepspeed {
 namespace {
 
-constexpr std::uint64_t kSmallBytes = std::uint64_t{32} << 20;
 constexpr std::size_t kGatherPieceBytes = std::size_t{4} << 20;
 
-class BufferSink final : public ByteSink {
+std::uint64_t bytes_of(const Run& run) { return run.count * item_size(run.flat.dtype); }
+
+// In the storage that the run is a part of, in bytes.
+std::uint64_t begin_of(const Run& run) {
+  return (static_cast<std::uint64_t>(run.flat.storage_offset) + run.begin) *
+         item_size(run.flat.dtype);
+}
+
+std::uint64_t bytes_of(const std::vector<Run>& runs) {
+  return std::accumulate(runs.begin(), runs.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const Run& run) { return sum + bytes_of(run); });
+}
+
+// Runs, one behind the other.
+class RunsStorage final : public Storage {
  public:
-  explicit BufferSink(std::uint64_t bytes) { buffer_->reserve(bytes); }
-  void write(ByteView bytes) override {
-    buffer_->insert(buffer_->end(), bytes.begin(), bytes.end());
+  RunsStorage(std::vector<Run> runs, std::string scratch_folder)
+      : Storage(bytes_of(runs), "cpu"),
+        runs_(std::move(runs)),
+        scratch_folder_(std::move(scratch_folder)) {}
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    std::uint64_t begin = 0;  // of the run
+    for (const Run& run : runs_) {
+      const std::uint64_t size = bytes_of(run);
+      if (offset < begin + size && !into.empty()) {
+        const std::uint64_t skip = offset - begin;
+        const auto part = into.first(std::min<std::uint64_t>(size - skip, into.size()));
+        run.flat.storage->read_into(begin_of(run) + skip, part);
+        into = into.subspan(part.size());
+        offset += part.size();
+      }
+      begin += size;
+    }
   }
-  SharedBytes take() { return {ByteView(*buffer_), buffer_}; }
+  SharedBytes load() const override {
+    if (size() <= kMostBytesInMemory) return Storage::load();
+    return spill(size(), scratch_folder_, [&](ByteSink& sink) {
+      for (const Run& run : runs_) {
+        write(run, sink);
+      }
+    });
+  }
 
  private:
-  std::shared_ptr<std::vector<std::byte>> buffer_ = std::make_shared<std::vector<std::byte>>();
-};
-
-void write_runs(const std::vector<Run>& runs, ByteSink& sink) {
-  for (const Run& run : runs) {
-    if (run.count == 0) continue;
-    const std::size_t item = item_size(run.flat.dtype);
+  static void write(const Run& run, ByteSink& sink) {
+    const auto to_sink = [&](ByteView piece) { sink.write(piece); };
     const Storage& storage = *run.flat.storage;
     if (const ByteSource* source = storage.source()) {
-      const std::uint64_t first = static_cast<std::uint64_t>(run.flat.storage_offset) + run.begin;
-      for_each_piece(*source, storage.source_offset() + first * item, run.count * item,
-                     [&](ByteView piece) { sink.write(piece); });
-      continue;
+      for_each_piece(*source, storage.source_offset() + begin_of(run), bytes_of(run), to_sink);
+    } else {
+      for_each_piece(storage.bytes().part(begin_of(run), bytes_of(run)), kGatherPieceBytes,
+                     to_sink);
     }
-    const SharedBytes bytes = run.flat.contiguous_bytes();
-    for_each_piece(bytes.part(run.begin * item, run.count * item), kGatherPieceBytes,
-                   [&](ByteView piece) { sink.write(piece); });
   }
-}
+
+  std::vector<Run> runs_;
+  std::string scratch_folder_;
+};
 
 }  // namespace
 
@@ -77,18 +110,7 @@ TensorView gather(std::vector<Run> runs, std::vector<std::int64_t> shape,
         runs.front().flat.storage_offset + static_cast<std::int64_t>(runs.front().begin);
     return tensor;
   }
-  const std::uint64_t bytes = checked_numel(tensor.shape) * item_size(dtype);
-  tensor.storage = std::make_shared<const Storage>(
-      bytes, [runs = std::move(runs), scratch_folder, bytes]() -> SharedBytes {
-        if (bytes <= kSmallBytes) {
-          BufferSink sink(bytes);
-          write_runs(runs, sink);
-          return sink.take();
-        }
-        ScratchFile scratch(scratch_folder);
-        write_runs(runs, scratch);
-        return scratch.map();
-      });
+  tensor.storage = std::make_shared<const RunsStorage>(std::move(runs), scratch_folder);
   return tensor;
 }
 

@@ -134,8 +134,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
     if (size > file_->size()) {
       throw CorruptError("storage " + std::string(reference.key) + " is larger than the file");
     }
-    return std::make_shared<const Storage>(placed_, placed_->add(size), size,
-                                           std::string(reference.location));
+    return storage_of(placed_, placed_->add(size), size, std::string(reference.location));
   }
 
   static std::uint64_t end_of(const Found& found) {

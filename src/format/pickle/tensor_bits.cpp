@@ -35,8 +35,7 @@ void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg) {
     }
     return SharedBytes{ByteView(*bytes), bytes};
   };
-  tensor.storage =
-      std::make_shared<const Storage>(tensor.storage->size(), resolve, tensor.storage->location());
+  tensor.storage = storage_of(tensor.storage->size(), resolve, tensor.storage->location());
 }
 
 }  // namespace cairn::pickle

@@ -3,6 +3,7 @@
 #include "cairn/error.h"
 
 #include "format/pickle/storage_classes.h"
+#include "value/tensor_part.h"
 
 namespace cairn::pickle {
 namespace {
@@ -13,6 +14,7 @@ void check_writable(const TensorView& tensor) {
   } catch (const CorruptError& e) {
     throw UsageError(e.what());  // the caller's tensor, no file
   }
+  check_is_whole(tensor, "a torch.save file");
   if (name(tensor.dtype).starts_with('q') && tensor.quantizer == nullptr) {
     throw UnsupportedError("a tensor of dtype " + std::string(name(tensor.dtype)) +
                            " without a quantizer");
@@ -160,7 +162,7 @@ TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
                            " bytes is no whole number of " + std::string(name(tensor.dtype)));
   }
   const Known known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};
-  storages_.push_back(tensor.storage ? tensor.storage : std::make_shared<Storage>());
+  storages_.push_back(tensor.storage ? tensor.storage : storage_of({}));
   return known;
 }
 

@@ -158,10 +158,7 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
   tensor.shape = call.integers(2);
   tensor.strides = call.integers(3);
   if (reference->view_numel) {
-    TensorView in_view = tensor;
-    in_view.storage = std::make_shared<const Storage>(
-        *reference->view_numel * item_size(tensor.dtype), Storage::Load());
-    check_bounds(in_view);
+    check_bounds(tensor, *reference->view_numel * item_size(tensor.dtype));
     tensor.storage_offset += static_cast<std::int64_t>(reference->view_offset);
   }
   check_bounds(tensor);

@@ -48,8 +48,7 @@ Value SafetensorsFile::read() const {
     tensors.set(entry.name, TensorView{.dtype = entry.dtype,
                                        .shape = entry.shape,
                                        .strides = contiguous_strides(entry.shape),
-                                       .storage = std::make_shared<const Storage>(
-                                           source_, entry.offset, entry.size)});
+                                       .storage = storage_of(source_, entry.offset, entry.size)});
   }
   return tensors;
 }

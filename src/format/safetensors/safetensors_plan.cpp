@@ -13,6 +13,7 @@
 #include "format/safetensors/file_plan.h"
 #include "format/safetensors/header.h"
 #include "format/stream_plan.h"
+#include "value/tensor_part.h"
 #include "value/tensor_pieces.h"
 
 namespace cairn {
@@ -31,6 +32,7 @@ std::string json_text(const std::string& text) {
 
 const DTypeRow& row_of(const NamedTensor& tensor) {
   const DTypeRow* row = safetensors::find_row(tensor.second.dtype);
+  check_is_whole(tensor.second, "a safetensors file");
   if (row != nullptr) return *row;
   throw UnsupportedError("tensor " + tensor.first + " has the dtype " +
                          std::string(name(tensor.second.dtype)) +

@@ -76,7 +76,7 @@ Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wa
       const std::uint64_t size = tensor.storage->size();
       const at::Storage memory = slabs.take(size);
       auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
-      made = std::make_shared<const Storage>(bytes_of(memory), tensor.storage->location());
+      made = storage_of(bytes_of(memory), tensor.storage->location());
       reads.push_back({tensor.storage, {data, size}});
     }
     TensorView result = tensor;

@@ -71,7 +71,7 @@ class LiveStorages {
     if (known && known->size() == bytes.size() && known->bytes().view.data() == bytes.data()) {
       return known;
     }
-    auto made = std::make_shared<const Storage>(bytes_of(memory));
+    auto made = storage_of(bytes_of(memory));
     entry = made;
     if (entries_.size() > sweep_at_) sweep();
     return made;

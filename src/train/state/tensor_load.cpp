@@ -105,11 +105,13 @@ void TensorLoad::put() noexcept {
   } else if (is_dense_) {
     std::memmove(target_.data_ptr(), elements_.data_ptr(), bytes);
   } else {
-    scatter(static_cast<const std::byte*>(elements_.data_ptr()),
-            {.first = static_cast<std::byte*>(target_.data_ptr()),
-             .shape = {target_.sizes().data(), target_.sizes().size()},
-             .strides = {target_.strides().data(), target_.strides().size()},
-             .item_size = static_cast<std::size_t>(target_.element_size())});
+    const auto span_of = [](at::IntArrayRef numbers) {
+      return std::span(numbers.data(), numbers.size());
+    };
+    copy_strided(
+        span_of(target_.sizes()), target_.element_size(),
+        {static_cast<std::byte*>(target_.data_ptr()), span_of(target_.strides())},
+        {static_cast<const std::byte*>(elements_.data_ptr()), span_of(elements_.strides())});
   }
   // As every change in place, so that a backward() that still needs the old elements is an error.
   if (!target_.is_inference()) target_.unsafeGetTensorImpl()->bump_version();

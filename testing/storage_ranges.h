@@ -1,0 +1,30 @@
+// Storages whose parts are read.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cairn/tensor.h"
+
+namespace cairn::testing {
+
+// Reads parts of a storage: those from any byte to any other, or some of them when it is larger
+// than 64 bytes. Empty when each is what bytes() has there, otherwise which is not.
+inline std::string wrong_range_of(const Storage& storage) {
+  const SharedBytes all = storage.bytes();
+  const std::size_t step = all.view.size() <= 64 ? 1 : all.view.size() / 13 + 1;
+  for (std::size_t begin = 0; begin <= all.view.size(); begin += step) {
+    for (std::size_t end = begin; end <= all.view.size(); end += step) {
+      std::vector<std::byte> part(end - begin);
+      storage.read_into(begin, part);
+      if (!std::equal(part.begin(), part.end(),
+                      all.view.begin() + static_cast<std::ptrdiff_t>(begin))) {
+        return "bytes " + std::to_string(begin) + " to " + std::to_string(end);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace cairn::testing
