@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,6 +35,23 @@ class ByteSource {
   // may overlap, their places not. UsageError when one reaches outside. StorageError naming the
   // source and the first byte that could not be read: then what stands in the places is undefined.
   virtual void read(std::span<const Range> ranges) const = 0;
+
+  // Bytes that somebody looks at as they arrive. `into`: their place, as long as `size`; empty when
+  // nobody keeps them.
+  struct Part {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::span<std::byte> into = {};
+  };
+  // Some bytes of a part: which part, where in it they begin, and the bytes, in their place if they
+  // have one.
+  using Look = std::function<void(std::size_t part, std::uint64_t begin, ByteView bytes)>;
+
+  // Reads every part and shows it to `look`, a few MiB at most at a time, as soon as they are
+  // there, so that what is computed of them finds them in the processor's cache. Pieces come in any
+  // order and from several threads at once; together they are the part. What `look` throws ends it
+  // and is thrown on. Errors as read(). As it stands here: by read(), a MiB at a time.
+  virtual void read_each(std::span<const Part> parts, const Look& look) const;
 
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }

@@ -6,8 +6,72 @@
 
 #include "cairn/error.h"
 
+#include "io/parallel.h"
+
 namespace cairn {
 namespace {
+
+// What one core reads and looks at before it leaves its cache.
+constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+
+struct Piece {
+  std::size_t part = 0;
+  std::uint64_t begin = 0;  // in the part
+  std::uint64_t size = 0;
+};
+using Batch = std::vector<Piece>;
+
+// Parts in pieces, and of those as many as fit a batch.
+std::vector<Batch> batches_of(std::span<const ByteSource::Part> parts) {
+  std::vector<Batch> batches;
+  std::uint64_t room = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (std::uint64_t begin = 0; begin < parts[i].size;) {
+      if (room == 0) {
+        batches.emplace_back();
+        room = kBatchBytes;
+      }
+      const std::uint64_t size = std::min(room, parts[i].size - begin);
+      batches.back().push_back({i, begin, size});
+      begin += size;
+      room -= size;
+    }
+  }
+  return batches;
+}
+
+void show(const ByteSource& source, const ByteSource::Part& part, const Piece& piece,
+          const ByteSource::Look& look) {
+  const SharedBytes bytes = source.view(part.offset + piece.begin, piece.size);
+  ByteView found = bytes.view;
+  if (!part.into.empty()) {
+    const std::span<std::byte> into = part.into.subspan(piece.begin, piece.size);
+    std::copy(found.begin(), found.end(), into.begin());
+    found = into;
+  }
+  look(piece.part, piece.begin, found);
+  bytes.release(bytes.view);
+}
+
+void read_and_show(const ByteSource& source, std::span<const ByteSource::Part> parts,
+                   const Batch& batch, const ByteSource::Look& look) {
+  thread_local std::vector<std::byte> scratch(kBatchBytes);
+  std::vector<ByteSource::Range> ranges;
+  ranges.reserve(batch.size());
+  std::span<std::byte> left = scratch;
+  for (const Piece& piece : batch) {
+    const ByteSource::Part& part = parts[piece.part];
+    const bool is_kept = !part.into.empty();
+    ranges.push_back({part.offset + piece.begin, is_kept
+                                                     ? part.into.subspan(piece.begin, piece.size)
+                                                     : left.first(piece.size)});
+    if (!is_kept) left = left.subspan(piece.size);
+  }
+  source.read(ranges);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    look(batch[i].part, batch[i].begin, ranges[i].into);
+  }
+}
 
 class MemorySource final : public ByteSource {
  public:
@@ -40,6 +104,22 @@ void ByteSource::check_range(std::uint64_t offset, std::uint64_t bytes) const {
   if (offset <= size() && bytes <= size() - offset) return;
   throw UsageError("bytes " + std::to_string(offset) + " to " + std::to_string(offset + bytes) +
                    " of " + name() + " were asked for, which has " + std::to_string(size()));
+}
+
+void ByteSource::read_each(std::span<const Part> parts, const Look& look) const {
+  std::uint64_t bytes = 0;
+  for (const Part& part : parts) {
+    check_range(part.offset, part.size);
+    bytes += part.size;
+  }
+  const std::vector<Batch> batches = batches_of(parts);
+  const auto run = [&](std::size_t i) {
+    if (!in_memory()) return read_and_show(*this, parts, batches[i], look);
+    for (const Piece& piece : batches[i]) {
+      show(*this, parts[piece.part], piece, look);
+    }
+  };
+  for_each_parallel(batches.size(), run, bytes);
 }
 
 SharedBytes ByteSource::view(std::uint64_t offset, std::uint64_t bytes) const {

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstdint>
+#include <exception>
 #include <new>
 #include <string>
 #include <utility>
@@ -14,9 +15,10 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kAlignment = 4096;  // of offsets, sizes and memory; no disk wants more
+constexpr std::uint64_t kAlignment = DirectReads::kAlignment;
 
 std::uint64_t aligned_down(std::uint64_t offset) { return offset / kAlignment * kAlignment; }
+std::uint64_t aligned_up(std::uint64_t offset) { return aligned_down(offset + kAlignment - 1); }
 
 FileDescriptor open_direct(const FileDescriptor& file) {
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
@@ -41,21 +43,42 @@ DirectReads::~DirectReads() {
 }
 
 bool DirectReads::read(std::uint64_t begin, std::uint64_t end,
-                       std::span<const ByteSource::Range> ranges) {
-  if (pages_ == nullptr || end - begin > kMostBytes || is_cached(begin, end)) return false;
+                       const std::function<void(ByteView)>& use) {
+  if (pages_ == nullptr || end - begin > kMostBytes) return false;
   const std::uint64_t from = aligned_down(begin);
   PageMemory buffer = take_buffer();
-  const bool is_read = read_into(buffer, from, end);
-  for (const ByteSource::Range& range : ranges) {
-    if (!is_read) break;
-    std::memcpy(range.into.data(), buffer.data() + (range.offset - from), range.into.size());
+  const bool is_read = read_into({buffer.data(), buffer.size()}, from, end);
+  std::exception_ptr error;
+  try {
+    if (is_read) use({buffer.data() + (begin - from), static_cast<std::size_t>(end - begin)});
+  } catch (...) {
+    error = std::current_exception();
   }
   give_back(std::move(buffer));
+  if (error) std::rethrow_exception(error);
   return is_read;
+}
+
+std::optional<DirectReads::Filled> DirectReads::read_in_place(std::uint64_t offset,
+                                                              std::span<std::byte> into) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(into.data());
+  const std::uint64_t end = offset + into.size();
+  const std::uint64_t from = aligned_up(offset);
+  const std::uint64_t to = aligned_down(end);
+  if (pages_ == nullptr || address % kAlignment != offset % kAlignment || from >= to) {
+    return std::nullopt;
+  }
+  const Filled filled{static_cast<std::size_t>(from - offset),
+                      static_cast<std::size_t>(to - offset)};
+  if (!read_into(into.subspan(filled.begin, filled.end - filled.begin), from, to)) {
+    return std::nullopt;
+  }
+  return filled;
 }
 
 // Asks about 16 pages rather than all, which would take a tenth of the time of reading them.
 bool DirectReads::is_cached(std::uint64_t begin, std::uint64_t end) const {
+  if (pages_ == nullptr) return true;
   constexpr std::uint64_t kSamples = 16;
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   std::uint64_t cached = 0;
@@ -69,14 +92,15 @@ bool DirectReads::is_cached(std::uint64_t begin, std::uint64_t end) const {
 }
 
 // From the aligned `from` to `end` at least, or to the end of the file.
-bool DirectReads::read_into(const PageMemory& buffer, std::uint64_t from, std::uint64_t end) const {
+bool DirectReads::read_into(std::span<std::byte> aligned, std::uint64_t from,
+                            std::uint64_t end) const {
   const std::uint64_t wanted = end - from;
   std::uint64_t done = 0;
-  if (wanted > buffer.size()) return false;
+  if (aligned_up(wanted) > aligned.size()) return false;
   while (done < wanted) {
-    const std::uint64_t rest = aligned_down(wanted - done + kAlignment - 1);
+    const std::uint64_t rest = aligned_up(wanted - done);
     const ssize_t count =
-        pread(direct_.get(), buffer.data() + done, rest, static_cast<off_t>(from + done));
+        pread(direct_.get(), aligned.data() + done, rest, static_cast<off_t>(from + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
     done += static_cast<std::uint64_t>(count);

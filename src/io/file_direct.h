@@ -7,13 +7,16 @@
 //  1. The file is opened a second time, by its descriptor and not by its name, with O_DIRECT.
 //  2. Of each range a few pages are looked for in the page cache (mincore). Where most are there,
 //     reading them from it is five times as fast as the disk, and done.
-//  3. Otherwise it is read into memory that is aligned as the disk wants it, and copied from there.
+//  3. Otherwise it is read into memory that is aligned as the disk wants it, and copied from there;
+//     or, if its place lies in its page as the bytes in the file, into that.
 //  4. Whatever does not work (a file system without it, an error, a file that was cut off) is left
 //     to reading through the page cache, which says what is wrong with which byte.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <span>
 #include <vector>
@@ -28,7 +31,9 @@ namespace cairn {
 // Of one file, for the time of one call. Thread-safe.
 class DirectReads {
  public:
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;  // of a range
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{5} << 20;  // of a read()
+  // Of offsets, sizes and memory; no disk wants more.
+  static constexpr std::uint64_t kAlignment = 4096;
   // So many reads are in the disk's queue at once, each with a buffer of its own.
   static constexpr std::ptrdiff_t kMostAtOnce = 8;
 
@@ -38,13 +43,25 @@ class DirectReads {
   DirectReads(const DirectReads&) = delete;
   DirectReads& operator=(const DirectReads&) = delete;
 
-  // Fills `ranges`, which are in order and lie in [begin, end), kMostBytes at most. False when it
-  // did not: then what stands in their places is undefined.
-  bool read(std::uint64_t begin, std::uint64_t end, std::span<const ByteSource::Range> ranges);
+  // Step 2.
+  bool is_cached(std::uint64_t begin, std::uint64_t end) const;
+
+  // Step 3, of kMostBytes at most: calls use() with the bytes of [begin, end), which are gone when
+  // it returns. False when it could not read them.
+  bool read(std::uint64_t begin, std::uint64_t end, const std::function<void(ByteView)>& use);
+
+  // What of a place was filled.
+  struct Filled {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+  };
+  // Step 3 without a copy: fills all of `into` but for the ends, where it shares pages with others.
+  // nullopt when it does not lie as in the file, is too small, or could not be read: then what
+  // stands there is undefined.
+  std::optional<Filled> read_in_place(std::uint64_t offset, std::span<std::byte> into) const;
 
  private:
-  bool is_cached(std::uint64_t begin, std::uint64_t end) const;
-  bool read_into(const PageMemory& buffer, std::uint64_t begin, std::uint64_t end) const;
+  bool read_into(std::span<std::byte> aligned, std::uint64_t begin, std::uint64_t end) const;
   PageMemory take_buffer();
   void give_back(PageMemory buffer);
 

@@ -21,11 +21,14 @@ namespace cairn {
 namespace {
 
 using Range = ByteSource::Range;
+using Part = ByteSource::Part;
+using Look = ByteSource::Look;
 
-constexpr std::size_t kPieceBytes = DirectReads::kMostBytes;
+constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 // Less than these go through the page cache: of one call, and of one of its pieces.
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
+static_assert(kPieceBytes + kLeastDirectPiece <= DirectReads::kMostBytes);
 constexpr unsigned kDiskThreads = 4;                     // they wait most of the time
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
 
@@ -35,53 +38,64 @@ std::span<std::byte> unwanted() {
   return place;
 }
 
-// Ranges that one call reads: in order, with small gaps.
+// Some of what was asked for. `into`: empty when nobody keeps it.
+struct Item {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::span<std::byte> into = {};
+  std::size_t part = 0;     // of what was asked for
+  std::uint64_t begin = 0;  // in it
+};
+
+// What one call reads: in order, with small gaps; DirectReads::kMostBytes at most.
 struct Piece {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
-  std::vector<Range> ranges = {};
+  std::span<const Item> items = {};
 };
 
-std::vector<Range> in_order(std::span<const Range> ranges) {
-  std::vector<Range> sorted;
-  sorted.reserve(ranges.size());
-  for (Range range : ranges) {
-    while (range.into.size() > kPieceBytes) {
-      sorted.push_back({range.offset, range.into.first(kPieceBytes)});
-      range = {range.offset + kPieceBytes, range.into.subspan(kPieceBytes)};
-    }
-    if (!range.into.empty()) sorted.push_back(range);
-  }
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Range& a, const Range& b) { return a.offset < b.offset; });
-  return sorted;
+// How much of what begins at `offset` one piece takes: up to where a page ends; and all, when what
+// would be left is too little for a direct read.
+std::uint64_t cut(std::uint64_t offset, std::uint64_t size) {
+  if (size <= kPieceBytes + kLeastDirectPiece) return size;
+  return kPieceBytes - offset % DirectReads::kAlignment;
 }
 
-std::vector<Piece> pieces_of(std::span<const Range> ranges) {
-  constexpr std::size_t kMostRanges = IOV_MAX / 2;  // each with the gap before it
+std::vector<Item> in_order(std::span<const Part> parts) {
+  std::vector<Item> items;
+  items.reserve(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    for (std::uint64_t begin = 0; begin < part.size;) {
+      const std::uint64_t at = part.offset + begin;
+      const std::uint64_t size = cut(at, part.size - begin);
+      items.push_back(
+          {at, size, part.into.empty() ? part.into : part.into.subspan(begin, size), i, begin});
+      begin += size;
+    }
+  }
+  std::sort(items.begin(), items.end(),
+            [](const Item& a, const Item& b) { return a.offset < b.offset; });
+  return items;
+}
+
+std::vector<Piece> pieces_of(std::span<const Item> items) {
+  constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
   std::vector<Piece> pieces;
-  for (const Range& range : in_order(ranges)) {
-    const std::uint64_t end = range.offset + range.into.size();
-    const bool joins = !pieces.empty() && range.offset >= pieces.back().end &&
-                       range.offset - pieces.back().end <= kGapBytes &&
-                       end - pieces.back().offset <= kPieceBytes &&
-                       pieces.back().ranges.size() < kMostRanges;
-    if (!joins) pieces.push_back({.offset = range.offset});
-    pieces.back().ranges.push_back(range);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::uint64_t end = items[i].offset + items[i].size;
+    const bool joins = !pieces.empty() && items[i].offset >= pieces.back().end &&
+                       items[i].offset - pieces.back().end <= kGapBytes &&
+                       end - pieces.back().offset <= kPieceBytes && i - first < kMostItems;
+    if (!joins) {
+      pieces.push_back({.offset = items[i].offset});
+      first = i;
+    }
+    pieces.back().items = items.subspan(first, i + 1 - first);
     pieces.back().end = end;
   }
   return pieces;
-}
-
-std::vector<iovec> places_of(const Piece& piece) {
-  std::vector<iovec> places;
-  std::uint64_t at = piece.offset;
-  for (const Range& range : piece.ranges) {
-    if (range.offset > at) places.push_back({unwanted().data(), range.offset - at});
-    places.push_back({range.into.data(), range.into.size()});
-    at = range.offset + range.into.size();
-  }
-  return places;
 }
 
 // Drops the first `bytes`.
@@ -97,6 +111,54 @@ std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
   return places;
 }
 
+// Neighbours that are read and looked at together: as much as stays in a core's cache.
+class Batch {
+ public:
+  static constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
+
+  explicit Batch(std::uint64_t offset) : begin_(offset), end_(offset) {}
+
+  std::uint64_t begin() const { return begin_; }
+  std::uint64_t end() const { return end_; }
+  bool is_full() const { return bytes_ == kBytes; }
+  std::span<iovec> places() { return places_; }
+
+  // Takes some of the item, from `done` on, and says how much: all that has room.
+  std::uint64_t add(const Item& item, std::uint64_t done) {
+    if (item.offset + done > end_) {
+      places_.push_back({unwanted().data(), static_cast<std::size_t>(item.offset + done - end_)});
+    }
+    Item some{.offset = item.offset + done, .part = item.part, .begin = item.begin + done};
+    some.size = std::min(item.size - done, kBytes - bytes_);
+    some.into = item.into.empty() ? scratch().subspan(used_, some.size)
+                                  : item.into.subspan(done, some.size);
+    if (item.into.empty()) used_ += some.size;
+    bytes_ += some.size;
+    end_ = some.offset + some.size;
+    places_.push_back({some.into.data(), some.into.size()});
+    items_.push_back(some);
+    return some.size;
+  }
+  void show(const Look& look) const {
+    for (const Item& item : items_) {
+      look(item.part, item.begin, item.into);
+    }
+  }
+
+ private:
+  static std::span<std::byte> scratch() {
+    thread_local std::vector<std::byte> bytes(kBytes);
+    return bytes;
+  }
+
+  std::uint64_t begin_;
+  std::uint64_t end_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t used_ = 0;  // of the scratch
+  std::vector<Item> items_;
+  std::vector<iovec> places_;
+};
+
 class FileSource final : public ByteSource {
  public:
   FileSource(FileDescriptor fd, const std::string& path) : file_(std::move(fd), path) {}
@@ -105,20 +167,35 @@ class FileSource final : public ByteSource {
   const std::string& name() const override { return file_.path(); }
 
   void read(std::span<const Range> ranges) const override {
-    std::uint64_t bytes = 0;
+    std::vector<Part> parts;
+    parts.reserve(ranges.size());
     for (const Range& range : ranges) {
-      check_range(range.offset, range.into.size());
-      bytes += range.into.size();
+      parts.push_back({range.offset, range.into.size(), range.into});
     }
-    const std::vector<Piece> pieces = pieces_of(ranges);
+    read_each(parts, [](std::size_t, std::uint64_t, ByteView) {});
+  }
+
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    std::uint64_t bytes = 0;
+    for (const Part& part : parts) {
+      check_range(part.offset, part.size);
+      bytes += part.size;
+    }
+    const std::vector<Item> items = in_order(parts);
+    const std::vector<Piece> pieces = pieces_of(items);
     const auto fd = file_.get();
     std::optional<DirectReads> direct;
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
     const auto read_one = [&](std::size_t i) {
       const Piece& piece = pieces[i];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
-      if (is_large && direct->read(piece.offset, piece.end, piece.ranges)) return;
-      read_piece(*fd, piece);
+      if (is_large && !direct->is_cached(piece.offset, piece.end)) {
+        if (read_in_place(*fd, *direct, piece, look)) return;
+        if (direct->read(piece.offset, piece.end, [&](ByteView all) { take(piece, all, look); })) {
+          return;
+        }
+      }
+      read_cached(*fd, piece, look);
     };
     for_each_parallel(pieces.size(), read_one, bytes, kDiskThreads);
     file_.check_unchanged(*fd);
@@ -132,17 +209,60 @@ class FileSource final : public ByteSource {
   }
 
  private:
-  void read_piece(const FileDescriptor& fd, const Piece& piece) const {
-    std::vector<iovec> all = places_of(piece);
-    std::span<iovec> places = all;
-    std::uint64_t at = piece.offset;
+  // Out of a direct read's buffer.
+  static void take(const Piece& piece, ByteView all, const Look& look) {
+    for (const Item& item : piece.items) {
+      ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
+      if (!item.into.empty()) {
+        std::copy(bytes.begin(), bytes.end(), item.into.begin());
+        bytes = item.into;
+      }
+      look(item.part, item.begin, bytes);
+    }
+  }
+
+  // What has a place that lies in its pages as in the file's is read into it, but for its ends.
+  // False when it has not, or cannot.
+  bool read_in_place(const FileDescriptor& fd, DirectReads& direct, const Piece& piece,
+                     const Look& look) const {
+    const Item& item = piece.items.front();
+    if (piece.items.size() != 1 || item.into.empty()) return false;
+    const auto done = direct.read_in_place(item.offset, item.into);
+    if (!done) return false;
+    std::array<iovec, 1> head = {{{item.into.data(), done->begin}}};
+    read_places(fd, item.offset, head);
+    const std::span<std::byte> rest = item.into.subspan(done->end);
+    std::array<iovec, 1> tail = {{{rest.data(), rest.size()}}};
+    read_places(fd, item.offset + done->end, tail);
+    look(item.part, item.begin, item.into);
+    return true;
+  }
+
+  void read_cached(const FileDescriptor& fd, const Piece& piece, const Look& look) const {
+    Batch batch(piece.offset);
+    const auto flush = [&] {
+      read_places(fd, batch.begin(), batch.places());
+      batch.show(look);
+      batch = Batch(batch.end());
+    };
+    for (const Item& item : piece.items) {
+      for (std::uint64_t done = 0; done < item.size;) {
+        done += batch.add(item, done);
+        if (batch.is_full()) flush();
+      }
+    }
+    flush();
+  }
+
+  void read_places(const FileDescriptor& fd, std::uint64_t at, std::span<iovec> places) const {
     while (!places.empty()) {
       const ssize_t count =
           preadv(fd.get(), places.data(), static_cast<int>(places.size()), static_cast<off_t>(at));
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) refuse(at, count < 0 ? errno : 0);
-      at += static_cast<std::uint64_t>(count);
+      if (count < 0) refuse(at, errno);
       places = behind(places, static_cast<std::size_t>(count));
+      if (count == 0 && !places.empty()) refuse(at, 0);
+      at += static_cast<std::uint64_t>(count);
     }
   }
 

@@ -28,6 +28,15 @@ class PartSource final : public ByteSource {
     source_->read(moved);
   }
 
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    std::vector<Part> moved(parts.begin(), parts.end());
+    for (Part& part : moved) {
+      check_range(part.offset, part.size);
+      part.offset += offset_;
+    }
+    source_->read_each(moved, look);
+  }
+
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     check_range(offset, bytes);
     return source_->view(offset_ + offset, bytes);

@@ -42,30 +42,76 @@ const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) 
   return found == windows_.end() ? nullptr : &*found;
 }
 
-void Windows::take(const Range& range, std::vector<Range>& others) const {
-  const std::uint64_t end = range.offset + range.into.size();
+void Windows::split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const {
+  std::vector<Extent> left = {{offset, size}};
   for (const Window& window : windows_) {
-    const std::uint64_t from = std::max(range.offset, window.offset);
-    const std::uint64_t to = std::min(end, window.offset + window.bytes.view.size());
-    if (from >= to) continue;
-    const ByteView known = window.bytes.view.subspan(from - window.offset, to - from);
-    std::copy(known.begin(), known.end(), range.into.subspan(from - range.offset).begin());
-    if (range.offset < from) {
-      take({range.offset, range.into.first(from - range.offset)}, others);
+    const std::uint64_t window_end = window.offset + window.bytes.view.size();
+    std::vector<Extent> still;
+    for (const Extent& extent : left) {
+      const std::uint64_t end = extent.offset + extent.size;
+      const std::uint64_t from = std::max(extent.offset, window.offset);
+      const std::uint64_t to = std::min(end, window_end);
+      if (from >= to) {
+        still.push_back(extent);
+        continue;
+      }
+      known(from - offset, window.bytes.view.subspan(from - window.offset, to - from));
+      if (extent.offset < from) still.push_back({extent.offset, from - extent.offset});
+      if (to < end) still.push_back({to, end - to});
     }
-    if (to < end) take({to, range.into.subspan(to - range.offset)}, others);
-    return;
+    left = std::move(still);
   }
-  if (!range.into.empty()) others.push_back(range);
+  for (const Extent& extent : left) {
+    if (extent.size > 0) other(extent.offset - offset, extent.size);
+  }
 }
 
 void Windows::read(std::span<const Range> ranges) const {
   std::vector<Range> others;
   for (const Range& range : ranges) {
     check_range(range.offset, range.into.size());
-    take(range, others);
+    split(
+        range.offset, range.into.size(),
+        [&](std::uint64_t begin, ByteView bytes) {
+          std::copy(bytes.begin(), bytes.end(), range.into.subspan(begin).begin());
+        },
+        [&](std::uint64_t begin, std::uint64_t size) {
+          others.push_back({range.offset + begin, range.into.subspan(begin, size)});
+        });
   }
   if (!others.empty()) under_->read(others);
+}
+
+void Windows::read_each(std::span<const Part> parts, const Look& look) const {
+  struct Origin {
+    std::size_t part;
+    std::uint64_t begin;
+  };
+  std::vector<Part> others;
+  std::vector<Origin> origins;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Part& part = parts[i];
+    check_range(part.offset, part.size);
+    split(
+        part.offset, part.size,
+        [&](std::uint64_t begin, ByteView bytes) {
+          if (!part.into.empty()) {
+            const std::span<std::byte> into = part.into.subspan(begin, bytes.size());
+            std::copy(bytes.begin(), bytes.end(), into.begin());
+            bytes = into;
+          }
+          look(i, begin, bytes);
+        },
+        [&](std::uint64_t begin, std::uint64_t size) {
+          const auto into = part.into.empty() ? part.into : part.into.subspan(begin, size);
+          others.push_back({part.offset + begin, size, into});
+          origins.push_back({i, begin});
+        });
+  }
+  if (others.empty()) return;
+  under_->read_each(others, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
+    look(origins[i].part, origins[i].begin + begin, bytes);
+  });
 }
 
 SharedBytes Windows::view(std::uint64_t offset, std::uint64_t bytes) const {

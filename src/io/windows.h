@@ -36,6 +36,7 @@ class Windows final : public ByteSource {
   const std::string& name() const override { return under_->name(); }
   bool in_memory() const override { return under_->in_memory(); }
   void read(std::span<const Range> ranges) const override;
+  void read_each(std::span<const Part> parts, const Look& look) const override;
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override;
 
  private:
@@ -44,8 +45,9 @@ class Windows final : public ByteSource {
     SharedBytes bytes = {};
   };
   const Window* find(std::uint64_t offset, std::uint64_t bytes) const;
-  // Fills what the windows have of it; the rest is added to `others`.
-  void take(const Range& range, std::vector<Range>& others) const;
+  // Calls known(begin, bytes) for what the windows have of the range, and other(begin, size) for
+  // the rest; `begin` counts from `offset`.
+  void split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const;
 
   std::shared_ptr<const ByteSource> under_;
   std::vector<Window> windows_;
