@@ -39,18 +39,4 @@ void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_
   }
 }
 
-// Reads a range into `place`, a piece at a time, and calls use(piece) for each as it stands there.
-void read_pieces(const ByteSource& source, std::uint64_t offset, std::span<std::byte> place,
-                 auto&& use) {
-  while (!place.empty()) {
-    const std::span<std::byte> into =
-        place.first(std::min<std::uint64_t>(kReadPieceBytes, place.size()));
-    const ByteSource::Range range{offset, into};
-    source.read({&range, 1});
-    use(ByteView(into));
-    offset += into.size();
-    place = place.subspan(into.size());
-  }
-}
-
 }  // namespace cairn

@@ -23,8 +23,9 @@ TEST(CheckRecordsTest, PiecesOfARecordGiveTheCrcOfTheWhole) {
       {.name = "one piece", .offset = 64, .size = 4 << 20},
   };
   std::atomic<std::uint64_t> progress = 0;
-  const auto crcs =
-      record_crcs(*source_of(file, "f"), records, [&](std::uint64_t bytes) { progress += bytes; });
+  const auto source = source_of(file, "f");
+  const auto crcs = crcs_of(
+      {.file = *source, .on_progress = [&](std::uint64_t bytes) { progress += bytes; }}, records);
   ASSERT_EQ(crcs.size(), records.size());
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -41,8 +42,8 @@ TEST(CheckRecordsTest, MemoryIsGivenBackAsItGoes) {
   const std::string content(10 << 20, 'x');
   const SharedBytes file = {as_bytes(content), nullptr,
                             [](ByteView part, const void*) { released += part.size(); }};
-  record_crcs(*source_of(file, "f"), {{.name = "all", .offset = 0, .size = content.size()}},
-              nullptr);
+  const auto source = source_of(file, "f");
+  crcs_of({.file = *source}, {{.name = "all", .offset = 0, .size = content.size()}});
   EXPECT_EQ(released, content.size());
 }
 

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
-#include <mutex>
 
+#include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 #include "cairn/optim/optimizers.h"
@@ -18,6 +19,7 @@
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/loading_run.h"
+#include "testing/recording_source.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -30,38 +32,8 @@ using testing::FileCall;
 using ::testing::HasSubstr;
 using testing::loading_run;
 using testing::now;
+using testing::RecordingSource;
 using testing::TempFolder;
-
-// Notes every range that is read.
-class RecordingSource final : public ByteSource {
- public:
-  explicit RecordingSource(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
-  std::uint64_t size() const override { return under_->size(); }
-  const std::string& name() const override { return under_->name(); }
-  void read(std::span<const Range> ranges) const override {
-    under_->read(ranges);
-    const std::lock_guard lock(mutex_);
-    for (const Range& range : ranges) {
-      read_.emplace_back(range.offset, range.offset + range.into.size());
-    }
-  }
-  // How often each byte of [begin, end) was read: the least and the most.
-  std::pair<int, int> times(std::uint64_t begin, std::uint64_t end) const {
-    std::vector<int> of_bytes(end - begin);
-    for (const auto& [first, last] : read_) {
-      for (std::uint64_t i = std::max(first, begin); i < std::min(last, end); ++i) {
-        ++of_bytes[i - begin];
-      }
-    }
-    const auto [least, most] = std::minmax_element(of_bytes.begin(), of_bytes.end());
-    return {*least, *most};
-  }
-
- private:
-  std::shared_ptr<const ByteSource> under_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::pair<std::uint64_t, std::uint64_t>> read_;
-};
 
 struct Loading : ::testing::Test {
   Loading() {
@@ -147,6 +119,63 @@ TEST_F(Loading, ABadByteInAnyTensorChangesNothing) {
   EXPECT_GT(tensors, 10);
   load_checkpoint(path, trainer.state(), trainer.logger());
   EXPECT_NE(now(trainer), before);
+}
+
+// Changes the last byte of the tensor that stands last in `file`, as which load(path) reads it.
+void spoil_last_tensor(const std::string& path, const std::string& file) {
+  const Value value = load(path);
+  const Storage* last = nullptr;
+  for (const auto& [name, tensor] : tensors_of(value)) {
+    const Storage* storage = tensor->storage.get();
+    if (storage == nullptr || storage->size() < 64) continue;
+    if (last == nullptr || storage->source_offset() > last->source_offset()) last = storage;
+  }
+  ASSERT_NE(last, nullptr);
+  std::string bytes = testing::read_file(file);
+  const std::string content(as_text(last->bytes().view));
+  const std::size_t at = bytes.rfind(content);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + content.size() - 1] ^= 1;
+  testing::write_file(file, bytes);
+}
+
+TEST_F(Loading, ABadByteInTheLastTensorOfAFolderChangesNothing) {
+  const std::string dcp = folder / "dcp";
+  for (const bool has_manifest : {true, false}) {
+    convert(path, dcp + "/", {.overwrite = true});
+    if (!has_manifest) std::filesystem::remove(dcp + "/.cairn_manifest.json");
+    Trainer trainer(loading_run());
+    const Value before = now(trainer);
+    load_checkpoint(dcp, trainer.state(), trainer.logger());
+    EXPECT_NE(now(trainer), before);
+    const Value loaded = now(trainer);
+    spoil_last_tensor(dcp, dcp + "/__0_0.distcp");
+    try {
+      load_checkpoint(dcp, trainer.state(), trainer.logger());
+      ADD_FAILURE() << "no error";
+    } catch (const CorruptError& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("__0_0.distcp"), HasSubstr("nothing was changed")));
+    }
+    EXPECT_EQ(now(trainer), loaded);
+  }
+}
+
+TEST_F(Loading, AutoresumeGoesOnToTheOlderOneWhenTheLastTensorIsBad) {
+  for (const std::string extension : {".pt", ".tar"}) {
+    TrainerOptions options = loading_run();
+    options.save_folder = folder / ("ckpt" + extension);
+    options.save_filename = "ba{batch}" + extension;
+    options.save_latest_filename = "latest" + extension;
+    options.save_interval = "1ba";
+    options.autoresume = true;
+    Trainer(options).fit();
+    const std::string newest = *options.save_folder + "/ba3" + extension;
+    spoil_last_tensor(newest, newest);
+    Trainer resumed(options);
+    EXPECT_EQ(resumed.state().timestamp.batch, 2) << extension;
+    EXPECT_EQ(now(resumed).at("state").at("model"),
+              load(*options.save_folder + "/ba2" + extension).at("state").at("model"));
+  }
 }
 
 TEST_F(Loading, AReadThatFailsChangesNothing) {

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "io/parallel.h"
 #include "io/pieces.h"
@@ -11,9 +12,14 @@
 namespace cairn {
 namespace {
 
+using Range = ByteSource::Range;
+
 // What one core reads and looks at before it leaves its cache.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+// Where one core has to look at all of a file: so much is read by several, past the page cache.
+constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
 
+// Some bytes of a record; all of them go to one place, or nobody wants them.
 struct Piece {
   std::size_t record = 0;
   std::uint64_t offset = 0;  // in the file
@@ -22,40 +28,102 @@ struct Piece {
   std::uint32_t crc32 = 0;
 };
 
-std::vector<Piece> cut(const std::vector<FileRecord>& records,
-                       std::span<const std::span<std::byte>> places) {
-  std::vector<Piece> pieces;
-  pieces.reserve(records.size());
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    for (std::uint64_t done = 0; done < records[i].size;) {
-      const std::uint64_t size = std::min(kBatchBytes, records[i].size - done);
-      Piece piece{.record = i, .offset = records[i].offset + done, .size = size};
-      if (!places.empty() && !places[i].empty()) piece.place = places[i].subspan(done, size);
-      pieces.push_back(piece);
-      done += size;
+// Records into pieces, those of a record one behind the other. Of places that lie in several
+// records, as those of a hostile file may, the first one gets them.
+class Cut {
+ public:
+  explicit Cut(const std::vector<Range>& places) : places_(places) {}
+
+  std::vector<Piece> all(const std::vector<FileRecord>& records) {
+    std::vector<std::size_t> order(records.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return records[a].offset < records[b].offset;
+    });
+    for (const std::size_t i : order) {
+      add(i, records[i]);
+    }
+    return std::move(pieces_);
+  }
+  // After all(): what is in no record.
+  std::vector<Range> rest() && {
+    if (next_ < places_.size()) pass(places_[next_].offset + places_[next_].into.size());
+    for (; next_ < places_.size(); ++next_) {
+      rest_.push_back(places_[next_]);
+    }
+    return std::move(rest_);
+  }
+
+ private:
+  void add(std::size_t record, const FileRecord& in) {
+    const std::uint64_t end = in.offset + in.size;
+    for (std::uint64_t at = in.offset; at < end;) {
+      pass(at);
+      Piece piece{.record = record, .offset = at};
+      std::uint64_t stop = std::min(end, at + kBatchBytes);
+      if (at < done_) {
+        stop = std::min(stop, done_);
+      } else if (next_ < places_.size() && places_[next_].offset <= at) {
+        const Range& place = places_[next_];
+        stop = std::min(stop, place.offset + place.into.size());
+        piece.place = place.into.subspan(at - place.offset, stop - at);
+        done_ = stop;
+      } else if (next_ < places_.size()) {
+        stop = std::min(stop, places_[next_].offset);
+      }
+      piece.size = stop - at;
+      pieces_.push_back(piece);
+      at = stop;
     }
   }
+
+  // Records begin no earlier from now on: what is wanted before is in none of them.
+  void pass(std::uint64_t at) {
+    for (; next_ < places_.size() && places_[next_].offset < at; ++next_) {
+      const Range& place = places_[next_];
+      const std::uint64_t end = place.offset + place.into.size();
+      const std::uint64_t begin = std::max(place.offset, done_);
+      const std::uint64_t stop = std::min(end, at);
+      if (begin < stop) {
+        rest_.push_back({begin, place.into.subspan(begin - place.offset, stop - begin)});
+        done_ = stop;
+      }
+      if (end > at) return;
+    }
+  }
+
+  const std::vector<Range>& places_;
+  std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
+  std::uint64_t done_ = 0;  // all that is wanted before is in pieces_ or rest_
+  std::vector<Piece> pieces_;
+  std::vector<Range> rest_;
+};
+
+// What is wanted and not checked is read here.
+std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
+  Cut cut(read.places);
+  std::vector<Piece> pieces = cut.all(records);
+  const std::vector<Range> rest = std::move(cut).rest();
+  if (!rest.empty()) read.file.read(rest);
   return pieces;
 }
 
-// Pieces that stand together in `pieces`, as many as fit a batch.
-std::vector<std::span<Piece>> batches_of(std::vector<Piece>& pieces) {
+// Pieces that stand together in `pieces`, as many as fit `most` bytes.
+std::vector<std::span<Piece>> batches_of(std::span<Piece> pieces, std::uint64_t most) {
   std::vector<std::span<Piece>> batches;
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin;
     for (std::uint64_t bytes = 0; end < pieces.size(); ++end) {
       bytes += pieces[end].size;
-      if (end > begin && bytes > kBatchBytes) break;
+      if (end > begin && bytes > most) break;
     }
-    batches.push_back(std::span(pieces).subspan(begin, end - begin));
+    batches.push_back(pieces.subspan(begin, end - begin));
     begin = end;
   }
   return batches;
 }
 
-std::uint32_t crc_of(ByteView bytes) { return libdeflate_crc32(0, bytes.data(), bytes.size()); }
-
-void check_in_memory(const ByteSource& file, std::span<Piece> batch) {
+void look_in_memory(const ByteSource& file, std::span<Piece> batch, auto&& look) {
   for (Piece& piece : batch) {
     const SharedBytes bytes = file.view(piece.offset, piece.size);
     ByteView found = bytes.view;
@@ -63,44 +131,80 @@ void check_in_memory(const ByteSource& file, std::span<Piece> batch) {
       std::copy(found.begin(), found.end(), piece.place.begin());
       found = piece.place;
     }
-    piece.crc32 = crc_of(found);
+    look(piece, found);
     bytes.release(bytes.view);
   }
 }
 
-void read_and_check(const ByteSource& file, std::span<Piece> batch) {
-  thread_local std::vector<std::byte> scratch(kBatchBytes);
-  thread_local std::vector<ByteSource::Range> ranges;
+// A place for what nobody wants of a batch. `own` is used for large ones.
+std::span<std::byte> scratch_for(std::span<const Piece> batch, std::vector<std::byte>& own) {
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : batch) {
+    if (piece.place.empty()) bytes += piece.size;
+  }
+  thread_local std::vector<std::byte> kept(kBatchBytes);
+  if (bytes <= kept.size()) return kept;
+  if (own.size() < bytes) own.resize(bytes);
+  return own;
+}
+
+void read_and_look(const ByteSource& file, std::span<Piece> batch, std::span<std::byte> scratch,
+                   auto&& look) {
+  thread_local std::vector<Range> ranges;
   ranges.clear();
   std::size_t used = 0;
   for (const Piece& piece : batch) {
     std::span<std::byte> into = piece.place;
-    if (into.empty()) into = std::span(scratch).subspan(used, piece.size);
-    if (piece.place.empty()) used += piece.size;
+    if (into.empty()) {
+      into = scratch.subspan(used, piece.size);
+      used += piece.size;
+    }
     ranges.push_back({piece.offset, into});
   }
   file.read(ranges);
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    batch[i].crc32 = crc_of(ranges[i].into);
+    look(batch[i], ByteView(ranges[i].into));
   }
+}
+
+// Calls look(piece, its bytes), in order.
+void for_each_of(const CheckedRead& read, std::span<Piece> batch, std::vector<std::byte>& own,
+                 auto&& look) {
+  const auto look_and_tell = [&](Piece& piece, ByteView bytes) {
+    look(piece, bytes);
+    if (read.on_progress) read.on_progress(piece.size);
+  };
+  if (read.file.in_memory()) return look_in_memory(read.file, batch, look_and_tell);
+  read_and_look(read.file, batch, scratch_for(batch, own), look_and_tell);
+}
+
+// The pieces of each record, in the order of `pieces`.
+std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
+  std::vector<std::span<Piece>> runs;
+  for (std::size_t begin = 0; begin < pieces.size();) {
+    std::size_t end = begin;
+    while (end < pieces.size() && pieces[end].record == pieces[begin].record) {
+      ++end;
+    }
+    runs.push_back(std::span(pieces).subspan(begin, end - begin));
+    begin = end;
+  }
+  return runs;
 }
 
 }  // namespace
 
-std::vector<std::uint32_t> record_crcs(const ByteSource& file,
-                                       const std::vector<FileRecord>& records,
-                                       const std::function<void(std::uint64_t)>& on_progress,
-                                       std::span<const std::span<std::byte>> places) {
-  std::vector<Piece> pieces = cut(records, places);
-  const std::vector<std::span<Piece>> batches = batches_of(pieces);
+std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
+                                   const std::vector<FileRecord>& records) {
+  std::vector<Piece> pieces = cut(read, records);
+  const std::vector<std::span<Piece>> batches = batches_of(pieces, kBatchBytes);
   const auto check = [&](std::size_t i) {
-    file.in_memory() ? check_in_memory(file, batches[i]) : read_and_check(file, batches[i]);
-    if (!on_progress) return;
-    for (const Piece& piece : batches[i]) {
-      on_progress(piece.size);
-    }
+    std::vector<std::byte> none;
+    for_each_of(read, batches[i], none, [](Piece& piece, ByteView bytes) {
+      piece.crc32 = libdeflate_crc32(0, bytes.data(), bytes.size());
+    });
   };
-  for_each_parallel(batches.size(), check, file.size());
+  for_each_parallel(batches.size(), check, read.file.size());
   std::vector<std::uint32_t> crcs(records.size(), 0);
   for (const Piece& piece : pieces) {
     std::uint32_t& crc = crcs[piece.record];
@@ -110,6 +214,22 @@ std::vector<std::uint32_t> record_crcs(const ByteSource& file,
                          crc32_combine(crc, piece.crc32, static_cast<z_off_t>(piece.size)));
   }
   return crcs;
+}
+
+void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
+                   const std::function<void(std::size_t index, const Xxh3& hash)>& use) {
+  std::vector<Piece> pieces = cut(read, records);
+  const std::vector<std::span<Piece>> runs = by_record(pieces);
+  const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kBatchBytes;
+  const auto check = [&](std::size_t i) {
+    Xxh3 hash;
+    std::vector<std::byte> own;
+    for (const std::span<Piece> batch : batches_of(runs[i], most)) {
+      for_each_of(read, batch, own, [&](Piece&, ByteView bytes) { hash.write(bytes); });
+    }
+    use(runs[i].front().record, hash);
+  };
+  for_each_parallel(runs.size(), check, read.file.size());
 }
 
 }  // namespace cairn

@@ -11,13 +11,13 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/check_records.h"
+#include "checkpoint/open/read_storages.h"
 #include "checkpoint/open/verify_dcp.h"
 #include "checkpoint/plan/folder_manifest.h"
-#include "core/xxh3.h"
 #include "format/dcp/folder.h"
 #include "format/dcp/safetensors_files.h"
 #include "io/file.h"
-#include "io/pieces.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
 
@@ -156,9 +156,9 @@ class ManifestCheck {
     return said.manifest.has_value() || !said.problem.empty();
   }
 
-  // Adds what differs; of data files with Verify::kFull only.
+  // Adds what differs; of data files with Verify::kFull only. Takes from `reads` what it checks.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
-              VerifyReport& report) const {
+              PendingReads& reads, VerifyReport& report) const {
     const Said& said = read();
     if (!said.problem.empty()) {
       report.damage.push_back(
@@ -168,7 +168,9 @@ class ManifestCheck {
     for (std::size_t i = 0; i < said.contents.size(); ++i) {
       const ManifestFile& file = said.manifest->files[i];
       if (how == Verify::kQuick && file.name != kMetadata) continue;
-      const std::string found = digest(*said.contents[i], on_progress);
+      const ByteSource& content = *said.contents[i];
+      const std::string found =
+          digest({.file = content, .on_progress = on_progress, .places = reads.take(content)});
       if (found == file.xxh3_128) continue;
       report.damage.push_back(
           {.what = "its XXH3-128 is " + found + ", but " + file.xxh3_128 + " was written",
@@ -210,14 +212,11 @@ class ManifestCheck {
     return said;
   }
 
-  static std::string digest(const ByteSource& file,
-                            const std::function<void(std::uint64_t)>& on_progress) {
-    Xxh3 hash;
-    for_each_piece(file, 0, file.size(), [&](ByteView piece) {
-      hash.write(piece);
-      if (on_progress) on_progress(piece.size());
-    });
-    return hash.digest128();
+  static std::string digest(const CheckedRead& read) {
+    std::string digest = Xxh3().digest128();
+    for_each_xxh3(read, {{.name = read.file.name(), .offset = 0, .size = read.file.size()}},
+                  [&](std::size_t, const Xxh3& hash) { digest = hash.digest128(); });
+    return digest;
   }
 
   FolderFiles& files_;
@@ -260,16 +259,17 @@ class DcpSource final : public CheckpointSource {
     return in_folder(path_, [&] { return folder_->read(); });
   }
 
-  VerifyReport verify(Verify how) const override {
+  VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.bytes = bytes();
-    manifest_.verify(how, on_progress_, report);
+    manifest_.verify(how, on_progress_, reads, report);
     report.has_manifest = manifest_.has_said_something();
     // Files that are what was written need no second look at their records; others do, so that the
     // tensors are named.
     const bool is_known = report.has_manifest && report.ok();
-    in_folder(path_,
-              [&] { verify_dcp(*folder_, is_known ? Verify::kQuick : how, on_progress_, report); });
+    in_folder(path_, [&] {
+      verify_dcp(*folder_, is_known ? Verify::kQuick : how, on_progress_, reads, report);
+    });
     return report;
   }
 

@@ -14,6 +14,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/torch_checkpoint.h"
 #include "format/deepspeed/consolidate.h"
 #include "io/file.h"
 #include "io/source_part.h"
@@ -137,14 +138,12 @@ class DeepSpeedSource final : public CheckpointSource {
 
   Value read() const override { return consolidated_.weights; }
 
-  VerifyReport verify(Verify how) const override {
+  VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport all;
     all.bytes = bytes_;
     for (const auto* kind : {&model_, &optimizer_}) {
       for (const auto& [rank, name] : *kind) {
-        const VerifyReport report = verify_file(
-            opened_.at(name), join_path(folder_, name), how,
-            {.store = store_, .scratch_folder = scratch_folder_, .on_progress = on_progress_});
+        const VerifyReport report = verify_opened(opened_.at(name), how, reads, on_progress_);
         all.records += report.records;
         all.has_checksums = all.has_checksums && report.has_checksums;
         for (Damage damage : report.damage) {
@@ -194,9 +193,9 @@ class DeepSpeedSource final : public CheckpointSource {
       }
       const auto file = store_->open(join_path(folder_, name));
       bytes_ += file->size();
-      values.push_back(
-          TorchFile(part_of(file, 0, file->size(), name)).read(deepspeed::data_classes()));
-      opened_.emplace(name, file);
+      const auto known =
+          opened_.emplace(name, open_torch_checkpoint(part_of(file, 0, file->size(), name)));
+      values.push_back(known.first->second.file.read(deepspeed::data_classes()));
     }
     return values;
   }
@@ -220,7 +219,7 @@ class DeepSpeedSource final : public CheckpointSource {
   std::string folder_;  // of the ranks' files
   std::map<std::uint32_t, std::string> model_;
   std::map<std::uint32_t, std::string> optimizer_;
-  std::map<std::string, std::shared_ptr<const ByteSource>> opened_;  // of both, by name
+  std::map<std::string, TorchCheckpoint> opened_;  // of both, by name
   std::uint64_t bytes_ = 0;
   deepspeed::Consolidated consolidated_;
 };

@@ -19,11 +19,8 @@ class GuardedSource final : public CheckpointSource {
   std::optional<Value> state_dict() const override {
     return guarded(path_, [&] { return source_->state_dict(); });
   }
-  VerifyReport verify(Verify how) const override {
-    return guarded(path_, [&] { return source_->verify(how); });
-  }
-  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const override {
-    return guarded(path_, [&] { return source_->read_into(reads, how); });
+  VerifyReport check(PendingReads& reads, Verify how) const override {
+    return guarded(path_, [&] { return source_->check(reads, how); });
   }
 
  private:

@@ -28,7 +28,7 @@ class LegacySource final : public CheckpointSource {
   Value read() const override { return read_legacy_object(source_).value; }
 
   // There are no checksums: all objects of the file must be whole, and end with the file.
-  VerifyReport verify(Verify) const override {
+  VerifyReport check(PendingReads&, Verify) const override {
     constexpr std::uint64_t kAheadBytes = std::uint64_t{256} << 10;
     VerifyReport report;
     report.bytes = source_->size();

@@ -1,6 +1,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 
@@ -20,7 +21,7 @@ VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how)
     throw UsageError("a storage of " + std::to_string(read.storage->size()) +
                      " bytes cannot be read into " + std::to_string(read.into.size()));
   }
-  return impl_->source->read_into(reads, how);
+  return guarded(impl_->path, [&] { return impl_->source->read_into(reads, how); });
 }
 
 Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source) {

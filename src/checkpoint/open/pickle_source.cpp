@@ -54,7 +54,7 @@ class PickleSource final : public CheckpointSource {
   }
 
   // There are no checksums: it must make an object.
-  VerifyReport verify(Verify) const override {
+  VerifyReport check(PendingReads&, Verify) const override {
     read();
     VerifyReport report;
     report.records = 1;

@@ -1,51 +1,116 @@
 #include "checkpoint/open/read_storages.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "io/parallel.h"
+#include "value/assembled_storage.h"
 
 namespace cairn {
 namespace {
 
+using Range = ByteSource::Range;
+
+std::uint64_t end_of(const Range& range) { return range.offset + range.into.size(); }
+
 // What is in memory, or has to be made.
-void fill_place(const StorageRead& read) {
+void make_storage(const StorageRead& read) {
   const std::optional<SharedBytes> bytes = read.storage->try_view();
   if (!bytes) return read.storage->read_into(0, read.into);
   std::copy(bytes->view.begin(), bytes->view.end(), read.into.begin());
   bytes->release(bytes->view);
 }
 
+void copy_range(const ByteSource& source, const Range& range) {
+  const SharedBytes bytes = source.view(range.offset, range.into.size());
+  std::copy(bytes.view.begin(), bytes.view.end(), range.into.begin());
+  bytes.release(bytes.view);
+}
+
+void fill(const ByteSource& source, const std::vector<Range>& ranges) {
+  if (!source.in_memory()) return source.read(ranges);
+  std::uint64_t bytes = 0;
+  for (const Range& range : ranges) {
+    bytes += range.into.size();
+  }
+  for_each_parallel(
+      ranges.size(), [&](std::size_t i) { copy_range(source, ranges[i]); }, bytes);
+}
+
 }  // namespace
 
-void read_storages(const std::vector<StorageRead>& reads) {
-  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source;
-  std::vector<const StorageRead*> others;
+PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(reads.empty()) {
+  std::vector<const StorageRead*> made;
   std::uint64_t bytes = 0;
+  std::vector<SourceRange> ranges;
   for (const StorageRead& read : reads) {
     if (read.into.empty()) continue;
-    const ByteSource* source = read.storage->source();
-    if (source != nullptr && !source->in_memory()) {
-      by_source[source].push_back({read.storage->source_offset(), read.into});
-    } else {
-      others.push_back(&read);
+    const Storage& storage = *read.storage;
+    const auto* assembled = dynamic_cast<const AssembledStorage*>(&storage);
+    if (storage.source() != nullptr) {
+      ranges.push_back({storage.source(), {storage.source_offset(), read.into}});
+    } else if (assembled == nullptr || !assembled->add_ranges(read.into, ranges)) {
+      made.push_back(&read);
       bytes += read.into.size();
     }
   }
-  for (const auto& [source, ranges] : by_source) {
-    source->read(ranges);
+  for (const SourceRange& range : ranges) {
+    by_source_[range.source].push_back(range.range);
+  }
+  for (auto& [source, wanted] : by_source_) {
+    add(wanted);
   }
   for_each_parallel(
-      others.size(), [&](std::size_t i) { fill_place(*others[i]); }, bytes);
+      made.size(), [&](std::size_t i) { make_storage(*made[i]); }, bytes);
 }
 
-void read_others(const std::vector<StorageRead>& reads,
-                 const std::function<bool(const StorageRead& read)>& place) {
-  std::vector<StorageRead> others;
-  for (const StorageRead& read : reads) {
-    if (!read.into.empty() && !place(read)) others.push_back(read);
+// Brings them in order, and makes copies of what is there twice. What begins before the end of
+// those before it lies, up to that end, in one or several that are kept, without a gap: the one
+// that reaches so far began before it.
+void PendingReads::add(std::vector<Range>& ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const Range& a, const Range& b) { return a.offset < b.offset; });
+  std::vector<Range> kept;
+  kept.reserve(ranges.size());
+  for (const Range& range : ranges) {
+    std::uint64_t at = range.offset;
+    const std::uint64_t known = kept.empty() ? at : std::max(at, end_of(kept.back()));
+    auto from = std::upper_bound(
+        kept.begin(), kept.end(), at,
+        [](std::uint64_t offset, const Range& before) { return offset < before.offset; });
+    for (const std::uint64_t stop = std::min(known, end_of(range)); at < stop; ++from) {
+      const Range& before = *std::prev(from);
+      const std::uint64_t size = std::min(stop, end_of(before)) - at;
+      copies_.push_back({before.into.subspan(at - before.offset, size),
+                         range.into.subspan(at - range.offset).data()});
+      at += size;
+    }
+    if (at < end_of(range)) kept.push_back({at, range.into.subspan(at - range.offset)});
   }
-  read_storages(others);
+  ranges = std::move(kept);
+}
+
+std::vector<Range> PendingReads::take(const ByteSource& source) {
+  const auto found = by_source_.find(&source);
+  if (found == by_source_.end()) return {};
+  std::vector<Range> ranges = std::move(found->second);
+  by_source_.erase(found);
+  return ranges;
+}
+
+void PendingReads::finish() {
+  for (const auto& [source, ranges] : by_source_) {
+    fill(*source, ranges);
+  }
+  by_source_.clear();
+  for (const Copy& copy : copies_) {
+    std::copy(copy.from.begin(), copy.from.end(), copy.to);
+  }
+  copies_.clear();
+}
+
+void read_storages(const std::vector<StorageRead>& reads) {
+  PendingReads pending(reads);
+  pending.finish();
 }
 
 }  // namespace cairn

@@ -1,22 +1,47 @@
 // The bytes of storages, brought into memory.
+//
+//  1. What is asked for becomes ranges of sources: storages that are one, and those that are put
+//     together out of some. What has to be made instead (decoded, its bytes swapped) is made at
+//     once. Of a byte that is wanted in several places one range is read, and copied in the end.
+//  2. Who checks a source takes its ranges, and fills them with the bytes that it checks.
+//  3. finish() reads what nobody took, of each source with one call.
 #pragma once
 
-#include <cstdint>
-#include <functional>
+#include <cstddef>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 
 namespace cairn {
 
-// Fills every place. Ranges of one source are read with one call; what is assembled when it is
-// asked for is, by several threads. StorageError, CorruptError.
-void read_storages(const std::vector<StorageRead>& reads);
+class PendingReads {
+ public:
+  // Step 1. StorageError, CorruptError of what is made. The storages and places must outlive it.
+  explicit PendingReads(const std::vector<StorageRead>& reads);
 
-// For a format whose checksums are of pieces of one source: gives place(read) the chance to take
-// each read for its piece, and fills the places of those that it refused (false).
-void read_others(const std::vector<StorageRead>& reads,
-                 const std::function<bool(const StorageRead& read)>& place);
+  // Whether nothing was asked for.
+  bool empty() const { return is_empty_; }
+  // Step 2: the ranges of `source`, in order and without overlaps, once.
+  std::vector<ByteSource::Range> take(const ByteSource& source);
+  // Step 3, once. StorageError.
+  void finish();
+
+ private:
+  struct Copy {
+    std::span<const std::byte> from;
+    std::byte* to;
+  };
+
+  void add(std::vector<ByteSource::Range>& ranges);
+
+  bool is_empty_;
+  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source_;
+  std::vector<Copy> copies_;
+};
+
+// Fills every place, without a check. StorageError, CorruptError.
+void read_storages(const std::vector<StorageRead>& reads);
 
 }  // namespace cairn

@@ -1,21 +1,16 @@
 // safetensors files as a CheckpointSource.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <unordered_map>
-
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
 
 #include "checkpoint/open/candidate.h"
+#include "checkpoint/open/check_records.h"
 #include "checkpoint/open/read_storages.h"
-#include "core/xxh3.h"
 #include "format/dcp/safetensors_files.h"
 #include "format/safetensors/checksums.h"
 #include "format/safetensors/header.h"
 #include "io/file.h"
-#include "io/parallel.h"
-#include "io/pieces.h"
 
 namespace cairn {
 namespace {
@@ -48,28 +43,7 @@ class SafetensorsSource final : public CheckpointSource {
   Value read() const override { return file_.read(); }
 
   // Opening has checked all that the format can tell; the rest are the checksums that cairn adds.
-  VerifyReport verify(Verify how) const override { return checked(how, {}); }
-
-  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const override {
-    Places places;
-    std::unordered_map<std::uint64_t, std::uint64_t> sizes;
-    for (const SafetensorsEntry& entry : file_.entries()) {
-      if (entry.size > 0) sizes.emplace(entry.offset, entry.size);
-    }
-    read_others(reads, [&](const StorageRead& read) {
-      const std::uint64_t offset = read.storage->source_offset();
-      const auto found = sizes.find(offset);
-      return read.storage->source() == source_.get() && found != sizes.end() &&
-             found->second == read.into.size() && places.emplace(offset, read.into).second;
-    });
-    return checked(how, places);
-  }
-
- private:
-  using Places = std::unordered_map<std::uint64_t, std::span<std::byte>>;  // by offset in the file
-
-  // What verify() says, and the bytes in their places.
-  VerifyReport checked(Verify how, const Places& places) const {
+  VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.records = file_.entries().size();
     report.bytes = bytes_;
@@ -83,58 +57,31 @@ class SafetensorsSource final : public CheckpointSource {
       report.damage.push_back({.what = checksums->problem, .begin = 0, .end = data});
     }
     if (checksums && !has_problem && how == Verify::kFull) {
-      check_tensors(checksums->of_parts, places, report);
-    } else {
-      fill(places);
+      check_tensors(checksums->of_parts, reads, report);
     }
     return report;
   }
 
-  void fill(const Places& places) const {
-    std::vector<ByteSource::Range> ranges;
-    for (const auto& [offset, into] : places) {
-      ranges.push_back({offset, into});
-    }
-    source_->read(ranges);
-  }
-
-  void check_tensors(const std::vector<std::uint64_t>& expected, const Places& places,
+ private:
+  void check_tensors(const std::vector<std::uint64_t>& expected, PendingReads& reads,
                      VerifyReport& report) const {
-    std::vector<const SafetensorsEntry*> entries;
+    std::vector<FileRecord> entries;
     for (const SafetensorsEntry& entry : file_.entries()) {
-      if (entry.size > 0) entries.push_back(&entry);
+      if (entry.size > 0) entries.push_back({entry.name, entry.offset, entry.size});
     }
     std::vector<std::uint64_t> found(entries.size());
-    const auto look = [&](std::size_t i) {
-      const auto place = places.find(entries[i]->offset);
-      found[i] = hash(*entries[i], place == places.end() ? std::span<std::byte>() : place->second);
-    };
-    for_each_parallel(entries.size(), look, bytes_);
+    for_each_xxh3({.file = *source_, .on_progress = on_progress_, .places = reads.take(*source_)},
+                  entries, [&](std::size_t i, const Xxh3& hash) { found[i] = hash.digest64(); });
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (found[i] == expected[i]) continue;
       report.damage.push_back({.what = fmt::format("the XXH3-64 of its bytes is {:016x}, but "
                                                    "{:016x} was written",
                                                    found[i], expected[i]),
                                .record = "data",
-                               .tensors = {entries[i]->name},
-                               .begin = entries[i]->offset,
-                               .end = entries[i]->offset + entries[i]->size});
+                               .tensors = {entries[i].name},
+                               .begin = entries[i].offset,
+                               .end = entries[i].offset + entries[i].size});
     }
-  }
-
-  // Of its bytes in `place`, where they are put, unless that is empty.
-  std::uint64_t hash(const SafetensorsEntry& entry, std::span<std::byte> place) const {
-    Xxh3 digest;
-    const auto add = [&](ByteView piece) {
-      digest.write(piece);
-      if (on_progress_) on_progress_(piece.size());
-    };
-    if (place.empty()) {
-      for_each_piece(*source_, entry.offset, entry.size, add);
-    } else {
-      read_pieces(*source_, entry.offset, place, add);
-    }
-    return digest.digest64();
   }
 
   std::uint64_t stored_bytes_;

@@ -120,7 +120,7 @@ class ShardIndexSource final : public CheckpointSource {
     return all;
   }
 
-  VerifyReport verify(Verify how) const override {
+  VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.bytes = bytes_;
     report.has_manifest = checksums_.has_value();
@@ -129,7 +129,7 @@ class ShardIndexSource final : public CheckpointSource {
     }
     std::size_t number = 0;
     for (const auto& [name, shard] : shards_) {
-      VerifyReport of_shard = shard->verify(how);
+      VerifyReport of_shard = shard->check(reads, how);
       report.records += of_shard.records;
       report.has_checksums = report.has_checksums && of_shard.has_checksums;
       report.has_manifest = report.has_manifest && of_shard.has_manifest;

@@ -129,9 +129,16 @@ void Candidate::set_content(std::shared_ptr<const ByteSource> content) {
   start = read_start(*source, kStartBytes);
 }
 
+VerifyReport CheckpointSource::verify(Verify how) const {
+  PendingReads none({});
+  return check(none, how);
+}
+
 VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how) const {
-  read_storages(reads);
-  return verify(how);
+  PendingReads pending(reads);
+  VerifyReport report = check(pending, how);
+  if (report.ok()) pending.finish();
+  return report;
 }
 
 KnownFormats known_formats() {

@@ -22,6 +22,8 @@
 
 namespace cairn {
 
+class PendingReads;
+
 // What a checkpoint is, as far as can be told without reading tensors.
 struct SourceInfo {
   std::string format;       // stable, for programs: "torch_zip", "safetensors", "dcp"
@@ -45,11 +47,14 @@ class CheckpointSource {
   // The model's state dict, of a format in which it is not what read() gives: TorchScript. nullopt
   // for others. Throws as read() does.
   virtual std::optional<Value> state_dict() const { return std::nullopt; }
-  // Damage is a result, not an error. May release the memory of what it has checked.
-  virtual VerifyReport verify(Verify how) const = 0;
-  // Checkpoint::read(). As it stands here: reads, then verifies, which finds what was changed
-  // before or while it was read. Formats whose checksums are of records do both in one pass.
-  virtual VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const;
+  // Verifies, and takes from `reads` the ranges whose bytes it checks: filled when this returns.
+  // Damage is a result, not an error; what stands in the places is undefined then. May release the
+  // memory of what it has checked.
+  virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
+
+  // Checkpoint::verify() and Checkpoint::read().
+  VerifyReport verify(Verify how) const;
+  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const;
 };
 
 struct OpenOptions {
@@ -83,8 +88,5 @@ std::string without_path(const std::string& message, const std::string& path);
 
 // verify() with these options.
 VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions& options = {});
-// The same of a file that is open already.
-VerifyReport verify_file(std::shared_ptr<const ByteSource> file, const std::string& path,
-                         Verify how, const OpenOptions& options = {});
 
 }  // namespace cairn

@@ -3,13 +3,12 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/format/torch_file.h"
 
+#include "checkpoint/open/read_storages.h"
 #include "checkpoint/plan/manifest.h"
 
 namespace cairn {
@@ -24,16 +23,9 @@ struct TorchCheckpoint {
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.
 TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source);
 
-struct VerifyOptions {
-  Verify how = Verify::kFull;
-  std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // see OpenOptions
-  // For each record where its bytes go, see record_crcs(); or empty.
-  std::vector<std::span<std::byte>> places = {};
-  // What was read while it was opened is not read again, so that each byte is read once.
-  bool trust_memory = false;
-};
-
-// As verify(), for what open_torch_checkpoint() could open. Fills the places.
-VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOptions& options);
+// CheckpointSource::check() of what open_torch_checkpoint() could open. When something is read,
+// what was read while it was opened is not read again, so that each byte is read once.
+VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, PendingReads& reads,
+                           const std::function<void(std::uint64_t)>& on_progress);
 
 }  // namespace cairn

@@ -1,9 +1,6 @@
 // torch.save's zip files as a CheckpointSource.
-#include <unordered_map>
-
 #include "checkpoint/convert/weights.h"
 #include "checkpoint/open/candidate.h"
-#include "checkpoint/open/read_storages.h"
 #include "checkpoint/open/torch_checkpoint.h"
 
 namespace cairn {
@@ -60,29 +57,8 @@ class TorchSource final : public CheckpointSource {
     if (!checkpoint_.file.is_torchscript()) return std::nullopt;
     return script_state_dict(checkpoint_.file.read_script_weights());
   }
-  VerifyReport verify(Verify how) const override {
-    return verify_opened(checkpoint_, {.how = how, .on_progress = on_progress_});
-  }
-  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const override {
-    const std::vector<FileRecord>& records = checkpoint_.file.records();
-    std::unordered_map<std::uint64_t, std::size_t> by_offset;
-    by_offset.reserve(records.size());
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      if (records[i].size > 0) by_offset.emplace(records[i].offset, i);
-    }
-    VerifyOptions options{
-        .how = how, .on_progress = on_progress_, .places = {}, .trust_memory = true};
-    options.places.resize(records.size());
-    read_others(reads, [&](const StorageRead& read) {
-      if (read.storage->source() != checkpoint_.source.get()) return false;
-      const auto found = by_offset.find(read.storage->source_offset());
-      const bool is_whole = found != by_offset.end() &&
-                            records[found->second].size == read.into.size() &&
-                            options.places[found->second].empty();
-      if (is_whole) options.places[found->second] = read.into;
-      return is_whole;
-    });
-    return verify_opened(checkpoint_, options);
+  VerifyReport check(PendingReads& reads, Verify how) const override {
+    return verify_opened(checkpoint_, how, reads, on_progress_);
   }
 
  private:

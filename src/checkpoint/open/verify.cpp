@@ -17,10 +17,6 @@ namespace {
 
 using TensorsByOffset = std::unordered_map<std::uint64_t, std::vector<std::string>>;
 
-const ByteSource& bytes_for(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
-  return options.trust_memory ? checkpoint.file.source() : *checkpoint.source;
-}
-
 // Paths of the tensors in each record, by the record's offset; empty when the pickle cannot tell.
 TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   TensorsByOffset tensors;
@@ -36,11 +32,10 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   return tensors;
 }
 
-void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions& options,
+void add_damaged_records(const TorchCheckpoint& checkpoint, const CheckedRead& read,
                          VerifyReport& report) {
   const std::vector<FileRecord>& records = checkpoint.file.records();
-  const auto crcs =
-      record_crcs(bytes_for(checkpoint, options), records, options.on_progress, options.places);
+  const std::vector<std::uint32_t> crcs = crcs_of(read, records);
   std::optional<TensorsByOffset> tensors;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const FileRecord& record = records[i];
@@ -54,16 +49,6 @@ void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions&
          .begin = record.offset,
          .end = record.offset + record.size});
   }
-}
-
-// Without a look at them.
-void fill_places(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
-  std::vector<ByteSource::Range> ranges;
-  for (std::size_t i = 0; i < options.places.size(); ++i) {
-    if (options.places[i].empty()) continue;
-    ranges.push_back({checkpoint.file.records()[i].offset, options.places[i]});
-  }
-  bytes_for(checkpoint, options).read(ranges);
 }
 
 // What lies between the records.
@@ -87,17 +72,20 @@ void check_layout(const TorchCheckpoint& checkpoint, VerifyReport& report) {
 
 }  // namespace
 
-VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
+VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, PendingReads& reads,
+                           const std::function<void(std::uint64_t)>& on_progress) {
   VerifyReport report;
   report.records = checkpoint.file.records().size();
   report.bytes = checkpoint.source->size();
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
-  const bool is_full = options.how == Verify::kFull;
+  const bool is_full = how == Verify::kFull;
   if (is_full && report.has_checksums) {
-    add_damaged_records(checkpoint, options, report);
-  } else if (!options.places.empty()) {
-    fill_places(checkpoint, options);
+    const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
+    add_damaged_records(
+        checkpoint,
+        {.file = file, .on_progress = on_progress, .places = reads.take(*checkpoint.source)},
+        report);
   }
   if (checkpoint.manifest) {
     report.info = checkpoint.manifest->info;
@@ -137,16 +125,6 @@ VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions&
   } catch (const CorruptError& e) {
     const auto info = store_of(path, options.store)->stat(path);
     return report_of(e, path, info ? info->size : 0);
-  }
-}
-
-VerifyReport verify_file(std::shared_ptr<const ByteSource> file, const std::string& path,
-                         Verify how, const OpenOptions& options) {
-  const std::uint64_t bytes = file->size();
-  try {
-    return open_file_source(std::move(file), path, options)->verify(how);
-  } catch (const CorruptError& e) {
-    return report_of(e, path, bytes);
   }
 }
 

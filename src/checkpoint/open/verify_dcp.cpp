@@ -91,7 +91,8 @@ void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::Chunk
 }  // namespace
 
 void verify_dcp(const Folder& folder, Verify how,
-                const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report) {
+                const std::function<void(std::uint64_t)>& on_progress, PendingReads& reads,
+                VerifyReport& report) {
   Findings findings{.files = {}, .report = report};
   std::vector<dcp::Piece> pieces;
   for (const Item& item : folder.metadata().items) {
@@ -112,9 +113,10 @@ void verify_dcp(const Folder& folder, Verify how,
       report.damage.push_back(std::move(damage));
     }
   });
-  for (const auto& [file, known] : findings.files) {
-    add_damaged_records(file, known, record_crcs(*folder.file(file), known.records, on_progress),
-                        report);
+  for (const auto& [name, known] : findings.files) {
+    const ByteSource& file = *folder.file(name);
+    const CheckedRead read{.file = file, .on_progress = on_progress, .places = reads.take(file)};
+    add_damaged_records(name, known, crcs_of(read, known.records), report);
   }
   if (report.ok()) folder.read();  // whether all of it makes the tree that load() gives
 }

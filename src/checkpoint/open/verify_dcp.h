@@ -5,6 +5,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "checkpoint/open/read_storages.h"
 #include "format/dcp/folder.h"
 
 namespace cairn {
@@ -12,8 +13,9 @@ namespace cairn {
 // Every item must be a torch.save file of what the metadata says; with Verify::kFull, every record
 // of it must also match its CRC-32. What has no damage makes the tree that load() gives:
 // CorruptError when it does not. Damage names the item, its file and the range in it. Sets what the
-// report says of content; `on_progress` may be null.
+// report says of content. Takes from `reads` what it checks; `on_progress` may be null.
 void verify_dcp(const dcp::Folder& folder, Verify how,
-                const std::function<void(std::uint64_t)>& on_progress, VerifyReport& report);
+                const std::function<void(std::uint64_t)>& on_progress, PendingReads& reads,
+                VerifyReport& report);
 
 }  // namespace cairn

@@ -113,7 +113,35 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
   if (!ranges.empty()) source->read(ranges);
 }
 
+// False: it is better copied.
+bool add_ranges_of(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out,
+                   std::vector<SourceRange>& ranges) {
+  auto both = intersect(chunk.box, wanted);
+  if (!both) return true;
+  const std::uint64_t bytes = box_bytes(*both, chunk.tensor.dtype);
+  const Overlap overlap(chunk, std::move(*both), wanted);
+  const Storage& storage = *chunk.tensor.storage;
+  const std::size_t run = overlap.run_bytes();
+  if (storage.source() == nullptr || (run < kShortestRange && bytes / run > kMostRanges)) {
+    return false;
+  }
+  overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
+    ranges.push_back({storage.source(), {storage.source_offset() + from, out.subspan(to, run)}});
+  });
+  return true;
+}
+
 }  // namespace
+
+bool add_ranges(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out,
+                std::vector<SourceRange>& ranges) {
+  const std::size_t before = ranges.size();
+  const bool all = std::all_of(chunks.begin(), chunks.end(), [&](const OpenChunk& chunk) {
+    return add_ranges_of(chunk, wanted, out, ranges);
+  });
+  if (!all) ranges.resize(before);
+  return all;
+}
 
 void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out) {
   for (const OpenChunk& chunk : chunks) {

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "cairn/tensor.h"
 
 #include "format/dcp/layout.h"
+#include "value/assembled_storage.h"
 
 namespace cairn::dcp {
 
@@ -22,6 +24,10 @@ struct OpenChunk {
 // of `wanted` in row-major order. What is a range of a source is read into its place.
 // StorageError.
 void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out);
+
+// The ranges that would be read for that: see AssembledStorage::add_ranges().
+bool add_ranges(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out,
+                std::vector<SourceRange>& ranges);
 
 // Calls use(box) for boxes that follow one another in row-major order, together make up a tensor of
 // `size`, and have at most `most_elements` elements each (or one).

@@ -238,6 +238,15 @@ std::vector<OpenChunk> Folder::open_all(std::vector<Piece> pieces) const {
   return chunks;
 }
 
+std::vector<OpenChunk> Folder::open_all(const Item& item) const {
+  std::vector<Piece> pieces;
+  pieces.reserve(item.chunks.size());
+  for (const Chunk& chunk : item.chunks) {
+    pieces.push_back({&item, &chunk});
+  }
+  return open_all(std::move(pieces));
+}
+
 namespace {
 
 // Whether what read() gives of it is in one place, which has to be looked up; otherwise it is put
@@ -280,10 +289,15 @@ Value Folder::value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& 
   return in_file(item, piece.chunk->location, [&] { return read_within(file, memory); });
 }
 
-class Folder::AssembledStorage final : public Storage {
+class Folder::ChunksStorage final : public AssembledStorage {
  public:
-  AssembledStorage(std::shared_ptr<const Folder> folder, const Item& item)
-      : Storage(tensor_bytes(item), "cpu"), folder_(std::move(folder)), item_(item) {}
+  ChunksStorage(std::shared_ptr<const Folder> folder, const Item& item)
+      : AssembledStorage(tensor_bytes(item), "cpu"), folder_(std::move(folder)), item_(item) {}
+
+  bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const override {
+    const Box all{.offsets = Dims(item_.size.size(), 0), .sizes = item_.size};
+    return dcp::add_ranges(folder_->open_all(item_), all, into, ranges);
+  }
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
@@ -314,16 +328,11 @@ TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
   return {.dtype = *item.dtype,
           .shape = item.size,
           .strides = contiguous_strides(item.size),
-          .storage = std::make_shared<const AssembledStorage>(shared_from_this(), item)};
+          .storage = std::make_shared<const ChunksStorage>(shared_from_this(), item)};
 }
 
 SharedBytes Folder::assemble(const Item& item) const {
-  std::vector<Piece> pieces;
-  pieces.reserve(item.chunks.size());
-  for (const Chunk& chunk : item.chunks) {
-    pieces.push_back({&item, &chunk});
-  }
-  const std::vector<OpenChunk> chunks = open_all(std::move(pieces));
+  const std::vector<OpenChunk> chunks = open_all(item);
   return spill(tensor_bytes(item), scratch_folder_, [&](ByteSink& sink) {
     std::vector<std::byte> buffer(kWindowBytes);
     const auto most = static_cast<std::int64_t>(kWindowBytes / item_size(*item.dtype));

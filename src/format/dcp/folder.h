@@ -76,12 +76,13 @@ class Folder : public std::enable_shared_from_this<Folder> {
   TensorView tensor_of(const Item& item, const ChunkHeads& heads) const;
   OpenChunk open_plain(const Piece& piece) const;
   std::vector<OpenChunk> open_all(std::vector<Piece> pieces) const;
+  std::vector<OpenChunk> open_all(const Item& item) const;
   // A tensor in several chunks: a part of its elements, as they lie in row-major order, and all of
   // them, as a Storage wants them.
   void read_boxes(const Item& item, std::span<const Box> boxes, std::span<std::byte> out) const;
   void read_elements(const Item& item, std::uint64_t offset, std::span<std::byte> into) const;
   SharedBytes assemble(const Item& item) const;
-  class AssembledStorage;
+  class ChunksStorage;
 
   Metadata metadata_;
   std::string scratch_folder_;

@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "io/pieces.h"
 #include "io/spill.h"
+#include "value/assembled_storage.h"
 
 namespace cairn::deepspeed {
 namespace {
@@ -29,12 +30,26 @@ std::uint64_t bytes_of(const std::vector<Run>& runs) {
 }
 
 // Runs, one behind the other.
-class RunsStorage final : public Storage {
+class RunsStorage final : public AssembledStorage {
  public:
   RunsStorage(std::vector<Run> runs, std::string scratch_folder)
-      : Storage(bytes_of(runs), "cpu"),
+      : AssembledStorage(bytes_of(runs), "cpu"),
         runs_(std::move(runs)),
         scratch_folder_(std::move(scratch_folder)) {}
+
+  bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const override {
+    const bool is_made = std::any_of(runs_.begin(), runs_.end(), [](const Run& run) {
+      return run.flat.storage->source() == nullptr;
+    });
+    for (const Run& run : runs_) {
+      if (is_made) break;
+      const Storage& storage = *run.flat.storage;
+      ranges.push_back(
+          {storage.source(), {storage.source_offset() + begin_of(run), into.first(bytes_of(run))}});
+      into = into.subspan(bytes_of(run));
+    }
+    return !is_made;
+  }
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {

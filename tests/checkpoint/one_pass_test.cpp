@@ -1,0 +1,321 @@
+// Checkpoint::read() of every format: each byte is read once, and what is checked is what stands in
+// the places.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+
+#include "checkpoint/open/check_records.h"
+#include "checkpoint/open/read_storages.h"
+#include "checkpoint/plan/write_dcp.h"
+#include "format/tar/writer.h"
+#include "storage/local_store.h"
+#include "testing/pattern.h"
+#include "testing/recording_source.h"
+#include "testing/string_sink.h"
+#include "testing/temp_folder.h"
+#include "testing/test_data.h"
+
+namespace cairn {
+namespace {
+
+using testing::encoded;
+using testing::kData;
+using testing::read_file;
+using testing::RecordingFiles;
+using testing::shared;
+using testing::StringSink;
+using testing::TempFolder;
+using testing::write_file;
+
+constexpr std::int64_t kRows = 160;
+constexpr std::int64_t kColumns = 600;
+constexpr std::int64_t kTensors = 4;
+
+// All of them out of one run of bytes that are not alike anywhere.
+std::string pattern_number(std::int64_t number) {
+  constexpr std::size_t kBytes = kRows * kColumns * 4;
+  return testing::pattern(kTensors * kBytes)
+      .substr(static_cast<std::size_t>(number) * kBytes, kBytes);
+}
+
+std::string pattern_name(std::int64_t number) { return "w" + std::to_string(number); }
+
+Value patterned_model() {
+  Dict dict;
+  for (std::int64_t i = 0; i < kTensors; ++i) {
+    dict.set(pattern_name(i),
+             make_tensor(DType::kFloat32, {kRows, kColumns}, shared(pattern_number(i))));
+  }
+  return dict;
+}
+
+// What a rank of two has: rows of the tensors, and columns of every other one.
+Value patterned_part(int rank) {
+  Dict dict;
+  for (std::int64_t i = 0; i < kTensors; ++i) {
+    const bool is_cut_by_rows = i % 2 == 0;
+    const std::int64_t rows = is_cut_by_rows ? kRows / 2 : kRows;
+    const std::int64_t columns = is_cut_by_rows ? kColumns : kColumns / 2;
+    TensorView part = make_tensor(DType::kFloat32, {kRows, kColumns}, shared(pattern_number(i)));
+    part.shape = {rows, columns};
+    part.storage_offset = rank == 0 ? 0 : is_cut_by_rows ? rows * kColumns : columns;
+    part.part = std::make_shared<const TensorPart>(TensorPart{
+        .global_shape = {kRows, kColumns},
+        .offsets = {is_cut_by_rows ? rank * rows : 0, is_cut_by_rows ? 0 : rank * columns}});
+    dict.set(pattern_name(i), part);
+  }
+  return dict;
+}
+
+void write_ranks(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  for (int rank = 0; rank < 2; ++rank) {
+    const TempFolder alone;
+    write_dcp(*local_store(), patterned_part(rank), alone / "dcp");
+    const std::string name = "__" + std::to_string(rank) + "_0.distcp";
+    std::string metadata = read_file(alone / "dcp/.metadata");
+    for (std::size_t at = 0; (at = metadata.find("__0_0.distcp", at)) != std::string::npos; ++at) {
+      metadata.replace(at, name.size(), name);
+    }
+    write_file(folder + "/__" + std::to_string(rank) + ".metadata", metadata);
+    write_file(folder + "/" + name, read_file(alone / "dcp/__0_0.distcp"));
+  }
+}
+
+struct OnePassFormat {
+  const char* name;
+  void (*write)(const std::string& path);
+  std::uint64_t chunks = 0;  // that are torch.save files
+};
+
+void PrintTo(const OnePassFormat& format, std::ostream* out) { *out << format.name; }
+
+void write_converted(const std::string& path, ConvertOptions options) {
+  const TempFolder folder;
+  save(patterned_model(), folder / "a.pt");
+  options.overwrite = true;
+  convert(folder / "a.pt", path, options);
+}
+
+const std::vector<OnePassFormat> kOnePassFormats = {
+    {"torch", [](const std::string& path) { save(patterned_model(), path); }},
+    {"pytorchs", [](const std::string& path) { write_file(path, encoded(patterned_model())); }},
+    {"tar",
+     [](const std::string& path) {
+       const std::string content = encoded(patterned_model());
+       StringSink sink;
+       tar::Writer tar(sink, "composer_states.pt", content.size());
+       tar.write(as_bytes(content));
+       tar.finish();
+       write_file(path, sink.text);
+     }},
+    {"safetensors", [](const std::string& path) { write_converted(path, {.to = "safetensors"}); }},
+    {"shards", [](const std::string& path) { write_converted(path, {.shard_bytes = 800'000}); }},
+    {"dcp", [](const std::string& path) { write_dcp(*local_store(), patterned_model(), path); },
+     kTensors},
+    {"dcp_of_pytorch",
+     [](const std::string& path) {
+       write_dcp(*local_store(), patterned_model(), path);
+       std::filesystem::remove(path + "/.cairn_manifest.json");
+     },
+     kTensors},
+    {"dcp_of_ranks", write_ranks, 2 * kTensors},
+};
+
+class OnePassTest : public ::testing::TestWithParam<OnePassFormat> {
+ protected:
+  OnePassTest() { GetParam().write(path_); }
+
+  // Opens it, and brings all tensors into memory_.
+  VerifyReport read() {
+    const Checkpoint opened = open_checkpoint(path_, local_store(files_));
+    const Value value = load(opened, {.verify = Verify::kQuick});
+    std::vector<StorageRead> reads;
+    memory_.clear();
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+      const auto storage = value.at(pattern_name(i)).as_tensor().storage;
+      memory_.emplace_back(storage->size());
+      reads.push_back({storage, memory_.back()});
+    }
+    for (const auto& source : files_.opened) {
+      source->forget();  // the ends of files, which opening asks for generously
+    }
+    return opened.read(reads);
+  }
+
+  std::vector<std::string> data_files() const {
+    if (!std::filesystem::is_directory(path_)) return {path_};
+    std::vector<std::string> files;
+    for (const auto& file : std::filesystem::directory_iterator(path_)) {
+      files.push_back(file.path().string());
+    }
+    return files;
+  }
+
+  TempFolder folder_;
+  std::string path_ = folder_ / "checkpoint";
+  RecordingFiles files_{posix_file_system()};
+  std::int64_t found_ = 0;
+  std::vector<std::vector<std::byte>> memory_;
+};
+
+TEST_P(OnePassTest, EveryByteIsReadOnceAndChecked) {
+  const VerifyReport report = read();
+  EXPECT_TRUE(report.ok()) << report.summary();
+  EXPECT_TRUE(report.has_checksums);
+  for (std::int64_t i = 0; i < kTensors; ++i) {
+    EXPECT_EQ(as_text(memory_[static_cast<std::size_t>(i)]), pattern_number(i)) << i;
+  }
+  std::uint64_t all = 0;
+  std::uint64_t more = 0;
+  for (const auto& source : files_.opened) {
+    for (const int count : source->counts(0, source->size())) {
+      all += count > 0 ? 1 : 0;
+      more += count > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(all, kTensors * pattern_number(0).size() / 2);  // a small zip's end is there already
+  // Headers of files; what stands around each tensor of a folder, some KiB of its ends with it.
+  constexpr std::uint64_t kHeadBytes = 4096;
+  EXPECT_LE(more, (GetParam().chunks + 1) * kHeadBytes);
+}
+
+TEST_P(OnePassTest, ABadByteInAnyTensorIsFound) {
+  for (const std::string& file : data_files()) {
+    const std::string good = read_file(file);
+    for (std::int64_t i = 0; i < kTensors; ++i) {
+      const std::string content = pattern_number(i);
+      for (const std::size_t begin : {std::size_t{0}, content.size() - 32}) {
+        const std::size_t at = good.find(content.substr(begin, 32));
+        if (at == std::string::npos) continue;
+        std::string bad = good;
+        bad[at + 31] ^= 1;
+        write_file(file, bad);
+        const VerifyReport report = read();
+        ASSERT_FALSE(report.ok()) << file << ", " << pattern_name(i);
+        const bool is_named =
+            std::any_of(report.damage.begin(), report.damage.end(), [&](const Damage& damage) {
+              return damage.tensors == std::vector<std::string>{pattern_name(i)};
+            });
+        EXPECT_TRUE(is_named) << report.summary();
+        ++found_;
+      }
+    }
+    write_file(file, good);
+  }
+  EXPECT_EQ(found_, 2 * kTensors);
+  EXPECT_TRUE(read().ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, OnePassTest, ::testing::ValuesIn(kOnePassFormats),
+                         [](const auto& tested) { return std::string(tested.param.name); });
+
+// DeepSpeed's are small: files that are looked at whole while they are opened.
+TEST(OnePassOfDeepSpeedTest, TensorsOfSeveralRanksAreReadOnceAndChecked) {
+  for (const char* stage : {"stage1", "stage2", "stage3", "bf16"}) {
+    RecordingFiles files(posix_file_system());
+    const Checkpoint opened = open_checkpoint(kData + "/deepspeed/" + stage, local_store(files));
+    const Value value = load(opened, {.verify = Verify::kQuick});
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<StorageRead> reads;
+    for (const auto& [path, tensor] : tensors_of(value)) {
+      const bool is_known = std::any_of(reads.begin(), reads.end(), [&](const StorageRead& read) {
+        return read.storage == tensor->storage;
+      });
+      if (is_known || tensor->storage == nullptr) continue;
+      memory.emplace_back(tensor->storage->size());
+      reads.push_back({tensor->storage, memory.back()});
+    }
+    for (const auto& source : files.opened) {
+      source->forget();
+    }
+    ASSERT_TRUE(opened.read(reads).ok());
+    for (const auto& source : files.opened) {
+      EXPECT_LE(source->times(0, source->size()).second, 1) << stage << ", " << source->name();
+    }
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      EXPECT_EQ(as_text(memory[i]), as_text(reads[i].storage->bytes().view)) << stage;
+    }
+  }
+}
+
+TEST(OnePassOfLegacyTest, WhatHasNoChecksumsIsReadOnce) {
+  RecordingFiles files(posix_file_system());
+  const Checkpoint opened = open_checkpoint(kData + "/torch-2.6/legacy.pt", local_store(files));
+  const Value value = load(opened, {.verify = Verify::kQuick});
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<StorageRead> reads;
+  for (const auto& [path, tensor] : tensors_of(value)) {
+    if (tensor->storage == nullptr) continue;
+    memory.emplace_back(tensor->storage->size());
+    reads.push_back({tensor->storage, memory.back()});
+  }
+  ASSERT_GT(reads.size(), 1U);
+  const VerifyReport report = opened.read(reads);
+  EXPECT_TRUE(report.ok());
+  EXPECT_FALSE(report.has_checksums);
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    EXPECT_EQ(as_text(memory[i]), as_text(reads[i].storage->bytes().view));
+  }
+}
+
+// --- The mechanism ------------------------------------------------------------------------------
+
+// Places that begin, end and lie anywhere: inside of records, across them, between them.
+TEST(CheckedReadTest, PlacesAnywhereAreFilledAndEveryByteCounts) {
+  const std::string content = testing::pattern(5000);
+  const auto file = testing::source_with(content);
+  const std::vector<FileRecord> records = {{.name = "b", .offset = 1000, .size = 500},
+                                           {.name = "a", .offset = 100, .size = 800},
+                                           {.name = "c", .offset = 1500, .size = 0},
+                                           {.name = "d", .offset = 1500, .size = 3000},
+                                           {.name = "in d", .offset = 2000, .size = 10}};
+  const testing::RecordingSource far(file);
+  const std::vector<std::uint32_t> crcs = crcs_of({.file = far}, records);
+  for (std::uint64_t begin = 0; begin < 4800; begin += 83) {
+    for (const std::uint64_t size : {1, 30, 200, 1700}) {
+      std::string text(5000, '\0');
+      std::vector<ByteSource::Range> places;
+      for (std::uint64_t at = begin; at + size <= content.size() && places.size() < 5;
+           at += size + 40) {
+        places.push_back({at, std::as_writable_bytes(std::span(text)).subspan(at, size)});
+      }
+      far.forget();
+      ASSERT_EQ(crcs_of({.file = far, .places = places}, records), crcs);
+      for (const auto& [at, into] : places) {
+        ASSERT_EQ(as_text(into), content.substr(at, into.size())) << at;
+        // But for record "in d".
+        ASSERT_LE(far.times(at, std::min(at + into.size(),
+                                         at < 2010 ? std::max<std::uint64_t>(at + 1, 2000)
+                                                   : content.size()))
+                      .second,
+                  1);
+      }
+    }
+  }
+}
+
+TEST(PendingReadsTest, WhatIsWantedTwiceIsReadOnce) {
+  const std::string content = testing::pattern(1000);
+  const auto file = std::make_shared<const testing::RecordingSource>(testing::source_with(content));
+  std::vector<StorageRead> reads;
+  std::vector<std::vector<std::byte>> memory;
+  for (const auto& [begin, size] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+           {100, 300}, {0, 1000}, {100, 300}, {50, 100}, {390, 200}, {999, 1}, {0, 1}}) {
+    memory.emplace_back(size);
+    reads.push_back({storage_of(file, begin, size), memory.back()});
+  }
+  read_storages(reads);
+  for (const StorageRead& read : reads) {
+    EXPECT_EQ(as_text(read.into), content.substr(read.storage->source_offset(), read.into.size()));
+  }
+  EXPECT_EQ(file->times(0, 1000), std::pair(1, 1));
+}
+
+}  // namespace
+}  // namespace cairn
