@@ -347,13 +347,13 @@ bool TorchFile::has_checksums() const { return impl_->has_checksums; }
 
 bool TorchFile::matches_crc(const FileRecord& record) const { return impl_->matches_crc(record); }
 
-bool TorchFile::has_canonical_layout(std::uint64_t* offset) const {
-  return zip::is_canonical(impl_->directory, *impl_->source, offset);
+bool TorchFile::has_canonical_layout(std::uint64_t* offset, const ByteSource* from) const {
+  return zip::is_canonical(impl_->directory, from != nullptr ? *from : *impl_->source, offset);
 }
 
-void TorchFile::check_headers() const {
+void TorchFile::check_headers(const ByteSource* from) const {
   try {
-    zip::check_local_headers(impl_->directory, *impl_->source);
+    zip::check_local_headers(impl_->directory, from != nullptr ? *from : *impl_->source);
   } catch (const CorruptError& e) {
     impl_->corrupt(e.what(), e.offset());
   }

@@ -10,7 +10,15 @@ Windows::Windows(std::shared_ptr<const ByteSource> under) : under_(std::move(und
 }
 
 void Windows::add(std::uint64_t offset, SharedBytes bytes) {
-  windows_.push_back({offset, std::move(bytes)});
+  if (find(offset, bytes.view.size()) != nullptr) return;
+  const std::uint64_t end = offset + bytes.view.size();
+  const auto by_offset = [](const Window& window, std::uint64_t at) { return window.offset < at; };
+  const auto first = std::lower_bound(windows_.begin(), windows_.end(), offset, by_offset);
+  auto last = first;
+  while (last != windows_.end() && last->end() <= end) {
+    ++last;
+  }
+  windows_.insert(windows_.erase(first, last), {offset, std::move(bytes)});
 }
 
 bool Windows::has(std::uint64_t offset, std::uint64_t bytes) const {
@@ -31,38 +39,35 @@ void Windows::fetch(std::vector<Extent> extents) {
   }
   if (ranges.empty()) return;
   under_->read(ranges);
-  windows_.insert(windows_.end(), fetched.begin(), fetched.end());
+  for (Window& window : fetched) {
+    add(window.offset, std::move(window.bytes));
+  }
 }
 
 const Windows::Window* Windows::find(std::uint64_t offset, std::uint64_t bytes) const {
-  const auto found = std::find_if(windows_.begin(), windows_.end(), [&](const Window& window) {
-    const std::uint64_t end = window.offset + window.bytes.view.size();
-    return offset >= window.offset && offset <= end && bytes <= end - offset;
-  });
-  return found == windows_.end() ? nullptr : &*found;
+  const auto behind =
+      std::upper_bound(windows_.begin(), windows_.end(), offset,
+                       [](std::uint64_t at, const Window& window) { return at < window.offset; });
+  if (behind == windows_.begin()) return nullptr;
+  const Window& window = *std::prev(behind);  // of those that begin before, it reaches furthest
+  return offset <= window.end() && bytes <= window.end() - offset ? &window : nullptr;
 }
 
 void Windows::split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const {
-  std::vector<Extent> left = {{offset, size}};
-  for (const Window& window : windows_) {
-    const std::uint64_t window_end = window.offset + window.bytes.view.size();
-    std::vector<Extent> still;
-    for (const Extent& extent : left) {
-      const std::uint64_t end = extent.offset + extent.size;
-      const std::uint64_t from = std::max(extent.offset, window.offset);
-      const std::uint64_t to = std::min(end, window_end);
-      if (from >= to) {
-        still.push_back(extent);
-        continue;
-      }
-      known(from - offset, window.bytes.view.subspan(from - window.offset, to - from));
-      if (extent.offset < from) still.push_back({extent.offset, from - extent.offset});
-      if (to < end) still.push_back({to, end - to});
+  const std::uint64_t end = offset + size;
+  auto window = std::partition_point(windows_.begin(), windows_.end(),
+                                     [&](const Window& before) { return before.end() <= offset; });
+  for (std::uint64_t at = offset; at < end;) {
+    const bool is_known = window != windows_.end() && window->offset <= at;
+    const std::uint64_t stop =
+        window == windows_.end() ? end : std::min(end, is_known ? window->end() : window->offset);
+    if (is_known) {
+      known(at - offset, window->bytes.view.subspan(at - window->offset, stop - at));
+      ++window;
+    } else {
+      other(at - offset, stop - at);
     }
-    left = std::move(still);
-  }
-  for (const Extent& extent : left) {
-    if (extent.size > 0) other(extent.offset - offset, extent.size);
+    at = stop;
   }
 }
 

@@ -25,7 +25,8 @@ class Windows final : public ByteSource {
 
   // Reads those of `extents` that are not there yet, with one call.
   void fetch(std::vector<Extent> extents);
-  // Gives it bytes of the range that begins at `offset`, which somebody read.
+  // Gives it bytes of the range that begins at `offset`, which somebody read; many cost little when
+  // they come in order.
   void add(std::uint64_t offset, SharedBytes bytes);
   // Whether reading the range costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
@@ -43,6 +44,7 @@ class Windows final : public ByteSource {
   struct Window {
     std::uint64_t offset = 0;
     SharedBytes bytes = {};
+    std::uint64_t end() const { return offset + bytes.view.size(); }
   };
   const Window* find(std::uint64_t offset, std::uint64_t bytes) const;
   // Calls known(begin, bytes) for what the windows have of the range, and other(begin, size) for
@@ -50,7 +52,7 @@ class Windows final : public ByteSource {
   void split(std::uint64_t offset, std::uint64_t size, auto&& known, auto&& other) const;
 
   std::shared_ptr<const ByteSource> under_;
-  std::vector<Window> windows_;
+  std::vector<Window> windows_;  // by offset; none lies in another, so by end, too
 };
 
 }  // namespace cairn

@@ -106,13 +106,14 @@ class TorchFile {
   bool matches_crc(const FileRecord& record) const;
 
   // CorruptError when the header of a record contradicts the directory. The constructor looks at
-  // them only in files of another layout than PyTorch's.
-  void check_headers() const;
+  // them only in files of another layout than PyTorch's. `from`: the same bytes, where some of them
+  // are at hand; by default what was opened.
+  void check_headers(const ByteSource* from = nullptr) const;
 
   // True when every byte outside the records (headers, padding, directory) is exactly what
   // TorchFilePlan::write would have written for these records; sets `offset` to the first byte that
-  // is not. Files of other writers with another layout give false.
-  bool has_canonical_layout(std::uint64_t* offset) const;
+  // is not. Files of other writers with another layout give false. Implies check_headers().
+  bool has_canonical_layout(std::uint64_t* offset, const ByteSource* from = nullptr) const;
 
   struct Impl;
   const Impl& impl() const { return *impl_; }  // for cairn itself

@@ -16,6 +16,7 @@ class TensorMap {
                              value.is_dict() || value.is_list() || value.is_tuple();
     if (!has_tensors) return value;
     if (value.identity() == nullptr) return value;  // empty
+    if (!value.may_be_shared()) return rebuilt(value);
     const auto found = changed_.find(value.identity());
     if (found != changed_.end()) return found->second;
     Value result = rebuilt(value);
@@ -37,12 +38,14 @@ class TensorMap {
     }
     if (value.is_dict()) {
       Dict dict = value.as_dict().empty_like();
+      dict.reserve(value.as_dict().size());
       for (const auto& [key, part] : value.as_dict()) {
         dict.set(key, changed(part));
       }
       return dict;
     }
     List items;
+    items.reserve(value.as_items().size());
     for (const Value& item : value.as_items()) {
       items.push_back(changed(item));
     }

@@ -4,7 +4,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "io/parallel.h"
 #include "io/pieces.h"
@@ -25,14 +27,14 @@ struct Piece {
   std::uint64_t offset = 0;  // in the file
   std::uint64_t size = 0;
   std::span<std::byte> place = {};  // empty: nobody wants the bytes
-  std::uint32_t crc32 = 0;
 };
 
 // Records into pieces, those of a record one behind the other. Of places that lie in several
 // records, as those of a hostile file may, the first one gets them.
 class Cut {
  public:
-  explicit Cut(const std::vector<Range>& places) : places_(places) {}
+  // `most`: bytes of a piece.
+  Cut(const std::vector<Range>& places, std::uint64_t most) : places_(places), most_(most) {}
 
   std::vector<Piece> all(const std::vector<FileRecord>& records) {
     std::vector<std::size_t> order(records.size());
@@ -60,7 +62,7 @@ class Cut {
     for (std::uint64_t at = in.offset; at < end;) {
       pass(at);
       Piece piece{.record = record, .offset = at};
-      std::uint64_t stop = std::min(end, at + kBatchBytes);
+      std::uint64_t stop = at + std::min(end - at, most_);
       if (at < done_) {
         stop = std::min(stop, done_);
       } else if (next_ < places_.size() && places_[next_].offset <= at) {
@@ -93,6 +95,7 @@ class Cut {
   }
 
   const std::vector<Range>& places_;
+  const std::uint64_t most_;
   std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
   std::uint64_t done_ = 0;  // all that is wanted before is in pieces_ or rest_
   std::vector<Piece> pieces_;
@@ -101,7 +104,7 @@ class Cut {
 
 // What is wanted and not checked is read here.
 std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
-  Cut cut(read.places);
+  Cut cut(read.places, kBatchBytes);
   std::vector<Piece> pieces = cut.all(records);
   const std::vector<Range> rest = std::move(cut).rest();
   if (!rest.empty()) read.file.read(rest);
@@ -178,6 +181,48 @@ void for_each_of(const CheckedRead& read, std::span<Piece> batch, std::vector<st
   read_and_look(read.file, batch, scratch_for(batch, own), look_and_tell);
 }
 
+// Of records whose bytes come in any order, and from several threads.
+class CrcsOfRecords {
+ public:
+  explicit CrcsOfRecords(const std::vector<FileRecord>& records)
+      : records_(records), crcs_(records.size(), 0) {}
+
+  void add(std::size_t record, std::uint64_t offset, ByteView bytes) {
+    const std::uint32_t crc = libdeflate_crc32(0, bytes.data(), bytes.size());
+    if (bytes.size() == records_[record].size) {
+      crcs_[record] = crc;
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    some_.push_back({record, offset, bytes.size(), crc});
+  }
+
+  std::vector<std::uint32_t> all() && {
+    std::sort(some_.begin(), some_.end(), [](const Some& a, const Some& b) {
+      return std::pair(a.record, a.offset) < std::pair(b.record, b.offset);
+    });
+    for (const Some& some : some_) {
+      std::uint32_t& crc = crcs_[some.record];
+      crc = static_cast<std::uint32_t>(
+          crc32_combine(crc, some.crc32, static_cast<z_off_t>(some.size)));
+    }
+    return std::move(crcs_);
+  }
+
+ private:
+  struct Some {
+    std::size_t record = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::uint32_t crc32 = 0;
+  };
+
+  const std::vector<FileRecord>& records_;
+  std::vector<std::uint32_t> crcs_;
+  std::mutex mutex_;
+  std::vector<Some> some_;  // of records that did not come as a whole
+};
+
 // The pieces of each record, in the order of `pieces`.
 std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
   std::vector<std::span<Piece>> runs;
@@ -196,24 +241,23 @@ std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
 
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
-  std::vector<Piece> pieces = cut(read, records);
-  const std::vector<std::span<Piece>> batches = batches_of(pieces, kBatchBytes);
-  const auto check = [&](std::size_t i) {
-    std::vector<std::byte> none;
-    for_each_of(read, batches[i], none, [](Piece& piece, ByteView bytes) {
-      piece.crc32 = libdeflate_crc32(0, bytes.data(), bytes.size());
-    });
-  };
-  for_each_parallel(batches.size(), check, read.file.size());
-  std::vector<std::uint32_t> crcs(records.size(), 0);
+  Cut cut(read.places, ~std::uint64_t{0});
+  const std::vector<Piece> pieces = cut.all(records);
+  std::vector<ByteSource::Part> parts;
+  parts.reserve(pieces.size());
   for (const Piece& piece : pieces) {
-    std::uint32_t& crc = crcs[piece.record];
-    const bool is_whole = piece.size == records[piece.record].size;
-    crc = is_whole ? piece.crc32
-                   : static_cast<std::uint32_t>(
-                         crc32_combine(crc, piece.crc32, static_cast<z_off_t>(piece.size)));
+    parts.push_back({piece.offset, piece.size, piece.place});
   }
-  return crcs;
+  for (const Range& range : std::move(cut).rest()) {
+    parts.push_back({range.offset, range.into.size(), range.into});
+  }
+  CrcsOfRecords crcs(records);
+  read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
+    if (i >= pieces.size()) return;  // what is in no record
+    crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
+    if (read.on_progress) read.on_progress(bytes.size());
+  });
+  return std::move(crcs).all();
 }
 
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,

@@ -1,16 +1,14 @@
 // The checksums of parts of a file as they are now, and its bytes where somebody wants them: the
 // one way in which formats are verified, and in which what is loaded is verified as it passes.
 //
-//  1. What is to be checked is cut into pieces: where somebody's place for the bytes begins or
-//     ends, and so that one record of 10 GB keeps every core busy; and the pieces into batches, so
-//     that 10,000 small ones cost few reads.
-//  2. Each batch is read with one call: what is wanted goes to its place, the rest to one that
-//     each thread has for itself. What is in memory already is looked at there, or copied, and the
-//     memory of a mapped file given back. So a file of any size is checked in a few MiB.
+//  1. What is to be checked is cut into pieces where somebody's place for the bytes begins or ends.
+//  2. The source reads them, in the order and in the portions that suit it, and shows each as soon
+//     as it is there: what is wanted in its place, the rest where it is for a moment. So a file of
+//     any size is checked in a few MiB, and by all cores.
 //  3. The checksum is computed of what arrived, in its place: what was checked is what the caller
 //     has.
-//  4. The CRCs of a record's pieces are combined into that of the record. An XXH3 takes them one
-//     after the other; of several records, several at a time.
+//  4. The CRCs of a record's portions are combined into that of the record. An XXH3 takes them one
+//     after the other: a record at a time is read in order; of several records, several at a time.
 //
 // What is wanted and in no record is read without a check.
 #pragma once

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -10,6 +12,7 @@
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/torch_checkpoint.h"
 #include "core/printable.h"
+#include "io/windows.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -51,20 +54,87 @@ void add_damaged_records(const TorchCheckpoint& checkpoint, const CheckedRead& r
   }
 }
 
-// What lies between the records.
-void check_layout(const TorchCheckpoint& checkpoint, VerifyReport& report) {
+// What lies between the records: headers and the directory. It passes with them, and is kept, so
+// that it needs no read of its own; unless there is far more than a writer of such files puts
+// there.
+class Between {
+ public:
+  explicit Between(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
+    const std::vector<FileRecord>& records = checkpoint.file.records();
+    constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;
+    constexpr std::uint64_t kMostBytesOfARecord = 1024;
+    std::uint64_t bytes = checkpoint.source->size();
+    for (const FileRecord& record : records) {
+      bytes -= std::min(bytes, record.size);
+    }
+    const bool is_much = bytes > kMostBytes + kMostBytesOfARecord * records.size();
+    if (is_much || checkpoint.source->in_memory()) return;
+    bytes_->resize(bytes);
+    std::span<std::byte> left = *bytes_;
+    std::uint64_t at = 0;
+    const auto add = [&](std::uint64_t end) {
+      if (end <= at || end - at > left.size()) return;
+      ranges_.push_back({at, left.first(end - at)});
+      left = left.subspan(end - at);
+    };
+    for (const FileRecord& record : records) {
+      add(record.offset);
+      at = record.offset + record.size;
+    }
+    add(checkpoint.source->size());
+  }
+
+  // `places`, in order, and what is to be kept here; but for what is wanted elsewhere, too.
+  std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places) {
+    const auto end_of = [](const ByteSource::Range& range) {
+      return range.offset + range.into.size();
+    };
+    kept_ = std::move(ranges_);
+    auto place = places.begin();
+    std::erase_if(kept_, [&](const ByteSource::Range& range) {
+      while (place != places.end() && end_of(*place) <= range.offset) {
+        ++place;
+      }
+      return place != places.end() && place->offset < end_of(range);
+    });
+    std::vector<ByteSource::Range> all;
+    all.reserve(places.size() + kept_.size());
+    std::merge(
+        places.begin(), places.end(), kept_.begin(), kept_.end(), std::back_inserter(all),
+        [](const ByteSource::Range& a, const ByteSource::Range& b) { return a.offset < b.offset; });
+    return all;
+  }
+
+  // The file again, when what with() gave was read: of that nothing costs a read.
+  const ByteSource& bytes() {
+    for (const ByteSource::Range& range : kept_) {
+      windows_.add(range.offset, {range.into, bytes_});
+    }
+    return windows_;
+  }
+
+ private:
+  Windows windows_;
+  std::shared_ptr<std::vector<std::byte>> bytes_ = std::make_shared<std::vector<std::byte>>();
+  std::vector<ByteSource::Range> ranges_;  // what lies there
+  std::vector<ByteSource::Range> kept_;    // that somebody reads
+};
+
+void check_layout(const TorchCheckpoint& checkpoint, const ByteSource& bytes,
+                  VerifyReport& report) {
+  // Those of another layout have only their CRCs, and so have other writers'.
+  const bool is_known = checkpoint.manifest && checkpoint.manifest->layout == kManifestLayout;
+  std::uint64_t offset = 0;
+  if (is_known && checkpoint.file.has_canonical_layout(&offset, &bytes)) return;
   try {
-    checkpoint.file.check_headers();
+    checkpoint.file.check_headers(&bytes);
   } catch (const CorruptError& e) {
     report.damage.push_back({.what = without_path(e.what(), checkpoint.path),
                              .begin = e.offset(),
                              .end = e.offset() + 1});
     return;
   }
-  // Those of another layout have only their CRCs, and so have other writers'.
-  if (!checkpoint.manifest || checkpoint.manifest->layout != kManifestLayout) return;
-  std::uint64_t offset = 0;
-  if (checkpoint.file.has_canonical_layout(&offset)) return;
+  if (!is_known) return;
   report.damage.push_back({.what = "a byte between the records is not what was written",
                            .begin = offset,
                            .end = offset + 1});
@@ -80,12 +150,14 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const bool is_full = how == Verify::kFull;
+  Between between(checkpoint);
   if (is_full && report.has_checksums) {
     const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
-    add_damaged_records(
-        checkpoint,
-        {.file = file, .on_progress = on_progress, .places = reads.take(*checkpoint.source)},
-        report);
+    add_damaged_records(checkpoint,
+                        {.file = file,
+                         .on_progress = on_progress,
+                         .places = between.with(reads.take(*checkpoint.source))},
+                        report);
   }
   if (checkpoint.manifest) {
     report.info = checkpoint.manifest->info;
@@ -95,7 +167,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
       report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
     }
   }
-  if (is_full) check_layout(checkpoint, report);
+  if (is_full) check_layout(checkpoint, between.bytes(), report);
   return report;
 }
 

@@ -322,6 +322,7 @@ std::set<std::string> model_names(const Value& checkpoint) {
 }
 
 void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
+  if (options_.ignore_keys.empty()) return;
   ignored_names_ = model_names(checkpoint);
   for (const std::string& pattern : options_.ignore_keys.apply(checkpoint)) {
     warn(fmt::format("load_ignore_keys \"{}\" matches nothing in {}", pattern, path));

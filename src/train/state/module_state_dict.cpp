@@ -112,8 +112,11 @@ Value in_memory(const torch::nn::Module& module, const Value& state) {
 Value state_dict(const torch::nn::Module& module) {
   Dict result = Dict::ordered();
   // A tensor that stands at two places is one Value, also when it had to be copied to the host.
+  const auto tensors = named_tensors(module);
   std::unordered_map<const c10::TensorImpl*, Value> seen;
-  for (const auto& [name, tensor] : named_tensors(module)) {
+  seen.reserve(tensors.size());
+  result.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
     Value& view = seen[tensor.unsafeGetTensorImpl()];
     if (view.is_none()) view = view_of(tensor);
     result.set(name, view);
@@ -129,15 +132,19 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
                            std::string(state.type_name()));
     return load;
   }
-  std::unordered_set<std::string> known;
+  const auto tensors = named_tensors(module);
   Planned planned;
-  for (const auto& [name, tensor] : named_tensors(module)) {
-    known.insert(name);
+  planned.reserve(tensors.size());
+  load.tensors.reserve(tensors.size());
+  std::unordered_set<std::string_view> known;
+  known.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) {
     const Value* value = state.find(name);
     if (value == nullptr) {
       if (!options.left_out.contains(name)) load.keys.missing.push_back(name);
       continue;
     }
+    known.insert(name);
     if (!value->is_tensor()) {
       load.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
       continue;
@@ -145,6 +152,7 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
     plan_tensor(name, tensor, value->as_tensor(), planned, load);
   }
   for (const auto& [key, value] : state.as_dict()) {
+    if (known.size() == state.as_dict().size()) break;  // all of them
     if (!key.is_str() || !known.contains(key.as_str())) {
       load.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
     }

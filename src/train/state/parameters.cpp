@@ -15,6 +15,14 @@ using NamedTensorList = std::vector<std::pair<std::string, at::Tensor>>;
 
 enum Kinds : std::uint8_t { kParameters = 1, kBuffers = 2 };
 
+// Module::named_parameters() copies a table of names and tensors for each module. What derives from
+// Module may look at the table itself (libtorch's ParameterDict does).
+struct ParametersOf : torch::nn::Module {
+  static const torch::OrderedDict<std::string, at::Tensor>& in(const torch::nn::Module& module) {
+    return module.*(&ParametersOf::parameters_);
+  }
+};
+
 void collect(const torch::nn::Module& module, const std::string& prefix, int kinds,
              NamedTensorList& found) {
   const auto add = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
@@ -22,7 +30,7 @@ void collect(const torch::nn::Module& module, const std::string& prefix, int kin
       if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
     }
   };
-  if ((kinds & kParameters) != 0) add(module.named_parameters(/*recurse=*/false));
+  if ((kinds & kParameters) != 0) add(ParametersOf::in(module));
   if ((kinds & kBuffers) != 0) add(module.named_buffers(/*recurse=*/false));
   for (const auto& item : module.named_children()) {
     if (item.value() != nullptr) collect(*item.value(), prefix + item.key() + ".", kinds, found);
@@ -32,6 +40,7 @@ void collect(const torch::nn::Module& module, const std::string& prefix, int kin
 // Remembers the tensors that it was asked about.
 class FirstTime {
  public:
+  explicit FirstTime(std::size_t tensors) { seen_.reserve(tensors); }
   bool operator()(const at::Tensor& tensor) {
     return seen_.insert(tensor.unsafeGetTensorImpl()).second;
   }
@@ -43,7 +52,7 @@ class FirstTime {
 NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
   NamedTensorList found;
   collect(module, "", kinds, found);
-  FirstTime first;
+  FirstTime first(found.size());
   std::erase_if(found, [&](const auto& item) { return !first(item.second); });
   return found;
 }
@@ -72,7 +81,7 @@ std::vector<at::Tensor> parameters(const torch::nn::Module& module) {
 }
 
 std::vector<at::Tensor> each_once(std::vector<at::Tensor> tensors) {
-  FirstTime first;
+  FirstTime first(tensors.size());
   std::erase_if(tensors, [&](const at::Tensor& tensor) { return !first(tensor); });
   return tensors;
 }

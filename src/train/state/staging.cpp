@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kSlabBytes = std::size_t{32} << 20;
 constexpr std::size_t kLargestShared = kSlabBytes / 4;
 constexpr std::size_t kStorageAlignment = 64;  // libtorch's
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kPhasedBytes = std::size_t{1} << 20;
 
 struct Slab {
   explicit Slab(std::size_t bytes) : memory(bytes) {}
@@ -36,16 +38,22 @@ class Slabs {
   Slabs& operator=(const Slabs&) = delete;
   ~Slabs() { release(); }
 
-  at::Storage take(std::size_t bytes) {
+  // A large one lies in its page as at `offset` of its file, so that it can be read from the disk
+  // without a copy.
+  at::Storage take(std::size_t bytes, std::uint64_t offset) {
+    const bool has_phase = bytes >= kPhasedBytes && offset % kStorageAlignment == 0;
+    const std::size_t phase = has_phase ? offset % kPageBytes : 0;
     const std::size_t room =
         (bytes + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
-    if (slab_ == nullptr || slab_->memory.size() - used_ < room) {
+    std::size_t begin = has_phase ? used_ + (phase - used_ % kPageBytes) % kPageBytes : used_;
+    if (slab_ == nullptr || slab_->memory.size() < begin + room) {
       release();
-      slab_ = new Slab(room > kLargestShared ? room : kSlabBytes);
+      begin = phase;
+      slab_ = new Slab(room > kLargestShared ? begin + room : kSlabBytes);
     }
     ++slab_->users;
-    at::DataPtr memory(slab_->memory.data() + used_, slab_, release_slab, c10::kCPU);
-    used_ += room;
+    at::DataPtr memory(slab_->memory.data() + begin, slab_, release_slab, c10::kCPU);
+    used_ = begin + room;
     // In parentheses: newer ones take a signed number of bytes.
     return at::Storage(at::Storage::use_byte_size_t(), bytes, std::move(memory),
                        c10::GetAllocator(c10::kCPU), /*resizable=*/true);
@@ -74,7 +82,7 @@ Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wa
     std::shared_ptr<const Storage>& made = known[tensor.storage.get()];
     if (made == nullptr && is_wanted(*tensor.storage)) {
       const std::uint64_t size = tensor.storage->size();
-      const at::Storage memory = slabs.take(size);
+      const at::Storage memory = slabs.take(size, tensor.storage->source_offset());
       auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
       made = storage_of(bytes_of(memory), tensor.storage->location());
       reads.push_back({tensor.storage, {data, size}});
