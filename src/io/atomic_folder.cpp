@@ -72,12 +72,9 @@ AtomicFolder::~AtomicFolder() {
   }
 }
 
-void AtomicFolder::add(const std::string& name, std::uint64_t expected_bytes,
-                       const std::function<void(ByteSink&)>& fill) {
-  const auto file = files_.create(join_path(temporary_, name), {.expected_bytes = expected_bytes});
-  fill(*file);
-  file->sync();
-  file->close();
+std::unique_ptr<WritableFile> AtomicFolder::create(const std::string& name,
+                                                   std::uint64_t expected_bytes) {
+  return files_.create(join_path(temporary_, name), {.expected_bytes = expected_bytes});
 }
 
 void AtomicFolder::commit() {

@@ -1,7 +1,7 @@
 // Publishing a folder so that its name never stands for a part of it.
 //
 //  1. Create the folder `.cairn-tmp-<name>-<random>` beside the target.
-//  2. Write the files into it, each synced when it is closed.
+//  2. Write the files into it, each synced before it is closed.
 //  3. fsync the folder.
 //  4. Nothing of that name: rename it to the target's name. A folder that may be replaced: exchange
 //     the two, in one step.
@@ -23,7 +23,6 @@
 // folders are written and replaced: nothing is removed recursively.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,9 +40,8 @@ class AtomicFolder {
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  // Creates a file in it, lets `fill` write, syncs and closes it.
-  void add(const std::string& name, std::uint64_t expected_bytes,
-           const std::function<void(ByteSink&)>& fill);
+  // Creates a file in it, which has to be synced and closed before commit().
+  std::unique_ptr<WritableFile> create(const std::string& name, std::uint64_t expected_bytes);
   // Publishes. At most once.
   void commit();
   // Where the files are until commit().

@@ -75,13 +75,29 @@ class LocalWrite final : public ObjectWrite {
   AtomicFile file_;
 };
 
+// A file of a folder that is being written.
+class LocalPartWrite final : public ObjectWrite {
+ public:
+  explicit LocalPartWrite(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  void write(ByteView bytes) override { file_->write(bytes); }
+
+ private:
+  void publish() override {
+    file_->sync();
+    file_->close();
+  }
+  void append(const SharedBytes& bytes) override { file_->write_shared(bytes); }
+
+  std::unique_ptr<WritableFile> file_;
+};
+
 class LocalFolderWrite final : public FolderWrite {
  public:
   LocalFolderWrite(FileSystem& files, const std::string& path, bool overwrite)
       : files_(files), building_(files, path, overwrite) {}
-  void add(const std::string& name, std::uint64_t expected_bytes,
-           const std::function<void(ByteSink&)>& fill) override {
-    building_.add(name, expected_bytes, fill);
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     std::uint64_t expected_bytes) override {
+    return std::make_unique<LocalPartWrite>(building_.create(name, expected_bytes));
   }
   std::shared_ptr<const ByteSource> open(const std::string& name) const override {
     return files_.open(join_path(building_.temporary_path(), name));

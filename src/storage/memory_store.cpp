@@ -147,18 +147,34 @@ void check_folder_place(Objects::Map& map, const std::string& key, bool overwrit
   }
 }
 
+// An object of a folder that is being written.
+class MemoryPartWrite final : public ObjectWrite {
+ public:
+  MemoryPartWrite(std::map<std::string, SharedBytes>& added, std::string folder, std::string name)
+      : added_(added), folder_(std::move(folder)), name_(std::move(name)) {}
+  void write(ByteView bytes) override { bytes_.write(bytes); }
+
+ private:
+  void publish() override {
+    if (!added_.emplace(name_, bytes_.take()).second) {
+      throw UsageError(folder_ + ": " + name_ + " is written twice");
+    }
+  }
+
+  std::map<std::string, SharedBytes>& added_;
+  std::string folder_;
+  std::string name_;
+  Gathering bytes_;
+};
+
 class MemoryFolderWrite final : public FolderWrite {
  public:
   MemoryFolderWrite(std::shared_ptr<Objects> objects, std::string key, bool overwrite)
       : objects_(std::move(objects)), key_(std::move(key)), overwrite_(overwrite) {}
 
-  void add(const std::string& name, std::uint64_t /*expected_bytes*/,
-           const std::function<void(ByteSink&)>& fill) override {
-    Gathering bytes;
-    fill(bytes);
-    if (!added_.emplace(name, bytes.take()).second) {
-      throw UsageError(key_ + ": " + name + " is written twice");
-    }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     std::uint64_t /*expected_bytes*/) override {
+    return std::make_unique<MemoryPartWrite>(added_, key_, name);
   }
   std::shared_ptr<const ByteSource> open(const std::string& name) const override {
     const auto found = added_.find(name);

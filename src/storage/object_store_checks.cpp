@@ -279,7 +279,9 @@ void folders_appear_at_once(const Subject& s) {
     return;
   }
   const auto add = [](FolderWrite& folder, const std::string& name, const std::string& text) {
-    folder.add(name, text.size(), [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+    const auto object = folder.begin(name, text.size());
+    object->write_at(0, {as_bytes(text), nullptr});
+    object->commit();
   };
   const auto folder = s.store.begin_folder(s.path("ck"), false);
   add(*folder, "one", "1");

@@ -25,11 +25,18 @@ using ::testing::IsEmpty;
 using testing::SimFileSystem;
 using testing::SimulatedCrash;
 
+void add(AtomicFolder& folder, const std::string& name, const std::string& text) {
+  const auto file = folder.create(name, text.size());
+  file->write(as_bytes(text));
+  file->sync();
+  file->close();
+}
+
 void write(FileSystem& files, const std::string& path, const std::string& text,
            bool overwrite = true) {
   AtomicFolder folder(files, path, overwrite);
   for (const char* name : {"a", "b"}) {
-    folder.add(name, text.size(), [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+    add(folder, name, text);
   }
   folder.commit();
 }
@@ -48,7 +55,7 @@ TEST(AtomicFolderTest, IsThereWholeAfterCommitAndNotBefore) {
   FileSystem& files = posix_file_system();
   {
     AtomicFolder folder(files, temp / "out/", false);
-    folder.add("a", 1, [](ByteSink& sink) { sink.write(as_bytes("x")); });
+    add(folder, "a", "x");
     EXPECT_FALSE(files.stat(temp / "out").has_value());
     folder.commit();
   }
@@ -61,7 +68,7 @@ TEST(AtomicFolderTest, LeavesNothingWhenItIsNotCommitted) {
   FileSystem& files = posix_file_system();
   {
     AtomicFolder folder(files, temp / "out", false);
-    folder.add("a", 1, [](ByteSink& sink) { sink.write(as_bytes("x")); });
+    add(folder, "a", "x");
   }
   EXPECT_THAT(files.list(temp.path()), IsEmpty());
 }
@@ -87,7 +94,7 @@ TEST(AtomicFolderTest, FoldersOfDeadWritersAreRemovedAndThoseOfTheLivingAreNot) 
   files.make_folders(temp / ".cairn-tmp-out-0123456789abcdef");
   testing::write_file(temp / ".cairn-tmp-out-0123456789abcdef/a", "half");
   AtomicFolder living(files, temp / "out", false);
-  living.add("a", 1, [](ByteSink& sink) { sink.write(as_bytes("x")); });
+  add(living, "a", "x");
   EXPECT_THAT(remove_leftovers(files, temp.path()), ElementsAre(".cairn-tmp-out-0123456789abcdef"));
   living.commit();
   EXPECT_EQ(text_of(files, temp / "out"), "a=x ");

@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -115,11 +114,13 @@ struct BeginOptions {
 class FolderWrite {
  public:
   virtual ~FolderWrite() = default;
-  // Adds the object `name`, without slashes, with what `fill` writes.
-  virtual void add(const std::string& name, std::uint64_t expected_bytes,
-                   const std::function<void(ByteSink&)>& fill) = 0;
-  // Reads what was added.
+  // Begins to write the object `name`, without slashes, in it. Its commit() does not make it
+  // visible: that of the folder does. `expected_bytes` as in BeginOptions.
+  virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                             std::uint64_t expected_bytes) = 0;
+  // Reads an object of it that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
+  // Makes all of them durable and visible, at once. Once, when every object is committed.
   virtual void commit() = 0;
 };
 

@@ -36,9 +36,7 @@ namespace {
 
 struct Job {
   ObjectStore& store;
-  Value value;  // as it is to be written, before renaming
-  std::string out;
-  CheckpointInfo info;
+  SaveJob save;  // its value is as it is to be written, before renaming
   std::vector<Rename> rename;
   SafetensorsFile::Metadata metadata;  // of a safetensors file that is written anew
   const ConvertOptions& options;
@@ -48,7 +46,7 @@ struct Target {
   const char* name;
   // Whether `out` is to be of this format when it is not named.
   bool (*fits)(const std::string& out, const ConvertOptions& options);
-  void (*write)(const Job& job, ConvertResult& result);
+  void (*write)(Job job, ConvertResult& result);
 };
 
 bool fits_safetensors(const std::string& out, const ConvertOptions& options) {
@@ -59,53 +57,47 @@ bool fits_dcp(const std::string& out, const ConvertOptions&) { return out.ends_w
 
 bool fits_anything(const std::string&, const ConvertOptions&) { return true; }
 
-void write_safetensors_target(const Job& job, ConvertResult& result) {
-  NamedTensors named = name_tensors(job.value, job.rename);
+void write_safetensors_target(Job job, ConvertResult& result) {
+  NamedTensors named = name_tensors(job.save.value, job.rename);
   result.left_out = named.left_out;
   result.renamed_keys = named.renamed_keys;
   result.tied = named.tied;
   result.tensors = named.tensors.size();
-  const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
-                                           .metadata = job.metadata};
-  WrittenFiles written = job.options.shard_bytes == 0
-                             ? write_safetensors(job.store, named, job.out, options)
-                             : write_sharded_safetensors(job.store, std::move(named), job.out,
-                                                         job.options.shard_bytes, options);
-  result.files = std::move(written.files);
-  result.bytes = written.bytes;
+  job.save.write = [&](ObjectStore& store, const SaveJob& save) {
+    const std::uint64_t shard_bytes = job.options.shard_bytes;
+    WrittenFiles written =
+        shard_bytes == 0
+            ? write_safetensors(store, save, named, job.metadata)
+            : write_sharded_safetensors(store, save, std::move(named),
+                                        {.shard_bytes = shard_bytes, .metadata = job.metadata});
+    result.files = std::move(written.files);
+    return written.bytes;
+  };
+  result.bytes = save_now(job.store, job.save).bytes;
 }
 
-void check_no_shards(const Job& job) {
+// Of a format that holds the tree.
+void write_tree(Job job, ConvertResult& result) {
   if (job.options.shard_bytes > 0) throw UsageError("only safetensors are written in shards");
+  job.save.value = rename_tensors(job.save.value, job.rename);
+  result.tensors = tensors_of(job.save.value).size();
+  result.objects = foreign_classes(job.save.value);
+  result.bytes = save_now(job.store, job.save).bytes;
+  result.files = {job.save.path};
 }
 
-void write_dcp_target(const Job& job, ConvertResult& result) {
-  check_no_shards(job);
-  const Value value = rename_tensors(job.value, job.rename);
-  result.tensors = tensors_of(value).size();
-  result.objects = foreign_classes(value);
-  result.bytes =
-      write_dcp(job.store, value, job.out, job.options.overwrite, job.options.scratch_folder);
-  result.files = {job.out};
-}
-
-void write_torch_target(const Job& job, ConvertResult& result) {
-  check_no_shards(job);
-  const Value value = rename_tensors(job.value, job.rename);
-  result.tensors = tensors_of(value).size();
-  result.objects = foreign_classes(value);
-  result.bytes =
-      save_now(
-          job.store,
-          {.value = value, .path = job.out, .info = job.info, .overwrite = job.options.overwrite})
-          .bytes;
-  result.files = {job.out};
+void write_dcp_target(Job job, ConvertResult& result) {
+  job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store,
+                                                           const SaveJob& save) {
+    return write_dcp(store, save, scratch);
+  };
+  write_tree(std::move(job), result);
 }
 
 constexpr std::array kTargets = {
     Target{"safetensors", fits_safetensors, write_safetensors_target},
     Target{"dcp", fits_dcp, write_dcp_target},
-    Target{"torch", fits_anything, write_torch_target},  // last: it takes every name
+    Target{"torch", fits_anything, write_tree},  // last: it takes every name
 };
 
 const Target& target_of(const std::string& out, const ConvertOptions& options) {
@@ -268,14 +260,14 @@ ConvertResult convert(const std::string& in, const std::string& out,
   }
   ConvertResult result;
   Job job{.store = *store,
-          .value = changed(std::move(value), options, result),
-          .out = out,
-          .info = {},
+          .save = {.value = changed(std::move(value), options, result),
+                   .path = out,
+                   .overwrite = options.overwrite},
           .rename = {},
           .metadata = {},
           .options = options};
   const bool is_whole = !options.weights_only && options.include.empty() && options.exclude.empty();
-  if (is_whole && info.checkpoint) job.info = *info.checkpoint;
+  if (is_whole && info.checkpoint) job.save.info = *info.checkpoint;
   if (is_whole && options.rename.empty() && info.format == "safetensors") {
     job.metadata = info.notes;
   }
@@ -285,7 +277,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   remove_leftovers_of(*store, out);
   result.format = target.name;
   try {
-    target.write(job, result);
+    target.write(std::move(job), result);
   } catch (Error& e) {
     e.add_context("converting " + in);
     throw;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
 namespace cairn {
@@ -27,6 +28,9 @@ struct SaveJob {
   std::vector<std::string> remove_afterwards = {};
   CheckpointInfo info = {};
   bool overwrite = true;
+  // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
+  // is to be, and returns the bytes written. For save_now() only.
+  std::function<std::uint64_t(ObjectStore& store, const SaveJob& job)> write = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

@@ -8,7 +8,8 @@
 //  3. write     The plan is written into an object that the store begins (in a folder: a file
 //               under a temporary name): the snapshot's blocks as they lie, or the live tensors
 //               through a ring of blocks; CRCs are computed while the block before is being
-//               written, and the manifest, which needs them, comes last.
+//               written, and the manifest, which needs them, comes last. What convert() writes
+//               in other formats is written by their plans, from live tensors (write_plan.h).
 //  4. commit    The store makes it durable, then visible (in a folder: io/atomic_file.h). Then
 //               the `latest` pointer is moved in the same way (storage/links.h): it must never
 //               name what a power cut could take back.
@@ -76,7 +77,12 @@ std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& re
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(ObjectStore& store, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
-  report.bytes = write_checkpoint(store, job, image);
+  try {
+    report.bytes = job.write ? job.write(store, job) : write_checkpoint(store, job, image);
+  } catch (Error& e) {
+    e.add_context("saving " + job.path);
+    throw;
+  }
   if (!job.latest.empty()) move_latest(store, job.path, job.latest);
   const std::exception_ptr error = retain(store, job, report);
   if (job.report) job.report(report);

@@ -1,5 +1,5 @@
 // The one path that every checkpoint takes: the saver's, save()'s, a Trainer's and what convert()
-// writes for torch. save_pipeline.cpp opens with the protocol.
+// writes, of whatever format. save_pipeline.cpp opens with the protocol.
 #pragma once
 
 #include <cstddef>

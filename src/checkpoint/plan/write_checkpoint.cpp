@@ -14,27 +14,13 @@
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/plan/manifest.h"
+#include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "io/block_sink.h"
 #include "storage/listing.h"
 
 namespace cairn {
 namespace {
-
-class ObjectSink final : public PositionalSink {
- public:
-  explicit ObjectSink(ObjectWrite& object) : object_(object) {}
-  void write(std::uint64_t offset, const SharedBytes& bytes) override {
-    object_.write_at(offset, bytes);
-    bytes_ += bytes.view.size();
-  }
-  std::uint64_t bytes() const { return bytes_; }
-
- private:
-  ObjectWrite& object_;
-  std::uint64_t bytes_ = 0;
-};
 
 bool is_plain(const Extension& extension) {
   return extension.codec == nullptr && !extension.is_tar;
@@ -57,9 +43,7 @@ void stream_wrapped(const TorchPlan& plan, const Extension& extension, ByteSink&
 void execute(const TorchPlan& plan, const FileImage* image, const Extension& extension,
              PositionalSink& sink) {
   if (image != nullptr && image->is_image()) return image->write(plan, sink);
-  BlockSink blocks(sink, block_bytes(plan.tail_begin()));
-  stream_wrapped(plan, extension, blocks);
-  blocks.finish();
+  write_blocks(plan, sink, [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks); });
 }
 
 TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
@@ -74,22 +58,17 @@ TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
 void check_extension(const std::string& path) { find_extension(path); }
 
 std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image) {
-  try {
-    const Extension& extension = find_extension(job.path);
-    const TorchFileWriteOptions options = with_manifest(job.info);
-    const TorchPlan plan =
-        image != nullptr ? image->plan(options, is_plain(extension))
-                         : TorchPlan(pickle::encode(job.value), options, TorchPlan::Room::kToGrow);
-    const auto object = store.begin(
-        job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.tail_begin()});
-    ObjectSink sink(*object);
-    execute(plan, image, extension, sink);
-    object->commit();
-    return sink.bytes();
-  } catch (Error& e) {
-    e.add_context("saving " + job.path);
-    throw;
-  }
+  const Extension& extension = find_extension(job.path);
+  const TorchFileWriteOptions options = with_manifest(job.info);
+  const TorchPlan plan =
+      image != nullptr ? image->plan(options, is_plain(extension))
+                       : TorchPlan(pickle::encode(job.value), options, TorchPlan::Room::kToGrow);
+  const auto object = store.begin(
+      job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.tail_begin()});
+  ObjectSink sink(*object);
+  execute(plan, image, extension, sink);
+  object->commit();
+  return sink.bytes();
 }
 
 }  // namespace cairn

@@ -1,54 +1,42 @@
 #include "checkpoint/plan/write_dcp.h"
 
 #include "checkpoint/plan/folder_manifest.h"
+#include "checkpoint/plan/write_plan.h"
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
-#include "format/stream_plan.h"
 
 namespace cairn {
 namespace {
 
-class HashedSink final : public ByteSink {
- public:
-  HashedSink(ByteSink& to, Xxh3& hash) : to_(to), hash_(hash) {}
-  void write(ByteView bytes) override {
-    to_.write(bytes);
-    hash_.write(bytes);
-  }
+ManifestFile add_text(FolderWrite& building, const char* name, const std::string& text) {
+  write_object(text, *building.begin(name, text.size()));
+  Xxh3 hash;
+  hash.write(as_bytes(text));
+  return {.name = name, .bytes = text.size(), .xxh3_128 = hash.digest128()};
+}
 
- private:
-  ByteSink& to_;
-  Xxh3& hash_;
-};
-
-void add_text(FolderWrite& building, const char* name, const std::string& text) {
-  building.add(name, text.size(), [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+ManifestFile add_plan(FolderWrite& building, const char* name, const CheckpointPlan& plan) {
+  Xxh3 hash;
+  write_object(plan, *building.begin(name, plan.size()), &hash);
+  return {.name = name, .bytes = plan.size(), .xxh3_128 = hash.digest128()};
 }
 
 }  // namespace
 
-std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
-                        bool overwrite, const std::string& scratch_folder) {
-  const dcp::FolderPlan plan(value, scratch_folder);
-  const std::uint64_t data_size = plan.data().size();
-  const auto building = store.begin_folder(folder, overwrite);
-  Xxh3 data;
-  building->add(dcp::kDataFile, data_size, [&](ByteSink& sink) {
-    HashedSink hashed(sink, data);
-    stream_plan(plan.data(), hashed);
-  });
-  const std::string metadata = plan.metadata();
-  add_text(*building, dcp::kMetadataFile, metadata);
-  Xxh3 of_metadata;
-  of_metadata.write(as_bytes(metadata));
-  const std::string manifest = write_folder_manifest(
-      {{.name = dcp::kDataFile, .bytes = data_size, .xxh3_128 = data.digest128()},
-       {.name = dcp::kMetadataFile,
-        .bytes = metadata.size(),
-        .xxh3_128 = of_metadata.digest128()}});
-  add_text(*building, kFolderManifest, manifest);
+std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder) {
+  const dcp::FolderPlan plan(job.value, scratch_folder);
+  const auto building = store.begin_folder(job.path, job.overwrite);
+  const ManifestFile data = add_plan(*building, dcp::kDataFile, plan.data());
+  const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
+  const ManifestFile manifest =
+      add_text(*building, kFolderManifest, write_folder_manifest({data, metadata}));
   building->commit();
-  return data_size + metadata.size() + manifest.size();
+  return data.bytes + metadata.bytes + manifest.bytes;
+}
+
+std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
+                        bool overwrite) {
+  return write_dcp(store, {.value = value, .path = folder, .overwrite = overwrite}, {});
 }
 
 }  // namespace cairn

@@ -8,12 +8,16 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/value.h"
 
+#include "checkpoint/plan/save_job.h"
+
 namespace cairn {
 
-// Returns the bytes written. UnsupportedError for what such a folder cannot hold;
-// AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
-// folder. On an error nothing changed. `scratch_folder` as for FolderPlan.
+// SaveJob::write. UnsupportedError for what such a folder cannot hold; AlreadyExistsError when
+// something of that name exists, unless the job overwrites and it is a flat folder. On an error
+// nothing changed. `scratch_folder` as for FolderPlan.
+std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder);
+// The same of a value: for tests.
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
-                        bool overwrite = false, const std::string& scratch_folder = {});
+                        bool overwrite = false);
 
 }  // namespace cairn

@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/plan/write_plan.h"
+#include "format/safetensors/file_plan.h"
 #include "format/safetensors/shard_index.h"
 #include "io/file.h"
 #include "storage/listing.h"
@@ -53,45 +55,42 @@ std::vector<NamedTensors> shards_of(NamedTensors named, std::uint64_t shard_byte
 
 }  // namespace
 
-WrittenFiles write_safetensors(ObjectStore& store, const NamedTensors& named,
-                               const std::string& path, const WriteSafetensorsOptions& options) {
-  const SafetensorsPlan plan(named.tensors, metadata_of(named, options.metadata),
-                             /*checksums=*/true);
+WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const NamedTensors& named,
+                               const SafetensorsFile::Metadata& metadata) {
+  const safetensors::FilePlan plan(named.tensors, metadata_of(named, metadata),
+                                   /*checksums=*/true);
   const auto file = store.begin(
-      path, {.condition = condition_of(options.overwrite), .expected_bytes = plan.size()});
-  plan.write(*file);
-  file->commit();
-  return {.files = {path}, .bytes = plan.size()};
+      job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.size()});
+  write_object(plan, *file);
+  return {.files = {job.path}, .bytes = plan.size()};
 }
 
-WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
-                                       const std::string& folder, std::uint64_t shard_bytes,
-                                       const WriteSafetensorsOptions& options) {
-  const std::vector<NamedTensors> shards = shards_of(std::move(named), shard_bytes);
-  const auto building = store.begin_folder(folder, options.overwrite);
+WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, NamedTensors named,
+                                       const ShardOptions& options) {
+  const std::vector<NamedTensors> shards = shards_of(std::move(named), options.shard_bytes);
+  const auto building = store.begin_folder(job.path, job.overwrite);
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = safetensors::shard_name(i + 1, shards.size());
-    const SafetensorsPlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
-                               /*checksums=*/true);
-    building->add(name, plan.size(), [&](ByteSink& sink) { plan.write(sink); });
+    const safetensors::FilePlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
+                                     /*checksums=*/true);
+    write_object(plan, *building->begin(name, plan.size()));
     const auto shard = building->open(name);
     digests.emplace(name, safetensors::header_digest(*shard).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
       total += byte_size(view);
     }
-    written.files.push_back(join_path(folder, name));
+    written.files.push_back(join_path(job.path, name));
     written.bytes += plan.size();
   }
   const std::string text = safetensors::write_index(index, total, digests);
-  building->add(safetensors::kIndexName, text.size(),
-                [&](ByteSink& sink) { sink.write(as_bytes(text)); });
+  write_object(text, *building->begin(safetensors::kIndexName, text.size()));
   building->commit();
-  written.files.push_back(join_path(folder, safetensors::kIndexName));
+  written.files.push_back(join_path(job.path, safetensors::kIndexName));
   written.bytes += text.size();
   return written;
 }

@@ -8,6 +8,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/convert/named_tensors.h"
+#include "checkpoint/plan/save_job.h"
 
 namespace cairn {
 
@@ -17,20 +18,19 @@ struct WrittenFiles {
   std::uint64_t bytes = 0;
 };
 
-struct WriteSafetensorsOptions {
-  bool overwrite = true;
-  // Besides {"format": "pt"}, the tied names and the checksums.
-  SafetensorsFile::Metadata metadata = {};
+// One file, for SaveJob::write; of the job only where. `metadata`: besides {"format": "pt"}, the
+// tied names and the checksums.
+WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const NamedTensors& named,
+                               const SafetensorsFile::Metadata& metadata);
+
+struct ShardOptions {
+  std::uint64_t shard_bytes = 0;
+  SafetensorsFile::Metadata metadata = {};  // of each
 };
 
-// One file. As save(): durable and whole, or nothing of that name has changed.
-WrittenFiles write_safetensors(ObjectStore& store, const NamedTensors& named,
-                               const std::string& path, const WriteSafetensorsOptions& options);
-
-// A folder of shards of at most `shard_bytes` of tensors each (one that is larger has a shard of
-// its own), in the order of the tensors, and their index.
-WrittenFiles write_sharded_safetensors(ObjectStore& store, NamedTensors named,
-                                       const std::string& folder, std::uint64_t shard_bytes,
-                                       const WriteSafetensorsOptions& options);
+// The same as a folder of shards of at most so many bytes of tensors each (one that is larger has
+// a shard of its own), in the order of the tensors, and their index.
+WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, NamedTensors named,
+                                       const ShardOptions& options);
 
 }  // namespace cairn

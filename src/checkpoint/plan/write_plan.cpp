@@ -1,0 +1,49 @@
+#include "checkpoint/plan/write_plan.h"
+
+#include "cairn/error.h"
+
+#include "format/stream_plan.h"
+#include "io/block_sink.h"
+
+namespace cairn {
+namespace {
+
+class Also final : public PositionalSink {
+ public:
+  Also(PositionalSink& to, ByteSink* also) : to_(to), also_(also) {}
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    if (also_ != nullptr) also_->write(bytes.view);
+    to_.write(offset, bytes);
+  }
+
+ private:
+  PositionalSink& to_;
+  ByteSink* also_;
+};
+
+}  // namespace
+
+void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
+                  const std::function<void(ByteSink&)>& fill) {
+  BlockSink blocks(sink, block_bytes(plan.tail_begin()));
+  fill(blocks);
+  blocks.finish();
+}
+
+void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
+  ObjectSink sink(object);
+  Also both(sink, also);
+  write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks); });
+  if (sink.bytes() != plan.size()) {
+    throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, and " +
+                     std::to_string(sink.bytes()) + " were written");
+  }
+  object.commit();
+}
+
+void write_object(const std::string& text, ObjectWrite& object) {
+  object.write(as_bytes(text));
+  object.commit();
+}
+
+}  // namespace cairn

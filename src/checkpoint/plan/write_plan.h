@@ -1,0 +1,41 @@
+// From a plan to an object, for who waits: from the tensors' own memory, through a ring of blocks
+// (io/block_sink.h).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+#include "format/checkpoint_plan.h"
+#include "io/positional_sink.h"
+
+namespace cairn {
+
+// An object as what executors write into.
+class ObjectSink final : public PositionalSink {
+ public:
+  // `object` must outlive it.
+  explicit ObjectSink(ObjectWrite& object) : object_(object) {}
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    object_.write_at(offset, bytes);
+    bytes_ += bytes.view.size();
+  }
+  std::uint64_t bytes() const { return bytes_; }  // that were written
+
+ private:
+  ObjectWrite& object_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Writes blocks of a file that will be about as large as the plan, filled by `fill`.
+void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
+                  const std::function<void(ByteSink&)>& fill);
+
+// Writes a plan as it is, and commits the object, which was begun with the plan's size. `also` gets
+// every block, too; may be null. Errors as stream_plan().
+void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr);
+// The same of a text.
+void write_object(const std::string& text, ObjectWrite& object);
+
+}  // namespace cairn
