@@ -1,5 +1,6 @@
 // Crashes, power cuts and faults under a whole Trainer: a run of three saves with rotation and
-// autoresume, on a disk that stops, or fails, at every one of its operations.
+// autoresume, on a disk that stops, or fails, at every one of its operations. One way writes its
+// saves over the files of retired ones: then no file that still has a checkpoint's name may change.
 
 #include <gmock/gmock.h>
 
@@ -26,6 +27,7 @@ namespace {
 using testing::At;
 using testing::essence;
 using testing::FaultyFileSystem;
+using testing::FileCall;
 using testing::SimFileSystem;
 using testing::SimulatedCrash;
 using testing::tiny_loader;
@@ -37,15 +39,16 @@ const std::string kLatest = kFolder + "/latest-rank0.pt";
 
 struct Way {
   const char* name;
-  bool async;
-  int link_error;  // SimFileSystem::refuse_links()
+  bool async = false;
+  int link_error = 0;     // SimFileSystem::refuse_links()
+  bool recycles = false;  // the third save is written over the file of the first
 };
 
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }  // NOLINT: gtest's name
 
 class TrainerCrash : public ::testing::TestWithParam<Way> {
  protected:
-  TrainerOptions options(std::shared_ptr<ObjectStore> store) const {
+  TrainerOptions options(FileSystem& disk) const {
     TrainerOptions made = tiny_options({.dropout = 0.3});
     made.train_dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true, .num_workers = 0});
     made.optimizers = AdamW({.lr = 0.01});
@@ -56,7 +59,7 @@ class TrainerCrash : public ::testing::TestWithParam<Way> {
     made.save_interval = "1ba";
     made.save_num_checkpoints_to_keep = 1;
     made.save_async = GetParam().async;
-    made.save_object_store = std::move(store);
+    made.save_object_store = GetParam().recycles ? recycling_local_store(disk) : local_store(disk);
     made.autoresume = true;
     made.seed = 3;
     return made;
@@ -66,15 +69,36 @@ class TrainerCrash : public ::testing::TestWithParam<Way> {
   Value undisturbed() const {
     SimFileSystem disk;
     disk.refuse_links(GetParam().link_error);
-    Trainer(options(local_store(disk))).fit();
+    Trainer(options(disk)).fit();
     return essence(load(kLatest, {.store = local_store(disk)}));
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, TrainerCrash,
-                         ::testing::Values(Way{"Sync", false, 0}, Way{"Async", true, 0},
-                                           Way{"WithoutLinks", true, EPERM}),
+                         ::testing::Values(Way{"Sync"}, Way{"Async", true},
+                                           Way{"WithoutLinks", true, EPERM},
+                                           Way{"Recycling", false, 0, true},
+                                           Way{"RecyclingAsync", true, 0, true}),
                          [](const auto& test) { return test.param.name; });
+
+std::string path_of(std::int64_t batch) {
+  return kFolder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt";
+}
+
+// Whether every file that has a checkpoint's name is the checkpoint that was saved under it.
+::testing::AssertionResult all_are_whole(SimFileSystem& disk) {
+  const auto store = local_store(disk);
+  for (std::int64_t batch = 1; batch <= kSaves; ++batch) {
+    const std::string path = path_of(batch);
+    if (!disk.stat(path, true)) continue;
+    const VerifyReport report = verify(path, Verify::kFull, store);
+    const bool is_itself =
+        report.info && report.info->timestamp && report.info->timestamp->batch == batch;
+    if (report.ok() && is_itself) continue;
+    return ::testing::AssertionFailure() << path << " was touched\n" << disk.describe();
+  }
+  return ::testing::AssertionSuccess();
+}
 
 // Trains on `disk` until it is done, or the process dies; gives the batch up to which saves are
 // known to be durable.
@@ -94,6 +118,20 @@ std::int64_t train(TrainerOptions made, bool async) {
   return durable;
 }
 
+TEST_P(TrainerCrash, OnlyTheRecyclingWaysWriteOverAnOldFile) {
+  SimFileSystem disk;
+  disk.refuse_links(GetParam().link_error);
+  FaultyFileSystem files(disk);
+  std::uint64_t first = 0;
+  files.before_each([&](FileCall kind, std::uint64_t /*number*/) {  // it loses its name by one
+    const auto file = disk.stat(path_of(1), true);
+    if (kind == FileCall::kRename && file) first = file->inode;
+  });
+  train(options(files), GetParam().async);
+  ASSERT_NE(first, 0);
+  EXPECT_EQ(disk.stat(path_of(kSaves), true)->inode == first, GetParam().recycles);
+}
+
 TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
   const Value expected = undisturbed();
   int states = 0;
@@ -101,12 +139,13 @@ TEST_P(TrainerCrash, AtEveryOperationARestartGoesOnWithTheSameBits) {
     SimFileSystem disk;
     disk.refuse_links(GetParam().link_error);
     disk.crash_at(n);
-    const std::int64_t durable = train(options(local_store(disk)), GetParam().async);
+    const std::int64_t durable = train(options(disk), GetParam().async);
     std::set<std::string> seen;
     for (const auto& left : disk.after_power_loss()) {
+      ASSERT_TRUE(all_are_whole(*left)) << n;
       if (!seen.insert(left->describe()).second) continue;
       ++states;
-      Trainer again(options(local_store(*left)));
+      Trainer again(options(*left));
       const std::int64_t begin = again.state().timestamp.batch;
       ASSERT_GE(begin, durable) << n << "\n" << left->describe();
       again.fit();
@@ -137,17 +176,18 @@ TEST_P(TrainerCrash, AtEveryFaultTrainingGoesOnAndTheNextSaveWorks) {
       files.fail(n, error);
       std::optional<Trainer> trainer;
       try {
-        trainer.emplace(options(local_store(files)));
+        trainer.emplace(options(files));
       } catch (const StorageError& e) {  // the start says so, and works when it is tried again
         EXPECT_EQ(e.status(), error);
         ++noticed;
-        trainer.emplace(options(local_store(files)));
+        trainer.emplace(options(files));
       }
       try {
         trainer->fit();
       } catch (const StorageError& e) {
         EXPECT_EQ(e.status(), error);
         ++noticed;
+        ASSERT_TRUE(all_are_whole(disk)) << "call " << n << ", errno " << error;
         if (trainer->state().timestamp.batch < kSaves) {
           trainer->fit();
         } else {
