@@ -15,7 +15,7 @@ std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
   static std::map<std::string, std::shared_ptr<ObjectStore>> stores;
   s3::Config config = s3::resolve_config({.bucket = split_uri(root).authority});
   const std::scoped_lock lock(mutex);
-  auto& store = stores[config.identity()];
+  auto& store = stores[config.identity];
   if (store == nullptr) store = s3::make_s3_store(std::move(config));
   return store;
 }

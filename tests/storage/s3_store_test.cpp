@@ -312,6 +312,9 @@ TEST(S3UriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
   EXPECT_EQ(testing::batch_of_sample(load(found->path)), 2);
   EXPECT_TRUE(verify("s3://bucket/run/ep0-ba1-rank0.pt", Verify::kFull).ok());
   EXPECT_THROW(load("s3://bucket/run/none.pt"), NotFoundError);
+  for (const auto& [path, bytes] : fake.objects()) {
+    EXPECT_EQ(bytes.find("canary"), std::string::npos) << path;
+  }
 }
 
 TEST(S3UriTest, ABadPlaceIsRefusedByOneMessage) {

@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "net/digest.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::s3 {
@@ -111,6 +112,19 @@ Credentials find_keys(const S3Options& options, const Profile& profile) {
           setting(profile, "aws_session_token")};
 }
 
+std::string identity_of(const Config& config, const Credentials& keys) {
+  const S3Options& o = config.options;
+  std::string text;
+  for (const std::string& part :
+       {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
+        o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.attempts),
+        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys.access_key,
+        keys.secret_key, keys.session_token}) {
+    text += part + "\n";
+  }
+  return hex(sha256(text));
+}
+
 }  // namespace
 
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials) {
@@ -136,23 +150,13 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
   config.retries = outside.retries;
   config.retries.attempts = attempts_of(options);
   const Credentials keys = find_keys(options, profile);
+  config.identity = identity_of(config, keys);
   o.access_key_id = keys.access_key;
   o.secret_access_key.clear();
   o.session_token.clear();
   config.credentials = fixed_credentials(keys);
   config.client = outside.client ? outside.client : shared_http_client();
   return config;
-}
-
-std::string Config::identity() const {
-  std::string text;
-  for (const std::string& part :
-       {options.bucket, options.prefix, options.region, options.endpoint_url, options.profile,
-        options.access_key_id, options.canned_acl, std::to_string(options.attempts), ca_file,
-        std::string(is_path_style ? "path" : "virtual")}) {
-    text += part + "\n";
-  }
-  return text;
 }
 
 }  // namespace cairn::s3

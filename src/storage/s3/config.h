@@ -23,9 +23,7 @@ struct Config {
   HttpDeadlines deadlines = {};
   std::shared_ptr<CredentialSource> credentials;
   std::shared_ptr<HttpClient> client;
-
-  // The text by which two configurations are the same; holds no secret.
-  std::string identity() const;
+  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
 };
 
 // What tests put in the place of the network and the clock; empty ones are the real ones.
