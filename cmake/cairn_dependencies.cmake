@@ -1,6 +1,6 @@
 # Imported targets for libraries that Debian ships without a CMake package. Used by the build and,
 # installed, by cairnConfig.cmake: a static cairn::core hands them on to whoever links it.
-foreach(library bz2 deflate lz4 lzma xxhash z zstd)
+foreach(library bz2 crypto deflate lz4 lzma pugixml xxhash z zstd)
   string(TOUPPER "CAIRN_LIB${library}" variable)
   find_library(${variable} ${library})
   mark_as_advanced(${variable})

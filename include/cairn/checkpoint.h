@@ -13,6 +13,8 @@
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 #include "cairn/storage/object_store.h"
+#include "cairn/storage/s3.h"
+#include "cairn/storage/stores.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
 #include "cairn/value.h"

@@ -120,7 +120,8 @@ std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
 // `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".
 std::string relative_path(const std::string& path, const std::string& folder);
-// Without ".", "x/.." and double slashes, by its text alone.
+// Without ".", "x/.." and double slashes, by its text alone. Of a URI only what is behind its root:
+// "s3://bucket/a//b" is "s3://bucket/a/b".
 std::string normal_path(const std::string& path);
 
 }  // namespace cairn

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "io/file.h"
+#include "io/uri.h"
 
 namespace cairn {
 
@@ -37,6 +38,11 @@ std::string relative_path(const std::string& path, const std::string& folder) {
 }
 
 std::string normal_path(const std::string& path) {
+  if (!scheme_of(path).empty()) {
+    const Uri uri = split_uri(path);
+    const std::string below = std::filesystem::path("/" + uri.path).lexically_normal().string();
+    return uri.root() + (below == "/" ? "" : below);
+  }
   return std::filesystem::path(path).lexically_normal().string();
 }
 

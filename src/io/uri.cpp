@@ -24,17 +24,30 @@ std::string_view scheme_of(std::string_view place) {
   return is_uri ? place.substr(0, end) : std::string_view();
 }
 
-std::string uri_problem(const std::string& place) {
+Uri split_uri(const std::string& place) {
   const std::string_view scheme = scheme_of(place);
-  if (scheme.empty()) return {};
-  return printable_line(place) + ": this version has local files only, and no store for " +
-         std::string(scheme) + "://; give it a store of your own";
+  if (scheme.empty()) return {.path = place};
+  Uri uri;
+  for (const char c : scheme) {
+    uri.scheme += c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  }
+  std::size_t begin = scheme.size() + 1;  // at the first slash
+  uri.has_authority = place.compare(begin, 2, "//") == 0;
+  if (uri.has_authority) {
+    const std::size_t slash = std::min(place.find('/', begin + 2), place.size());
+    uri.authority = place.substr(begin + 2, slash - begin - 2);
+    begin = slash;
+  }
+  uri.path = place.substr(std::min(place.find_first_not_of('/', begin), place.size()));
+  return uri;
 }
 
 void refuse_uri(const std::string& place) {
-  if (const std::string problem = uri_problem(place); !problem.empty()) {
-    throw UnsupportedError(problem);
-  }
+  const std::string_view scheme = scheme_of(place);
+  if (scheme.empty()) return;
+  throw UnsupportedError(printable_line(place) +
+                         ": this is the machine's file system, and no store for " +
+                         std::string(scheme) + "://; give a path");
 }
 
 }  // namespace cairn

@@ -10,12 +10,20 @@ namespace cairn {
 // ends with a colon can still be named: "./s3:/key".
 std::string_view scheme_of(std::string_view place);
 
-// Why a place is none for this version: one line that names it and its scheme. Empty for a path.
-std::string uri_problem(const std::string& place);
+// The parts of a URI; only `path` of a path.
+struct Uri {
+  std::string scheme = {};     // in lower case
+  std::string authority = {};  // a bucket, a host; empty without a second slash
+  std::string path = {};       // what is behind the slash that follows
+  bool has_authority = false;
 
-// UnsupportedError with uri_problem(). The machine's own FileSystem calls it for
-// every path that it is given, so that no URI ever becomes a folder called "s3:"; what is given a
-// place long before it is used calls it early.
+  // What the names of one store have in common: "s3://bucket", "dbfs:".
+  std::string root() const { return scheme + (has_authority ? "://" + authority : ":"); }
+};
+Uri split_uri(const std::string& place);
+
+// UnsupportedError that names the place and its scheme. The machine's own FileSystem calls it for
+// every path that it is given, so that no URI ever becomes a folder called "s3:".
 void refuse_uri(const std::string& place);
 
 }  // namespace cairn

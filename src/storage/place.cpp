@@ -1,14 +1,99 @@
 #include "storage/place.h"
 
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "cairn/error.h"
+#include "cairn/storage/stores.h"
+
+#include "core/printable.h"
 #include "io/uri.h"
+#include "storage/network_stores.h"
+#include "storage/uri_store.h"
 
 namespace cairn {
+namespace {
+
+std::shared_ptr<ObjectStore> kept_memory_store(const std::string& root) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<ObjectStore>> stores;
+  const std::scoped_lock lock(mutex);
+  auto& store = stores[root];
+  if (store == nullptr) store = memory_store();
+  return store;
+}
+
+// Everything that there is a store for.
+class Schemes {
+ public:
+  Schemes() : factories_(network_stores()) { factories_["memory"] = kept_memory_store; }
+
+  void add(const std::string& scheme, ObjectStoreFactory factory) {
+    const std::scoped_lock lock(mutex_);
+    factories_[scheme] = std::move(factory);
+  }
+  ObjectStoreFactory find(const std::string& scheme) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = factories_.find(scheme);
+    return found == factories_.end() ? nullptr : found->second;
+  }
+  std::vector<std::string> names() {
+    const std::scoped_lock lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, factory] : factories_)
+      names.push_back(name);
+    return names;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, ObjectStoreFactory> factories_;
+};
+
+Schemes& schemes() {
+  static Schemes all;
+  return all;
+}
+
+std::string scheme_in(const std::string& place) { return split_uri(place).scheme; }
+
+}  // namespace
+
+void register_object_store(const std::string& scheme, ObjectStoreFactory factory) {
+  if (scheme_in(scheme + "://x") != scheme || factory == nullptr) {
+    throw UsageError("\"" + scheme +
+                     "\" cannot be registered: a store needs a scheme in lower case, as \"s3\", of "
+                     "at least two letters, and a factory");
+  }
+  schemes().add(scheme, std::move(factory));
+}
+
+std::vector<std::string> object_store_schemes() { return schemes().names(); }
+
+std::string place_problem(const std::string& place) {
+  const std::string scheme = scheme_in(place);
+  if (scheme.empty() || schemes().find(scheme) != nullptr) return {};
+  std::string known;
+  for (const std::string& name : object_store_schemes()) {
+    known += (known.empty() ? "" : ", ") + name + "://";
+  }
+  return printable_line(place) + ": there is no store for " + scheme + "://, but for " + known +
+         "; give it a store of your own, or register one (register_object_store())";
+}
+
+std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {
+  const std::string scheme = scheme_in(place);
+  if (scheme.empty()) return local_store();
+  const ObjectStoreFactory factory = schemes().find(scheme);
+  if (factory == nullptr) throw UnsupportedError(place_problem(place));
+  const std::string root = split_uri(place).root();
+  return uri_store(root, factory(root));
+}
 
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given) {
-  if (given != nullptr) return given;
-  refuse_uri(place);
-  return local_store();
+  return given != nullptr ? given : object_store_of(place);
 }
 
 }  // namespace cairn

@@ -8,9 +8,13 @@
 
 namespace cairn {
 
-// The store in which `place` is a name: `given` when there is one, else this machine's file
-// systems. UnsupportedError for a URI (io/uri.h), unless a store was given.
+// The store in which `place` is a name: `given` when there is one, else object_store_of()
+// (cairn/storage/stores.h).
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given);
+
+// Why there is no store for a place: one line. Empty when there is one, as far as that can be told
+// without asking anybody.
+std::string place_problem(const std::string& place);
 
 }  // namespace cairn

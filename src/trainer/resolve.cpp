@@ -11,7 +11,7 @@
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
 
-#include "io/uri.h"
+#include "storage/place.h"
 #include "train/loop/eval_loop.h"
 #include "train/loop/precision.h"
 #include "train/loop/run_name.h"
@@ -104,13 +104,13 @@ void check_console(const TrainerOptions& options, Conflicts& found) {
 void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   if (options.load_path) {
     found.add(options.load_path->empty(), "load_path is empty");
-    found.add(!options.load_object_store && !scheme_of(*options.load_path).empty(),
-              "load_path " + uri_problem(*options.load_path));
+    const std::string problem = place_problem(*options.load_path);
+    found.add(!options.load_object_store && !problem.empty(), "load_path " + problem);
   }
   if (options.save_folder) {
     found.add(options.save_folder->empty(), "save_folder is empty");
-    found.add(!options.save_object_store && !scheme_of(*options.save_folder).empty(),
-              "save_folder " + uri_problem(*options.save_folder));
+    const std::string problem = place_problem(*options.save_folder);
+    found.add(!options.save_object_store && !problem.empty(), "save_folder " + problem);
   }
   found.add(options.save_num_checkpoints_to_keep < -1,
             "save_num_checkpoints_to_keep is less than -1 (all)");

@@ -96,10 +96,10 @@ TEST_F(OpenCheckpointTest, WhatIsWrittenIntoTheFileIsNotRead) {
 }
 
 TEST_F(OpenCheckpointTest, UrisAreRefusedByOneMessageWhereverAPlaceCanBeGiven) {
-  const std::string uri = "s3://bucket/a.pt";
+  const std::string uri = "nfs3://bucket/a.pt";
   save_sample(7, "a.pt");
   const auto refused = [](const auto& use) {
-    EXPECT_THAT(message_of<UnsupportedError>(use), HasSubstr("no store for s3://; give it"));
+    EXPECT_THAT(message_of<UnsupportedError>(use), HasSubstr("no store for nfs3://"));
   };
   refused([&] { save(Dict{}, uri); });
   refused([&] { load(uri); });
@@ -108,7 +108,7 @@ TEST_F(OpenCheckpointTest, UrisAreRefusedByOneMessageWhereverAPlaceCanBeGiven) {
   refused([&] { find_latest(uri); });
   refused([&] { convert(folder_ / "a.pt", uri, {}); });
   refused([&] { convert(uri, folder_ / "b.pt", {}); });
-  EXPECT_FALSE(std::filesystem::exists("s3:"));
+  EXPECT_FALSE(std::filesystem::exists("nfs3:"));
 }
 
 // --- Reading into places

@@ -73,6 +73,10 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(relative_path("run/./ep1.pt", "run/links/"), "../ep1.pt");
   EXPECT_EQ(relative_path("/a/b/f", "/a/c"), "../b/f");
   EXPECT_EQ(normal_path("run/./x/..//ep1.pt"), "run/ep1.pt");
+  EXPECT_EQ(normal_path("S3://Bucket//a/./x/../b//c.pt"), "s3://Bucket/a/b/c.pt");
+  EXPECT_EQ(normal_path("s3://bucket/../../other"), "s3://bucket/other");
+  EXPECT_EQ(normal_path("s3://bucket/"), "s3://bucket");
+  EXPECT_EQ(normal_path("dbfs:/Volumes//a"), "dbfs:/Volumes/a");
 }
 
 class LargeFileTest : public ::testing::TestWithParam<std::size_t> {};

@@ -23,11 +23,25 @@ TEST(UriTest, HasAScheme) {
   EXPECT_EQ(scheme_of("libcloud://c"), "libcloud");
   EXPECT_EQ(scheme_of("x-a+b.1://c"), "x-a+b.1");
   EXPECT_EQ(scheme_of("dbfs:/Volumes/a"), "dbfs");
-  EXPECT_EQ(scheme_of("s3:/bucket/key"), "s3") << "as normal_path() leaves it";
+  EXPECT_EQ(scheme_of("s3:/bucket/key"), "s3");
   for (const char* path : {"", "a", "/a/s3://b", "./s3://b", "c:/windows", "1s://b", "://b",
                            "s3:", "s3:b", "lr:0.1/ep1.pt", "ep1:ba2.pt"}) {
     EXPECT_THAT(std::string(scheme_of(path)), IsEmpty()) << path;
   }
+}
+
+TEST(UriTest, HasParts) {
+  const Uri uri = split_uri("S3://Bucket/a//b?c#d");
+  EXPECT_EQ(uri.scheme, "s3");
+  EXPECT_EQ(uri.authority, "Bucket");
+  EXPECT_EQ(uri.path, "a//b?c#d") << "keys may hold anything";
+  EXPECT_EQ(uri.root(), "s3://Bucket");
+  EXPECT_EQ(split_uri("s3://bucket").root(), "s3://bucket");
+  EXPECT_EQ(split_uri("s3://bucket").path, "");
+  EXPECT_EQ(split_uri("dbfs:/Volumes/a").root(), "dbfs:");
+  EXPECT_EQ(split_uri("dbfs:/Volumes/a").path, "Volumes/a");
+  EXPECT_EQ(split_uri("/a/b").scheme, "");
+  EXPECT_EQ(split_uri("/a/b").path, "/a/b");
 }
 
 TEST(UriTest, IsRefusedWhereverTheMachinesFilesAreTouched) {

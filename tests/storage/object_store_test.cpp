@@ -9,6 +9,9 @@
 #include "cairn/error.h"
 #include "cairn/storage/object_store_checks.h"
 
+#ifdef CAIRN_BUILD_NET
+#include "s3_fixture.h"
+#endif
 #include "storage/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
@@ -81,6 +84,13 @@ class OwnStore final : public ObjectStore {
   std::shared_ptr<ObjectStore> memory_ = memory_store();
 };
 
+#ifdef CAIRN_BUILD_NET
+Opened open_s3(const testing::FakeS3Options& options) {
+  const auto served = std::make_shared<S3Served>(options);
+  return {served->store(), "a/folder", served};
+}
+#endif
+
 struct Kind {
   const char* name;
   std::function<Opened()> open;
@@ -100,6 +110,17 @@ const std::vector<Kind>& kinds() {
        [] {
          return Opened{std::make_shared<OwnStore>(), "folder"};
        }},
+#ifdef CAIRN_BUILD_NET
+      {"S3", [] { return open_s3({}); }},
+      {"S3OfAFifthOfFaults", [] { return open_s3({.fault_rate = 0.2}); }},
+      {"S3WithoutConditions",
+       [] {
+         using Conditions = testing::FakeS3Options::Conditions;
+         return open_s3({.conditions = Conditions::kIgnore,
+                         .upload_conditions = Conditions::kRefuse,
+                         .keeps_crc64 = false});
+       }},
+#endif
   };
   return all;
 }

@@ -73,7 +73,7 @@ const Case kCases[] = {
     {"eval_dataloader", [](auto& o) { o.eval_dataloader = Evaluator{.label = "x"}; }},
     {"callbacks", [](auto& o) { o.callbacks = {std::shared_ptr<Callback>()}; }},
     {"console_log_interval", [](auto& o) { o.console_log_interval = "10sp"; }},
-    {"load_path", [](auto& o) { o.load_path = "s3://bucket/ep1.pt"; }},
+    {"load_path", [](auto& o) { o.load_path = "nfs3://host/ep1.pt"; }},
     {"load_path", [](auto& o) { o.load_path = ""; }},
     {"save_folder", [](auto& o) { o.save_folder = "wandb://project"; }},
     {"save_num_checkpoints_to_keep", [](auto& o) { o.save_num_checkpoints_to_keep = -2; }},

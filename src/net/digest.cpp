@@ -1,0 +1,78 @@
+#include "net/digest.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace cairn {
+namespace {
+
+const unsigned char* data_of(ByteView bytes) {
+  return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+// OpenSSL's own failures: no memory, a policy that forbids the algorithm.
+void check_digest(bool done, const char* what) {
+  if (!done) throw std::runtime_error(std::string("OpenSSL's ") + what + " failed");
+}
+
+template <std::size_t N>
+std::array<std::byte, N> digest(const EVP_MD* kind, std::span<const ByteView> parts,
+                                const char* what) {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  check_digest(context && EVP_DigestInit_ex(context.get(), kind, nullptr) == 1, what);
+  for (const ByteView part : parts) {
+    check_digest(EVP_DigestUpdate(context.get(), part.data(), part.size()) == 1, what);
+  }
+  std::array<std::byte, N> result;
+  check_digest(EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(result.data()),
+                                  nullptr) == 1,
+               what);
+  return result;
+}
+
+}  // namespace
+
+Sha256 sha256(std::span<const ByteView> parts) {
+  return digest<32>(EVP_sha256(), parts, "SHA-256");
+}
+
+Sha256 sha256(std::string_view text) {
+  const ByteView bytes = as_bytes(text);
+  return sha256({&bytes, 1});
+}
+
+Md5 md5(std::span<const ByteView> parts) { return digest<16>(EVP_md5(), parts, "MD5"); }
+
+Sha256 hmac_sha256(ByteView key, std::string_view text) {
+  Sha256 result;
+  check_digest(
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), data_of(as_bytes(text)),
+           text.size(), reinterpret_cast<unsigned char*>(result.data()), nullptr) != nullptr,
+      "HMAC");
+  return result;
+}
+
+std::string hex(ByteView bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+std::string base64(ByteView bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
+  const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), data_of(bytes),
+                                   static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+}  // namespace cairn

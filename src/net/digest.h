@@ -1,0 +1,26 @@
+// The hashes of network protocols, by OpenSSL.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cairn/bytes.h"
+
+namespace cairn {
+
+using Sha256 = std::array<std::byte, 32>;
+using Md5 = std::array<std::byte, 16>;
+
+// Of the parts one after another.
+Sha256 sha256(std::span<const ByteView> parts);
+Sha256 sha256(std::string_view text);
+Md5 md5(std::span<const ByteView> parts);
+Sha256 hmac_sha256(ByteView key, std::string_view text);
+
+std::string hex(ByteView bytes);  // in lower case
+std::string base64(ByteView bytes);
+
+}  // namespace cairn

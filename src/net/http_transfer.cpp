@@ -1,0 +1,243 @@
+#include "net/http_transfer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kUserAgent = "cairn/0.1";
+constexpr long kReceiveBuffer = 512 << 10;
+constexpr long kSendBuffer = 1 << 20;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
+
+std::string lower_case_name(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  }
+  return lower;
+}
+
+// What a broken network, a server that restarts, or one that is overloaded does.
+bool may_work_later(CURLcode code) {
+  constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_PROXY,
+                                   CURLE_COULDNT_RESOLVE_HOST,
+                                   CURLE_COULDNT_CONNECT,
+                                   CURLE_PARTIAL_FILE,
+                                   CURLE_OPERATION_TIMEDOUT,
+                                   CURLE_SSL_CONNECT_ERROR,
+                                   CURLE_GOT_NOTHING,
+                                   CURLE_SEND_ERROR,
+                                   CURLE_RECV_ERROR,
+                                   CURLE_SEND_FAIL_REWIND,
+                                   CURLE_HTTP2,
+                                   CURLE_HTTP2_STREAM,
+                                   CURLE_WEIRD_SERVER_REPLY};
+  return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
+}
+
+}  // namespace
+
+HttpTransfer::HttpTransfer(const CurlApi& api, HttpRequest request)
+    : api_(api), request_(std::move(request)), easy_(api.easy_init()) {
+  if (easy_ == nullptr) throw std::bad_alloc();
+  future_ = promise_.get_future().share();
+  set_target();
+  set_limits();
+  set_callbacks();
+  set_body();
+}
+
+HttpTransfer::~HttpTransfer() {
+  api_.easy_cleanup(easy_);
+  api_.slist_free_all(headers_);
+}
+
+template <class Value>
+void HttpTransfer::set(CURLoption option, Value value) {
+  const CURLcode code = api_.easy_setopt(easy_, option, value);
+  if (code != CURLE_OK) {
+    throw std::runtime_error("libcurl refuses option " + std::to_string(option) + ": " +
+                             api_.easy_strerror(code));
+  }
+}
+
+void HttpTransfer::set_target() {
+  set(CURLOPT_URL, request_.url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);  // it was signed as it is
+#if LIBCURL_VERSION_NUM >= 0x075500
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, request_.url.starts_with("https:") ? "https" : "http,https");
+#else
+  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+  set(CURLOPT_REDIR_PROTOCOLS,
+      static_cast<long>(CURLPROTO_HTTPS |
+                        (request_.url.starts_with("https:") ? 0 : CURLPROTO_HTTP)));
+#endif
+  set(CURLOPT_FOLLOWLOCATION, request_.redirects > 0 ? 1L : 0L);
+  set(CURLOPT_MAXREDIRS, static_cast<long>(request_.redirects));
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // a connection a part
+  set(CURLOPT_SSL_VERIFYPEER, 1L);
+  set(CURLOPT_SSL_VERIFYHOST, 2L);
+  if (!request_.ca_file.empty()) set(CURLOPT_CAINFO, request_.ca_file.c_str());
+  set(CURLOPT_USERAGENT, kUserAgent.data());
+  for (const HttpHeader& header : request_.headers) {
+    headers_ = api_.slist_append(headers_, header.value.empty()
+                                               ? (header.name + ";").c_str()
+                                               : (header.name + ": " + header.value).c_str());
+  }
+  headers_ = api_.slist_append(headers_, "expect:");  // a round trip before every body
+  set(CURLOPT_HTTPHEADER, headers_);
+}
+
+void HttpTransfer::set_limits() {
+  const HttpDeadlines& deadlines = request_.deadlines;
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(deadlines.connect.count()));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(deadlines.total.count()));
+  if (deadlines.stall.count() > 0) {
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_TIME,
+        static_cast<long>(std::max<std::int64_t>(1, deadlines.stall.count() / 1000)));
+  }
+  set(CURLOPT_BUFFERSIZE, kReceiveBuffer);
+  set(CURLOPT_UPLOAD_BUFFERSIZE, kSendBuffer);
+}
+
+void HttpTransfer::set_callbacks() {
+  using Write = std::size_t (*)(char*, std::size_t, std::size_t, void*);
+  using Seek = int (*)(void*, curl_off_t, int);
+  set(CURLOPT_ERRORBUFFER, error_.data());
+  set(CURLOPT_HEADERDATA, static_cast<void*>(this));
+  set(CURLOPT_HEADERFUNCTION,
+      static_cast<Write>([](char* data, std::size_t, std::size_t size, void* self) {
+        return static_cast<HttpTransfer*>(self)->take_header({data, size});
+      }));
+  set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+  set(CURLOPT_WRITEFUNCTION,
+      static_cast<Write>([](char* data, std::size_t, std::size_t size, void* self) {
+        return static_cast<HttpTransfer*>(self)->take_body({data, size});
+      }));
+  set(CURLOPT_READDATA, static_cast<void*>(this));
+  set(CURLOPT_READFUNCTION,
+      static_cast<Write>([](char* data, std::size_t one, std::size_t size, void* self) {
+        return static_cast<HttpTransfer*>(self)->read_body(data, one * size);
+      }));
+  set(CURLOPT_SEEKDATA, static_cast<void*>(this));
+  set(CURLOPT_SEEKFUNCTION, static_cast<Seek>([](void* self, curl_off_t offset, int) {
+        return static_cast<HttpTransfer*>(self)->seek_body(offset);
+      }));
+}
+
+void HttpTransfer::set_body() {
+  curl_off_t size = 0;
+  for (const SharedBytes& piece : request_.body) {
+    size += static_cast<curl_off_t>(piece.view.size());
+  }
+  if (request_.method == "HEAD") {
+    set(CURLOPT_NOBODY, 1L);
+  } else if (request_.method != "GET" && request_.method != "DELETE") {
+    set(CURLOPT_UPLOAD, 1L);
+    set(CURLOPT_INFILESIZE_LARGE, size);
+    set(CURLOPT_CUSTOMREQUEST, request_.method.c_str());
+  } else if (request_.method != "GET") {
+    set(CURLOPT_CUSTOMREQUEST, request_.method.c_str());
+  }
+}
+
+std::size_t HttpTransfer::read_body(char* into, std::size_t size) {
+  std::size_t copied = 0;
+  while (copied < size && piece_ < request_.body.size()) {
+    const ByteView piece = request_.body[piece_].view.subspan(piece_offset_);
+    const std::size_t now = std::min(piece.size(), size - copied);
+    std::memcpy(into + copied, piece.data(), now);
+    copied += now;
+    piece_offset_ += now;
+    if (now == piece.size()) {
+      ++piece_;
+      piece_offset_ = 0;
+    }
+  }
+  return copied;
+}
+
+// libcurl begins again, when a connection that was kept turns out to be closed.
+int HttpTransfer::seek_body(curl_off_t offset) {
+  auto left = static_cast<std::size_t>(offset);
+  for (piece_ = 0; piece_ < request_.body.size(); ++piece_) {
+    if (left < request_.body[piece_].view.size()) break;
+    left -= request_.body[piece_].view.size();
+  }
+  piece_offset_ = left;
+  return CURL_SEEKFUNC_OK;
+}
+
+std::size_t HttpTransfer::take_header(std::string_view line) {
+  if (line.starts_with("HTTP/")) {  // the first of an answer, perhaps not the first answer
+    response_.headers.clear();
+    response_.body.clear();
+    response_.received = 0;
+    has_headers_ = false;
+    const std::size_t space = std::min(line.find(' '), line.size());
+    response_.status = std::atoi(std::string(line.substr(space)).c_str());
+  } else if (const std::size_t colon = line.find(':'); colon != std::string_view::npos) {
+    response_.headers.push_back({lower_case_name(trimmed(line.substr(0, colon))),
+                                 std::string(trimmed(line.substr(colon + 1)))});
+  } else if (trimmed(line).empty()) {
+    has_headers_ = true;
+  }
+  return line.size();
+}
+
+std::size_t HttpTransfer::take_body(std::string_view bytes) {
+  const bool has_place = request_.into.data() != nullptr;
+  if (has_place && (response_.status == 200 || response_.status == 206)) {
+    if (bytes.size() > request_.into.size() - response_.received) {
+      too_much_ = "the answer is longer than what was asked for";
+      return 0;
+    }
+    std::memcpy(request_.into.data() + response_.received, bytes.data(), bytes.size());
+    response_.received += bytes.size();
+  } else {
+    if (bytes.size() > request_.most_bytes - std::min(request_.most_bytes, response_.body.size())) {
+      too_much_ = "the answer is longer than " + std::to_string(request_.most_bytes) + " bytes";
+      return 0;
+    }
+    response_.body += bytes;
+  }
+  return bytes.size();
+}
+
+void HttpTransfer::finish(CURLcode code) {
+  if (code != CURLE_OK) {
+    const bool says_more = error_[0] != '\0';
+    response_.failure = !too_much_.empty() ? too_much_
+                        : says_more        ? std::string(error_.data())
+                                           : std::string(api_.easy_strerror(code));
+    response_.may_work_later = too_much_.empty() && may_work_later(code);
+  } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
+    response_.failure = "the connection broke off in the headers of the answer";
+    response_.may_work_later = true;
+  }
+  promise_.set_value(std::move(response_));
+}
+
+void HttpTransfer::finish_cancelled() {
+  response_.failure = "cancelled";
+  response_.cancelled = true;
+  promise_.set_value(std::move(response_));
+}
+
+void HttpTransfer::finish_failed(std::string why) {
+  response_.failure = std::move(why);
+  promise_.set_value(std::move(response_));
+}
+
+}  // namespace cairn

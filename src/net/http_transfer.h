@@ -1,0 +1,54 @@
+// One request as libcurl sees it.
+#pragma once
+
+#include <array>
+#include <future>
+
+#include "net/curl_api.h"
+#include "net/http.h"
+
+namespace cairn {
+
+// Used by the loop's thread alone, but for future(). Lives where it is: libcurl calls back.
+class HttpTransfer {
+ public:
+  HttpTransfer(const CurlApi& api, HttpRequest request);
+  ~HttpTransfer();
+  HttpTransfer(const HttpTransfer&) = delete;
+  HttpTransfer& operator=(const HttpTransfer&) = delete;
+
+  CURL* handle() const { return easy_; }
+  std::shared_future<HttpResponse> future() const { return future_; }
+
+  // Answers the future. Once.
+  void finish(CURLcode code);
+  void finish_cancelled();
+  void finish_failed(std::string why);
+
+ private:
+  template <class Value>
+  void set(CURLoption option, Value value);
+  void set_target();
+  void set_limits();
+  void set_callbacks();
+  void set_body();
+  std::size_t read_body(char* into, std::size_t size);
+  int seek_body(curl_off_t offset);
+  std::size_t take_header(std::string_view line);
+  std::size_t take_body(std::string_view bytes);
+
+  const CurlApi& api_;
+  HttpRequest request_;
+  HttpResponse response_ = {};
+  CURL* easy_ = nullptr;
+  curl_slist* headers_ = nullptr;
+  std::array<char, CURL_ERROR_SIZE> error_ = {};
+  std::string too_much_ = {};  // why take_body() refused
+  bool has_headers_ = false;   // all of the last answer's
+  std::size_t piece_ = 0;      // of the body: what is sent next
+  std::size_t piece_offset_ = 0;
+  std::promise<HttpResponse> promise_;
+  std::shared_future<HttpResponse> future_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+// The parts of a URL, and how bytes are written in one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+// Names and values as they are, not encoded.
+using Query = std::vector<std::pair<std::string, std::string>>;
+
+struct Url {
+  std::string scheme;     // "http" or "https"
+  std::string host;       // with ":port", unless that is the scheme's own; in lower case
+  std::string path = {};  // encoded; begins with a slash, or is empty
+
+  std::string origin() const { return scheme + "://" + host; }
+};
+
+// "https://host:9000/path". UsageError naming `what` (a variable, an option) for another scheme, a
+// user or password, a query or a fragment.
+Url parse_http_url(const std::string& text, const std::string& what);
+
+// RFC 3986: all but letters, digits and "-._~" as %XX; slashes too, unless they are kept.
+std::string percent_encoded(std::string_view text, bool keep_slashes = false);
+
+// "a=1&b=" with both sides encoded, sorted as AWS signs them.
+std::string query_text(const Query& query);
+
+}  // namespace cairn

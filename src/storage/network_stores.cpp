@@ -1,0 +1,27 @@
+#include "storage/network_stores.h"
+
+#include <mutex>
+
+#include "io/uri.h"
+#include "storage/s3/config.h"
+
+namespace cairn {
+namespace {
+
+// One for each bucket and configuration: with it are kept what was learned of the server, and keys
+// that were fetched.
+std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<ObjectStore>> stores;
+  s3::Config config = s3::resolve_config({.bucket = split_uri(root).authority});
+  const std::scoped_lock lock(mutex);
+  auto& store = stores[config.identity];
+  if (store == nullptr) store = s3::make_s3_store(std::move(config));
+  return store;
+}
+
+}  // namespace
+
+std::map<std::string, ObjectStoreFactory> network_stores() { return {{"s3", kept_s3_store}}; }
+
+}  // namespace cairn

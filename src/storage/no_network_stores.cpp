@@ -1,0 +1,28 @@
+#include "cairn/error.h"
+#include "cairn/storage/s3.h"
+
+#include "storage/network_stores.h"
+
+namespace cairn {
+namespace {
+
+[[noreturn]] void refuse_network(const std::string& place) {
+  throw UnsupportedError(place +
+                         ": this build of cairn has no network stores; build it with "
+                         "-DCAIRN_BUILD_NET=ON, which needs libcurl, OpenSSL and pugixml");
+}
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
+  refuse_network("s3://" + options.bucket);
+}
+
+std::map<std::string, ObjectStoreFactory> network_stores() {
+  const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
+    refuse_network(root);
+  };
+  return {{"s3", refuse}};
+}
+
+}  // namespace cairn

@@ -1,0 +1,137 @@
+#include "storage/s3/answers.h"
+
+#include <charconv>
+
+#include <pugixml.hpp>
+
+#include "cairn/error.h"
+
+namespace cairn::s3 {
+namespace {
+
+std::optional<unsigned> nibble(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return std::nullopt;
+}
+
+// As AWS encodes names in lists: a plus is a space.
+std::string decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+') {
+      plain += ' ';
+    } else if (text[i] == '%' && i + 2 < text.size() && nibble(text[i + 1]) &&
+               nibble(text[i + 2])) {
+      plain += static_cast<char>(*nibble(text[i + 1]) << 4 | *nibble(text[i + 2]));
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+// The parser neither expands entities of its own nor reads other files.
+pugi::xml_document document_of(const std::string& body) {
+  pugi::xml_document document;
+  document.load_buffer(body.data(), body.size(), pugi::parse_default, pugi::encoding_utf8);
+  return document;
+}
+
+std::string text_of(const pugi::xml_node& node, const char* name) {
+  return node.child(name).text().get();
+}
+
+std::uint64_t number_of(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string escaped(std::string_view text) {
+  std::string xml;
+  for (const char c : text) {
+    xml += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  }
+  return xml;
+}
+
+}  // namespace
+
+ErrorAnswer parse_error(const std::string& body) {
+  const pugi::xml_document document = document_of(body);
+  const pugi::xml_node error = document.child("Error");
+  return {.code = text_of(error, "Code"),
+          .message = text_of(error, "Message"),
+          .region = text_of(error, "Region"),
+          .endpoint = text_of(error, "Endpoint")};
+}
+
+ListAnswer parse_list(const std::string& body) {
+  const pugi::xml_document document = document_of(body);
+  const pugi::xml_node list = document.child("ListBucketResult");
+  if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
+  const bool is_encoded = text_of(list, "EncodingType") == "url";
+  const auto name = [&](const std::string& text) { return is_encoded ? decoded(text) : text; };
+  ListAnswer answer;
+  for (const pugi::xml_node object : list.children("Contents")) {
+    answer.objects.push_back(
+        {.key = name(text_of(object, "Key")),
+         .size = number_of(text_of(object, "Size")),
+         .etag = text_of(object, "ETag"),
+         .modified = parse_iso_time(text_of(object, "LastModified")).value_or(NetTime())});
+  }
+  for (const pugi::xml_node prefix : list.children("CommonPrefixes")) {
+    answer.prefixes.push_back(name(text_of(prefix, "Prefix")));
+  }
+  if (text_of(list, "IsTruncated") == "true") answer.next = text_of(list, "NextContinuationToken");
+  return answer;
+}
+
+std::string parse_upload_id(const std::string& body) {
+  return text_of(document_of(body).child("InitiateMultipartUploadResult"), "UploadId");
+}
+
+CompleteAnswer parse_complete(const std::string& body) {
+  const pugi::xml_document document = document_of(body);
+  const pugi::xml_node result = document.child("CompleteMultipartUploadResult");
+  return {.etag = text_of(result, "ETag"), .crc64 = text_of(result, "ChecksumCRC64NVME")};
+}
+
+std::string parse_copy_etag(const std::string& body) {
+  return text_of(document_of(body).child("CopyObjectResult"), "ETag");
+}
+
+UploadsAnswer parse_uploads(const std::string& body) {
+  const pugi::xml_document document = document_of(body);
+  const pugi::xml_node list = document.child("ListMultipartUploadsResult");
+  UploadsAnswer answer;
+  for (const pugi::xml_node upload : list.children("Upload")) {
+    answer.uploads.push_back(
+        {.key = text_of(upload, "Key"),
+         .id = text_of(upload, "UploadId"),
+         .begun = parse_iso_time(text_of(upload, "Initiated")).value_or(NetTime())});
+  }
+  if (text_of(list, "IsTruncated") == "true") {
+    answer.next_key = text_of(list, "NextKeyMarker");
+    answer.next_id = text_of(list, "NextUploadIdMarker");
+  }
+  return answer;
+}
+
+std::string complete_body(const std::vector<SentPart>& parts) {
+  std::string xml = "<CompleteMultipartUpload>";
+  for (const SentPart& part : parts) {
+    xml += "<Part><PartNumber>" + std::to_string(part.number) + "</PartNumber><ETag>" +
+           escaped(part.etag) + "</ETag>";
+    if (!part.crc64.empty()) {
+      xml += "<ChecksumCRC64NVME>" + part.crc64 + "</ChecksumCRC64NVME>";
+    }
+    xml += "</Part>";
+  }
+  return xml + "</CompleteMultipartUpload>";
+}
+
+}  // namespace cairn::s3

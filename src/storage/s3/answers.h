@@ -1,0 +1,66 @@
+// What S3 answers, out of XML. A body that is none of it gives empty values: what must be there is
+// checked by who needs it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/net_time.h"
+
+namespace cairn::s3 {
+
+struct ErrorAnswer {
+  std::string code;  // "NoSuchKey"; empty when the body is no error
+  std::string message;
+  std::string region;    // where the bucket is, when another one was asked
+  std::string endpoint;  // likewise
+};
+ErrorAnswer parse_error(const std::string& body);
+
+struct ListedObject {
+  std::string key;
+  std::uint64_t size = 0;
+  std::string etag;
+  NetTime modified = {};
+};
+struct ListAnswer {
+  std::vector<ListedObject> objects;
+  std::vector<std::string> prefixes;  // with the slash
+  std::string next;                   // continuation token; empty: there is no next page
+};
+// StorageError when it is no list.
+ListAnswer parse_list(const std::string& body);
+
+// Of a new multipart upload; empty when there is none in it.
+std::string parse_upload_id(const std::string& body);
+
+struct CompleteAnswer {
+  std::string etag;  // empty when it failed after all
+  std::string crc64;
+};
+CompleteAnswer parse_complete(const std::string& body);
+std::string parse_copy_etag(const std::string& body);
+
+struct ListedUpload {
+  std::string key;
+  std::string id;
+  NetTime begun = {};
+};
+struct UploadsAnswer {
+  std::vector<ListedUpload> uploads;
+  std::string next_key;  // both empty: there is no next page
+  std::string next_id;
+};
+UploadsAnswer parse_uploads(const std::string& body);
+
+// The body that completes an upload.
+struct SentPart {
+  int number = 0;
+  std::string etag;
+  std::string crc64 = {};  // in base64; empty where the server knows none
+};
+std::string complete_body(const std::vector<SentPart>& parts);
+
+}  // namespace cairn::s3

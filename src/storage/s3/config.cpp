@@ -1,0 +1,170 @@
+#include "storage/s3/config.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "cairn/error.h"
+
+#include "net/digest.h"
+#include "storage/s3/profile.h"
+
+namespace cairn::s3 {
+namespace {
+
+constexpr std::uint64_t kLeastPart = 5 << 20;  // S3's rule for all parts but the last
+constexpr int kMostAttempts = 100;
+constexpr int kMostParallel = 64;
+
+// The first that is not empty.
+std::string first_of(std::initializer_list<std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    if (!candidate.empty()) return candidate;
+  }
+  return {};
+}
+
+std::string setting(const Profile& profile, const std::string& name) {
+  const auto found = profile.find(name);
+  return found == profile.end() ? "" : found->second;
+}
+
+bool is_name_of_host(const std::string& bucket) {
+  return bucket.size() >= 3 && bucket.size() <= 63 &&
+         std::all_of(bucket.begin(), bucket.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });  // with a dot no certificate would fit
+}
+
+void check_options(const S3Options& options) {
+  if (options.bucket.empty() || options.bucket.find('/') != std::string::npos) {
+    throw UsageError("an S3 store needs the name of a bucket, as in s3://bucket/name; given: \"" +
+                     options.bucket + "\"");
+  }
+  if (options.part_bytes < kLeastPart) {
+    throw UsageError("part_bytes of an S3 store must be at least " + std::to_string(kLeastPart) +
+                     ", given: " + std::to_string(options.part_bytes));
+  }
+  if (options.parallel_requests < 1 || options.parallel_requests > kMostParallel) {
+    throw UsageError("parallel_requests of an S3 store must be 1 to " +
+                     std::to_string(kMostParallel) +
+                     ", given: " + std::to_string(options.parallel_requests));
+  }
+  if (options.access_key_id.empty() != options.secret_access_key.empty()) {
+    throw UsageError("an S3 store needs access_key_id and secret_access_key, or neither");
+  }
+}
+
+int attempts_of(const S3Options& options) {
+  const std::string text = environment("AWS_MAX_ATTEMPTS");
+  int attempts = options.attempts;
+  if (attempts == 0 && !text.empty()) {
+    std::from_chars(text.data(), text.data() + text.size(), attempts);
+    if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");
+  }
+  if (attempts < 0) throw UsageError("attempts of an S3 store cannot be negative");
+  return attempts == 0 ? RetryPolicy().attempts : std::min(attempts, kMostAttempts);
+}
+
+bool path_style(const S3Options& options, bool is_amazon, const Profile& profile) {
+  const std::string text =
+      first_of({environment("CAIRN_S3_ADDRESSING"), setting(profile, "s3.addressing_style")});
+  if (options.addressing != S3Addressing::kAuto) {
+    return options.addressing == S3Addressing::kPath;
+  }
+  if (text == "path" || text == "virtual") return text == "path";
+  if (!text.empty() && text != "auto") {
+    throw UsageError("the S3 addressing style must be auto, path or virtual, given: \"" + text +
+                     "\"");
+  }
+  return !is_amazon || !is_name_of_host(options.bucket);
+}
+
+std::string endpoint_of(const S3Options& options, const Profile& profile) {
+  return first_of({options.endpoint_url, environment("S3_ENDPOINT_URL"),
+                   environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
+                   setting(profile, "s3.endpoint_url"), setting(profile, "endpoint_url")});
+}
+
+class FixedCredentials final : public CredentialSource {
+ public:
+  explicit FixedCredentials(Credentials credentials) : credentials_(std::move(credentials)) {}
+  Credentials get() override {
+    if (credentials_.complete()) return credentials_;
+    throw UsageError(
+        "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+        "AWS_PROFILE "
+        "to one of the profiles in ~/.aws/credentials");
+  }
+
+ private:
+  Credentials credentials_;
+};
+
+// A whole set from one place: an id of one account and a secret of another fit nowhere.
+Credentials find_keys(const S3Options& options, const Profile& profile) {
+  if (!options.access_key_id.empty()) {
+    return {options.access_key_id, options.secret_access_key, options.session_token};
+  }
+  const Credentials set = {environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
+                           environment("AWS_SESSION_TOKEN")};
+  if (set.complete() && options.profile.empty()) return set;
+  return {setting(profile, "aws_access_key_id"), setting(profile, "aws_secret_access_key"),
+          setting(profile, "aws_session_token")};
+}
+
+std::string identity_of(const Config& config, const Credentials& keys) {
+  const S3Options& o = config.options;
+  std::string text;
+  for (const std::string& part :
+       {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
+        o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.attempts),
+        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys.access_key,
+        keys.secret_key, keys.session_token}) {
+    text += part + "\n";
+  }
+  return hex(sha256(text));
+}
+
+}  // namespace
+
+std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials) {
+  return std::make_shared<FixedCredentials>(std::move(credentials));
+}
+
+Config resolve_config(const S3Options& options, const Outside& outside) {
+  check_options(options);
+  const Profile profile = load_profile(options.profile);
+  Config config;
+  config.options = options;
+  S3Options& o = config.options;
+  o.region = first_of({options.region, environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"),
+                       setting(profile, "region")});
+  o.canned_acl = first_of({options.canned_acl, environment("S3_CANNED_ACL")});
+  o.endpoint_url = endpoint_of(options, profile);
+  if (!o.endpoint_url.empty()) {
+    config.endpoint = parse_http_url(o.endpoint_url, "the S3 endpoint (S3_ENDPOINT_URL)");
+  }
+  config.is_path_style = path_style(options, o.endpoint_url.empty(), profile);
+  config.ca_file = first_of(
+      {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), environment("SSL_CERT_FILE")});
+  config.retries = outside.retries;
+  config.retries.attempts = attempts_of(options);
+  const Credentials keys = find_keys(options, profile);
+  config.identity = identity_of(config, keys);
+  o.access_key_id = keys.access_key;
+  o.secret_access_key.clear();
+  o.session_token.clear();
+  config.credentials = fixed_credentials(keys);
+  config.client = outside.client ? outside.client : shared_http_client();
+  return config;
+}
+
+}  // namespace cairn::s3
+
+namespace cairn {
+
+std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
+  return s3::make_s3_store(s3::resolve_config(options));
+}
+
+}  // namespace cairn

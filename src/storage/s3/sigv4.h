@@ -1,0 +1,41 @@
+// AWS's signature, version 4: what S3 and those who speak its protocol check.
+//
+//  1. The request is written in one canonical way: method, path, query, headers, hash of the body.
+//  2. Its hash, the time and the scope are signed with a key that is derived from the secret key
+//     for that day, region and service.
+//  3. The signature goes into the header Authorization, with the names of the headers it covers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "net/http.h"
+#include "net/net_time.h"
+#include "net/url.h"
+#include "storage/s3/credentials.h"
+
+namespace cairn::s3 {
+
+struct ToSign {
+  std::string method;
+  std::string path;  // as it is sent: encoded once
+  Query query = {};
+  std::vector<HttpHeader> headers = {};  // all that is signed, "host" and "x-amz-date" among them
+  std::string payload_hash;              // of the body, in hex, or "UNSIGNED-PAYLOAD"
+};
+
+struct Scope {
+  NetTime time;
+  std::string region;
+  std::string service = "s3";
+};
+
+// What the header Authorization says.
+std::string authorization(const ToSign& request, const Scope& scope, const Credentials& by);
+
+// The steps in between, which AWS publishes values of.
+std::string canonical_request(const ToSign& request);
+std::string text_to_sign(const ToSign& request, const Scope& scope);
+std::string signature(const ToSign& request, const Scope& scope, const Credentials& by);
+
+}  // namespace cairn::s3

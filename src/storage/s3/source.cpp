@@ -1,0 +1,207 @@
+// Reading an object:
+//
+//  1. It is opened by asking for its last bytes: the answer tells the size and the ETag, and most
+//     formats begin at the end. A small object is there whole.
+//  2. Ranges are sorted; near ones become one request, large ones several; as many as the options
+//     allow are under way at once, each straight into its place.
+//  3. Every request says If-Match: bytes of another version are never mixed in.
+//  4. One that breaks off goes on where it stopped (connection.cpp).
+#include "storage/s3/source.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <deque>
+
+#include "cairn/error.h"
+
+namespace cairn::s3 {
+namespace {
+
+constexpr std::uint64_t kTailRead = std::uint64_t{256} << 10;
+constexpr std::uint64_t kLargestRead = std::uint64_t{8} << 20;    // of one request
+constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;  // a gap: cheaper than a request
+
+struct Opened {
+  std::uint64_t size = 0;
+  std::string etag;
+  std::uint64_t tail_begin = 0;
+  SharedBytes tail = {};
+};
+
+// A request for what lies next to each other, and where it goes.
+struct Read {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::vector<ByteSource::Range> ranges = {};
+  std::shared_ptr<std::vector<std::byte>> buffer = {};  // when it is not one range
+
+  std::span<std::byte> place() const {
+    return buffer ? std::span<std::byte>(*buffer) : ranges.front().into;
+  }
+  void scatter() const {
+    if (!buffer) return;
+    for (const ByteSource::Range& range : ranges) {
+      std::memcpy(range.into.data(), buffer->data() + (range.offset - begin), range.into.size());
+    }
+  }
+};
+
+// Sorted, without empty ones, none larger than a request.
+std::vector<ByteSource::Range> cut(std::span<const ByteSource::Range> ranges) {
+  std::vector<ByteSource::Range> pieces;
+  for (const ByteSource::Range& range : ranges) {
+    for (std::uint64_t done = 0; done < range.into.size(); done += kLargestRead) {
+      const std::uint64_t now = std::min<std::uint64_t>(kLargestRead, range.into.size() - done);
+      pieces.push_back({range.offset + done, range.into.subspan(done, now)});
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return pieces;
+}
+
+std::vector<Read> plan_reads(std::span<const ByteSource::Range> ranges) {
+  std::vector<Read> reads;
+  for (const ByteSource::Range& piece : cut(ranges)) {
+    const std::uint64_t end = piece.offset + piece.into.size();
+    const bool joins = !reads.empty() && piece.offset <= reads.back().end + kWorthReading &&
+                       std::max(end, reads.back().end) - reads.back().begin <= kLargestRead;
+    if (!joins) reads.push_back({.begin = piece.offset, .end = end});
+    reads.back().end = std::max(end, reads.back().end);
+    reads.back().ranges.push_back(piece);
+  }
+  return reads;
+}
+
+class ObjectSource final : public ByteSource {
+ public:
+  ObjectSource(std::shared_ptr<Connection> connection, std::string key, Opened opened)
+      : connection_(std::move(connection)),
+        key_(std::move(key)),
+        name_(connection_->describe(key_)),
+        opened_(std::move(opened)) {}
+
+  std::uint64_t size() const override { return opened_.size; }
+  const std::string& name() const override { return name_; }
+  bool in_memory() const override { return opened_.tail_begin == 0; }
+
+  void read(std::span<const Range> ranges) const override {
+    std::vector<Range> far;
+    for (const Range& range : ranges) {
+      check_range(range.offset, range.into.size());
+      if (range.offset >= opened_.tail_begin) {
+        const auto from = opened_.tail.view.subspan(range.offset - opened_.tail_begin);
+        std::copy_n(from.begin(), range.into.size(), range.into.begin());
+      } else {
+        far.push_back(range);
+      }
+    }
+    read_far(plan_reads(far));
+  }
+
+  SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
+    check_range(offset, bytes);
+    if (offset >= opened_.tail_begin) {
+      return opened_.tail.part(offset - opened_.tail_begin, bytes);
+    }
+    return ByteSource::view(offset, bytes);
+  }
+
+ private:
+  void read_far(std::vector<Read> reads) const {
+    const auto most = static_cast<std::size_t>(connection_->config().options.parallel_requests);
+    std::deque<std::pair<Read*, std::unique_ptr<Call>>> under_way;
+    const auto finish_one = [&] {
+      const auto [read, call] = std::move(under_way.front());
+      under_way.pop_front();
+      finish(*read, *call);
+    };
+    for (Read& read : reads) {
+      if (under_way.size() >= most) finish_one();
+      if (read.ranges.size() > 1) {
+        read.buffer = std::make_shared<std::vector<std::byte>>(read.end - read.begin);
+      }
+      under_way.emplace_back(&read, std::make_unique<Call>(*connection_, request_for(read)));
+    }
+    while (!under_way.empty())
+      finish_one();
+  }
+
+  Request request_for(const Read& read) const {
+    return {.key = key_,
+            .headers = {{"if-match", opened_.etag},
+                        {"range", "bytes=" + std::to_string(read.begin) + "-" +
+                                      std::to_string(read.end - 1)}},
+            .into = read.place()};
+  }
+
+  void finish(const Read& read, Call& call) const {
+    const HttpResponse response = call.wait();
+    if (response.status == 412 || response.status == 404) {
+      throw StorageError(name_ + (response.status == 404 ? " was removed" : " was replaced") +
+                             " after it was opened, before byte " + std::to_string(read.begin) +
+                             " was read; open it again",
+                         response.status);
+    }
+    connection_->check(response, "reading", key_);
+    if (response.received != read.end - read.begin) {
+      throw StorageError(name_ + ": asked for " + std::to_string(read.end - read.begin) +
+                             " bytes from " + std::to_string(read.begin) + " on, the server sent " +
+                             std::to_string(response.received),
+                         response.status);
+    }
+    read.scatter();
+  }
+
+  std::shared_ptr<Connection> connection_;
+  std::string key_;
+  std::string name_;
+  Opened opened_;
+};
+
+// "bytes 5-9/10" is 10.
+std::optional<std::uint64_t> size_in(std::string_view content_range) {
+  const std::size_t slash = content_range.rfind('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  std::uint64_t size = 0;
+  const char* const end = content_range.data() + content_range.size();
+  const auto [stopped, error] = std::from_chars(content_range.data() + slash + 1, end, size);
+  return error == std::errc() && stopped == end ? std::optional(size) : std::nullopt;
+}
+
+}  // namespace
+
+std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Connection> connection,
+                                              const std::string& key) {
+  HttpResponse response =
+      connection->send({.key = key, .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}}});
+  const ErrorAnswer error = parse_error(response.status >= 300 ? response.body : "");
+  if (response.status == 404 && error.code != "NoSuchBucket") return nullptr;
+  const bool is_empty = response.status == 416;  // of nothing there are no last bytes
+  if (!is_empty) connection->check(response, "opening", key);
+  Opened opened = {.etag = std::string(response.header("etag"))};
+  const auto bytes =
+      std::make_shared<const std::string>(is_empty ? std::string() : std::move(response.body));
+  opened.tail = {as_bytes(*bytes), bytes};
+  opened.size = bytes->size();
+  if (response.status == 206) {
+    const auto size = size_in(response.header("content-range"));
+    if (!size || *size < bytes->size() || opened.etag.empty()) {
+      throw StorageError(
+          "opening " + connection->describe(key) + ": the server's answer has no size or no ETag",
+          response.status);
+    }
+    opened.size = *size;
+    opened.tail_begin = *size - bytes->size();
+    if (*size > bytes->size() && bytes->size() != kTailRead) {
+      throw StorageError("opening " + connection->describe(key) + ": the server sent " +
+                             std::to_string(bytes->size()) + " of the last " +
+                             std::to_string(kTailRead) + " bytes",
+                         response.status);
+    }
+  }
+  return std::make_shared<const ObjectSource>(std::move(connection), key, std::move(opened));
+}
+
+}  // namespace cairn::s3

@@ -1,0 +1,324 @@
+// A bucket as a store. What it has no notion of is made of what it has:
+//
+//  1. A name is a key below the prefix; a folder is there as long as a key begins with its name and
+//     a slash.
+//  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another. It is one
+//     request to move, under a condition; readers see the old text or the new one.
+//  3. A folder that is removed goes object by object: first the files that are hidden, as
+//     .metadata, without which nobody takes the rest for a checkpoint.
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "storage/links.h"
+#include "storage/s3/bucket.h"
+#include "storage/s3/config.h"
+#include "storage/s3/source.h"
+#include "storage/s3/write.h"
+
+namespace cairn::s3 {
+namespace {
+
+constexpr std::uint64_t kLongestPointer = 4096;
+constexpr std::chrono::hours kForgotten{24};  // an upload begun earlier has no writer any more
+constexpr std::size_t kRemovalsAtOnce = 16;
+
+struct Linked {
+  std::string target;  // a name
+  std::string etag;
+  NetTime modified = {};
+};
+
+bool is_pointer_key(const std::string& key) { return key.ends_with(kLinkFile); }
+
+class BucketStore final : public ObjectStore {
+ public:
+  explicit BucketStore(Config config) : prefix_(config.options.prefix) {
+    prefix_ = normal_path("/" + prefix_ + "/").substr(1);
+    if (prefix_ == "/") prefix_.clear();
+    bucket_ = std::make_shared<Bucket>(std::make_shared<Connection>(std::move(config)));
+  }
+
+  StoreFeatures features() const override {
+    const Conditions conditions = bucket_->conditions(prefix_);
+    return {.versioned_writes = conditions.version,
+            .fenced_pointers = conditions.version && conditions.absent,
+            .whole_folders = false};
+  }
+  std::string describe(const std::string& name) const override {
+    return connection().describe(key_of(name));
+  }
+
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    const std::string key = key_of(name);
+    if (key.size() <= prefix_.size()) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    if (!is_pointer_key(key)) {
+      if (const auto there = bucket_->head(key)) return info_of_object(*there);
+    }
+    if (const auto link = read_link(key)) {
+      if (!follow) {
+        return ObjectInfo{
+            .type = ObjectInfo::Type::kPointer, .modified = link->modified, .version = link->etag};
+      }
+      const auto there = bucket_->head(key_of(link->target));
+      return there ? std::optional(info_of_object(*there)) : std::nullopt;
+    }
+    if (bucket_->has_below(key + "/")) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    return std::nullopt;
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    const std::string key = key_of(name);
+    std::shared_ptr<const ByteSource> source;
+    if (key.size() > prefix_.size()) {
+      if (!is_pointer_key(key)) source = open_object(bucket_->connection(), key);
+      if (source != nullptr) return source;
+      if (const auto link = read_link(key)) {
+        source = open_object(bucket_->connection(), key_of(link->target));
+        if (source != nullptr) return source;
+        throw NotFoundError(describe(name) + " points at " + describe(link->target) +
+                            ", which is not there");
+      }
+    }
+    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+      throw UsageError(describe(name) + " is a folder, not a file");
+    }
+    throw NotFoundError("there is no object " + describe(name));
+  }
+
+  ListPage list(const std::string& folder, const std::string& page) override {
+    const std::string key = key_of(folder);
+    const std::string prefix = key.size() <= prefix_.size() ? prefix_ : key + "/";
+    const ListAnswer answer = bucket_->list(prefix, "/", page);
+    const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
+    if (is_empty && page.empty() && prefix != prefix_) {
+      if (bucket_->head(key)) throw UsageError(describe(folder) + " is not a folder");
+      throw NotFoundError("there is no folder " + describe(folder));
+    }
+    ListPage listed{.names = {}, .next = answer.next};
+    for (const ListedObject& object : answer.objects) {
+      if (object.key.size() > prefix.size()) {
+        listed.names.push_back(listed_name(object, prefix.size()));
+      }
+    }
+    for (const std::string& below : answer.prefixes) {
+      listed.names.push_back({below.substr(prefix.size(), below.size() - prefix.size() - 1),
+                              ObjectInfo{.type = ObjectInfo::Type::kFolder}});
+    }
+    return listed;
+  }
+
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    const std::string key = key_to_write(name);
+    if (options.condition.when == WriteCondition::If::kVersion &&
+        bucket_->condition_headers(key, options.condition).empty()) {
+      throw UnsupportedError(describe(name) +
+                             ": this server does not check the version of what is replaced");
+    }
+    bucket_->check_condition(key, options.condition);
+    return write_object(bucket_, key, options);
+  }
+
+  bool remove(const std::string& name) override {
+    const std::string key = key_of(name);
+    if (key.size() > prefix_.size()) {
+      for (const std::string& candidate : {key, pointer_key(key)}) {
+        if (!bucket_->head(candidate)) continue;
+        bucket_->remove(candidate);
+        return true;
+      }
+    }
+    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+      throw UsageError("cannot remove " + describe(name) + " as a file: it is a folder");
+    }
+    return false;
+  }
+
+  bool remove_folder(const std::string& name) override {
+    const std::string key = key_of(name);
+    if (key.size() <= prefix_.size()) {
+      throw UsageError("cannot remove " + describe(name) + ": it is the whole store");
+    }
+    std::vector<std::string> keys = keys_below(key + "/");
+    if (keys.empty()) {
+      if (bucket_->head(key) || bucket_->head(pointer_key(key))) {
+        throw UsageError("cannot remove " + describe(name) +
+                         " as a folder: it is a file or a link");
+      }
+      return false;
+    }
+    const auto others = std::stable_partition(keys.begin(), keys.end(), [](const std::string& k) {
+      return base_name(k).starts_with('.');
+    });
+    remove_all({keys.begin(), others});
+    remove_all({others, keys.end()});
+    return true;
+  }
+
+  void rename(const std::string& from, const std::string& to) override {
+    const auto there = bucket_->head(key_of(from));
+    if (!there) throw NotFoundError("there is no object " + describe(from));
+    if (there->size > Bucket::kLargestCopy) return ObjectStore::rename(from, to);
+    bucket_->copy(key_of(from), key_to_write(to));
+    bucket_->remove(key_of(from));
+  }
+
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    const auto link = read_link(key_of(name));
+    if (!link) return std::nullopt;
+    return Pointer{.target = link->target, .version = link->etag};
+  }
+
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    const std::string key = pointer_key(key_of(name));
+    const auto text = std::make_shared<const std::string>(key_of(target).substr(prefix_.size()));
+    WriteCondition condition;
+    if (expected) {
+      condition =
+          expected->empty() ? WriteCondition::absent() : WriteCondition::of_version(*expected);
+    }
+    bucket_->put({.key = key, .bytes = {as_bytes(*text), text}, .condition = condition});
+  }
+
+  void prepare(const std::string& folder) override {
+    const std::string key = key_of(folder);
+    const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
+    const std::string probe = below + ".cairn-probe-" + new_write_id();
+    bucket_->put({.key = probe});
+    bucket_->remove(probe);
+  }
+
+  std::vector<std::string> remove_leftovers(const std::string& folder,
+                                            const std::string& of) override {
+    const std::string key = key_of(folder);
+    const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
+    std::vector<std::string> removed;
+    for (const ListedUpload& upload : forgotten_uploads(below + of)) {
+      const std::string name = upload.key.substr(std::min(below.size(), upload.key.size()));
+      const bool is_meant = of.empty() ? name.find('/') == std::string::npos
+                                       : name == of || name.starts_with(of + "/");
+      if (!is_meant) continue;
+      const HttpResponse response = connection().send(
+          {.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}});
+      if (response.status < 300) removed.push_back(name);
+    }
+    return removed;
+  }
+
+ private:
+  Connection& connection() const { return *bucket_->connection(); }
+
+  std::string key_of(const std::string& name) const {
+    std::string key = normal_path("/" + name);
+    key.erase(0, std::min(key.find_first_not_of('/'), key.size()));
+    while (key.ends_with('/'))
+      key.pop_back();
+    return prefix_ + key;
+  }
+
+  // Of what is going to be an object: no folder may have its name.
+  std::string key_to_write(const std::string& name) const {
+    std::string key = key_of(name);
+    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+      throw UsageError("cannot write " + describe(name) + ": a folder has that name");
+    }
+    return key;
+  }
+
+  static std::string pointer_key(const std::string& key) {
+    return is_pointer_key(key) ? key : key + std::string(kLinkFile);
+  }
+
+  static ObjectInfo info_of_object(const Head& head) {
+    return {.size = head.size, .modified = head.modified, .version = head.etag};
+  }
+
+  static ListedName listed_name(const ListedObject& object, std::size_t prefix) {
+    ObjectInfo info = {.size = object.size, .modified = object.modified, .version = object.etag};
+    std::string name = object.key.substr(prefix);
+    if (is_pointer_key(name) && name.size() > kLinkFile.size() && info.size <= kLongestPointer) {
+      name.resize(name.size() - kLinkFile.size());
+      info.type = ObjectInfo::Type::kPointer;
+    }
+    return {std::move(name), std::move(info)};
+  }
+
+  std::optional<Linked> read_link(const std::string& of) const {
+    const std::string key = pointer_key(of);
+    const HttpResponse response = connection().send(
+        {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestPointer)}}});
+    const bool is_none = response.status == 404 || response.status == 416;
+    if (is_none || response.body.size() > kLongestPointer) return std::nullopt;
+    connection().check(response, "reading", key);
+    std::string text = response.body;
+    while (text.ends_with('\n') || text.ends_with('\r'))
+      text.pop_back();
+    const bool is_name = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
+      return (c >= 0 && c < 0x20) || c == 0x7F;
+    });
+    if (!is_name) return std::nullopt;
+    return Linked{
+        .target = std::move(text),
+        .etag = std::string(response.header("etag")),
+        .modified = parse_http_date(response.header("last-modified")).value_or(NetTime())};
+  }
+
+  std::vector<std::string> keys_below(const std::string& prefix) const {
+    std::vector<std::string> keys;
+    std::string page;
+    do {
+      ListAnswer answer = bucket_->list(prefix, "", page);
+      for (ListedObject& object : answer.objects)
+        keys.push_back(std::move(object.key));
+      page = answer.next;
+    } while (!page.empty());
+    return keys;
+  }
+
+  void remove_all(const std::vector<std::string>& keys) const {
+    for (std::size_t begin = 0; begin < keys.size(); begin += kRemovalsAtOnce) {
+      const std::size_t end = std::min(keys.size(), begin + kRemovalsAtOnce);
+      std::vector<std::unique_ptr<Call>> calls;
+      for (std::size_t i = begin; i < end; ++i) {
+        calls.push_back(
+            std::make_unique<Call>(connection(), Request{.method = "DELETE", .key = keys[i]}));
+      }
+      for (std::size_t i = begin; i < end; ++i) {
+        const HttpResponse response = calls[i - begin]->wait();
+        if (response.status != 404) connection().check(response, "removing", keys[i]);
+      }
+    }
+  }
+
+  std::vector<ListedUpload> forgotten_uploads(const std::string& prefix) const {
+    std::vector<ListedUpload> forgotten;
+    Query query = {{"uploads", ""}, {"prefix", prefix}};
+    for (;;) {
+      const HttpResponse response = connection().send({.query = query});
+      if (response.status >= 300) return forgotten;  // not all servers list them, or let one
+      const UploadsAnswer answer = parse_uploads(response.body);
+      for (const ListedUpload& upload : answer.uploads) {
+        if (connection().now() - upload.begun > kForgotten) forgotten.push_back(upload);
+      }
+      if (answer.next_key.empty()) return forgotten;
+      query = {{"uploads", ""},
+               {"prefix", prefix},
+               {"key-marker", answer.next_key},
+               {"upload-id-marker", answer.next_id}};
+    }
+  }
+
+  std::string prefix_;  // "" or with a slash at its end
+  std::shared_ptr<Bucket> bucket_;
+};
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> make_s3_store(Config config) {
+  return std::make_shared<BucketStore>(std::move(config));
+}
+
+}  // namespace cairn::s3

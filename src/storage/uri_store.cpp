@@ -1,0 +1,80 @@
+#include "storage/uri_store.h"
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "io/uri.h"
+
+namespace cairn {
+namespace {
+
+class UriStore final : public ObjectStore {
+ public:
+  UriStore(std::string root, std::shared_ptr<ObjectStore> under)
+      : root_(std::move(root)), under_(std::move(under)) {}
+
+  StoreFeatures features() const override { return under_->features(); }
+  std::string describe(const std::string& name) const override {
+    return under_->describe(inside(name));
+  }
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return under_->stat(inside(name), follow);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    return under_->open(inside(name));
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    return under_->list(inside(folder), page);
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    return under_->begin(inside(name), options);
+  }
+  std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
+    return under_->begin_folder(inside(name), overwrite);
+  }
+  bool remove(const std::string& name) override { return under_->remove(inside(name)); }
+  bool remove_folder(const std::string& name) override {
+    return under_->remove_folder(inside(name));
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    under_->rename(inside(from), inside(to));
+  }
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    auto pointer = under_->read_pointer(inside(name));
+    if (pointer) pointer->target = join_path(root_, pointer->target);
+    return pointer;
+  }
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    under_->move_pointer(inside(name), inside(target), expected);
+  }
+  void prepare(const std::string& folder) override { under_->prepare(inside(folder)); }
+  std::vector<std::string> remove_leftovers(const std::string& folder,
+                                            const std::string& of) override {
+    return under_->remove_leftovers(inside(folder), of);
+  }
+  bool restore(const std::string& name) override { return under_->restore(inside(name)); }
+  bool is_being_written(const std::string& name) override {
+    return under_->is_being_written(inside(name));
+  }
+
+ private:
+  std::string inside(const std::string& name) const {
+    const Uri uri = split_uri(name);
+    if (uri.scheme.empty()) return name;
+    if (uri.root() == root_) return uri.path;
+    throw UsageError(name + " is not in " + root_);
+  }
+
+  std::string root_;
+  std::shared_ptr<ObjectStore> under_;
+};
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under) {
+  return std::make_shared<UriStore>(std::move(root), std::move(under));
+}
+
+}  // namespace cairn

@@ -1,0 +1,14 @@
+// A store whose names are whole URIs, over one whose names are what stands behind the root.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+namespace cairn {
+
+// `root` as Uri::root() gives it. Names of another root are a UsageError.
+std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under);
+
+}  // namespace cairn

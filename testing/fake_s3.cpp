@@ -1,0 +1,528 @@
+#include "testing/fake_s3.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/crc64.h"
+#include "net/digest.h"
+#include "net/net_time.h"
+
+namespace cairn::testing {
+namespace {
+
+using Clock = std::chrono::system_clock;
+
+constexpr std::size_t kLeastPart = 5 << 20;
+constexpr int kPage = 1000;
+constexpr std::chrono::minutes kMostSkew{15};
+constexpr const char* kCrc = "x-amz-checksum-crc64nvme";
+const HttpReply kFine = {.status = 0};  // of a check: go on
+
+HttpReply error(int status, const std::string& code, const std::string& more = "") {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/xml"}},
+          .body = "<?xml version=\"1.0\"?>\n<Error><Code>" + code +
+                  "</Code><Message>of the fake: " + code + "</Message>" + more +
+                  "<RequestId>1</RequestId></Error>"};
+}
+
+HttpReply xml(const std::string& body) {
+  return {.headers = {{"Content-Type", "application/xml"}},
+          .body = "<?xml version=\"1.0\"?>\n" + body};
+}
+
+std::string quoted_md5(const std::string& bytes) {
+  const ByteView view = as_bytes(bytes);
+  return "\"" + hex(md5({&view, 1})) + "\"";
+}
+
+std::string crc_text(std::uint64_t crc) {
+  std::string bytes;
+  for (int shift = 56; shift >= 0; shift -= 8)
+    bytes += static_cast<char>(crc >> shift & 0xFF);
+  return base64(as_bytes(bytes));
+}
+
+// As in the XML of a list with encoding-type=url.
+std::string encoded_key(const std::string& key) {
+  std::string text;
+  for (const char c : key) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string("-._~/").find(c) < 5) {
+      text += c;
+    } else if (c == ' ') {
+      text += '+';
+    } else {
+      const std::byte byte = static_cast<std::byte>(c);
+      text += "%" + hex({&byte, 1});
+    }
+  }
+  return text;
+}
+
+std::string tag(const std::string& name, const std::string& text) {
+  return "<" + name + ">" + text + "</" + name + ">";
+}
+
+std::string iso_now() {
+  const std::string basic = basic_iso_time(Clock::now());
+  return basic.substr(0, 4) + "-" + basic.substr(4, 2) + "-" + basic.substr(6, 2) + "T" +
+         basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
+}
+
+std::string between(const std::string& text, const std::string& before, const std::string& after,
+                    std::size_t from = 0) {
+  const std::size_t begin = text.find(before, from);
+  if (begin == std::string::npos) return "";
+  const std::size_t end = text.find(after, begin + before.size());
+  return text.substr(begin + before.size(),
+                     end == std::string::npos ? end : end - begin - before.size());
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// What of a request stays with the object.
+std::map<std::string, std::string> kept_headers(const HttpAsked& asked) {
+  std::map<std::string, std::string> kept;
+  for (const auto& [name, value] : asked.headers) {
+    if (name.starts_with("x-amz-meta-") || name == "x-amz-acl" ||
+        name.starts_with("x-amz-server-side-")) {
+      kept[name] = value;
+    }
+  }
+  return kept;
+}
+
+// From the request as it came, and from nothing that the client under test is made of.
+std::string expected_signature(const HttpAsked& asked, const std::string& secret,
+                               const std::vector<std::string>& scope,
+                               const std::string& signed_headers) {
+  std::vector<std::string> query = split(asked.raw_query(), '&');
+  std::sort(query.begin(), query.end());
+  std::string canonical = asked.method + "\n" + asked.path() + "\n";
+  for (const std::string& part : query) {
+    canonical += (&part == &query.front() ? "" : "&") + part;
+  }
+  canonical += "\n";
+  for (const std::string& name : split(signed_headers, ';')) {
+    canonical += name + ":" + asked.header(name) + "\n";
+  }
+  canonical += "\n" + signed_headers + "\n" + asked.header("x-amz-content-sha256");
+  const std::string text = "AWS4-HMAC-SHA256\n" + asked.header("x-amz-date") + "\n" + scope[1] +
+                           "/" + scope[2] + "/" + scope[3] + "/" + scope[4] + "\n" +
+                           hex(sha256(canonical));
+  const std::string first = "AWS4" + secret;
+  Sha256 key = hmac_sha256(as_bytes(first), scope[1]);
+  for (int i = 2; i < 5; ++i)
+    key = hmac_sha256(key, scope[static_cast<std::size_t>(i)]);
+  return hex(hmac_sha256(key, text));
+}
+
+}  // namespace
+
+FakeS3::FakeS3(FakeS3Options options)
+    : options_(std::move(options)),
+      random_(options_.seed),
+      server_([this](const HttpAsked& asked) { return handle(asked); }) {}
+
+// --- What tests ask and plan
+// ----------------------------------------------------------------------
+
+std::vector<std::string> FakeS3::log() {
+  const std::scoped_lock lock(mutex_);
+  return log_;
+}
+
+void FakeS3::forget_log() {
+  const std::scoped_lock lock(mutex_);
+  log_.clear();
+}
+
+std::size_t FakeS3::count(const std::string& beginning) {
+  const auto all = log();
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(),
+                    [&](const std::string& line) { return line.starts_with(beginning); }));
+}
+
+std::string FakeS3::last_header(const std::string& name, const std::string& method) {
+  const std::scoped_lock lock(mutex_);
+  const auto& headers = last_headers_[method];
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+std::size_t FakeS3::faults() {
+  const std::scoped_lock lock(mutex_);
+  return faults_;
+}
+
+std::map<std::string, std::string> FakeS3::objects() {
+  const std::scoped_lock lock(mutex_);
+  std::map<std::string, std::string> all;
+  for (const auto& [path, object] : objects_)
+    all[path] = object.bytes;
+  return all;
+}
+
+void FakeS3::put_object(const std::string& path, const std::string& bytes) {
+  const std::scoped_lock lock(mutex_);
+  objects_[path] = {.bytes = bytes, .etag = quoted_md5(bytes)};
+}
+
+std::map<std::string, std::string> FakeS3::metadata(const std::string& path) {
+  const std::scoped_lock lock(mutex_);
+  return objects_[path].headers;
+}
+
+std::size_t FakeS3::uploads() {
+  const std::scoped_lock lock(mutex_);
+  return uploads_.size();
+}
+
+void FakeS3::answer_next(const std::string& beginning, const HttpReply& reply, int times,
+                         When when) {
+  const std::scoped_lock lock(mutex_);
+  planned_.push_back({beginning, reply, times, when});
+}
+
+void FakeS3::change(const FakeS3Options& options) {
+  const std::scoped_lock lock(mutex_);
+  options_ = options;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+std::string FakeS3::path_of(const Asked& asked) const {
+  std::string path = percent_decoded(asked.path()).substr(1);
+  const std::string host = asked.header("host");
+  const std::size_t own = host.find(".localhost");
+  if (own != std::string::npos) path = host.substr(0, own) + "/" + path;  // virtual-hosted
+  return path;
+}
+
+// A kind of fault, or none.
+std::string FakeS3::fault() {
+  if (std::uniform_real_distribution<double>(0, 1)(random_) >= options_.fault_rate) return "";
+  ++faults_;
+  static const std::vector<std::string> kKinds = {"500",  "503",       "reset", "lost",
+                                                  "half", "truncated", "drips", "timeout"};
+  return kKinds[std::uniform_int_distribution<std::size_t>(0, kKinds.size() - 1)(random_)];
+}
+
+HttpReply FakeS3::handle(const Asked& asked) {
+  const std::scoped_lock lock(mutex_);
+  log_.push_back(asked.method + " " + asked.target);
+  last_headers_[""] = last_headers_[asked.method] = asked.headers;
+  for (Planned& planned : planned_) {
+    if (planned.times == 0 || !log_.back().starts_with(planned.beginning)) continue;
+    --planned.times;
+    if (planned.when == When::kAfter) answer(asked);
+    return planned.reply;
+  }
+  const std::string kind = fault();
+  if (kind == "500") return error(500, "InternalError");
+  if (kind == "503") return error(503, "SlowDown");
+  if (kind == "timeout") return error(400, "RequestTimeout");
+  if (kind == "reset") return {.sends_at_most = 0};
+  HttpReply reply = answer(asked);
+  if (kind == "lost") reply.sends_at_most = 0;
+  if (kind == "half") reply.sends_at_most = 20;
+  if (kind == "truncated" && !reply.body.empty()) {
+    reply.headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
+    reply.body.resize(reply.body.size() / 2);
+    reply.closes = true;
+  }
+  reply.drips = kind == "drips" && reply.body.size() < 4096;
+  return reply;
+}
+
+HttpReply FakeS3::answer(const Asked& asked) {
+  HttpReply reply = check_signature(asked);
+  if (reply.status == 0) reply = check_body(asked);
+  if (reply.status == 0) reply = dispatch(asked, path_of(asked));
+  reply.headers.emplace_back("Date",
+                             http_date(Clock::now() + std::chrono::seconds(options_.skew_seconds)));
+  reply.headers.emplace_back("x-amz-request-id", "1");
+  if (asked.method == "HEAD" && reply.status >= 300) reply.body.clear();
+  return reply;
+}
+
+HttpReply FakeS3::check_signature(const Asked& asked) {
+  const std::string text = asked.header("authorization");
+  const std::string names = between(text, "SignedHeaders=", ",");
+  const std::vector<std::string> scope = split(between(text, "Credential=", ","), '/');
+  if (!text.starts_with("AWS4-HMAC-SHA256 ") || scope.size() != 5 || scope[4] != "aws4_request" ||
+      scope[3] != "s3") {
+    return error(403, "AccessDenied");
+  }
+  const auto covered = split(names, ';');
+  for (const auto& [name, value] : asked.headers) {
+    const bool must_be = name == "host" || name.starts_with("x-amz-");
+    if (must_be && std::find(covered.begin(), covered.end(), name) == covered.end()) {
+      return error(403, "AccessDenied");
+    }
+  }
+  if (scope[0] != options_.access_key) return error(403, "InvalidAccessKeyId");
+  if (scope[2] != options_.region) {
+    HttpReply reply = error(400, "AuthorizationHeaderMalformed", tag("Region", options_.region));
+    reply.headers.emplace_back("x-amz-bucket-region", options_.region);
+    return reply;
+  }
+  const std::string time = asked.header("x-amz-date");
+  const auto when = parse_iso_time(
+      time.size() < 16 ? ""
+                       : time.substr(0, 4) + "-" + time.substr(4, 2) + "-" + time.substr(6, 5) +
+                             ":" + time.substr(11, 2) + ":" + time.substr(13));
+  const auto now = Clock::now() + std::chrono::seconds(options_.skew_seconds);
+  if (!when || *when - now > kMostSkew || now - *when > kMostSkew) {
+    return error(403, "RequestTimeTooSkewed");
+  }
+  if (asked.header("x-amz-security-token") != options_.session_token) {
+    return error(400, "ExpiredToken");
+  }
+  const std::string given = between(text, "Signature=", ",");
+  if (given != expected_signature(asked, options_.secret_key, scope, names)) {
+    return error(403, "SignatureDoesNotMatch");
+  }
+  return kFine;
+}
+
+HttpReply FakeS3::check_body(const Asked& asked) {
+  const std::string hash = asked.header("x-amz-content-sha256");
+  if (hash != hex(sha256(asked.body))) return error(400, "XAmzContentSHA256Mismatch");
+  for (const auto& [name, value] : asked.headers) {
+    const bool is_checksum = name.starts_with("x-amz-checksum-") && name != "x-amz-checksum-mode";
+    if (is_checksum && options_.refuses_checksums) return error(501, "NotImplemented");
+  }
+  const std::string crc = asked.header(kCrc);
+  const bool is_of_body = asked.method == "PUT";
+  if (options_.keeps_crc64 && is_of_body && !crc.empty() &&
+      crc != crc_text(crc64_nvme(as_bytes(asked.body)))) {
+    return error(400, "BadDigest");
+  }
+  return kFine;
+}
+
+HttpReply FakeS3::dispatch(const Asked& asked, const std::string& path) {
+  const auto query = asked.query();
+  const std::size_t slash = path.find('/');
+  const bool is_bucket = slash == std::string::npos || slash + 1 == path.size();
+  const std::string bucket = path.substr(0, slash);
+  if (bucket != "bucket") return error(404, "NoSuchBucket");
+  if (is_bucket && asked.method == "GET") {
+    return query.contains("uploads") ? list_uploads(asked, bucket) : list(asked, bucket);
+  }
+  if (is_bucket) return error(405, "MethodNotAllowed");
+  if (asked.method == "GET" || asked.method == "HEAD") return get(asked, path);
+  if (asked.method == "PUT" && query.contains("partNumber")) return put_part(asked);
+  if (asked.method == "PUT") return put(asked, path);
+  if (asked.method == "POST" && query.contains("uploads")) return begin_upload(asked, path);
+  if (asked.method == "POST" && query.contains("uploadId")) return complete(asked, path);
+  if (asked.method == "DELETE" && query.contains("uploadId")) return abort(asked);
+  if (asked.method == "DELETE") {
+    objects_.erase(path);
+    return {.status = 204};
+  }
+  return error(405, "MethodNotAllowed");
+}
+
+HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
+  const auto found = objects_.find(path);
+  if (found == objects_.end()) return error(404, "NoSuchKey");
+  const Object& object = found->second;
+  const std::string wanted = asked.header("if-match");
+  if (!wanted.empty() && wanted != object.etag) return error(412, "PreconditionFailed");
+  HttpReply reply = {.headers = {{"ETag", object.etag},
+                                 {"Last-Modified", http_date(Clock::now())},
+                                 {"Content-Type", "application/octet-stream"}},
+                     .body = object.bytes};
+  for (const auto& [name, value] : object.headers)
+    reply.headers.emplace_back(name, value);
+  if (!object.crc64.empty() && asked.header("x-amz-checksum-mode") == "ENABLED") {
+    reply.headers.emplace_back(kCrc, object.crc64);
+  }
+  const std::string range = asked.header("range");
+  const std::size_t size = object.bytes.size();
+  if (range.starts_with("bytes=")) {
+    const std::size_t minus = range.find('-');
+    const std::string first = range.substr(6, minus - 6);
+    const std::string last = range.substr(minus + 1);
+    const std::size_t begin =
+        first.empty() ? size - std::min<std::size_t>(size, std::stoull(last)) : std::stoull(first);
+    const std::size_t end =
+        first.empty() || last.empty() ? size : std::min<std::size_t>(size, std::stoull(last) + 1);
+    if (begin >= end) return error(416, "InvalidRange");
+    reply.status = 206;
+    reply.body = object.bytes.substr(begin, end - begin);
+    reply.headers.emplace_back("Content-Range", "bytes " + std::to_string(begin) + "-" +
+                                                    std::to_string(end - 1) + "/" +
+                                                    std::to_string(size));
+  }
+  if (asked.method == "HEAD") reply.headers.emplace_back("Content-Length", std::to_string(size));
+  return reply;
+}
+
+HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path,
+                                  FakeS3Options::Conditions how) {
+  const std::string match = asked.header("if-match");
+  const std::string none = asked.header("if-none-match");
+  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kFine;
+  if (how == FakeS3Options::Conditions::kRefuse) return error(501, "NotImplemented");
+  const auto found = objects_.find(path);
+  if (!none.empty()) {
+    return found == objects_.end() ? kFine : error(412, "PreconditionFailed");
+  }
+  if (found == objects_.end()) return error(404, "NoSuchKey");
+  return found->second.etag == match ? kFine : error(412, "PreconditionFailed");
+}
+
+HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
+  if (!asked.header("x-amz-copy-source").empty()) return copy(asked, path);
+  const HttpReply refused = check_condition(asked, path, options_.conditions);
+  if (refused.status != 0) return refused;
+  Object object = {
+      .bytes = asked.body, .etag = quoted_md5(asked.body), .headers = kept_headers(asked)};
+  HttpReply reply = {.headers = {{"ETag", object.etag}}};
+  if (options_.keeps_crc64) {
+    object.crc64 = crc_text(crc64_nvme(as_bytes(asked.body)));
+    reply.headers.emplace_back(kCrc, object.crc64);
+  }
+  objects_[path] = std::move(object);
+  return reply;
+}
+
+HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
+  const auto from = objects_.find(percent_decoded(asked.header("x-amz-copy-source")).substr(1));
+  if (from == objects_.end()) return error(404, "NoSuchKey");
+  objects_[path] = Object(from->second);
+  return xml(tag("CopyObjectResult", tag("ETag", objects_[path].etag)));
+}
+
+HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
+  const auto query = asked.query();
+  const auto of = [&](const char* name) {
+    const auto found = query.find(name);
+    return found == query.end() ? std::string() : found->second;
+  };
+  if (of("list-type") != "2" || of("encoding-type") != "url") return error(400, "InvalidArgument");
+  const std::string prefix = bucket + "/" + of("prefix");
+  const std::string delimiter = of("delimiter");
+  const int most = of("max-keys").empty() ? kPage : std::min(kPage, std::stoi(of("max-keys")));
+  std::string after = of("continuation-token");
+  std::string body;
+  std::string last_prefix;
+  int count = 0;
+  bool is_truncated = false;
+  for (auto at = objects_.lower_bound(prefix); at != objects_.end(); ++at) {
+    if (!at->first.starts_with(prefix)) break;
+    const std::size_t end =
+        delimiter.empty() ? std::string::npos : at->first.find(delimiter, prefix.size());
+    const std::string name =
+        at->first.substr(0, end == std::string::npos ? end : end + delimiter.size());
+    if ((!after.empty() && name <= after) || name == last_prefix) continue;
+    is_truncated = count == most;
+    if (is_truncated) break;
+    ++count;
+    const std::string key = encoded_key(name.substr(bucket.size() + 1));
+    if (end == std::string::npos) {
+      body += tag("Contents",
+                  tag("Key", key) + tag("LastModified", iso_now()) +
+                      tag("ETag", "&quot;" + between(at->second.etag, "\"", "\"") + "&quot;") +
+                      tag("Size", std::to_string(at->second.bytes.size())));
+    } else {
+      last_prefix = name;
+      body += tag("CommonPrefixes", tag("Prefix", key));
+    }
+    if (count == most) after = name;
+  }
+  return xml(tag("ListBucketResult",
+                 tag("EncodingType", "url") + tag("IsTruncated", is_truncated ? "true" : "false") +
+                     (is_truncated ? tag("NextContinuationToken", after) : "") + body));
+}
+
+HttpReply FakeS3::list_uploads(const Asked& asked, const std::string& bucket) {
+  std::string body;
+  for (const auto& [id, upload] : uploads_) {
+    const std::string key = upload.path.substr(bucket.size() + 1);
+    if (!key.starts_with(asked.query()["prefix"])) continue;
+    body += tag("Upload", tag("Key", key) + tag("UploadId", id) + tag("Initiated", iso_now()));
+  }
+  return xml(tag("ListMultipartUploadsResult", tag("IsTruncated", "false") + body));
+}
+
+HttpReply FakeS3::begin_upload(const Asked& asked, const std::string& path) {
+  const std::string id = "upload-" + std::to_string(++next_upload_);
+  const bool with_crc64 = options_.keeps_crc64 &&
+                          asked.header("x-amz-checksum-algorithm") == "CRC64NVME" &&
+                          asked.header("x-amz-checksum-type") == "FULL_OBJECT";
+  uploads_[id] = {.path = path, .headers = kept_headers(asked), .with_crc64 = with_crc64};
+  HttpReply reply = xml(tag("InitiateMultipartUploadResult", tag("UploadId", id)));
+  if (with_crc64) reply.headers.emplace_back("x-amz-checksum-algorithm", "CRC64NVME");
+  return reply;
+}
+
+HttpReply FakeS3::put_part(const Asked& asked) {
+  auto query = asked.query();
+  const auto upload = uploads_.find(query["uploadId"]);
+  if (upload == uploads_.end()) return error(404, "NoSuchUpload");
+  const int number = std::stoi(query["partNumber"]);
+  if (number < 1 || number > 10'000) return error(400, "InvalidArgument");
+  if (upload->second.with_crc64 && asked.header(kCrc).empty()) return error(400, "InvalidRequest");
+  Object part = {.bytes = asked.body, .etag = quoted_md5(asked.body), .crc64 = asked.header(kCrc)};
+  HttpReply reply = {.headers = {{"ETag", part.etag}}};
+  upload->second.parts[number] = std::move(part);
+  return reply;
+}
+
+HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
+  const auto upload = uploads_.find(asked.query()["uploadId"]);
+  if (upload == uploads_.end()) return error(404, "NoSuchUpload");
+  const HttpReply refused = check_condition(asked, path, options_.upload_conditions);
+  if (refused.status != 0) return refused;
+  std::string bytes;
+  std::string hashes;
+  int count = 0;
+  int last = 0;
+  for (std::size_t at = 0; (at = asked.body.find("<Part>", at)) != std::string::npos; ++at) {
+    const int number = std::stoi(between(asked.body, "<PartNumber>", "<", at));
+    const auto part = upload->second.parts.find(number);
+    if (number <= last) return error(400, "InvalidPartOrder");
+    if (part == upload->second.parts.end() ||
+        between(asked.body, "<ETag>", "<", at) != part->second.etag) {
+      return error(400, "InvalidPart");
+    }
+    const bool is_last = asked.body.find("<Part>", at + 1) == std::string::npos;
+    if (!is_last && part->second.bytes.size() < kLeastPart) return error(400, "EntityTooSmall");
+    bytes += part->second.bytes;
+    hashes += part->second.etag;
+    last = number;
+    ++count;
+  }
+  if (count == 0) return error(400, "MalformedXML");
+  const std::string crc = crc_text(crc64_nvme(as_bytes(bytes)));
+  if (upload->second.with_crc64 && asked.header(kCrc) != crc) return error(400, "BadDigest");
+  const std::string md5 = quoted_md5(hashes);
+  Object object = {.bytes = bytes,
+                   .etag = md5.substr(0, md5.size() - 1) + "-" + std::to_string(count) + "\"",
+                   .headers = upload->second.headers};
+  if (options_.keeps_crc64) object.crc64 = crc;
+  const std::string etag = object.etag;
+  objects_[path] = std::move(object);
+  uploads_.erase(upload);
+  return xml(tag("CompleteMultipartUploadResult", tag("ETag", etag)));
+}
+
+HttpReply FakeS3::abort(const Asked& asked) {
+  const bool was_there = uploads_.erase(asked.query()["uploadId"]) > 0;
+  return was_there ? HttpReply{.status = 204} : error(404, "NoSuchUpload");
+}
+
+}  // namespace cairn::testing

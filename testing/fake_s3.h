@@ -1,0 +1,116 @@
+// A strict S3 server in this process, and what real ones do wrong: it checks every signature, hash,
+// checksum and condition, and fails as it is told.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "testing/http_server.h"
+
+namespace cairn::testing {
+
+struct FakeS3Options {
+  // What it does with If-Match and If-None-Match of a write.
+  enum class Conditions : std::uint8_t { kCheck, kIgnore, kRefuse };
+
+  std::string access_key = "AKIDFAKE";
+  std::string secret_key = "canary-secret-of-the-fake";
+  std::string session_token = {};  // when it is not empty, a request must have it
+  std::string region = "us-east-1";
+  Conditions conditions = Conditions::kCheck;
+  Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
+  bool keeps_crc64 = true;
+  bool refuses_checksums = false;  // 501 for headers that it does not know
+  std::int64_t skew_seconds = 0;   // of its clock
+  double fault_rate = 0;           // of all requests
+  unsigned seed = 1;
+};
+
+class FakeS3 {
+ public:
+  explicit FakeS3(FakeS3Options options = {});
+
+  std::string url() const { return server_.url(); }
+  int port() const { return server_.port(); }
+  int connections() const { return server_.connections(); }
+
+  // "PUT /bucket/key?partNumber=1" of all so far, in the order in which they came.
+  std::vector<std::string> log();
+  void forget_log();
+  // Of the last request (of that method) that came; "" when it did not have it.
+  std::string last_header(const std::string& name, const std::string& method = "");
+  // How many of the log begin like this.
+  std::size_t count(const std::string& beginning);
+  std::size_t faults();
+
+  // All that is stored: "bucket/key" to bytes.
+  std::map<std::string, std::string> objects();
+  void put_object(const std::string& path, const std::string& bytes);
+  std::map<std::string, std::string> metadata(const std::string& path);
+  std::size_t uploads();  // begun and neither completed nor aborted
+
+  // The next requests whose log line begins with `beginning` are answered like this, `times` often.
+  // kAfter: what was asked is done, and the answer is lost.
+  enum class When : std::uint8_t { kInstead, kAfter };
+  void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
+                   When when = When::kInstead);
+  void change(const FakeS3Options& options);
+
+ private:
+  struct Object {
+    std::string bytes;
+    std::string etag;
+    std::map<std::string, std::string> headers = {};  // what HEAD tells
+    std::string crc64 = {};
+  };
+  struct Upload {
+    std::string path;
+    std::map<std::string, std::string> headers;
+    bool with_crc64 = false;
+    std::map<int, Object> parts = {};
+  };
+  struct Planned {
+    std::string beginning;
+    HttpReply reply;
+    int times;
+    When when;
+  };
+  using Asked = HttpAsked;
+
+  HttpReply handle(const Asked& asked);
+  HttpReply answer(const Asked& asked);
+  HttpReply dispatch(const Asked& asked, const std::string& path);
+  HttpReply check_signature(const Asked& asked);
+  HttpReply check_body(const Asked& asked);
+  HttpReply get(const Asked& asked, const std::string& path);
+  HttpReply put(const Asked& asked, const std::string& path);
+  HttpReply copy(const Asked& asked, const std::string& path);
+  HttpReply list(const Asked& asked, const std::string& bucket);
+  HttpReply list_uploads(const Asked& asked, const std::string& bucket);
+  HttpReply begin_upload(const Asked& asked, const std::string& path);
+  HttpReply put_part(const Asked& asked);
+  HttpReply complete(const Asked& asked, const std::string& path);
+  HttpReply abort(const Asked& asked);
+  HttpReply check_condition(const Asked& asked, const std::string& path,
+                            FakeS3Options::Conditions how);
+  std::string path_of(const Asked& asked) const;
+  std::string fault();
+
+  std::mutex mutex_;
+  FakeS3Options options_;
+  std::mt19937 random_;
+  std::map<std::string, Object> objects_;
+  std::map<std::string, Upload> uploads_;
+  int next_upload_ = 0;
+  std::vector<std::string> log_;
+  std::map<std::string, std::map<std::string, std::string>> last_headers_;  // by method
+  std::vector<Planned> planned_;
+  std::size_t faults_ = 0;
+  HttpServer server_;  // the last: it is stopped first
+};
+
+}  // namespace cairn::testing

@@ -1,0 +1,193 @@
+#include "testing/http_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace cairn::testing {
+namespace {
+
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
+
+// What comes in on a connection.
+class Incoming {
+ public:
+  explicit Incoming(int socket) : socket_(socket) {}
+
+  // False at the end of the connection.
+  bool read_request(HttpAsked& asked) {
+    std::size_t end = 0;
+    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
+      if (!fill()) return false;
+    }
+    parse_head(buffer_.substr(0, end + 2), asked);
+    buffer_.erase(0, end + 4);
+    const std::string length = asked.header("content-length");
+    const std::size_t size = length.empty() ? 0 : std::stoull(length);
+    while (buffer_.size() < size) {
+      if (!fill()) return false;
+    }
+    asked.body = buffer_.substr(0, size);
+    buffer_.erase(0, size);
+    return true;
+  }
+
+ private:
+  bool fill() {
+    const std::size_t before = buffer_.size();
+    buffer_.resize(before + kReadBytes);
+    const ssize_t got = recv(socket_, buffer_.data() + before, kReadBytes, 0);
+    buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return got > 0;
+  }
+
+  static void parse_head(const std::string& head, HttpAsked& asked) {
+    std::size_t begin = 0;
+    bool is_first = true;
+    for (std::size_t end; (end = head.find("\r\n", begin)) != std::string::npos; begin = end + 2) {
+      const std::string line = head.substr(begin, end - begin);
+      if (is_first) {
+        const std::size_t one = line.find(' ');
+        asked.method = line.substr(0, one);
+        asked.target = line.substr(one + 1, line.rfind(' ') - one - 1);
+        is_first = false;
+        continue;
+      }
+      const std::size_t colon = line.find(':');
+      std::string name = line.substr(0, colon);
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
+      const std::size_t value = line.find_first_not_of(' ', colon + 1);
+      asked.headers[name] = value == std::string::npos ? "" : line.substr(value);
+    }
+  }
+
+  int socket_;
+  std::string buffer_;
+};
+
+bool send_all(int socket, const char* data, std::size_t size, std::size_t at_once) {
+  while (size > 0) {
+    const ssize_t sent = send(socket, data, std::min(size, at_once), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    data += sent;
+    size -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+// What is not yet sent is thrown away, and the other side gets ECONNRESET.
+void reset(int socket) {
+  const linger now = {1, 0};
+  setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+}  // namespace
+
+std::string percent_decoded(const std::string& text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      plain += static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16));
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+std::map<std::string, std::string> HttpAsked::query() const {
+  std::map<std::string, std::string> parts;
+  const std::string all = raw_query();
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = std::min(all.find('&', begin), all.size());
+    const std::string part = all.substr(begin, end - begin);
+    const std::size_t equals = std::min(part.find('='), part.size());
+    parts[percent_decoded(part.substr(0, equals))] =
+        percent_decoded(part.substr(std::min(equals + 1, part.size())));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::string HttpAsked::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+HttpServer::HttpServer(Handler handler) : handler_(std::move(handler)) {
+  listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (listener_ < 0 || bind(listener_, any, size) != 0 || listen(listener_, 128) != 0 ||
+      getsockname(listener_, any, &size) != 0) {
+    throw std::runtime_error("no server on loopback can be started");
+  }
+  port_ = ntohs(address.sin_port);
+  acceptor_ = std::thread([this] { accept_all(); });
+}
+
+HttpServer::~HttpServer() {
+  stopping_ = true;
+  shutdown(listener_, SHUT_RDWR);
+  acceptor_.join();
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const int socket : sockets_)
+      shutdown(socket, SHUT_RDWR);
+  }
+  for (std::thread& thread : threads_)
+    thread.join();
+  close(listener_);
+}
+
+void HttpServer::accept_all() {
+  while (!stopping_) {
+    const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (socket < 0) continue;
+    ++connections_;
+    const int on = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    const std::scoped_lock lock(mutex_);
+    sockets_.push_back(socket);
+    threads_.emplace_back([this, socket] { serve(socket); });
+  }
+}
+
+void HttpServer::serve(int socket) {
+  Incoming incoming(socket);
+  for (;;) {
+    HttpAsked asked;
+    if (stopping_ || !incoming.read_request(asked)) break;
+    const HttpReply reply = handler_(asked);
+    const bool has_length = std::any_of(reply.headers.begin(), reply.headers.end(),
+                                        [](const auto& h) { return h.first == "Content-Length"; });
+    std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " X\r\n";
+    for (const auto& [name, value] : reply.headers)
+      text += name + ": " + value + "\r\n";
+    if (!has_length) text += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n";
+    if (reply.closes) text += "Connection: close\r\n";
+    text += "\r\n";
+    if (asked.method != "HEAD") text += reply.body;
+    const bool is_cut = reply.sends_at_most < text.size();
+    text.resize(std::min(reply.sends_at_most, text.size()));
+    const bool sent = send_all(socket, text.data(), text.size(), reply.drips ? 1 : text.size());
+    if (is_cut && text.empty()) reset(socket);
+    if (is_cut || reply.closes || !sent) break;
+  }
+  const std::scoped_lock lock(mutex_);
+  sockets_.erase(std::find(sockets_.begin(), sockets_.end(), socket));
+  close(socket);
+}
+
+}  // namespace cairn::testing

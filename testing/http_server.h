@@ -1,0 +1,75 @@
+// An HTTP/1.1 server in this process, on a free port of loopback, that can misbehave.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace cairn::testing {
+
+struct HttpAsked {
+  std::string method;
+  std::string target;                          // as it was sent: "/a%20b?x=1"
+  std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;
+
+  std::string path() const { return target.substr(0, target.find('?')); }  // encoded
+  std::string raw_query() const {
+    const std::size_t mark = target.find('?');
+    return mark == std::string::npos ? "" : target.substr(mark + 1);
+  }
+  std::map<std::string, std::string> query() const;  // decoded
+  std::string header(const std::string& name) const;
+};
+
+// Without percent signs.
+std::string percent_decoded(const std::string& text);
+
+struct HttpReply {
+  int status = 200;
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body = {};
+  // Of the whole answer, headers too: then the connection is reset. It is not kept, either, when
+  // `closes`.
+  std::size_t sends_at_most = std::string::npos;
+  bool closes = false;
+  bool drips = false;  // sends every byte by itself
+};
+
+class HttpServer {
+ public:
+  using Handler = std::function<HttpReply(const HttpAsked&)>;
+
+  // Calls `handler` from one thread for each connection.
+  explicit HttpServer(Handler handler);
+  // Ends all connections.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const { return port_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  int connections() const { return connections_; }  // that there were so far
+
+ private:
+  void accept_all();
+  void serve(int socket);
+
+  Handler handler_;
+  int listener_ = -1;
+  int port_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> connections_ = 0;
+  std::mutex mutex_;
+  std::vector<int> sockets_;
+  std::vector<std::thread> threads_;
+  std::thread acceptor_;
+};
+
+}  // namespace cairn::testing

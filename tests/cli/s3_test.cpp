@@ -1,0 +1,64 @@
+// The tool takes s3:// wherever it takes a path.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "run_tool.h"
+#include "testing/fake_s3.h"
+#include "testing/s3_environment.h"
+#include "testing/sample_checkpoint.h"
+
+namespace cairn::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kRun = "s3://bucket/run";
+constexpr const char* kFirst = "s3://bucket/run/ep0-ba1-rank0.pt";
+constexpr const char* kSecond = "s3://bucket/run/ep0-ba2-rank0.pt";
+
+class ToolOnS3Test : public ::testing::Test {
+ protected:
+  ToolOnS3Test() {
+    save(testing::sample_checkpoint(1), kFirst);
+    save(testing::sample_checkpoint(2), kSecond);
+  }
+
+  testing::FakeS3 fake_;
+  testing::S3Environment environment_{fake_};
+};
+
+TEST_F(ToolOnS3Test, EveryCommandReadsIt) {
+  EXPECT_THAT(run({"ls", kRun}).out, AllOf(HasSubstr("ep0-ba1-rank0.pt"), HasSubstr("ep0-ba2")));
+  EXPECT_THAT(run({"inspect", kFirst}).out, HasSubstr("a torch.save file"));
+  EXPECT_EQ(run({"verify", "--full", kRun}).code, 0);
+  EXPECT_EQ(run({"diff", kFirst, kFirst}).code, 0);
+  EXPECT_EQ(run({"diff", kFirst, kSecond}).code, 1);
+  EXPECT_EQ(run({"dump", kFirst}).code, 0);
+}
+
+TEST_F(ToolOnS3Test, ConvertAndPruneWriteToIt) {
+  EXPECT_EQ(run({"convert", kFirst, "s3://bucket/copy/a.pt"}).code, 0);
+  EXPECT_EQ(testing::batch_of_sample(load("s3://bucket/copy/a.pt")), 1);
+  EXPECT_THAT(run({"prune", kRun, "--keep-last", "1"}).out, HasSubstr("ep0-ba"));
+}
+
+TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {
+  fake_.forget_log();
+  EXPECT_EQ(run({"inspect", kFirst}).code, 0);
+  EXPECT_LE(fake_.log().size(), 3U) << ::testing::PrintToString(fake_.log());
+}
+
+TEST_F(ToolOnS3Test, WhatIsWrongIsSaidInOneLine) {
+  environment_.set("AWS_SECRET_ACCESS_KEY", "canary-wrong");
+  const Answer answer = run({"ls", kRun});
+  EXPECT_NE(answer.code, 0);
+  EXPECT_THAT(answer.err, AllOf(HasSubstr("SignatureDoesNotMatch"), HasSubstr("s3://bucket/run"),
+                                Not(HasSubstr("canary"))));
+}
+
+}  // namespace
+}  // namespace cairn::cli

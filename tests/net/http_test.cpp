@@ -1,0 +1,160 @@
+#include "net/http.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "testing/http_server.h"
+
+namespace cairn {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using testing::HttpAsked;
+using testing::HttpReply;
+using testing::HttpServer;
+
+HttpResponse send(HttpRequest request) {
+  return shared_http_client()->start(std::move(request))->wait();
+}
+
+SharedBytes owned(std::string text) {
+  const auto owner = std::make_shared<const std::string>(std::move(text));
+  return {as_bytes(*owner), owner};
+}
+
+TEST(HttpTest, SendsPiecesAndReadsTheAnswer) {
+  HttpServer server([](const HttpAsked& asked) {
+    return HttpReply{.status = 201,
+                     .headers = {{"X-Case", " a b "}},
+                     .body = asked.method + asked.target + asked.header("x-own") + asked.body};
+  });
+  const HttpResponse response = send({.method = "PUT",
+                                      .url = server.url() + "/a/../b%20c?x=%2F",
+                                      .headers = {{"x-own", "!"}},
+                                      .body = {owned("one "), owned(""), owned("two")}});
+  EXPECT_EQ(response.failure, "");
+  EXPECT_EQ(response.status, 201);
+  EXPECT_EQ(response.header("x-case"), "a b");
+  EXPECT_EQ(response.body, "PUT/a/../b%20c?x=%2F!one two") << "as it was signed, byte by byte";
+}
+
+TEST(HttpTest, ABodyGoesIntoItsPlace) {
+  HttpServer server([](const HttpAsked& asked) {
+    return HttpReply{.status = asked.target == "/missing" ? 404 : 200, .body = "0123456789"};
+  });
+  std::string into(10, ' ');
+  const auto place = std::as_writable_bytes(std::span(into));
+  HttpResponse response = send({.url = server.url() + "/", .into = place});
+  EXPECT_EQ(response.received, 10U);
+  EXPECT_EQ(into, "0123456789");
+  EXPECT_EQ(response.body, "");
+  response = send({.url = server.url() + "/", .into = place.first(9)});
+  EXPECT_THAT(response.failure, HasSubstr("longer than what was asked for"));
+  EXPECT_FALSE(response.may_work_later);
+  into.assign(10, ' ');
+  response = send({.url = server.url() + "/missing", .into = place});
+  EXPECT_EQ(response.body, "0123456789") << "an error is not what was asked for";
+  EXPECT_EQ(into, std::string(10, ' '));
+}
+
+TEST(HttpTest, AnAnswerIsBounded) {
+  HttpServer server([](const HttpAsked&) { return HttpReply{.body = std::string(1000, 'x')}; });
+  EXPECT_EQ(send({.url = server.url(), .most_bytes = 1000}).failure, "");
+  EXPECT_THAT(send({.url = server.url(), .most_bytes = 999}).failure, HasSubstr("999 bytes"));
+}
+
+TEST(HttpTest, WhatBreaksOffIsAFailureThatMayPass) {
+  for (const std::size_t bytes : {0, 5, 20, 100}) {
+    HttpServer server([&](const HttpAsked&) {
+      return HttpReply{.body = std::string(1000, 'x'), .sends_at_most = bytes};
+    });
+    const HttpResponse response = send({.url = server.url()});
+    EXPECT_NE(response.failure, "") << bytes;
+    EXPECT_TRUE(response.may_work_later) << bytes;
+  }
+  int port = 0;
+  {
+    const HttpServer server([](const HttpAsked&) { return HttpReply{}; });
+    port = server.port();
+  }
+  const HttpResponse response = send({.url = "http://127.0.0.1:" + std::to_string(port)});
+  EXPECT_NE(response.failure, "");
+  EXPECT_TRUE(response.may_work_later) << "a server that restarts";
+}
+
+TEST(HttpTest, OnlyHttpIsSpoken) {
+  for (const char* url : {"file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"}) {
+    const HttpResponse response = send({.url = url});
+    EXPECT_NE(response.failure, "") << url;
+    EXPECT_FALSE(response.may_work_later) << url;
+  }
+}
+
+TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {
+  HttpServer server([](const HttpAsked& asked) {
+    const int step = std::stoi(asked.target.substr(1));
+    if (step == 0) return HttpReply{.body = "there"};
+    if (step == 9) return HttpReply{.status = 302, .headers = {{"Location", "file:///etc/passwd"}}};
+    return HttpReply{.status = 302, .headers = {{"Location", "/" + std::to_string(step - 1)}}};
+  });
+  EXPECT_EQ(send({.url = server.url() + "/1"}).status, 302);
+  EXPECT_EQ(send({.url = server.url() + "/2", .redirects = 2}).body, "there");
+  EXPECT_NE(send({.url = server.url() + "/3", .redirects = 2}).failure, "");
+  EXPECT_NE(send({.url = server.url() + "/9", .redirects = 2}).failure, "");
+}
+
+// A server that does not answer until the test is over.
+class SilentServer {
+ public:
+  SilentServer()
+      : server_([over = over_.get_future().share()](const HttpAsked&) {
+          over.wait();
+          return HttpReply{};
+        }) {}
+  ~SilentServer() { over_.set_value(); }
+  std::string url() const { return server_.url(); }
+
+ private:
+  std::promise<void> over_;
+  HttpServer server_;
+};
+
+TEST(HttpTest, DeadlinesEndIt) {
+  const SilentServer server;
+  const HttpResponse response =
+      send({.url = server.url(), .deadlines = {.total = milliseconds(50)}});
+  EXPECT_NE(response.failure, "");
+  EXPECT_TRUE(response.may_work_later);
+}
+
+TEST(HttpTest, ACallCanBeCancelledOrLetGo) {
+  const SilentServer server;
+  const auto call = shared_http_client()->start({.url = server.url()});
+  std::thread other([&] { call->cancel(); });
+  EXPECT_TRUE(call->wait().cancelled);
+  other.join();
+  std::string into(10, ' ');
+  shared_http_client()->start(
+      {.url = server.url(), .into = std::as_writable_bytes(std::span(into))});
+}
+
+TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
+  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.target}; });
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::unique_ptr<HttpCall>> calls;
+    for (int i = 0; i < 8; ++i) {
+      calls.push_back(shared_http_client()->start({.url = server.url() + "/" + std::to_string(i)}));
+    }
+    for (int i = 0; i < 8; ++i) {
+      EXPECT_EQ(calls[static_cast<std::size_t>(i)]->wait().body, "/" + std::to_string(i));
+    }
+  }
+  EXPECT_LE(server.connections(), 8);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,28 @@
+#include "net/net_time.h"
+
+#include <gtest/gtest.h>
+
+namespace cairn {
+namespace {
+
+TEST(NetTimeTest, IsReadAndWritten) {
+  const auto time = parse_http_date("Fri, 24 May 2013 00:00:09 GMT");
+  ASSERT_TRUE(time.has_value());
+  EXPECT_EQ(basic_iso_time(*time), "20130524T000009Z");
+  EXPECT_EQ(http_date(*time), "Fri, 24 May 2013 00:00:09 GMT");
+  EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09Z"), time);
+  EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09.123Z"), time);
+}
+
+TEST(NetTimeTest, WhatIsNoneIsNone) {
+  for (const char* text : {"", "Fri, 24 May 2013 00:00:09", "Fri, 24 Mai 2013 00:00:09 GMT",
+                           "Fri, 31 Feb 2013 00:00:09 GMT", "Fri, 24 May 2013 24:00:09 GMT"}) {
+    EXPECT_FALSE(parse_http_date(text)) << text;
+  }
+  for (const char* text : {"", "2013-05-24", "2013-05-24T00:00:09+01:00", "2013-13-24T00:00:09Z"}) {
+    EXPECT_FALSE(parse_iso_time(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace cairn

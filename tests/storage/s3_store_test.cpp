@@ -1,0 +1,344 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/s3.h"
+#include "cairn/storage/stores.h"
+
+#include "s3_fixture.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/pattern.h"
+#include "testing/sample_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::FakeS3;
+using testing::FakeS3Options;
+using ::testing::HasSubstr;
+using testing::HttpReply;
+using testing::message_of;
+using ::testing::Not;
+
+// Differs at every place, so that no part can stand for another.
+std::string long_text(std::size_t size) {
+  std::string text(size, '\0');
+  std::uint64_t state = 1;
+  for (char& c : text) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    c = static_cast<char>(state >> 56);
+  }
+  return text;
+}
+
+constexpr std::size_t kThreeParts = 12 << 20;
+
+HttpReply s3_error(int status, const std::string& code) {
+  return {.status = status, .body = "<Error><Code>" + code + "</Code></Error>"};
+}
+
+TEST(S3StoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "run/big.pt", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/run/big.pt"] == text);
+  EXPECT_EQ(served.fake.count("PUT /bucket/run/big.pt?partNumber"), 3U);
+  served.fake.forget_log();
+  EXPECT_TRUE(read_text(*store, "run/big.pt") == text);
+  EXPECT_EQ(served.fake.count("GET"), 3U) << "the end, and the rest in two";
+  EXPECT_EQ(served.fake.uploads(), 0U);
+}
+
+TEST(S3StoreTest, ASmallObjectIsOneRequestToReadAndIsKeptWhole) {
+  S3Served served;
+  const auto store = served.store();
+  write_text(*store, "a", "bytes");
+  served.fake.forget_log();
+  const auto source = store->open("a");
+  EXPECT_TRUE(source->in_memory());
+  EXPECT_EQ(as_text(source->view(1, 3).view), "yte");
+  EXPECT_THAT(served.fake.log(), ElementsAre("GET /bucket/a"));
+}
+
+TEST(S3StoreTest, AnAbandonedUploadIsAborted) {
+  S3Served served;
+  const auto store = served.store();
+  {
+    const auto object = store->begin("big.pt");
+    object->write(as_bytes(long_text(kThreeParts)));
+    EXPECT_EQ(served.fake.uploads(), 1U);
+  }
+  EXPECT_EQ(served.fake.uploads(), 0U);
+  EXPECT_TRUE(served.fake.objects().empty());
+}
+
+TEST(S3StoreTest, EachPartIsTriedAgainByItself) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.answer_next("PUT /bucket/big.pt?partNumber=2", s3_error(503, "SlowDown"), 3);
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "big.pt", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+  EXPECT_EQ(served.fake.count("PUT /bucket/big.pt?partNumber=1"), 1U);
+  EXPECT_EQ(served.fake.count("PUT /bucket/big.pt?partNumber=2"), 4U);
+  EXPECT_EQ(served.clock->slept().size(), 3U);
+}
+
+TEST(S3StoreTest, RetriesAreBounded) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.answer_next("PUT /bucket/a", s3_error(500, "InternalError"), 1000);
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "a", "x"); }),
+              AllOf(HasSubstr("s3://bucket/a"), HasSubstr("500 InternalError")));
+  EXPECT_EQ(served.fake.count("PUT /bucket/a"), 8U);
+}
+
+// The answer says that it broke off, not what the server did.
+TEST(S3StoreTest, ALostAnswerToACompletionIsNoFailure) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply lost = {.sends_at_most = 0};
+  served.fake.answer_next("POST /bucket/big.pt?uploadId", lost, 1, FakeS3::When::kAfter);
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "big.pt", text, WriteCondition::absent());
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+  served.fake.answer_next("PUT /bucket/small", lost, 1, FakeS3::When::kAfter);
+  write_text(*store, "small", "x", WriteCondition::absent());
+  EXPECT_EQ(read_text(*store, "small"), "x");
+}
+
+TEST(S3StoreTest, AnErrorBehindA200IsAnError) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.answer_next("POST /bucket/big.pt?uploadId", s3_error(200, "InternalError"), 1);
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "big.pt", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+  served.fake.answer_next("POST /bucket/big2.pt?uploadId", s3_error(200, "InvalidPart"), 1);
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "big2.pt", text); }),
+              HasSubstr("InvalidPart"));
+  EXPECT_EQ(served.fake.uploads(), 0U);
+}
+
+TEST(S3StoreTest, ARangeThatBreaksOffGoesOnWhereItStopped) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(4 << 20);
+  write_text(*store, "a", text);
+  const auto source = store->open("a");
+  served.fake.forget_log();
+  const std::size_t asked = (4 << 20) - (256 << 10);
+  std::string into(asked, '\0');
+  HttpReply half = {.status = 206,
+                    .headers = {{"Content-Length", std::to_string(asked)},
+                                {"Content-Range", "bytes 0-" + std::to_string(asked - 1) + "/" +
+                                                      std::to_string(text.size())}},
+                    .body = text.substr(0, 3'000'000),
+                    .closes = true};
+  served.fake.answer_next("GET /bucket/a", half);
+  const ByteSource::Range range{0, std::as_writable_bytes(std::span(into))};
+  source->read({&range, 1});
+  EXPECT_TRUE(into == text.substr(0, asked));
+  EXPECT_EQ(served.fake.last_header("range"), "bytes=3000000-" + std::to_string(asked - 1));
+}
+
+TEST(S3StoreTest, BytesOfAnotherVersionAreNeverMixedIn) {
+  S3Served served;
+  const auto store = served.store();
+  write_text(*store, "a", long_text(1 << 20));
+  const auto source = store->open("a");
+  write_text(*store, "a", long_text(2 << 20));
+  EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 10); }), HasSubstr("was replaced"));
+  store->remove("a");
+  EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 10); }), HasSubstr("was removed"));
+}
+
+TEST(S3StoreTest, TheRegionThatTheServerNamesIsTaken) {
+  S3Served served({.region = "eu-central-1"});
+  const auto store = served.store();
+  write_text(*store, "a", "x");
+  EXPECT_EQ(read_text(*store, "a"), "x");
+}
+
+TEST(S3StoreTest, AClockThatIsWrongIsCorrected) {
+  for (const std::int64_t hours : {-30, 5}) {
+    S3Served served({.skew_seconds = hours * 3600});
+    const auto store = served.store();
+    EXPECT_FALSE(store->stat("a"));
+    write_text(*store, "a", "x");
+    EXPECT_EQ(read_text(*store, "a"), "x");
+    EXPECT_LE(served.fake.count("HEAD /bucket/a"), 4U);
+  }
+}
+
+TEST(S3StoreTest, ErrorsSayWhatToDoAndNoSecret) {
+  S3Served served({.session_token = "canary-token"});
+  S3Options options = served.options();
+  options.secret_access_key = "canary-wrong-key";
+  const auto store = served.store(options);
+  const auto refused = [&](const auto& use, const std::string& what) {
+    EXPECT_THAT(message_of<StorageError>(use),
+                AllOf(HasSubstr("s3://bucket"), HasSubstr(what), Not(HasSubstr("canary"))));
+  };
+  refused([&] { store->stat("a"); }, "SignatureDoesNotMatch");
+  refused([&] { store->open("a"); }, "check AWS_ACCESS_KEY_ID");
+  refused([&] { write_text(*store, "a", "x"); }, "403");
+  HttpReply echo = s3_error(403,
+                            "AccessDenied</Code><Message>of canary-wrong-key "
+                            "canary-token</Message><Code>");
+  served.fake.answer_next("GET", echo, 100);
+  refused([&] { store->open("a"); }, "of *** ***");
+}
+
+TEST(S3StoreTest, ServersWithoutConditionsAreTold) {
+  for (const auto how : {FakeS3Options::Conditions::kIgnore, FakeS3Options::Conditions::kRefuse}) {
+    S3Served served({.conditions = how, .upload_conditions = how});
+    const auto store = served.store();
+    EXPECT_FALSE(store->features().versioned_writes);
+    EXPECT_FALSE(store->features().fenced_pointers);
+    EXPECT_TRUE(served.fake.objects().empty()) << "the probe leaves nothing";
+    write_text(*store, "a", "x", WriteCondition::absent());
+    EXPECT_THROW(write_text(*store, "a", "y", WriteCondition::absent()), AlreadyExistsError);
+    const std::string text = long_text(kThreeParts);
+    write_text(*store, "big.pt", text, WriteCondition::absent());
+    EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+  }
+}
+
+TEST(S3StoreTest, ChecksumsAreSentWhereTheServerKnowsThem) {
+  for (const bool refuses : {false, true}) {
+    S3Served served({.keeps_crc64 = false, .refuses_checksums = refuses});
+    const auto store = served.store();
+    write_text(*store, "a", "x");
+    write_text(*store, "b", "x");
+    EXPECT_EQ(served.fake.last_header("x-amz-checksum-crc64nvme", "PUT"), "");
+    const std::string text = long_text(kThreeParts);
+    write_text(*store, "big.pt", text);
+    EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+  }
+}
+
+TEST(S3StoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
+  S3Served served;
+  const auto store = served.store();
+  write_text(*store, "learn", "x");
+  const HttpReply shorter = {.headers = {{"ETag", "\"0\""}, {"Content-Length", "1"}}};
+  served.fake.answer_next("HEAD /bucket/a", shorter, 1);
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "a", "xyz"); }),
+              HasSubstr("1 bytes instead of 3"));
+}
+
+TEST(S3StoreTest, OptionsBecomeHeaders) {
+  S3Served served;
+  S3Options options = served.options();
+  options.canned_acl = "bucket-owner-full-control";
+  options.server_side_encryption = "aws:kms";
+  options.prefix = "runs/a";
+  const auto store = served.store(options);
+  write_text(*store, "x", "x");
+  write_text(*store, "big", long_text(kThreeParts));
+  for (const char* path : {"bucket/runs/a/x", "bucket/runs/a/big"}) {
+    auto kept = served.fake.metadata(path);
+    EXPECT_EQ(kept["x-amz-acl"], "bucket-owner-full-control") << path;
+    EXPECT_EQ(kept["x-amz-server-side-encryption"], "aws:kms") << path;
+  }
+  EXPECT_THAT(list_names(*store, ""), ElementsAre("big", "x"));
+}
+
+TEST(S3StoreTest, NamesMayHoldAnything) {
+  S3Served served;
+  const auto store = served.store();
+  for (const std::string name : {"a b", "a+b", "a%20b", "ü=ö&?#", "a~'()*!b", "ep1:ba2.pt"}) {
+    write_text(*store, "dir/" + name, name);
+    EXPECT_EQ(served.fake.objects()["bucket/dir/" + name], name);
+    EXPECT_EQ(read_text(*store, "dir/" + name), name);
+    EXPECT_THAT(list_names(*store, "dir"), ElementsAre(name));
+    store->remove("dir/" + name);
+  }
+}
+
+TEST(S3StoreTest, TheBucketMayStandInTheHostsName) {
+  S3Served served;
+  S3Options options = served.options();
+  options.endpoint_url = "http://localhost:" + std::to_string(served.fake.port());
+  options.addressing = S3Addressing::kVirtual;
+  const auto store = served.store(options);
+  write_text(*store, "a/b", "x");
+  EXPECT_EQ(served.fake.objects()["bucket/a/b"], "x");
+  EXPECT_EQ(read_text(*store, "a/b"), "x");
+}
+
+TEST(S3StoreTest, ConnectionsAreUsedAgain) {
+  S3Served served;
+  const auto store = served.store();
+  for (int i = 0; i < 20; ++i) {
+    write_text(*store, "a", "x");
+  }
+  EXPECT_LE(served.fake.connections(), 2);
+}
+
+TEST(S3StoreTest, ComposersPointersAreFollowed) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.put_object("bucket/run/ep1.pt", "bytes");
+  served.fake.put_object("bucket/run/latest-rank0.pt.symlink", "run/ep1.pt");
+  EXPECT_EQ(read_text(*store, "run/latest-rank0.pt"), "bytes");
+  EXPECT_EQ(read_text(*store, "run/latest-rank0.pt.symlink"), "bytes");
+  store->move_pointer("run/latest-rank0.pt", "run/ep2.pt");
+  EXPECT_EQ(served.fake.objects()["bucket/run/latest-rank0.pt.symlink"], "run/ep2.pt");
+}
+
+// --- s3:// wherever a place can be given
+// ----------------------------------------------------------
+
+TEST(S3UriTest, ACheckpointIsSavedFoundVerifiedAndLoaded) {
+  FakeS3 fake;
+  const testing::S3Environment environment(fake);
+  save(testing::sample_checkpoint(1), "s3://bucket/run/ep0-ba1-rank0.pt");
+  save(testing::sample_checkpoint(2), "S3://bucket/run//ep0-ba2-rank0.pt");
+  EXPECT_TRUE(fake.objects().contains("bucket/run/ep0-ba2-rank0.pt"));
+  const auto found = find_latest(
+      "s3://bucket/run",
+      {.full_state_only = false, .on_skip = [](const std::string& path, const std::string& why) {
+         ADD_FAILURE() << path << ": " << why;
+       }});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, "s3://bucket/run/ep0-ba2-rank0.pt");
+  EXPECT_EQ(testing::batch_of_sample(load(found->path)), 2);
+  EXPECT_TRUE(verify("s3://bucket/run/ep0-ba1-rank0.pt", Verify::kFull).ok());
+  EXPECT_THROW(load("s3://bucket/run/none.pt"), NotFoundError);
+  for (const auto& [path, bytes] : fake.objects()) {
+    EXPECT_EQ(bytes.find("canary"), std::string::npos) << path;
+  }
+}
+
+TEST(S3UriTest, ABadPlaceIsRefusedByOneMessage) {
+  const testing::CleanAwsEnvironment environment;
+  EXPECT_THAT(message_of<UsageError>([] { load("s3:///a.pt"); }), HasSubstr("name of a bucket"));
+  EXPECT_THAT(message_of<UsageError>([] { load("s3://bucket/a.pt"); }),
+              HasSubstr("AWS_ACCESS_KEY_ID"));
+  EXPECT_THAT(message_of<UnsupportedError>([] { load("nfs3://host/a.pt"); }),
+              AllOf(HasSubstr("no store for nfs3://"), HasSubstr("s3://")));
+}
+
+TEST(S3UriTest, AProgramMayHaveItsOwnScheme) {
+  const auto store = memory_store();
+  register_object_store("mine", [&](const std::string& root) {
+    EXPECT_EQ(root, "mine://Host:1");
+    return store;
+  });
+  save(testing::sample_checkpoint(3), "mine://Host:1/a/b.pt");
+  EXPECT_THAT(list_names(*store, "a"), ElementsAre("b.pt"));
+  EXPECT_EQ(testing::batch_of_sample(load("MINE://Host:1/a/b.pt")), 3);
+  EXPECT_THROW(register_object_store("Mine", [&](const std::string&) { return store; }),
+               UsageError);
+  register_object_store("mine", [](const std::string&) { return memory_store(); });
+}
+
+}  // namespace
+}  // namespace cairn
