@@ -13,6 +13,7 @@
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
+#include "testing/watched_store.h"
 
 namespace cairn {
 namespace {
@@ -95,6 +96,10 @@ const std::vector<Kind>& kinds() {
       {"Memory",
        [] {
          return Opened{memory_store(), "a/folder"};
+       }},
+      {"Watched",
+       [] {
+         return Opened{std::make_shared<testing::WatchedStore>(memory_store()), "folder"};
        }},
       {"OwnStore",
        [] {
