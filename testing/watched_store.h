@@ -194,9 +194,10 @@ inline StoreHooks random_faults(double rate, std::uint64_t seed) {
   };
   const auto dice = std::make_shared<Dice>();
   dice->random.seed(seed);
-  const auto maybe_fail = [dice, rate](StoreCall /*call*/, const std::string& name) {
+  const auto maybe_fail = [dice, rate](StoreCall call, const std::string& name) {
     const std::scoped_lock lock(dice->mutex);
-    if (std::uniform_real_distribution<>()(dice->random) < rate / 2) {
+    const double odds = call == StoreCall::kWrite ? rate / 20 : rate / 2;  // many are one request
+    if (std::uniform_real_distribution<>()(dice->random) < odds) {
       throw StorageError(name + ": 503 SlowDown", 503, /*retryable=*/true);
     }
   };

@@ -51,10 +51,22 @@ class Comparison final : public ObjectWrite {
   void compare(std::uint64_t offset, ByteView bytes) {
     if (!is_same_ || bytes.empty()) return;
     is_same_ = offset + bytes.size() <= there_->size() &&
-               std::ranges::equal(there_->view(offset, bytes.size()).view, bytes);
+               std::ranges::equal(there(offset, bytes.size()), bytes);
+  }
+  // Many small pieces cost one request.
+  ByteView there(std::uint64_t offset, std::uint64_t size) {
+    constexpr std::uint64_t kWindowBytes = 8 << 20;
+    if (offset < begin_ || offset + size > begin_ + window_.view.size()) {
+      window_ =
+          there_->view(offset, std::min(std::max(size, kWindowBytes), there_->size() - offset));
+      begin_ = offset;
+    }
+    return window_.view.subspan(offset - begin_, size);
   }
 
   std::shared_ptr<const ByteSource> there_;
+  SharedBytes window_ = {};
+  std::uint64_t begin_ = 0;  // of the window
   std::uint64_t end_ = 0;
   bool is_same_ = true;
 };

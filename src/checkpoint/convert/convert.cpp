@@ -35,7 +35,7 @@ namespace cairn {
 namespace {
 
 struct Job {
-  ObjectStore& store;
+  std::shared_ptr<ObjectStore> store;
   Value value;  // as it is to be written, before renaming
   std::string out;
   CheckpointInfo info;
@@ -68,8 +68,8 @@ void write_safetensors_target(const Job& job, ConvertResult& result) {
   const WriteSafetensorsOptions options = {.overwrite = job.options.overwrite,
                                            .metadata = job.metadata};
   WrittenFiles written = job.options.shard_bytes == 0
-                             ? write_safetensors(job.store, named, job.out, options)
-                             : write_sharded_safetensors(job.store, std::move(named), job.out,
+                             ? write_safetensors(*job.store, named, job.out, options)
+                             : write_sharded_safetensors(*job.store, std::move(named), job.out,
                                                          job.options.shard_bytes, options);
   result.files = std::move(written.files);
   result.bytes = written.bytes;
@@ -85,7 +85,7 @@ void write_dcp_target(const Job& job, ConvertResult& result) {
   result.tensors = tensors_of(value).size();
   result.objects = foreign_classes(value);
   result.bytes =
-      write_dcp(job.store, value, job.out, job.options.overwrite, job.options.scratch_folder);
+      write_dcp(*job.store, value, job.out, job.options.overwrite, job.options.scratch_folder);
   result.files = {job.out};
 }
 
@@ -94,11 +94,11 @@ void write_torch_target(const Job& job, ConvertResult& result) {
   const Value value = rename_tensors(job.value, job.rename);
   result.tensors = tensors_of(value).size();
   result.objects = foreign_classes(value);
-  result.bytes =
-      save_now(
-          job.store,
-          {.value = value, .path = job.out, .info = job.info, .overwrite = job.options.overwrite})
-          .bytes;
+  result.bytes = save_now(job.store, {.value = value,
+                                      .path = job.out,
+                                      .info = job.info,
+                                      .condition = condition_of(job.options.overwrite)})
+                     .bytes;
   result.files = {job.out};
 }
 
@@ -267,7 +267,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
     value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
   }
   ConvertResult result;
-  Job job{.store = *store,
+  Job job{.store = store,
           .value = changed(std::move(value), options, result),
           .out = out,
           .info = {},

@@ -26,7 +26,7 @@ struct SaveJob {
   // durable. Missing ones are no error; `path`, and what `latest` points at, are never removed.
   std::vector<std::string> remove_afterwards = {};
   CheckpointInfo info = {};
-  bool overwrite = true;
+  WriteCondition condition = {};  // of writing `path`
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

@@ -17,15 +17,17 @@
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
 #include "io/block_sink.h"
-#include "storage/listing.h"
+#include "storage/publish.h"
 
 namespace cairn {
 namespace {
 
 class ObjectSink final : public PositionalSink {
  public:
-  explicit ObjectSink(ObjectWrite& object) : object_(object) {}
+  ObjectSink(ObjectWrite& object, const std::function<void()>& check_given_up)
+      : object_(object), check_given_up_(check_given_up) {}
   void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    if (check_given_up_) check_given_up_();
     object_.write_at(offset, bytes);
     bytes_ += bytes.view.size();
   }
@@ -33,6 +35,7 @@ class ObjectSink final : public PositionalSink {
 
  private:
   ObjectWrite& object_;
+  const std::function<void()>& check_given_up_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -73,19 +76,33 @@ TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
 
 void check_extension(const std::string& path) { find_extension(path); }
 
-std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image) {
+std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
   try {
+    FileImage* image = how.image;
     const Extension& extension = find_extension(job.path);
     const TorchFileWriteOptions options = with_manifest(job.info);
     const TorchPlan plan =
         image != nullptr ? image->plan(options, is_plain(extension))
                          : TorchPlan(pickle::encode(job.value), options, TorchPlan::Room::kToGrow);
-    const auto object = store.begin(
-        job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.tail_begin()});
-    ObjectSink sink(*object);
-    execute(plan, image, extension, sink);
+    std::uint64_t bytes = 0;
+    const auto fill = [&](ObjectWrite& object) {
+      ObjectSink sink(object, how.check_given_up);
+      execute(plan, image, extension, sink);
+      bytes = sink.bytes();
+    };
+    if (how.retry != nullptr) {
+      return publish(store,
+                     {.name = job.path,
+                      .condition = job.condition,
+                      .expected_bytes = plan.tail_begin(),
+                      .fill = fill},
+                     *how.retry);
+    }
+    const auto object =
+        store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.tail_begin()});
+    fill(*object);
     object->commit();
-    return sink.bytes();
+    return bytes;
   } catch (Error& e) {
     e.add_context("saving " + job.path);
     throw;
