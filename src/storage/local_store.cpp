@@ -266,6 +266,10 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files) {
   return std::make_shared<LocalStore>(files, std::make_shared<Recycler>(files));
 }
 
+bool is_local(const ObjectStore& store) {
+  return dynamic_cast<const LocalStore*>(&store) != nullptr;
+}
+
 std::shared_ptr<ObjectStore> local_store() {
   static const std::shared_ptr<ObjectStore> store = local_store(posix_file_system());
   return store;

@@ -19,4 +19,8 @@ namespace cairn {
 std::shared_ptr<ObjectStore> local_store(FileSystem& files);
 std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 
+// Whether it is one of these. All others may be far away: a call may have to be made again, its
+// answer may be lost, and other machines write there.
+bool is_local(const ObjectStore& store);
+
 }  // namespace cairn

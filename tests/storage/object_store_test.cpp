@@ -16,6 +16,7 @@
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
+#include "testing/watched_store.h"
 
 namespace cairn {
 namespace {
@@ -105,6 +106,10 @@ const std::vector<Kind>& kinds() {
       {"Memory",
        [] {
          return Opened{memory_store(), "a/folder"};
+       }},
+      {"Watched",
+       [] {
+         return Opened{std::make_shared<testing::WatchedStore>(memory_store()), "folder"};
        }},
       {"OwnStore",
        [] {

@@ -135,6 +135,10 @@ struct FindOptions {
   std::string run_name = {};                                   // value of {run_name} in it
   // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
   std::string latest_filename = "latest-rank{rank}.pt";
+  // For stores where listing costs more than a request: when that link leads to a checkpoint that
+  // is good, it is the answer, and nothing is listed. A checkpoint that a run was killed behind
+  // before it could move the link is not found then; it is as soon as the link's is not good.
+  bool trust_latest = false;
   bool full_state_only = true;  // pass over weights-only checkpoints
   // Verify::kQuick is for who verifies while loading, and then looks for an older one.
   Verify verify = Verify::kFull;

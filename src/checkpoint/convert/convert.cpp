@@ -35,7 +35,7 @@ namespace cairn {
 namespace {
 
 struct Job {
-  ObjectStore& store;
+  const std::shared_ptr<ObjectStore>& store;
   SaveJob save;  // its value is as it is to be written, before renaming
   std::vector<Rename> rename;
   SafetensorsFile::Metadata metadata;  // of a safetensors file that is written anew
@@ -259,10 +259,10 @@ ConvertResult convert(const std::string& in, const std::string& out,
     value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
   }
   ConvertResult result;
-  Job job{.store = *store,
+  Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
                    .path = out,
-                   .overwrite = options.overwrite},
+                   .condition = condition_of(options.overwrite)},
           .rename = {},
           .metadata = {},
           .options = options};

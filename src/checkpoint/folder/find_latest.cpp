@@ -7,6 +7,9 @@
 //     no name claims to be further than the furthest file that was opened. (What has no such name,
 //     because only the link points at it, is opened first.) So the search costs as much as there
 //     are candidates that cannot be used, and not as much as the run is old.
+//     With trust_latest the link comes before all names: when what it points at is good, it is the
+//     answer, for one request to read the link and one to open the file. When not, or when there is
+//     no link, the search goes on as ever, with what that cost on top.
 //  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
 //     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
 //     when it is not, step 2 goes on.
@@ -86,16 +89,31 @@ class Search {
  public:
   Search(std::shared_ptr<ObjectStore> store, const std::string& folder, const FindOptions& options)
       : store_(std::move(store)),
+        folder_(folder),
         options_(options),
         dist_(dist_variables(options.run_name)),
-        names_(*store_, folder, options.filename, dist_),
-        except_(options.except.begin(), options.except.end()) {
-    for (const std::string& path : latest_paths(*store_, folder, options.latest_filename, dist_)) {
-      if (!names_.covers(path)) look_at(path, {});
-    }
+        except_(options.except.begin(), options.except.end()) {}
+
+  // What the link points at, when it is good.
+  std::optional<FoundCheckpoint> find_by_link() {
+    const std::string name = partial_format(options_.latest_filename, dist_);
+    if (name.empty() || partial_format(name, time_variables({})) != name) return std::nullopt;
+    const std::string link = join_path(folder_, name);
+    const auto pointer = store_->read_pointer(link);
+    if (!pointer) return std::nullopt;
+    look_at(normal_path(pointer->target), {});
+    if (opened_.empty()) return std::nullopt;
+    const Sighting candidate = std::move(opened_.front());
+    opened_.clear();
+    return check(candidate);
   }
 
   std::optional<FoundCheckpoint> run() {
+    names_.emplace(*store_, folder_, options_.filename, dist_);
+    for (const std::string& path :
+         latest_paths(*store_, folder_, options_.latest_filename, dist_)) {
+      if (!names_->covers(path)) look_at(path, {});
+    }
     for (;;) {
       look_at_names();
       if (opened_.empty()) break;
@@ -121,7 +139,7 @@ class Search {
     }
     while (const NamedFile* older = next_readable()) {
       if (!is_known(older->path)) options_.on_older(older->path, older->claim);
-      names_.take();
+      names_->take();
     }
   }
 
@@ -140,14 +158,14 @@ class Search {
 
   // Step 2.
   void look_at_names() {
-    while (const NamedFile* name = names_.next()) {
+    while (const NamedFile* name = names_->next()) {
       const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
-        const auto order = names_.compare(name->claim, o.timestamp);
+        const auto order = names_->compare(name->claim, o.timestamp);
         return std::is_lt(order) ||
                (std::is_eq(order) && name->modified && *name->modified < o.modified);
       });
       if (is_behind) return;
-      const NamedFile file = names_.take();
+      const NamedFile file = names_->take();
       look_at(file.path, file.claim);
     }
   }
@@ -169,12 +187,9 @@ class Search {
   }
 
   std::optional<Sighting> open(const std::string& path, const Timestamp& claim) const {
-    const auto info = store_->stat(path);
-    if (!info || info->type == ObjectInfo::Type::kFolder) return std::nullopt;
-    if (info->type != ObjectInfo::Type::kObject) {
-      throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
-    }
-    std::shared_ptr<const CheckpointSource> source = open_source(path, {.store = store_});
+    std::chrono::system_clock::time_point modified;
+    const std::shared_ptr<const CheckpointSource> source = open_candidate(path, modified);
+    if (source == nullptr) return std::nullopt;
     const CheckpointInfo training = training_info(*source);
     if (is_of_other_run(training)) {
       options_.on_other_run(path, training.run_name);
@@ -184,8 +199,32 @@ class Search {
       skip(path, "it does not hold the whole state of a training run");
       return std::nullopt;
     }
-    return Sighting{path, training.timestamp.value_or(claim), info->modified,
-                    training.kind == "full", std::move(source)};
+    return Sighting{path, training.timestamp.value_or(claim), modified, training.kind == "full",
+                    source};
+  }
+
+  // nullptr for what is none, which is no reason for a line.
+  std::shared_ptr<const CheckpointSource> open_candidate(
+      const std::string& path, std::chrono::system_clock::time_point& modified) const {
+    if (options_.trust_latest) return open_at_once(path);
+    const auto info = store_->stat(path);
+    if (!info || info->type == ObjectInfo::Type::kFolder) return nullptr;
+    if (info->type != ObjectInfo::Type::kObject) {
+      throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
+    }
+    modified = info->modified;
+    return open_source(path, {.store = store_});
+  }
+
+  // With one request; for a folder, as DCP's are, with some more.
+  std::shared_ptr<const CheckpointSource> open_at_once(const std::string& path) const {
+    std::shared_ptr<const ByteSource> file;
+    try {
+      file = store_->open(path);
+    } catch (const UsageError&) {
+      return open_source(path, {.store = store_});
+    }
+    return open_file_source(std::move(file), path, {.store = store_});
   }
 
   // Step 3.
@@ -231,7 +270,7 @@ class Search {
   const NamedFile* next_readable() {
     for (;;) {
       try {
-        return names_.next();
+        return names_->next();
       } catch (const Error&) {  // the folder was taken: the next call goes on behind it
       }
     }
@@ -247,9 +286,10 @@ class Search {
   }
 
   std::shared_ptr<ObjectStore> store_;
+  const std::string folder_;
   const FindOptions& options_;
   FormatVariables dist_;
-  NamesByPosition names_;
+  std::optional<NamesByPosition> names_;  // since run()
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
@@ -262,8 +302,11 @@ class Search {
 std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
   const std::string where = strict_format(folder, dist_variables(options.run_name));
   const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
-  if (!store->stat(where)) return std::nullopt;
   Search search(store, where, options);
+  if (options.trust_latest && !options.on_older) {
+    if (auto found = search.find_by_link()) return found;
+  }
+  if (!store->stat(where)) return std::nullopt;
   auto found = search.run();
   if (found) search.tell_older();
   return found;

@@ -27,12 +27,16 @@ struct SaveJob {
   // durable. Missing ones are no error; `path`, and what `latest` points at, are never removed.
   std::vector<std::string> remove_afterwards = {};
   CheckpointInfo info = {};
-  bool overwrite = true;
+  WriteCondition condition = {};  // of writing `path`; of a folder, only whether it may be replaced
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
   // is to be, and returns the bytes written. For save_now() only.
   std::function<std::uint64_t(ObjectStore& store, const SaveJob& job)> write = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };
+
+inline bool overwrites(const SaveJob& job) {
+  return job.condition.when == WriteCondition::If::kAlways;
+}
 
 }  // namespace cairn

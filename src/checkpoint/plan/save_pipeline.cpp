@@ -10,9 +10,12 @@
 //               through a ring of blocks; CRCs are computed while the block before is being
 //               written, and the manifest, which needs them, comes last. What convert() writes
 //               in other formats is written by their plans, from live tensors (write_plan.h).
-//  4. commit    The store makes it durable, then visible (in a folder: io/atomic_file.h). Then
+//  4. commit    The store makes it durable, then visible (in a folder: io/atomic_file.h). A store
+//               that is far away is then asked for it: it must have every byte that was sent
+//               (storage/publish.h, which also says when all of this is done again). Then
 //               the `latest` pointer is moved in the same way (storage/links.h): it must never
-//               name what a power cut could take back.
+//               name what a power cut could take back. In a store that is far away it is fenced:
+//               when another job moves it, too, the save fails (storage/pointer_fence.h).
 //  5. retain    Only now are the files that this one makes superfluous removed: at every moment the
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
 //               and the file just written are kept even when the job lists them: with a
@@ -25,9 +28,11 @@
 #include "checkpoint/plan/save_pipeline.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -39,14 +44,41 @@
 #include "checkpoint/plan/write_checkpoint.h"
 #include "io/file.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/place.h"
+#include "storage/pointer_fence.h"
 
 namespace cairn {
 namespace {
 
-void move_latest(ObjectStore& store, const std::string& path, const std::string& latest) {
+// A store, and what is done about its being far away.
+struct Place {
+  explicit Place(std::shared_ptr<ObjectStore> where, const RetryPolicy& policy)
+      : store(std::move(where)), is_far(!is_local(*store)), retry(policy) {
+    if (!is_far) retry.attempts = 1;
+  }
+
+  // The fence of a pointer; one thread at a time.
+  PointerFence& fence(const std::string& pointer) {
+    const std::scoped_lock lock(mutex);
+    return fences.try_emplace(pointer, store, pointer).first->second;
+  }
+
+  const std::shared_ptr<ObjectStore> store;
+  const bool is_far;
+  RetryPolicy retry;
+  std::function<void()> check_given_up = nullptr;
+  std::mutex mutex;
+  std::map<std::string, PointerFence> fences;
+};
+
+void move_latest(Place& place, const std::string& path, const std::string& latest) {
   try {
-    store.move_pointer(latest, path);
+    if (place.is_far) {
+      place.fence(latest).move(path, place.retry);
+    } else {
+      place.store->move_pointer(latest, path);
+    }
   } catch (Error& e) {
     e.add_context("saved " + path + ", but cannot point " + latest + " at it");
     throw;
@@ -54,10 +86,10 @@ void move_latest(ObjectStore& store, const std::string& path, const std::string&
 }
 
 // Removes what the request makes superfluous; gives the first error after having tried all.
-std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& report) {
+std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
   std::vector<std::string> kept = {normal_path(job.path)};
-  if (!job.latest.empty()) {
-    if (const auto pointer = store.read_pointer(job.latest)) {
+  if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
+    if (const auto pointer = place.store->read_pointer(job.latest)) {
       kept.push_back(normal_path(pointer->target));
     }
   }
@@ -65,7 +97,8 @@ std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& re
   for (const std::string& path : job.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
-      if (store.remove(path)) report.removed.push_back(path);
+      if (with_retries(place.retry, [&] { return place.store->remove(path); }))
+        report.removed.push_back(path);
     } catch (Error& e) {
       e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -75,16 +108,20 @@ std::exception_ptr retain(ObjectStore& store, const SaveJob& job, SaveReport& re
 }
 
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
-SaveReport write_and_publish(ObjectStore& store, const SaveJob& job, FileImage* image) {
+SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
   try {
-    report.bytes = job.write ? job.write(store, job) : write_checkpoint(store, job, image);
+    report.bytes = job.write ? job.write(*place.store, job)
+                             : write_checkpoint(*place.store, job,
+                                                {.image = image,
+                                                 .retry = place.is_far ? &place.retry : nullptr,
+                                                 .check_given_up = place.check_given_up});
   } catch (Error& e) {
     e.add_context("saving " + job.path);
     throw;
   }
-  if (!job.latest.empty()) move_latest(store, job.path, job.latest);
-  const std::exception_ptr error = retain(store, job, report);
+  if (!job.latest.empty()) move_latest(place, job.path, job.latest);
+  const std::exception_ptr error = retain(place, job, report);
   if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
   return report;
@@ -92,15 +129,18 @@ SaveReport write_and_publish(ObjectStore& store, const SaveJob& job, FileImage* 
 
 }  // namespace
 
-SaveReport save_now(ObjectStore& store, const SaveJob& job) {
-  return write_and_publish(store, job, nullptr);
+SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& job) {
+  Place place(store, {});
+  return write_and_publish(place, job, nullptr);
 }
 
 void save(const Value& value, const std::string& path, const SaveOptions& options) {
   const auto store = store_of(path, options.store);
   remove_leftovers_of(*store, path);
-  save_now(*store,
-           {.value = value, .path = path, .info = options.info, .overwrite = options.overwrite});
+  save_now(store, {.value = value,
+                   .path = path,
+                   .info = options.info,
+                   .condition = condition_of(options.overwrite)});
 }
 
 struct SavePipeline::Impl {
@@ -110,7 +150,11 @@ struct SavePipeline::Impl {
   };
 
   explicit Impl(const SavePipelineOptions& o)
-      : options(o), store(o.store != nullptr ? o.store : local_store()) {}
+      : options(o), place(o.store != nullptr ? o.store : local_store(), o.retry) {
+    if (!place.is_far) return;
+    place.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+    place.check_given_up = [this] { check_given_up(); };
+  }
 
   ~Impl() {
     {
@@ -119,6 +163,20 @@ struct SavePipeline::Impl {
     }
     changed.notify_all();
     if (worker.joinable()) worker.join();
+  }
+
+  // A pause that giving up ends.
+  void pause(std::chrono::milliseconds time) {
+    if (options.retry.pause) {
+      options.retry.pause(time);
+    } else {
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, time, [this] { return given_up.load(); });
+    }
+    check_given_up();
+  }
+  void check_given_up() const {
+    if (given_up) throw CancelledError("the time for it has passed");
   }
 
   void start_worker() {
@@ -142,7 +200,7 @@ struct SavePipeline::Impl {
       lock.unlock();
       std::exception_ptr failure;
       try {
-        write_and_publish(*store, next->job, &next->image);
+        write_and_publish(place, next->job, &next->image);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -166,7 +224,7 @@ struct SavePipeline::Impl {
   }
 
   const SavePipelineOptions options;
-  const std::shared_ptr<ObjectStore> store;
+  Place place;
   Snapshotter snapshotter;
   std::mutex mutex;
   std::condition_variable changed;
@@ -175,6 +233,7 @@ struct SavePipeline::Impl {
   std::size_t pending = 0;  // in the queue or under way
   std::exception_ptr error;
   bool stop = false;
+  std::atomic<bool> given_up = false;  // what is under way, and what waits
   std::thread worker;
 };
 
@@ -187,7 +246,7 @@ SavePipeline::~SavePipeline() = default;
 
 void SavePipeline::submit(SaveJob job) {
   if (!impl_->options.async) {
-    save_now(*impl_->store, job);
+    write_and_publish(impl_->place, job, nullptr);
     return;
   }
   impl_->start_worker();
@@ -202,5 +261,32 @@ void SavePipeline::submit(SaveJob job) {
 }
 
 void SavePipeline::wait() { impl_->wait_until_pending_below(1); }
+
+void SavePipeline::wait_until(std::chrono::steady_clock::time_point deadline) {
+  {
+    std::unique_lock lock(impl_->mutex);
+    const auto is_idle = [&] { return impl_->pending == 0; };
+    if (!impl_->changed.wait_until(lock, deadline, is_idle)) {
+      impl_->given_up = true;
+      impl_->changed.notify_all();
+      impl_->changed.wait(lock, is_idle);
+      impl_->given_up = false;
+    }
+    impl_->throw_kept_error();
+  }
+}
+
+void SavePipeline::throw_error() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->throw_kept_error();
+}
+
+void SavePipeline::look_at_pointer(const std::string& pointer) {
+  if (impl_->place.is_far) impl_->place.fence(pointer).look(impl_->place.retry);
+}
+
+void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {
+  move_latest(impl_->place, path, pointer);
+}
 
 }  // namespace cairn

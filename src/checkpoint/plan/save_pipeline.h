@@ -2,12 +2,15 @@
 // writes, of whatever format. save_pipeline.cpp opens with the protocol.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/plan/save_job.h"
+#include "storage/retry.h"
 
 namespace cairn {
 
@@ -17,11 +20,12 @@ struct SavePipelineOptions {
   // Saves under way before submit() waits for the oldest. Each holds a copy of its state.
   std::size_t max_pending = 1;
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
+  RetryPolicy retry = {};                        // of a store that is not is_local()
 };
 
 // Does it on this thread, from the tensors' own memory. Throws what save() throws; an error of the
 // link or of a removal says that the checkpoint itself is saved.
-SaveReport save_now(ObjectStore& store, const SaveJob& job);
+SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& job);
 
 // Not thread-safe, except that everything behind submit() happens on one background thread.
 class SavePipeline {
@@ -39,6 +43,17 @@ class SavePipeline {
 
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
+  // The same; behind the deadline what is under way is given up, at its next block, and so is what
+  // waits: CancelledError that names the first of them. The files of before are still there.
+  void wait_until(std::chrono::steady_clock::time_point deadline);
+  // Throws the error of an earlier save, once; does not wait.
+  void throw_error();
+
+  // What `pointer` says now is what this job knows of it: whoever else moves it, other than by
+  // this pipeline, makes the next save fail (storage/pointer_fence.h). Nothing in a local store.
+  void look_at_pointer(const std::string& pointer);
+  // Points it at `path`, which is saved already. As a save does.
+  void move_pointer(const std::string& pointer, const std::string& path);
 
  private:
   struct Impl;

@@ -17,7 +17,7 @@
 #include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "storage/listing.h"
+#include "storage/publish.h"
 
 namespace cairn {
 namespace {
@@ -57,18 +57,31 @@ TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
 
 void check_extension(const std::string& path) { find_extension(path); }
 
-std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image) {
+std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
   const Extension& extension = find_extension(job.path);
   const TorchFileWriteOptions options = with_manifest(job.info);
-  const TorchPlan plan =
-      image != nullptr ? image->plan(options, is_plain(extension))
-                       : TorchPlan(pickle::encode(job.value), options, TorchPlan::Room::kToGrow);
-  const auto object = store.begin(
-      job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.tail_begin()});
-  ObjectSink sink(*object);
-  execute(plan, image, extension, sink);
+  const TorchPlan plan = how.image != nullptr ? how.image->plan(options, is_plain(extension))
+                                              : TorchPlan(pickle::encode(job.value), options,
+                                                          TorchPlan::Room::kToGrow);
+  std::uint64_t bytes = 0;
+  const auto fill = [&](ObjectWrite& object) {
+    ObjectSink sink(object, how.check_given_up);
+    execute(plan, how.image, extension, sink);
+    bytes = sink.bytes();
+  };
+  if (how.retry != nullptr) {
+    return publish(store,
+                   {.name = job.path,
+                    .condition = job.condition,
+                    .expected_bytes = plan.tail_begin(),
+                    .fill = fill},
+                   *how.retry);
+  }
+  const auto object =
+      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.tail_begin()});
+  fill(*object);
   object->commit();
-  return sink.bytes();
+  return bytes;
 }
 
 }  // namespace cairn

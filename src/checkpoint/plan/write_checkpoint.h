@@ -2,19 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/save_job.h"
+#include "storage/retry.h"
 
 namespace cairn {
 
+// How it is written, besides what the job says.
+struct HowToWrite {
+  // The snapshot in place of the job's value, once: the live tensors are let go of before the first
+  // byte is written. Null: from the tensors' own memory.
+  FileImage* image = nullptr;
+  // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
+  // once.
+  const RetryPolicy* retry = nullptr;
+  std::function<void()> check_given_up = nullptr;  // asked before each block; throws
+};
+
 // Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
-// size of the file. With `image`, once, the snapshot in place of the value: lets go of the live
-// tensors before the first byte is written.
-std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, FileImage* image);
+// size of the file.
+std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,
 // or names the program that is needed and not installed.

@@ -4,6 +4,7 @@
 #include "checkpoint/plan/write_plan.h"
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -25,7 +26,7 @@ ManifestFile add_plan(FolderWrite& building, const char* name, const CheckpointP
 
 std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder) {
   const dcp::FolderPlan plan(job.value, scratch_folder);
-  const auto building = store.begin_folder(job.path, job.overwrite);
+  const auto building = store.begin_folder(job.path, overwrites(job));
   const ManifestFile data = add_plan(*building, dcp::kDataFile, plan.data());
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
@@ -36,7 +37,8 @@ std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::strin
 
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,
                         bool overwrite) {
-  return write_dcp(store, {.value = value, .path = folder, .overwrite = overwrite}, {});
+  return write_dcp(store, {.value = value, .path = folder, .condition = condition_of(overwrite)},
+                   {});
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "cairn/storage/object_store.h"
 
@@ -15,9 +16,11 @@ namespace cairn {
 // An object as what executors write into.
 class ObjectSink final : public PositionalSink {
  public:
-  // `object` must outlive it.
-  explicit ObjectSink(ObjectWrite& object) : object_(object) {}
+  // `object` must outlive it. `before_each` is called before each block, and may throw.
+  explicit ObjectSink(ObjectWrite& object, std::function<void()> before_each = nullptr)
+      : object_(object), before_each_(std::move(before_each)) {}
   void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    if (before_each_) before_each_();
     object_.write_at(offset, bytes);
     bytes_ += bytes.view.size();
   }
@@ -25,6 +28,7 @@ class ObjectSink final : public PositionalSink {
 
  private:
   ObjectWrite& object_;
+  std::function<void()> before_each_;
   std::uint64_t bytes_ = 0;
 };
 

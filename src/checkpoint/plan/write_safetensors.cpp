@@ -59,8 +59,8 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
                                const SafetensorsFile::Metadata& metadata) {
   const safetensors::FilePlan plan(named.tensors, metadata_of(named, metadata),
                                    /*checksums=*/true);
-  const auto file = store.begin(
-      job.path, {.condition = condition_of(job.overwrite), .expected_bytes = plan.size()});
+  const auto file =
+      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.size()});
   write_object(plan, *file);
   return {.files = {job.path}, .bytes = plan.size()};
 }
@@ -68,7 +68,7 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
 WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, NamedTensors named,
                                        const ShardOptions& options) {
   const std::vector<NamedTensors> shards = shards_of(std::move(named), options.shard_bytes);
-  const auto building = store.begin_folder(job.path, job.overwrite);
+  const auto building = store.begin_folder(job.path, overwrites(job));
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;

@@ -1,0 +1,52 @@
+#include "storage/pointer_fence.h"
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+bool is_same(const std::optional<Pointer>& known, const std::optional<Pointer>& now) {
+  if (!known || !now) return !known && !now;
+  return known->target == now->target && (known->version.empty() || known->version == now->version);
+}
+
+}  // namespace
+
+PointerFence::PointerFence(std::shared_ptr<ObjectStore> store, std::string name)
+    : store_(std::move(store)), name_(std::move(name)) {}
+
+void PointerFence::look(const RetryPolicy& retry) {
+  known_ = with_retries(retry, [&] { return store_->read_pointer(name_); });
+  has_looked_ = true;
+}
+
+void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
+  if (!has_looked_) look(retry);
+  bool may_be_done = false;
+  with_retries(retry, [&] {
+    const auto now = store_->read_pointer(name_);
+    if (may_be_done && now && now->target == target) return;
+    if (!is_same(known_, now)) refuse(now, target);
+    std::optional<std::string> expected;  // a pointer without a version: no conditions here
+    if (!now || !now->version.empty()) expected = now ? now->version : "";
+    try {
+      store_->move_pointer(name_, target, expected);
+    } catch (const StorageError&) {
+      may_be_done = true;
+      throw;
+    } catch (const AlreadyExistsError&) {
+      refuse(store_->read_pointer(name_), target);
+    }
+  });
+  known_ = Pointer{.target = target, .version = {}};
+}
+
+void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& target) const {
+  throw AlreadyExistsError(
+      "another job moves " + store_->describe(name_) + ", too: this one last saw it " +
+      (known_ ? "at " + known_->target : std::string("missing")) + ", and now it is " +
+      (now ? "at " + now->target : std::string("missing")) + ". It was not pointed at " + target +
+      ", which is saved. Stop one of the two jobs, or give them run names of their own");
+}
+
+}  // namespace cairn

@@ -1,0 +1,163 @@
+#include "storage/publish.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+
+namespace cairn {
+namespace {
+
+// Passes on to the store's write, and counts.
+class CountedWrite final : public ObjectWrite {
+ public:
+  explicit CountedWrite(ObjectWrite& under) : under_(under) {}
+  void write(ByteView bytes) override {
+    under_.write(bytes);
+    bytes_ += bytes.size();
+  }
+  void write_at(std::uint64_t offset, SharedBytes bytes) override {
+    bytes_ += bytes.view.size();
+    under_.write_at(offset, std::move(bytes));
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  void publish() override {}  // whoever made the other one commits it
+
+  ObjectWrite& under_;
+  std::uint64_t bytes_ = 0;
+};
+
+// Step 4: compares what it is given with what is there.
+class Comparison final : public ObjectWrite {
+ public:
+  explicit Comparison(std::shared_ptr<const ByteSource> there) : there_(std::move(there)) {}
+  void write(ByteView bytes) override {
+    compare(end_, bytes);
+    end_ += bytes.size();
+  }
+  void write_at(std::uint64_t offset, SharedBytes bytes) override {
+    compare(offset, bytes.view);
+    end_ += bytes.view.size();
+  }
+  bool is_same() const { return is_same_ && end_ == there_->size(); }
+  std::uint64_t bytes() const { return end_; }
+
+ private:
+  void publish() override {}
+  void compare(std::uint64_t offset, ByteView bytes) {
+    if (!is_same_ || bytes.empty()) return;
+    is_same_ = offset + bytes.size() <= there_->size() &&
+               std::ranges::equal(there(offset, bytes.size()), bytes);
+  }
+  // Many small pieces cost one request.
+  ByteView there(std::uint64_t offset, std::uint64_t size) {
+    constexpr std::uint64_t kWindowBytes = 8 << 20;
+    if (offset < begin_ || offset + size > begin_ + window_.view.size()) {
+      window_ =
+          there_->view(offset, std::min(std::max(size, kWindowBytes), there_->size() - offset));
+      begin_ = offset;
+    }
+    return window_.view.subspan(offset - begin_, size);
+  }
+
+  std::shared_ptr<const ByteSource> there_;
+  SharedBytes window_ = {};
+  std::uint64_t begin_ = 0;  // of the window
+  std::uint64_t end_ = 0;
+  bool is_same_ = true;
+};
+
+class Publication {
+ public:
+  Publication(ObjectStore& store, const ObjectToPublish& object)
+      : store_(store), object_(object), condition_(object.condition) {}
+
+  std::uint64_t attempt() {
+    try {
+      if (!sent_) sent_ = send();
+      check_size();
+      return *sent_;
+    } catch (const AlreadyExistsError&) {
+      if (!has_failed_) throw;
+      const auto ours = compare();
+      if (!ours) throw;
+      return *ours;
+    } catch (const StorageError&) {
+      has_failed_ = true;
+      throw;
+    }
+  }
+
+ private:
+  std::uint64_t send() {  // step 1
+    const auto write = store_.begin(
+        object_.name, {.condition = condition_, .expected_bytes = object_.expected_bytes});
+    CountedWrite counted(*write);
+    object_.fill(counted);
+    write->commit();
+    return counted.bytes();
+  }
+
+  void check_size() {  // step 2
+    const auto there = store_.stat(object_.name);
+    if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) return;
+    // It was ours a moment ago: the next attempt may replace it.
+    condition_ = there && store_.features().versioned_writes
+                     ? WriteCondition::of_version(there->version)
+                     : WriteCondition{};
+    const std::uint64_t sent = *sent_;
+    sent_.reset();
+    throw StorageError(store_.describe(object_.name) + ": " + std::to_string(sent) +
+                           " bytes were sent, and the store " +
+                           (there ? "has " + std::to_string(there->size) : "has no such object"),
+                       0, /*retryable=*/true);
+  }
+
+  std::optional<std::uint64_t> compare() {  // step 4
+    Comparison comparison(store_.open(object_.name));
+    object_.fill(comparison);
+    if (!comparison.is_same()) return std::nullopt;
+    return comparison.bytes();
+  }
+
+  ObjectStore& store_;
+  const ObjectToPublish& object_;
+  WriteCondition condition_;
+  std::optional<std::uint64_t> sent_;  // committed, and nothing said that it is not there
+  bool has_failed_ = false;
+};
+
+}  // namespace
+
+std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
+  Publication publication(store, object);
+  return with_retries(retry, [&] { return publication.attempt(); });
+}
+
+void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
+  const std::string name = join_path(folder, ".credentials_validated_successfully");
+  try {
+    publish(
+        store,
+        {.name = name,
+         .fill =
+             [](ObjectWrite& out) { out.write(as_bytes("credentials_validated_successfully")); }},
+        retry);
+  } catch (Error& e) {
+    e.add_context("nothing can be written into " + store.describe(folder) +
+                  " (checked before training begins: mend the name, the credentials or the " +
+                  "rights)");
+    throw;
+  }
+  try {
+    store.remove(name);
+  } catch (const Error&) {
+    // Somebody who may write, and not remove: it is in nobody's way.
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,43 @@
+// Making an object appear in a store that is far away, and knowing that it did.
+//
+// clang-format off
+//  1. The store begins the object under the condition; `fill` writes it; commit() makes it durable
+//     and visible at once. What was abandoned or failed before that has no name.
+//  2. The store is asked for the name: it must have exactly as many bytes as were sent. Nothing may
+//     point at the object, and no local copy of it may go, before that.
+//  3. An error that may pass is no result: 1 and 2 again, a bounded number of times.
+//  4. The answer to a commit may be lost although the object is there. So "it exists already",
+//     behind an attempt of our own that failed, is looked into: what has the name is compared with
+//     what `fill` writes, byte for byte. The same bytes are ours; others are somebody else's, and
+//     the AlreadyExistsError stays.
+// clang-format on
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+#include "storage/retry.h"
+
+namespace cairn {
+
+struct ObjectToPublish {
+  std::string name;
+  WriteCondition condition = {};
+  std::uint64_t expected_bytes = 0;  // a hint
+  // Writes all of the object, and the same bytes each time that it is called.
+  std::function<void(ObjectWrite&)> fill;
+};
+
+// Returns the bytes of the object. AlreadyExistsError when the condition does not hold;
+// StorageError; what `fill` throws.
+std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry);
+
+// Makes sure, before hours of training depend on it, that objects can be written into `folder`:
+// writes ".credentials_validated_successfully" there (Composer's name for it) and removes it again,
+// where that is allowed. What the store throws, with what to do.
+void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry);
+
+}  // namespace cairn

@@ -1,0 +1,299 @@
+#include "storage/upload_queue.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "storage/pointer_fence.h"
+#include "storage/publish.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kBlockBytes = 8 << 20;
+
+struct Waiting {
+  Upload upload;
+  std::uint64_t number;  // in the order of submit()
+};
+
+// A pointer, and what it stands at. The lock is held while it is moved.
+struct FencedPointer {
+  FencedPointer(std::shared_ptr<ObjectStore> store, const std::string& name)
+      : fence(std::move(store), name) {}
+  std::mutex mutex;
+  PointerFence fence;
+  std::uint64_t number = 0;  // of the upload that it was moved to
+};
+
+}  // namespace
+
+struct UploadQueue::Impl {
+  Impl(std::shared_ptr<ObjectStore> s, UploadQueueOptions o)
+      : store(std::move(s)), options(std::move(o)) {
+    if (options.threads < 1 || options.retry.attempts < 1) {
+      throw UsageError("uploads need at least 1 thread and 1 attempt, not " +
+                       std::to_string(options.threads) + " and " +
+                       std::to_string(options.retry.attempts));
+    }
+    options.most_waiting = std::max<std::size_t>(options.most_waiting, 1);
+    retry = options.retry;
+    retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+  }
+
+  void pause(std::chrono::milliseconds time) {
+    if (options.retry.pause) {
+      options.retry.pause(time);
+    } else {
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, time, [this] { return given_up; });
+    }
+    check_given_up();
+  }
+  void check_given_up() {
+    const std::scoped_lock lock(mutex);
+    if (given_up) throw CancelledError("the deadline for uploads has passed");
+  }
+
+  void work();
+  void transfer(const Waiting& next);
+  void send(const Upload& upload, ObjectWrite& out);
+  void move_pointer(const Waiting& next);
+  std::vector<std::string> remove_superfluous(const Upload& upload);
+  FencedPointer& pointer(const std::string& name);
+  std::deque<Waiting>::iterator next_ready();
+  void start_thread();
+  void end_threads();
+
+  const std::shared_ptr<ObjectStore> store;
+  UploadQueueOptions options;
+  RetryPolicy retry;  // with a pause that stop() ends
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Waiting> waiting;
+  std::set<std::string> under_way;
+  std::set<std::string> failed;
+  std::map<std::string, FencedPointer> pointers;
+  std::vector<std::exception_ptr> errors;
+  std::uint64_t submitted = 0;
+  bool stopped = false;   // submit() takes nothing more; threads end when nothing waits
+  bool given_up = false;  // now
+  std::vector<std::thread> threads;
+};
+
+// The first whose name is not under way. With the lock held.
+std::deque<Waiting>::iterator UploadQueue::Impl::next_ready() {
+  return std::find_if(waiting.begin(), waiting.end(), [this](const Waiting& candidate) {
+    return !under_way.contains(candidate.upload.name);
+  });
+}
+
+void UploadQueue::Impl::work() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [this] {
+      return given_up || next_ready() != waiting.end() || (stopped && waiting.empty());
+    });
+    const auto ready = next_ready();
+    if (given_up || ready == waiting.end()) return;
+    Waiting next = std::move(*ready);
+    waiting.erase(ready);
+    under_way.insert(next.upload.name);
+    changed.notify_all();
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      transfer(next);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    next.upload.file = nullptr;
+    lock.lock();
+    under_way.erase(next.upload.name);
+    if (error != nullptr) {
+      errors.push_back(error);
+      failed.insert(next.upload.name);
+    } else {
+      failed.erase(next.upload.name);
+    }
+    changed.notify_all();
+  }
+}
+
+void UploadQueue::Impl::transfer(const Waiting& next) {
+  const Upload& upload = next.upload;
+  try {
+    publish(*store,
+            {.name = upload.name,
+             .condition = upload.overwrite ? WriteCondition{} : WriteCondition::absent(),
+             .expected_bytes = upload.file->size(),
+             .fill = [&](ObjectWrite& out) { send(upload, out); }},
+            retry);
+  } catch (Error& e) {
+    e.add_context("uploading " + store->describe(upload.name));
+    throw;
+  }
+  if (!upload.pointer.empty()) move_pointer(next);
+  const std::vector<std::string> removed = remove_superfluous(upload);
+  if (upload.on_done) upload.on_done(removed);
+}
+
+void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
+  const std::uint64_t size = upload.file->size();
+  std::vector<std::byte> block;
+  for (std::uint64_t begin = 0; begin < size; begin += kBlockBytes) {
+    check_given_up();
+    const std::uint64_t bytes = std::min(kBlockBytes, size - begin);
+    if (upload.file->in_memory()) {
+      out.write(upload.file->view(begin, bytes).view);
+      continue;
+    }
+    block.resize(bytes);
+    const ByteSource::Range range{begin, block};
+    upload.file->read({&range, 1});
+    out.write(block);
+  }
+}
+
+FencedPointer& UploadQueue::Impl::pointer(const std::string& name) {
+  const std::scoped_lock lock(mutex);
+  return pointers.try_emplace(name, store, name).first->second;
+}
+
+void UploadQueue::Impl::move_pointer(const Waiting& next) {
+  FencedPointer& there = pointer(next.upload.pointer);
+  const std::scoped_lock lock(there.mutex);
+  if (there.number > next.number) return;
+  try {
+    there.fence.move(next.upload.name, retry);
+  } catch (StorageError& e) {
+    e.add_context("uploaded " + store->describe(next.upload.name) + ", but cannot point " +
+                  store->describe(next.upload.pointer) + " at it");
+    throw;
+  }
+  there.number = next.number;
+}
+
+std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upload) {
+  std::vector<std::string> removed;
+  for (const std::string& name : upload.remove_afterwards) {
+    if (name == upload.name) continue;
+    try {
+      if (with_retries(retry, [&] { return store->remove(name); })) removed.push_back(name);
+    } catch (Error& e) {
+      e.add_context("uploaded " + store->describe(upload.name) +
+                    ", but cannot remove an older one");
+      throw;
+    }
+  }
+  return removed;
+}
+
+// With the lock held.
+void UploadQueue::Impl::start_thread() {
+  if (threads.size() >= static_cast<std::size_t>(options.threads)) return;
+  threads.emplace_back([this] { work(); });
+}
+
+void UploadQueue::Impl::end_threads() {
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  threads.clear();
+}
+
+UploadQueue::UploadQueue(std::shared_ptr<ObjectStore> store, const UploadQueueOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(store), options)) {}
+
+UploadQueue::~UploadQueue() { stop(Clock::time_point::min()); }
+
+void UploadQueue::look_at_pointer(const std::string& pointer) {
+  FencedPointer& there = impl_->pointer(pointer);
+  const std::scoped_lock lock(there.mutex);
+  there.fence.look(impl_->retry);
+}
+
+void UploadQueue::submit(Upload upload) {
+  std::unique_lock lock(impl_->mutex);
+  if (impl_->stopped) {
+    throw UsageError("cannot upload " + upload.name + ": uploading has ended already");
+  }
+  const auto same = std::find_if(impl_->waiting.begin(), impl_->waiting.end(),
+                                 [&](const auto& w) { return w.upload.name == upload.name; });
+  const bool is_known = same != impl_->waiting.end() || impl_->under_way.contains(upload.name);
+  if (is_known && !upload.overwrite) {
+    throw AlreadyExistsError("Object " + impl_->store->describe(upload.name) +
+                             " was already enqueued to be uploaded, but overwrite=False: choose " +
+                             "another name, or allow overwriting");
+  }
+  const std::uint64_t number = ++impl_->submitted;
+  if (same != impl_->waiting.end()) {
+    *same = {std::move(upload), number};
+    return;
+  }
+  impl_->start_thread();
+  impl_->changed.wait(lock, [this] {
+    return impl_->waiting.size() < impl_->options.most_waiting || impl_->stopped;
+  });
+  impl_->waiting.push_back({std::move(upload), number});
+  impl_->changed.notify_all();
+}
+
+void UploadQueue::throw_error() {
+  std::vector<std::exception_ptr> errors;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    errors.swap(impl_->errors);
+  }
+  if (errors.empty()) return;
+  std::string others;
+  for (std::size_t i = 1; i < errors.size(); ++i) {
+    try {
+      std::rethrow_exception(errors[i]);
+    } catch (const std::exception& e) {
+      others += std::string(e.what()) + "; before that: ";
+    }
+  }
+  try {
+    std::rethrow_exception(errors.front());
+  } catch (Error& e) {
+    if (!others.empty()) e.add_context(others.substr(0, others.size() - 2));
+    throw;
+  }
+}
+
+bool UploadQueue::wait(Clock::time_point deadline) {
+  std::unique_lock lock(impl_->mutex);
+  return impl_->changed.wait_until(
+      lock, deadline, [this] { return impl_->waiting.empty() && impl_->under_way.empty(); });
+}
+
+std::vector<std::string> UploadQueue::stop(Clock::time_point deadline) {
+  {
+    std::unique_lock lock(impl_->mutex);
+    impl_->stopped = true;
+    impl_->changed.notify_all();
+    const bool is_done = impl_->changed.wait_until(
+        lock, deadline, [this] { return impl_->waiting.empty() && impl_->under_way.empty(); });
+    if (!is_done) impl_->given_up = true;
+    impl_->changed.notify_all();
+  }
+  impl_->end_threads();
+  std::set<std::string> left = impl_->failed;
+  for (const auto& waiting : impl_->waiting) {
+    left.insert(waiting.upload.name);
+  }
+  impl_->waiting.clear();
+  return {left.begin(), left.end()};
+}
+
+}  // namespace cairn

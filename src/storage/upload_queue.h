@@ -1,0 +1,80 @@
+// Files on their way into a store, in the background.
+//
+// clang-format off
+//  1. submit() takes a file that is open, and that nobody changes any more: what it is called, and
+//     whether it still has a name, does not matter from then on. At most `most_waiting` wait; the
+//     next submit() waits until one is on its way. Memory: one block of 8 MiB a thread, and what
+//     the store itself takes.
+//  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
+//     is dropped without a word; without `overwrite` the newer is refused instead.
+//  3. A thread publishes it (publish.h): under the condition, verified, with retries.
+//  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
+//     already at what was submitted later.
+//  5. Then what became superfluous is removed, one by one; what is not there is no error.
+//  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
+//     with the next file.
+//  7. stop() waits until all is done, or the deadline has passed; what is under way then is given
+//     up at its next block, which leaves nothing behind, and what waited is named.
+// clang-format on
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/byte_source.h"
+#include "cairn/storage/object_store.h"
+
+#include "storage/retry.h"
+
+namespace cairn {
+
+struct Upload {
+  std::string name;
+  std::shared_ptr<const ByteSource> file;
+  bool overwrite = false;
+  std::string pointer = {};  // to be moved to `name`; empty: none
+  // Names that this makes superfluous; `name` is passed over.
+  std::vector<std::string> remove_afterwards = {};
+  // Called when it is durable and found so, the pointer moved, and the others removed: on a thread
+  // of the queue. Must not call the queue.
+  std::function<void(const std::vector<std::string>& removed)> on_done = nullptr;
+};
+
+struct UploadQueueOptions {
+  int threads = 1;
+  std::size_t most_waiting = 16;
+  RetryPolicy retry = {};  // its pause is cut short by stop()
+};
+
+// Safe from several threads.
+class UploadQueue {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  UploadQueue(std::shared_ptr<ObjectStore> store, const UploadQueueOptions& options);
+  // Gives up what is under way: stop() first.
+  ~UploadQueue();
+  UploadQueue(const UploadQueue&) = delete;
+  UploadQueue& operator=(const UploadQueue&) = delete;
+
+  // What the pointer says now is what this job knows of it (pointer_fence.h). StorageError.
+  void look_at_pointer(const std::string& pointer);
+  // AlreadyExistsError when the name is on its way, and not `overwrite`; UsageError behind stop().
+  void submit(Upload upload);
+  // Throws the first error that nobody was thrown yet. All others are then in its text, too.
+  void throw_error();
+  // Waits until nothing is on its way. False when the deadline passed before.
+  bool wait(Clock::time_point deadline);
+  // Step 7. The names of what was not uploaded, sorted: given up, or failed.
+  std::vector<std::string> stop(Clock::time_point deadline);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,249 @@
+// Checkpoints in a store that is far away: requests cost, calls fail, answers are lost, and
+// another job may write there, too.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+
+#include "checkpoint/plan/save_pipeline.h"
+#include "storage/listing.h"
+#include "storage/publish.h"
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/watched_store.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::batch_of_sample;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::message_of;
+using testing::sample_checkpoint;
+using testing::sample_info;
+using testing::StoreCall;
+using testing::StoreHooks;
+using testing::WatchedStore;
+
+RetryPolicy at_once(int attempts) {
+  return {.attempts = attempts, .pause = [](std::chrono::milliseconds) {}};
+}
+
+std::string far_name(std::int64_t batch) {
+  return "run/ep0-ba" + std::to_string(batch) + "-rank0.pt";
+}
+
+SaveJob far_job(std::int64_t batch, WriteCondition condition = WriteCondition::absent()) {
+  return {.value = sample_checkpoint(batch),
+          .path = far_name(batch),
+          .latest = "run/latest-rank0.pt",
+          .info = sample_info(batch),
+          .condition = std::move(condition)};
+}
+
+StoreHooks broken_commits() {
+  return {.before = [](StoreCall call, const std::string& name) {
+    if (call == StoreCall::kCommit) throw StorageError(name + ": 503", 503, true);
+  }};
+}
+
+class FarPipelineTest : public ::testing::TestWithParam<bool> {
+ protected:
+  SavePipelineOptions options(std::shared_ptr<ObjectStore> store, int attempts = 3) {
+    return {.async = GetParam(), .store = std::move(store), .retry = at_once(attempts)};
+  }
+  const std::shared_ptr<ObjectStore> memory_ = memory_store();
+};
+
+INSTANTIATE_TEST_SUITE_P(SyncAndAsync, FarPipelineTest, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Async" : "Sync"; });
+
+TEST_P(FarPipelineTest, EveryAcknowledgedSaveIsThereHoweverOftenTheStoreFails) {
+  constexpr int kSaves = 100;
+  const auto store =
+      std::make_shared<WatchedStore>(memory_, testing::random_faults(0.2, /*seed=*/11));
+  std::vector<std::string> acknowledged;
+  SavePipeline pipeline(options(store, 20));
+  for (int batch = 1; batch <= kSaves; ++batch) {
+    SaveJob job = far_job(batch);
+    job.report = [&](const SaveReport& done) { acknowledged.push_back(done.path); };
+    if (batch > 2) job.remove_afterwards = {far_name(batch - 2)};
+    pipeline.submit(std::move(job));
+    pipeline.wait();
+    // What the pointer names is whole at every moment.
+    ASSERT_EQ(batch_of_sample(load("run/latest-rank0.pt", {.store = memory_})), batch);
+  }
+  EXPECT_EQ(acknowledged.size(), static_cast<std::size_t>(kSaves));
+  EXPECT_THAT(list_names(*memory_, "run"),
+              ElementsAre("ep0-ba100-rank0.pt", "ep0-ba99-rank0.pt", "latest-rank0.pt"));
+}
+
+TEST_P(FarPipelineTest, ASaveThatDoesNotArriveMovesAndRemovesNothing) {
+  SavePipeline good(options(memory_));
+  good.submit(far_job(1));
+  good.wait();
+  SavePipeline bad(options(std::make_shared<WatchedStore>(memory_, broken_commits())));
+  SaveJob job = far_job(2);
+  job.remove_afterwards = {far_name(1)};
+  const auto save = [&] {
+    bad.submit(std::move(job));
+    bad.wait();
+  };
+  EXPECT_THAT(message_of(save),
+              AllOf(HasSubstr("saving run/ep0-ba2-rank0.pt"), HasSubstr("failed 3 times")));
+  EXPECT_THAT(list_names(*memory_, "run"), ElementsAre("ep0-ba1-rank0.pt", "latest-rank0.pt"));
+  EXPECT_EQ(memory_->read_pointer("run/latest-rank0.pt")->target, far_name(1));
+}
+
+TEST_P(FarPipelineTest, OfTwoJobsWithOneRunTheSecondIsTold) {
+  SavePipeline one(options(memory_));
+  SavePipeline other(options(memory_));
+  one.look_at_pointer("run/latest-rank0.pt");
+  other.look_at_pointer("run/latest-rank0.pt");
+  const auto save = [](SavePipeline& pipeline, std::int64_t batch) {
+    return message_of<AlreadyExistsError>([&] {
+      pipeline.submit(far_job(batch));
+      pipeline.wait();
+    });
+  };
+  EXPECT_EQ(save(one, 1), "nothing was thrown");
+  EXPECT_THAT(save(other, 1), HasSubstr("exists already"));  // its very object
+  EXPECT_THAT(save(other, 2), HasSubstr("another job moves run/latest-rank0.pt"));
+  EXPECT_EQ(save(one, 3), "nothing was thrown");
+  EXPECT_EQ(memory_->read_pointer("run/latest-rank0.pt")->target, far_name(3));
+}
+
+TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
+  SavePipeline pipeline(options(memory_));
+  pipeline.submit(far_job(1));
+  pipeline.wait();
+  const auto seen = WriteCondition::of_version(memory_->stat(far_name(1))->version);
+  pipeline.submit(far_job(1, seen));
+  pipeline.wait();
+  EXPECT_THROW(
+      {
+        pipeline.submit(far_job(1, seen));
+        pipeline.wait();
+      },
+      AlreadyExistsError);
+}
+
+TEST(FarSaveTest, ErrorsAreThereWithoutWaiting) {
+  const auto memory = memory_store();
+  SavePipeline pipeline(
+      {.store = std::make_shared<WatchedStore>(memory, broken_commits()), .retry = at_once(1)});
+  EXPECT_NO_THROW(pipeline.throw_error());
+  pipeline.submit(far_job(1));
+  EXPECT_THROW(
+      {
+        for (;;) {
+          pipeline.throw_error();
+        }
+      },
+      StorageError);
+  EXPECT_NO_THROW(pipeline.wait());
+}
+
+TEST(FarSaveTest, BehindTheDeadlineASaveIsGivenUp) {
+  const auto memory = memory_store();
+  constexpr auto kLong = std::chrono::hours(24);  // its pauses would take days
+  SavePipeline pipeline({.store = std::make_shared<WatchedStore>(memory, broken_commits()),
+                         .retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});
+  pipeline.submit(far_job(1));
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+  EXPECT_THAT(message_of<CancelledError>([&] { pipeline.wait_until(soon); }),
+              HasSubstr("saving run/ep0-ba1-rank0.pt: the time for it has passed"));
+  EXPECT_THAT(list_names(*memory, ""), IsEmpty());
+}
+
+// A store with so many checkpoints; the pointer at the last but one that is whole.
+struct Bucket {
+  explicit Bucket(std::int64_t count) : last(count) {
+    for (std::int64_t batch = 1; batch < count - 1; ++batch) {
+      publish(*memory,
+              {.name = far_name(batch),
+               .fill = [](ObjectWrite& out) { out.write(as_bytes("never looked into")); }},
+              {});
+    }
+    for (const std::int64_t batch : {count - 1, count}) {
+      save(sample_checkpoint(batch), far_name(batch),
+           {.info = sample_info(batch), .store = memory});
+    }
+    memory->move_pointer("run/latest-rank0.pt", far_name(count));
+  }
+
+  // The batch found, and by how many requests.
+  std::pair<std::int64_t, std::uint64_t> find() {
+    const auto store = std::make_shared<WatchedStore>(memory);
+    skipped.clear();
+    FindOptions options{.trust_latest = true, .verify = Verify::kQuick, .store = store};
+    options.on_skip = [&](const std::string& path, const std::string& why) {
+      skipped.push_back(path + ": " + why);
+    };
+    const auto found = find_latest("run", options);
+    if (!found) return {0, store->requests()};
+    EXPECT_EQ(batch_of_sample(load(found->checkpoint)), found->timestamp.batch);
+    return {found->timestamp.batch, store->requests()};
+  }
+
+  void damage(std::int64_t batch) {
+    publish(*memory,
+            {.name = far_name(batch),
+             .fill = [](ObjectWrite& out) { out.write(as_bytes("PK\3\4, and no more")); }},
+            {});
+  }
+
+  std::shared_ptr<ObjectStore> memory = memory_store();
+  std::int64_t last;
+  std::vector<std::string> skipped;
+};
+
+TEST(FarSearchTest, AGoodPointerCostsTwoRequestsAmongTenThousandCheckpoints) {
+  Bucket bucket(10'000);
+  EXPECT_EQ(bucket.find(), std::pair(std::int64_t{10'000}, std::uint64_t{2}));
+  EXPECT_THAT(bucket.skipped, IsEmpty());
+}
+
+TEST(FarSearchTest, AMissingOrBrokenPointerCostsAtMostTwenty) {
+  Bucket bucket(10'000);
+  bucket.memory->remove("run/latest-rank0.pt");
+  auto [batch, requests] = bucket.find();
+  EXPECT_EQ(batch, 10'000);
+  EXPECT_LE(requests, 20U);
+
+  bucket.memory->move_pointer("run/latest-rank0.pt", "run/ep0-ba77777-rank0.pt");
+  std::tie(batch, requests) = bucket.find();
+  EXPECT_EQ(batch, 10'000);
+  EXPECT_LE(requests, 20U);
+  EXPECT_THAT(bucket.skipped, ElementsAre(HasSubstr("ba77777")));
+
+  bucket.memory->move_pointer("run/latest-rank0.pt", far_name(10'000));
+  bucket.damage(10'000);
+  std::tie(batch, requests) = bucket.find();
+  EXPECT_EQ(batch, 9'999);
+  EXPECT_LE(requests, 20U);
+  EXPECT_THAT(bucket.skipped, ElementsAre(HasSubstr(far_name(10'000))));
+}
+
+TEST(FarSearchTest, AnEmptyStoreHoldsNothingAndARefusalIsNoAnswer) {
+  const auto memory = memory_store();
+  EXPECT_FALSE(find_latest("run", {.trust_latest = true, .store = memory}).has_value());
+  for (const StoreCall call : {StoreCall::kReadPointer, StoreCall::kOpen, StoreCall::kList}) {
+    Bucket bucket(3);
+    if (call == StoreCall::kList) bucket.memory->remove("run/latest-rank0.pt");
+    const auto store = std::make_shared<WatchedStore>(
+        bucket.memory, StoreHooks{.before = [call](StoreCall now, const std::string& name) {
+          if (now == call) throw StorageError(name + ": 403 Forbidden", 403);
+        }});
+    EXPECT_THROW(find_latest("run", {.trust_latest = true, .store = store}), StorageError);
+  }
+}
+
+}  // namespace
+}  // namespace cairn

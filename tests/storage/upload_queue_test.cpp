@@ -1,0 +1,364 @@
+#include "storage/upload_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <map>
+
+#include "cairn/error.h"
+
+#include "io/source_part.h"
+#include "storage/download.h"
+#include "storage/listing.h"
+#include "storage/pointer_fence.h"
+#include "storage/publish.h"
+#include "testing/message_of.h"
+#include "testing/temp_folder.h"
+#include "testing/watched_store.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::StoreCall;
+using testing::WatchedStore;
+
+constexpr auto kForever = UploadQueue::Clock::time_point::max();
+
+std::shared_ptr<const ByteSource> file_of(const std::string& text) {
+  const auto owner = std::make_shared<const std::string>(text);
+  return source_of({as_bytes(*owner), owner}, "a file");
+}
+
+RetryPolicy at_once(int attempts = 3) {
+  return {.attempts = attempts, .pause = [](std::chrono::milliseconds) {}};
+}
+
+std::string text_in(ObjectStore& store, const std::string& name) {
+  return std::string(as_text(read_all(*store.open(name)).view));
+}
+
+ObjectToPublish object(const std::string& name, const std::string& text,
+                       WriteCondition condition = {}) {
+  return {.name = name, .condition = std::move(condition), .fill = [text](ObjectWrite& out) {
+            out.write(as_bytes(text));
+          }};
+}
+
+// Fails the n-th call of a kind, once.
+testing::StoreHooks::Hook nth(StoreCall call, int n, bool retryable = true) {
+  const auto left = std::make_shared<std::atomic<int>>(n);
+  return [=](StoreCall now, const std::string& name) {
+    if (now == call && --*left == 0) throw StorageError(name + ": broken", 500, retryable);
+  };
+}
+
+TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
+  const auto memory = memory_store();
+  WatchedStore once(memory, {.before = nth(StoreCall::kWrite, 1)});
+  EXPECT_EQ(publish(once, object("a", "text"), at_once()), 4U);
+  EXPECT_EQ(text_in(*memory, "a"), "text");
+
+  WatchedStore always(memory, {.before = [](StoreCall call, const std::string&) {
+                        if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
+                      }});
+  EXPECT_THAT(message_of([&] { publish(always, object("b", "text"), at_once(4)); }),
+              HasSubstr("failed 4 times"));
+  EXPECT_EQ(always.calls(StoreCall::kBegin), 4U);
+  EXPECT_FALSE(memory->stat("b"));
+
+  WatchedStore forbidden(memory, {.before = nth(StoreCall::kBegin, 1, /*retryable=*/false)});
+  EXPECT_THROW(publish(forbidden, object("b", "text"), at_once()), StorageError);
+  EXPECT_EQ(forbidden.calls(StoreCall::kBegin), 1U);
+}
+
+TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
+  const auto memory = memory_store();
+  WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
+  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()), 4U);
+  // The same bytes, but nothing of ours failed: somebody else's.
+  EXPECT_THROW(publish(store, object("a", "text", WriteCondition::absent()), at_once()),
+               AlreadyExistsError);
+}
+
+TEST(PublishTest, SomebodyElsesObjectIsAConflictAlsoBehindALostAnswer) {
+  const auto memory = memory_store();
+  // Another job takes the name after our first attempt has failed.
+  WatchedStore store(memory,
+                     {.before = [&, failed = false](StoreCall call, const std::string&) mutable {
+                       if (call != StoreCall::kCommit || std::exchange(failed, true)) return;
+                       publish(*memory, object("a", "his."), at_once());
+                       throw StorageError("a: broken", 500, true);
+                     }});
+  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
+               AlreadyExistsError);
+  EXPECT_EQ(text_in(*memory, "a"), "his.");
+}
+
+TEST(PublishTest, WhatDoesNotHaveTheSizeThatWasSentIsSentAgain) {
+  const auto memory = memory_store();
+  WatchedStore store(memory,
+                     {.after = [&, torn = false](StoreCall call, const std::string& name) mutable {
+                       if (call != StoreCall::kCommit || std::exchange(torn, true)) return;
+                       const auto half = memory->begin(name);  // a store that says it is done
+                       half->write(as_bytes("te"));
+                       half->commit();
+                     }});
+  publish(store, object("a", "text", WriteCondition::absent()), at_once());
+  EXPECT_EQ(text_in(*memory, "a"), "text");
+}
+
+TEST(PublishTest, WriteAccessIsCheckedAndLeavesNothing) {
+  const auto memory = memory_store();
+  check_write_access(*memory, "run", at_once());
+  EXPECT_FALSE(memory->stat("run"));
+  WatchedStore store(memory, {.before = nth(StoreCall::kCommit, 1, /*retryable=*/false)});
+  EXPECT_THAT(message_of([&] { check_write_access(store, "run", at_once()); }),
+              HasSubstr("before training begins"));
+}
+
+TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
+  const auto store = memory_store();
+  store->move_pointer("latest", "ep0.pt");
+  PointerFence one(store, "latest");
+  PointerFence other(store, "latest");
+  one.look(at_once());
+  other.look(at_once());
+  one.move("ep1.pt", at_once());
+  EXPECT_THAT(message_of([&] { other.move("ep2.pt", at_once()); }),
+              AllOf(HasSubstr("another job moves latest"), HasSubstr("at ep0.pt"),
+                    HasSubstr("at ep1.pt"), HasSubstr("run names of their own")));
+  EXPECT_EQ(store->read_pointer("latest")->target, "ep1.pt");
+  one.move("ep2.pt", at_once());
+  one.move("ep3.pt", at_once());
+  EXPECT_EQ(store->read_pointer("latest")->target, "ep3.pt");
+}
+
+TEST(PointerFenceTest, OfTwoThatBeginWithNothingOneMovesIt) {
+  const auto store = memory_store();
+  PointerFence one(store, "latest");
+  PointerFence other(store, "latest");
+  one.look(at_once());
+  other.look(at_once());
+  one.move("a.pt", at_once());
+  EXPECT_THROW(other.move("b.pt", at_once()), AlreadyExistsError);
+}
+
+TEST(PointerFenceTest, AMoveInTheSameInstantIsSeenByTheCondition) {
+  const auto memory = memory_store();
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{.before = [&](StoreCall call, const std::string&) {
+        if (call == StoreCall::kMovePointer) memory->move_pointer("latest", "theirs.pt");
+      }});
+  PointerFence fence(store, "latest");
+  EXPECT_THROW(fence.move("mine.pt", at_once()), AlreadyExistsError);
+  EXPECT_EQ(memory->read_pointer("latest")->target, "theirs.pt");
+}
+
+TEST(PointerFenceTest, ALostAnswerIsFoundOut) {
+  const auto memory = memory_store();
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{.after = nth(StoreCall::kMovePointer, 1)});
+  PointerFence fence(store, "latest");
+  fence.move("a.pt", at_once());
+  fence.move("b.pt", at_once());
+  EXPECT_EQ(memory->read_pointer("latest")->target, "b.pt");
+}
+
+TEST(UploadQueueTest, UploadsInTheBackgroundThenPointsThenRemovesThenReports) {
+  const auto store = memory_store();
+  std::vector<std::string> removed;
+  UploadQueue queue(store, {.threads = 3});
+  queue.submit({.name = "run/1.pt", .file = file_of("one"), .pointer = "run/latest"});
+  ASSERT_TRUE(queue.wait(kForever));
+  queue.submit({.name = "run/2.pt",
+                .file = file_of("two"),
+                .pointer = "run/latest",
+                .remove_afterwards = {"run/1.pt", "run/2.pt", "run/0.pt"},
+                .on_done = [&](const auto& names) { removed = names; }});
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  queue.throw_error();
+  EXPECT_THAT(list_names(*store, "run"), ElementsAre("2.pt", "latest"));
+  EXPECT_EQ(text_in(*store, "run/latest"), "two");
+  EXPECT_THAT(removed, ElementsAre("run/1.pt"));
+  EXPECT_THROW(queue.submit({.name = "late", .file = file_of("")}), UsageError);
+}
+
+TEST(UploadQueueTest, ThePointerIsNotTouchedWhenTheObjectDoesNotArrive) {
+  const auto memory = memory_store();
+  memory->move_pointer("latest", "old");
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{.before = [](StoreCall call, const std::string&) {
+        if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
+      }});
+  UploadQueue queue(store, {.retry = at_once()});
+  bool reported = false;
+  queue.submit({.name = "new",
+                .file = file_of("new"),
+                .pointer = "latest",
+                .remove_afterwards = {"old"},
+                .on_done = [&](const auto&) { reported = true; }});
+  EXPECT_THAT(queue.stop(kForever), ElementsAre("new"));
+  EXPECT_THROW(queue.throw_error(), StorageError);
+  EXPECT_NO_THROW(queue.throw_error());  // it was told
+  EXPECT_EQ(memory->read_pointer("latest")->target, "old");
+  EXPECT_EQ(store->calls(StoreCall::kRemove), 0U);
+  EXPECT_FALSE(reported);
+}
+
+// Holds transfers until it is opened.
+class Gate {
+ public:
+  testing::StoreHooks hooks(const std::string& held) {
+    return {.before = [this, held](StoreCall call, const std::string& name) {
+      if (call != StoreCall::kCommit || name != held || !first_.exchange(false)) return;
+      arrived_.set_value();
+      open_.get_future().wait();
+    }};
+  }
+  void wait_for_arrival() { arrived_.get_future().wait(); }
+  void open() { open_.set_value(); }
+
+ private:
+  std::atomic<bool> first_ = true;
+  std::promise<void> arrived_;
+  std::promise<void> open_;
+};
+
+TEST(UploadQueueTest, ThePointerNeverGoesBack) {
+  const auto memory = memory_store();
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("1.pt"));
+  UploadQueue queue(store, {.threads = 2});
+  std::promise<void> second_is_done;
+  queue.submit({.name = "1.pt", .file = file_of("one"), .pointer = "latest"});
+  gate.wait_for_arrival();
+  queue.submit(
+      {.name = "2.pt", .file = file_of("two"), .pointer = "latest", .on_done = [&](const auto&) {
+         second_is_done.set_value();
+       }});
+  second_is_done.get_future().wait();
+  gate.open();
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  queue.throw_error();
+  EXPECT_EQ(text_in(*memory, "1.pt"), "one");
+  EXPECT_EQ(memory->read_pointer("latest")->target, "2.pt");
+}
+
+TEST(UploadQueueTest, OfOneNameTheLastContentWins) {
+  const auto memory = memory_store();
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("a"));
+  UploadQueue queue(store, {.threads = 4});
+  queue.submit({.name = "a", .file = file_of("0"), .overwrite = true});
+  gate.wait_for_arrival();
+  for (int i = 1; i <= 10; ++i) {
+    queue.submit({.name = "a", .file = file_of(std::to_string(i)), .overwrite = true});
+  }
+  EXPECT_THAT(message_of([&] { queue.submit({.name = "a", .file = file_of("x")}); }),
+              HasSubstr("was already enqueued to be uploaded, but overwrite=False"));
+  gate.open();
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  queue.throw_error();
+  EXPECT_EQ(text_in(*memory, "a"), "10");
+  EXPECT_EQ(store->calls(StoreCall::kCommit), 2U);  // the first, and the newest that waited
+}
+
+TEST(UploadQueueTest, AFullQueueMakesSubmitWait) {
+  const auto memory = memory_store();
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("0"));
+  UploadQueue queue(store, {.most_waiting = 1});
+  queue.submit({.name = "0", .file = file_of("0")});
+  gate.wait_for_arrival();
+  queue.submit({.name = "1", .file = file_of("1")});
+  auto third =
+      std::async(std::launch::async, [&] { queue.submit({.name = "2", .file = file_of("2")}); });
+  EXPECT_EQ(third.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  gate.open();
+  third.get();
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  EXPECT_THAT(list_names(*memory, ""), ElementsAre("0", "1", "2"));
+}
+
+TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
+  const auto memory = memory_store();
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{.before = [](StoreCall call, const std::string&) {
+        if (call == StoreCall::kCommit) throw StorageError("no", 503, true);
+      }});
+  // Its pauses would take a day.
+  constexpr auto kLong = std::chrono::hours(24);
+  UploadQueue queue(store,
+                    {.retry = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong}});
+  queue.submit({.name = "a", .file = file_of("a")});
+  queue.submit({.name = "b", .file = file_of("b")});
+  EXPECT_THAT(queue.stop(UploadQueue::Clock::now() + std::chrono::milliseconds(5)),
+              ElementsAre("a", "b"));
+  EXPECT_THAT(list_names(*memory, ""), ElementsAre());
+}
+
+TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
+  EXPECT_THROW(UploadQueue(memory_store(), {.threads = 0}), UsageError);
+  EXPECT_THROW(UploadQueue(memory_store(), {.retry = {.attempts = 0}}), UsageError);
+}
+
+// A day of a bad network: 500 uploads and 500 downloads, a fifth of all requests fail, half of
+// those after they were done.
+TEST(UploadQueueTest, AThousandTransfersAtAFaultRateOfAFifth) {
+  constexpr int kUploads = 500;
+  constexpr int kAttempts = 12;
+  const auto memory = memory_store();
+  const auto store =
+      std::make_shared<WatchedStore>(memory, testing::random_faults(0.2, /*seed=*/20));
+  const auto content = [](int i) {
+    return std::string(static_cast<std::size_t>(i * 37 % 4096), static_cast<char>('a' + i % 26));
+  };
+  std::map<int, bool> acknowledged;
+  UploadQueue queue(store, {.retry = at_once(kAttempts)});
+  for (int i = 0; i < kUploads; ++i) {
+    queue.submit({.name = "run/" + std::to_string(i),
+                  .file = file_of(content(i)),
+                  .pointer = "run/latest",
+                  .on_done = [&acknowledged, i](const auto&) { acknowledged[i] = true; }});
+  }
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  queue.throw_error();
+  ASSERT_EQ(acknowledged.size(), static_cast<std::size_t>(kUploads));
+  EXPECT_EQ(memory->read_pointer("run/latest")->target, "run/" + std::to_string(kUploads - 1));
+  EXPECT_EQ(list_names(*memory, "run").size(), kUploads + 1U);  // and nothing else
+
+  const testing::TempFolder folder;
+  const std::string path = folder.path() + "/file";
+  for (int i = 0; i < kUploads; ++i) {
+    download(*store, "run/" + std::to_string(i), path,
+             {.overwrite = true, .retry = at_once(kAttempts), .block_bytes = 512});
+    ASSERT_EQ(testing::read_file(path), content(i)) << i;
+  }
+  EXPECT_LT(store->requests(), 10U * kUploads * 2);
+}
+
+TEST(DownloadTest, FollowsPointersAndReportsItsProgress) {
+  const auto store = memory_store();
+  publish(*store, object("a", std::string(1000, 'a')), at_once());
+  store->move_pointer("latest", "a");
+  const testing::TempFolder folder;
+  const std::string path = folder.path() + "/deep/file";
+  std::vector<std::uint64_t> steps;
+  download(*store, "latest", path, {.block_bytes = 400, .on_progress = [&](auto done, auto all) {
+                                      steps.push_back(done);
+                                      EXPECT_EQ(all, 1000U);
+                                    }});
+  EXPECT_THAT(steps, ElementsAre(400U, 800U, 1000U));
+  EXPECT_EQ(testing::read_file(path).size(), 1000U);
+  EXPECT_THROW(download(*store, "a", path), AlreadyExistsError);
+  EXPECT_THROW(download(*store, "b", path, {.overwrite = true}), NotFoundError);
+  EXPECT_EQ(testing::read_file(path).size(), 1000U);
+}
+
+}  // namespace
+}  // namespace cairn
