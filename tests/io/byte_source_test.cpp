@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <numeric>
 
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/page_memory.h"
 #include "io/read_ahead.h"
 #include "io/read_fault.h"
 #include "io/source_part.h"
@@ -123,6 +126,48 @@ TEST_P(ByteSourceTest, FillsThousandsOfSmallRangesInAnyOrder) {
     asked.emplace_back((i * 7919 * 131) % (kSize - 64), i % 64);
   }
   expect_read(*source_, asked);
+}
+
+// Half of them in places of their own.
+TEST_P(ByteSourceTest, ShowsEveryByteOfEveryPartOnce) {
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> asked = {
+      {0, kSize}, {5, 0}, {kSize, 0}, {7, 1}, {4096, 8192}, {(1 << 20) - 1, 2}, {100, 6'000'000}};
+  std::vector<std::string> seen;
+  std::vector<std::string> places;
+  for (const auto& [offset, size] : asked) {
+    seen.emplace_back(size, '?');
+    places.emplace_back(places.size() % 2 == 0 ? size : 0, '?');
+  }
+  std::vector<ByteSource::Part> parts;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    parts.push_back(
+        {asked[i].first, asked[i].second, std::as_writable_bytes(std::span(places[i]))});
+  }
+  std::mutex mutex;
+  std::uint64_t bytes = 0;
+  source_->read_each(parts, [&](std::size_t part, std::uint64_t begin, ByteView some) {
+    const std::lock_guard lock(mutex);
+    bytes += some.size();
+    ASSERT_LE(begin + some.size(), seen[part].size());
+    seen[part].replace(begin, some.size(), as_text(some));
+  });
+  std::uint64_t wanted = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    wanted += asked[i].second;
+    EXPECT_TRUE(seen[i] == content().substr(asked[i].first, asked[i].second)) << i;
+    if (!places[i].empty()) EXPECT_TRUE(places[i] == seen[i]) << i;
+  }
+  EXPECT_EQ(bytes, wanted);
+}
+
+TEST_P(ByteSourceTest, WhatTheOneWhoLooksThrowsIsThrown) {
+  const ByteSource::Part all{0, kSize, {}};
+  EXPECT_THROW(source_->read_each({&all, 1}, [](std::size_t, std::uint64_t,
+                                                ByteView) { throw UsageError("enough"); }),
+               UsageError);
+  const ByteSource::Part outside{kSize, 1, {}};
+  EXPECT_THROW(source_->read_each({&outside, 1}, [](std::size_t, std::uint64_t, ByteView) {}),
+               UsageError);
 }
 
 TEST_P(ByteSourceTest, ViewsOutliveIt) {
@@ -280,6 +325,25 @@ TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {
   expect_read();
 }
 
+// What lies in its pages as in the file's goes there without a copy, and what lies otherwise with
+// one.
+TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
+  constexpr std::size_t kPage = 4096;
+  for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, kPage - 3}) {
+    drop_from_page_cache(path_);
+    const PageMemory memory(bytes_.size() + 2 * kPage);
+    const std::span<std::byte> place(memory.data() + shift, bytes_.size() - 3);
+    const ByteSource::Part part{3, place.size(), place};
+    std::atomic<std::uint64_t> seen = 0;
+    source_->read_each({&part, 1}, [&](std::size_t, std::uint64_t begin, ByteView some) {
+      EXPECT_EQ(some.data(), place.data() + begin);
+      seen += some.size();
+    });
+    EXPECT_EQ(seen, place.size());
+    EXPECT_TRUE(as_text(ByteView(place)) == std::string_view(bytes_).substr(3)) << shift;
+  }
+}
+
 TEST_F(ColdFileTest, ThatIsCutOffIsAnErrorWithItsByte) {
   std::filesystem::resize_file(path_, 30'000'001);
   drop_from_page_cache(path_);
@@ -326,6 +390,29 @@ TEST(WindowsTest, FetchWithOneReadAndGiveWithNone) {
   EXPECT_EQ(far->reads, 1U) << "it was there";
   EXPECT_EQ(as_text(windows.view(10, 91).view), content().substr(10, 91));
   EXPECT_EQ(far->reads, 2U) << "a byte was not";
+}
+
+TEST(WindowsTest, AnyThatWereGivenAreFound) {
+  const auto far =
+      std::make_shared<const CountingSource>(source_of({as_bytes(content()), nullptr}, "f"));
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> given = {
+      {500, 100}, {100, 50}, {120, 100}, {510, 20}, {90, 200}, {590, 50}, {0, 10}, {10, 5}};
+  Windows windows(far);
+  std::string known(700, ' ');
+  for (const auto& [offset, size] : given) {
+    windows.add(offset, {as_bytes(content()).subspan(offset, size), nullptr});
+    known.replace(offset, size, size, 'x');
+    std::string place(700, '?');
+    const Range range{0, std::as_writable_bytes(std::span(place))};
+    const std::uint64_t before = far->bytes;
+    windows.read({&range, 1});
+    EXPECT_EQ(place, content().substr(0, 700));
+    EXPECT_EQ(far->bytes - before,
+              static_cast<std::uint64_t>(std::count(known.begin(), known.end(), ' ')));
+    EXPECT_TRUE(windows.has(offset, size));
+  }
+  EXPECT_TRUE(windows.has(95, 195));
+  EXPECT_FALSE(windows.has(89, 2));
 }
 
 TEST(WindowsTest, HaveWhatTheOneBelowHas) {
