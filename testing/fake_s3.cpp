@@ -270,6 +270,7 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
       return error(403, "AccessDenied");
     }
   }
+  if (scope[0] == options_.expired_key) return error(400, "ExpiredToken");
   if (scope[0] != options_.access_key) return error(403, "InvalidAccessKeyId");
   if (scope[2] != options_.region) {
     HttpReply reply = error(400, "AuthorizationHeaderMalformed", tag("Region", options_.region));

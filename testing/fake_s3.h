@@ -20,6 +20,7 @@ struct FakeS3Options {
   std::string access_key = "AKIDFAKE";
   std::string secret_key = "canary-secret-of-the-fake";
   std::string session_token = {};  // when it is not empty, a request must have it
+  std::string expired_key = {};    // of a session that has ended: 400 ExpiredToken
   std::string region = "us-east-1";
   Conditions conditions = Conditions::kCheck;
   Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed

@@ -43,6 +43,7 @@ struct HttpRequest {
   HttpDeadlines deadlines = {};
   int redirects = 0;  // how many are followed: to http and https, and never from https to http
   std::string ca_file = {};  // of certificates that are trusted, in place of the system's
+  bool is_direct = false;    // past all proxies
 };
 
 struct HttpResponse {

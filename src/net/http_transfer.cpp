@@ -87,6 +87,7 @@ void HttpTransfer::set_target() {
   set(CURLOPT_SSL_VERIFYPEER, 1L);
   set(CURLOPT_SSL_VERIFYHOST, 2L);
   if (!request_.ca_file.empty()) set(CURLOPT_CAINFO, request_.ca_file.c_str());
+  if (request_.is_direct) set(CURLOPT_NOPROXY, "*");
   set(CURLOPT_USERAGENT, kUserAgent.data());
   for (const HttpHeader& header : request_.headers) {
     headers_ = api_.slist_append(headers_, header.value.empty()

@@ -47,8 +47,7 @@ TEST(RetryTest, TheServersWishIsGrantedUpToTheLongest) {
   EXPECT_TRUE(attempts.again(milliseconds(200)));
   EXPECT_TRUE(attempts.again(milliseconds(1)));
   EXPECT_TRUE(attempts.again(std::chrono::hours(1)));
-  EXPECT_THAT(clock->slept(),
-              ElementsAre(milliseconds(200), milliseconds(100), milliseconds(300)));
+  EXPECT_THAT(clock->slept(), ElementsAre(milliseconds(200), milliseconds(100), milliseconds(300)));
 }
 
 TEST(RetryTest, ProgressBeginsAnew) {

@@ -20,13 +20,12 @@ TEST(UrlTest, HasParts) {
 }
 
 TEST(UrlTest, WhatIsNoneIsRefusedWithoutRepeatingIt) {
-  for (const char* text : {"", "host:9000", "ftp://host", "file:///etc/passwd", "https://",
-                           "https://user:canary@host", "https://host?key=canary", "https://h#x",
-                           "https://ho st"}) {
-    EXPECT_THAT(
-        testing::message_of<UsageError>([&] { parse_http_url(text, "S3_ENDPOINT_URL"); }),
-        ::testing::AllOf(::testing::HasSubstr("S3_ENDPOINT_URL must be a URL"),
-                         ::testing::Not(::testing::HasSubstr("canary"))))
+  for (const char* text :
+       {"", "host:9000", "ftp://host", "file:///etc/passwd", "https://", "https://user:canary@host",
+        "https://host?key=canary", "https://h#x", "https://ho st"}) {
+    EXPECT_THAT(testing::message_of<UsageError>([&] { parse_http_url(text, "S3_ENDPOINT_URL"); }),
+                ::testing::AllOf(::testing::HasSubstr("S3_ENDPOINT_URL must be a URL"),
+                                 ::testing::Not(::testing::HasSubstr("canary"))))
         << text;
   }
 }

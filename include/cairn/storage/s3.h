@@ -32,7 +32,8 @@ struct S3Options {
   std::string endpoint_url = {};
   S3Addressing addressing = S3Addressing::kAuto;  // CAIRN_S3_ADDRESSING=path, =virtual
   std::string profile = {};                       // AWS_PROFILE; else "default"
-  // Keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, the profile's.
+  // Keys: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and wherever else AWS's
+  // tools look (docs/storage.md); fetched ones are renewed before they end.
   std::string access_key_id = {};
   std::string secret_access_key = {};
   std::string session_token = {};

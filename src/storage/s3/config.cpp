@@ -85,51 +85,19 @@ std::string endpoint_of(const S3Options& options, const Profile& profile) {
                    setting(profile, "s3.endpoint_url"), setting(profile, "endpoint_url")});
 }
 
-class FixedCredentials final : public CredentialSource {
- public:
-  explicit FixedCredentials(Credentials credentials) : credentials_(std::move(credentials)) {}
-  Credentials get() override {
-    if (credentials_.complete()) return credentials_;
-    throw UsageError(
-        "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
-        "AWS_PROFILE "
-        "to one of the profiles in ~/.aws/credentials");
-  }
-
- private:
-  Credentials credentials_;
-};
-
-// A whole set from one place: an id of one account and a secret of another fit nowhere.
-Credentials find_keys(const S3Options& options, const Profile& profile) {
-  if (!options.access_key_id.empty()) {
-    return {options.access_key_id, options.secret_access_key, options.session_token};
-  }
-  const Credentials set = {environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
-                           environment("AWS_SESSION_TOKEN")};
-  if (set.complete() && options.profile.empty()) return set;
-  return {setting(profile, "aws_access_key_id"), setting(profile, "aws_secret_access_key"),
-          setting(profile, "aws_session_token")};
-}
-
-std::string identity_of(const Config& config, const Credentials& keys) {
+std::string identity_of(const Config& config, const std::string& keys) {
   const S3Options& o = config.options;
   std::string text;
   for (const std::string& part :
        {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
         o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.attempts),
-        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys.access_key,
-        keys.secret_key, keys.session_token}) {
+        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys}) {
     text += part + "\n";
   }
   return hex(sha256(text));
 }
 
 }  // namespace
-
-std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials) {
-  return std::make_shared<FixedCredentials>(std::move(credentials));
-}
 
 Config resolve_config(const S3Options& options, const Outside& outside) {
   check_options(options);
@@ -149,13 +117,20 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
       {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), environment("SSL_CERT_FILE")});
   config.retries = outside.retries;
   config.retries.attempts = attempts_of(options);
-  const Credentials keys = find_keys(options, profile);
-  config.identity = identity_of(config, keys);
-  o.access_key_id = keys.access_key;
+  config.client = outside.client ? outside.client : shared_http_client();
+  const FoundCredentials found = find_credentials(
+      {.given = {options.access_key_id, options.secret_access_key, options.session_token},
+       .profile = profile,
+       .is_profile_given = !options.profile.empty(),
+       .region = o.region,
+       .ca_file = config.ca_file,
+       .client = config.client,
+       .retries = config.retries});
+  config.credentials = found.source;
+  config.identity = identity_of(config, found.identity);
+  o.access_key_id.clear();
   o.secret_access_key.clear();
   o.session_token.clear();
-  config.credentials = fixed_credentials(keys);
-  config.client = outside.client ? outside.client : shared_http_client();
   return config;
 }
 

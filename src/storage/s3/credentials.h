@@ -1,12 +1,22 @@
-// Who signs requests: keys that are given, or found where AWS's tools find them.
+// Who signs requests: keys that are given, or found where AWS's tools find them:
+//
+//  1. in the options; 2. in the environment; 3. a web identity (Kubernetes): AWS_ROLE_ARN and
+//  AWS_WEB_IDENTITY_TOKEN_FILE, or the profile's; 4. the profile's keys; 5. its credential_process;
+//  6. a container's endpoint; 7. the instance's metadata service (IMDSv2).
+//
+// Those of 3 and 5 to 7 end after hours: they are fetched again before that, also in the middle of
+// an upload, for each request asks for them anew.
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "net/http.h"
 #include "net/net_time.h"
+#include "net/retry.h"
+#include "storage/s3/profile.h"
 
 namespace cairn::s3 {
 
@@ -31,5 +41,28 @@ class CredentialSource {
 };
 
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);
+
+// Fetches them when they are asked for, a while before they expire, and when they were refused.
+// When that fails, those of before are used as long as they hold.
+std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
+                                                      std::shared_ptr<NetClock> clock);
+
+// What looking for keys needs to know.
+struct CredentialContext {
+  Credentials given = {};  // of the options
+  Profile profile = {};
+  bool is_profile_given = false;  // by the options: goes before the environment
+  std::string region = {};
+  std::string ca_file = {};
+  std::shared_ptr<HttpClient> client = {};
+  RetryPolicy retries = {};
+};
+
+struct FoundCredentials {
+  std::shared_ptr<CredentialSource> source;
+  std::string identity;  // differs where the keys may; a secret
+};
+
+FoundCredentials find_credentials(const CredentialContext& context);
 
 }  // namespace cairn::s3
