@@ -1,8 +1,6 @@
 #include "net/retry.h"
 
 #include <algorithm>
-#include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 
@@ -19,13 +17,6 @@ class RealNetClock final : public NetClock {
   void sleep_for(milliseconds time) override { std::this_thread::sleep_for(time); }
 };
 
-double jitter() {
-  static std::mutex mutex;
-  static std::mt19937_64 engine(std::random_device{}());
-  const std::scoped_lock lock(mutex);
-  return std::uniform_real_distribution<double>(0, 1)(engine);
-}
-
 }  // namespace
 
 std::shared_ptr<NetClock> real_net_clock() {
@@ -34,14 +25,12 @@ std::shared_ptr<NetClock> real_net_clock() {
 }
 
 bool Attempts::again(std::optional<milliseconds> server_asks) {
+  const RetryPolicy& policy = retries_.policy;
   ++made_;
-  if (made_ >= policy_.attempts) return false;
-  const auto whole = std::min<std::int64_t>(policy_.longest.count(),
-                                            policy_.first.count() << std::min(made_ - 1, 20));
-  const double share = 0.5 + (policy_.random ? policy_.random() : jitter()) / 2;
-  milliseconds pause(static_cast<std::int64_t>(static_cast<double>(whole) * share));
-  if (server_asks) pause = std::max(pause, std::min(*server_asks, policy_.longest));
-  (policy_.clock ? *policy_.clock : *real_net_clock()).sleep_for(pause);
+  if (made_ >= policy.attempts) return false;
+  milliseconds pause = pause_behind(policy, made_);
+  if (server_asks) pause = std::max(pause, std::min(*server_asks, policy.longest_pause));
+  (retries_.clock ? *retries_.clock : *real_net_clock()).sleep_for(pause);
   return true;
 }
 

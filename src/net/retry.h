@@ -1,11 +1,12 @@
-// When, and how often, something that failed is tried again.
+// Trying again in the network: by the policy of io/retry.h, and as the server asks for.
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
+
+#include "io/retry.h"
 
 namespace cairn {
 
@@ -19,30 +20,27 @@ class NetClock {
 
 std::shared_ptr<NetClock> real_net_clock();
 
-struct RetryPolicy {
-  int attempts = 8;  // in all, without progress in between; 1: no second one
-  // Before attempt n + 1: between half of first * 2^(n-1) and all of it, at most `longest`.
-  std::chrono::milliseconds first{100};
-  std::chrono::milliseconds longest{20'000};
-  // Gives numbers of [0, 1): the jitter that keeps many clients from coming back at once.
-  std::function<double()> random = {};   // empty: an engine that every process seeds anew
+// How often and when; its pauses are slept by the clock.
+struct NetRetries {
+  // `attempts`: without progress in between.
+  RetryPolicy policy = {.attempts = 8, .first_pause = std::chrono::milliseconds{100}};
   std::shared_ptr<NetClock> clock = {};  // empty: the real one
 };
 
 // The attempts at one thing. One thread at a time.
 class Attempts {
  public:
-  explicit Attempts(const RetryPolicy& policy) : policy_(policy) {}
+  explicit Attempts(const NetRetries& retries) : retries_(retries) {}
 
   // After one that failed: waits, and says whether there is another one. `server_asks` is what the
-  // server wants as a pause; a longer one than `longest` is cut.
+  // server wants as a pause; a longer one than `longest_pause` is cut.
   bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
   // Something came through: counts from the beginning.
   void progress() { made_ = 0; }
   int made() const { return made_; }
 
  private:
-  const RetryPolicy& policy_;
+  const NetRetries& retries_;
   int made_ = 0;  // failures since there was progress
 };
 

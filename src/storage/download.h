@@ -7,7 +7,7 @@
 
 #include "cairn/storage/object_store.h"
 
-#include "storage/retry.h"
+#include "io/retry.h"
 
 namespace cairn {
 

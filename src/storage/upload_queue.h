@@ -28,7 +28,7 @@
 #include "cairn/byte_source.h"
 #include "cairn/storage/object_store.h"
 
-#include "storage/retry.h"
+#include "io/retry.h"
 
 namespace cairn {
 

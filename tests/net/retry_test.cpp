@@ -12,17 +12,17 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 
-RetryPolicy policy_of(const std::shared_ptr<testing::FakeNetClock>& clock, double random) {
-  return {.attempts = 5,
-          .first = milliseconds(100),
-          .longest = milliseconds(300),
-          .random = [random] { return random; },
+NetRetries policy_of(const std::shared_ptr<testing::FakeNetClock>& clock, double random) {
+  return {.policy = {.attempts = 5,
+                     .first_pause = milliseconds(100),
+                     .longest_pause = milliseconds(300),
+                     .random = [random] { return random; }},
           .clock = clock};
 }
 
 TEST(RetryTest, WaitsLongerEachTimeAndNotForEver) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
-  const RetryPolicy policy = policy_of(clock, 0);
+  const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
   for (int i = 1; i < 5; ++i) {
     EXPECT_TRUE(attempts.again()) << i;
@@ -34,7 +34,7 @@ TEST(RetryTest, WaitsLongerEachTimeAndNotForEver) {
 
 TEST(RetryTest, JitterIsHalfOfIt) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
-  const RetryPolicy policy = policy_of(clock, 0.999999);
+  const NetRetries policy = policy_of(clock, 0.999999);
   Attempts attempts(policy);
   EXPECT_TRUE(attempts.again());
   EXPECT_THAT(clock->slept(), ElementsAre(milliseconds(99)));
@@ -42,7 +42,7 @@ TEST(RetryTest, JitterIsHalfOfIt) {
 
 TEST(RetryTest, TheServersWishIsGrantedUpToTheLongest) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
-  const RetryPolicy policy = policy_of(clock, 0);
+  const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
   EXPECT_TRUE(attempts.again(milliseconds(200)));
   EXPECT_TRUE(attempts.again(milliseconds(1)));
@@ -52,7 +52,7 @@ TEST(RetryTest, TheServersWishIsGrantedUpToTheLongest) {
 
 TEST(RetryTest, ProgressBeginsAnew) {
   const auto clock = std::make_shared<testing::FakeNetClock>();
-  const RetryPolicy policy = policy_of(clock, 0);
+  const NetRetries policy = policy_of(clock, 0);
   Attempts attempts(policy);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(attempts.again());

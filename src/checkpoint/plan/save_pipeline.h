@@ -10,7 +10,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/plan/save_job.h"
-#include "storage/retry.h"
+#include "io/retry.h"
 
 namespace cairn {
 

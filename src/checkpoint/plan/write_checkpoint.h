@@ -9,7 +9,7 @@
 
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/save_job.h"
-#include "storage/retry.h"
+#include "io/retry.h"
 
 namespace cairn {
 

@@ -62,7 +62,7 @@ int attempts_of(const S3Options& options) {
     if (attempts < 1) throw UsageError("AWS_MAX_ATTEMPTS must be a number from 1 on");
   }
   if (attempts < 0) throw UsageError("attempts of an S3 store cannot be negative");
-  return attempts == 0 ? RetryPolicy().attempts : std::min(attempts, kMostAttempts);
+  return attempts == 0 ? NetRetries().policy.attempts : std::min(attempts, kMostAttempts);
 }
 
 bool path_style(const S3Options& options, bool is_amazon, const Profile& profile) {
@@ -90,7 +90,7 @@ std::string identity_of(const Config& config, const std::string& keys) {
   std::string text;
   for (const std::string& part :
        {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
-        o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.attempts),
+        o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.policy.attempts),
         config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys}) {
     text += part + "\n";
   }
@@ -116,7 +116,7 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
   config.ca_file = first_of(
       {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), environment("SSL_CERT_FILE")});
   config.retries = outside.retries;
-  config.retries.attempts = attempts_of(options);
+  config.retries.policy.attempts = attempts_of(options);
   config.client = outside.client ? outside.client : shared_http_client();
   const FoundCredentials found = find_credentials(
       {.given = {options.access_key_id, options.secret_access_key, options.session_token},

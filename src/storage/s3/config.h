@@ -19,7 +19,7 @@ struct Config {
   std::optional<Url> endpoint = std::nullopt;  // nullopt: Amazon's own
   bool is_path_style = false;
   std::string ca_file = {};
-  RetryPolicy retries = {};
+  NetRetries retries = {};
   HttpDeadlines deadlines = {};
   std::shared_ptr<CredentialSource> credentials;
   std::shared_ptr<HttpClient> client;
@@ -29,7 +29,7 @@ struct Config {
 // What tests put in the place of the network and the clock; empty ones are the real ones.
 struct Outside {
   std::shared_ptr<HttpClient> client = {};
-  RetryPolicy retries = {};
+  NetRetries retries = {};
 };
 
 // UsageError for what cannot be.

@@ -55,7 +55,7 @@ struct CredentialContext {
   std::string region = {};
   std::string ca_file = {};
   std::shared_ptr<HttpClient> client = {};
-  RetryPolicy retries = {};
+  NetRetries retries = {};
 };
 
 struct FoundCredentials {

@@ -180,7 +180,8 @@ class BucketStore final : public ObjectStore {
       condition =
           expected->empty() ? WriteCondition::absent() : WriteCondition::of_version(*expected);
     }
-    bucket_->put({.key = key, .bytes = {as_bytes(*text), text}, .condition = condition});
+    const SharedBytes bytes = {as_bytes(*text), text};
+    bucket_->put({.key = key, .bytes = bytes, .condition = condition});
   }
 
   void prepare(const std::string& folder) override {

@@ -17,9 +17,15 @@ struct RetryPolicy {
   int attempts = 3;  // all in all
   std::chrono::milliseconds first_pause{500};
   std::chrono::milliseconds longest_pause{20000};
+  // Numbers of [0, 1), for the pauses; an engine that every process seeds anew when null.
+  std::function<double()> random = nullptr;
   // Waits that long; sleeps when null. May throw to give up: CancelledError.
   std::function<void(std::chrono::milliseconds)> pause = nullptr;
 };
+
+// How long to wait behind that many failures: between half of first_pause * 2^(failures - 1) and
+// all of it, of longest_pause at most.
+std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures);
 
 // Behind the failed attempt `attempt`, counted from 1: pauses, or adds to the error that it was the
 // last attempt and rethrows what is being handled. To be called in a handler.

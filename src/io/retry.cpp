@@ -1,22 +1,28 @@
-#include "storage/retry.h"
+#include "io/retry.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <random>
 #include <thread>
 
 namespace cairn {
 namespace {
 
-std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int attempt) {
-  constexpr int kMostDoublings = 20;
-  const auto whole = std::min(policy.first_pause * (1 << std::min(attempt - 1, kMostDoublings)),
-                              policy.longest_pause);
+double any_number() {
   thread_local std::minstd_rand random{std::random_device{}()};
-  std::uniform_int_distribution<std::int64_t> part(whole.count() / 2, whole.count());
-  return std::chrono::milliseconds(part(random));
+  return std::uniform_real_distribution<double>(0, 1)(random);
 }
 
 }  // namespace
+
+std::chrono::milliseconds pause_behind(const RetryPolicy& policy, int failures) {
+  constexpr int kMostDoublings = 20;
+  const auto whole = std::min(policy.first_pause * (1 << std::min(failures - 1, kMostDoublings)),
+                              policy.longest_pause);
+  const double share = 0.5 + (policy.random ? policy.random() : any_number()) / 2;
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(static_cast<double>(whole.count()) * share));
+}
 
 void pause_or_rethrow(const RetryPolicy& policy, int attempt, StorageError& error) {
   if (!error.retryable()) throw;
