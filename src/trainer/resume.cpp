@@ -10,12 +10,12 @@
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
-#include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/source.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "train/state/load_job.h"
 #include "trainer/check_savers.h"
 
 namespace cairn {
@@ -76,16 +76,63 @@ bool is_fault_of_file(const Error& error) {
   return !is_of_program && read_fault_of(error) != ReadFault::kNow;
 }
 
-}  // namespace
-
-LoadPlan load_plan(const TrainerOptions& options) {
-  return {.load_path = options.load_path,
-          .store = options.load_object_store,
-          .load_weights_only = options.load_weights_only,
-          .load_strict_model_weights = options.load_strict_model_weights,
-          .load_ignore_keys = options.load_ignore_keys,
-          .load_exclude_algorithms = options.load_exclude_algorithms};
+// Steps 2 and 3, but for loading. StorageError when the folder cannot be read: then nobody knows
+// whether there is a checkpoint, and starting over would be wrong. UsageError when it is another
+// run's.
+std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
+                                   const std::vector<std::string>& except,
+                                   const std::string& run_name, const CheckpointSaver& saver,
+                                   Logger& logger) {
+  const CheckpointSaverOptions& options = saver.options();
+  OtherRuns others;
+  FindOptions find;
+  find.filename = options.filename;
+  find.run_name = run_name;
+  find.latest_filename = options.latest_filename.value_or("");
+  find.except = except;
+  find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
+  find.store = options.store;
+  find.on_skip = [&logger](const std::string& path, const std::string& why) {
+    logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
+                       without_path(why, printable_line(path)));
+  };
+  find.on_other_run = [&others](const std::string& path, const std::string& whose) {
+    others.add(path, whose);
+  };
+  const auto found = find_latest(options.folder, find);
+  const std::string folder = partial_format(options.folder, dist_variables(run_name));
+  if (others.any()) logger.log_message(others.describe(folder, run_name));
+  if (!found) {
+    others.refuse_collision(folder, options.filename, run_name);
+    logger.log_message("autoresume: no checkpoint" +
+                       std::string(others.any() ? " of this run in " : " in ") + folder +
+                       (trainer.load_path ? "; loading load_path" : "; starting afresh"));
+    return std::nullopt;
+  }
+  logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
+                     position(found->timestamp) + ")");
+  return LoadJob{.path = found->path,
+                 .checkpoint = found->checkpoint,
+                 .options = {.strict_model_weights = trainer.load_strict_model_weights}};
 }
+
+// The state keeps the present run's name.
+LoadOutcome load_for_run(const LoadJob& job, State& state, Logger& logger) {
+  const std::string run_name = state.run_name;
+  LoadOutcome outcome{.rng = load_now(job, state, logger), .is_loaded = true};
+  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
+  if (std::exchange(state.run_name, run_name) != run_name) {
+    for (CheckpointSaver* saver : savers_among(state.callbacks)) {
+      saver->load_state_dict(Dict());
+    }
+  }
+  logger.log_message(
+      "loaded " + job.path +
+      (job.options.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
+  return outcome;
+}
+
+}  // namespace
 
 void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
                       const CheckpointSaver* whole) {
@@ -104,88 +151,38 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }
 
-void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
-                      Logger& logger) {
-  const CheckpointSaverOptions& options = saver.options();
-  OtherRuns others;
-  FindOptions find;
-  find.filename = options.filename;
-  find.run_name = run_name;
-  find.latest_filename = options.latest_filename.value_or("");
-  find.except = plan.except;
-  find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
-  find.store = options.store;
-  find.on_skip = [&logger](const std::string& path, const std::string& why) {
-    logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
-                       without_path(why, printable_line(path)));
-  };
-  find.on_other_run = [&others](const std::string& path, const std::string& whose) {
-    others.add(path, whose);
-  };
-  const auto found = find_latest(options.folder, find);
-  const std::string folder = partial_format(options.folder, dist_variables(run_name));
-  if (others.any()) logger.log_message(others.describe(folder, run_name));
-  if (!found) {
-    others.refuse_collision(folder, options.filename, run_name);
-    logger.log_message("autoresume: no checkpoint" +
-                       std::string(others.any() ? " of this run in " : " in ") + folder +
-                       (plan.load_path ? "; loading load_path" : "; starting afresh"));
-    return;
-  }
-  logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
-                     position(found->timestamp) + ")");
-  plan = {.load_path = found->path,
-          .checkpoint = found->checkpoint,
-          .load_strict_model_weights = plan.load_strict_model_weights,
-          .resumed = true};
+LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
+  if (!options.load_path) return {};
+  return load_for_run({.path = strict_format(*options.load_path, dist_variables(state.run_name)),
+                       .options = {.load_weights_only = options.load_weights_only,
+                                   .strict_model_weights = options.load_strict_model_weights,
+                                   .ignore_keys = options.load_ignore_keys,
+                                   .exclude_algorithms = options.load_exclude_algorithms,
+                                   .store = options.load_object_store}},
+                      state, logger);
 }
 
-std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& logger) {
-  if (!plan.load_path) return std::nullopt;
-  // What autoresume found is a path already.
-  const std::string path = plan.resumed
-                               ? *plan.load_path
-                               : strict_format(*plan.load_path, dist_variables(state.run_name));
-  const std::string run_name = state.run_name;
-  const LoadCheckpointOptions options = {.load_weights_only = plan.load_weights_only,
-                                         .strict_model_weights = plan.load_strict_model_weights,
-                                         .ignore_keys = plan.load_ignore_keys,
-                                         .exclude_algorithms = plan.load_exclude_algorithms,
-                                         .verify = Verify::kFull,
-                                         .store = plan.store};
-  std::optional<Value> rng = plan.checkpoint
-                                 ? load_checkpoint(*plan.checkpoint, state, logger, options)
-                                 : load_checkpoint(path, state, logger, options);
-  // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
-  if (std::exchange(state.run_name, run_name) != run_name) {
-    for (CheckpointSaver* saver : savers_among(state.callbacks)) {
-      saver->load_state_dict(Dict());
-    }
-  }
-  logger.log_message("loaded " + path +
-                     (plan.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
-  return rng;
-}
-
-std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
-                                    Logger& logger) {
-  LoadPlan first_start = plan;
+LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
+                           const CheckpointSaver& saver, Logger& logger) {
+  std::vector<std::string> except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
   for (;;) {
-    plan = first_start;
-    apply_autoresume(plan, state.run_name, saver, logger);
+    const auto job = find_newest(options, except, state.run_name, saver, logger);
     // To begin again would leave behind what a repaired disk may still give.
-    if (!plan.resumed && unreadable) std::rethrow_exception(unreadable);
+    if (!job && unreadable) std::rethrow_exception(unreadable);
+    if (!job) return load_first(options, state, logger);
     try {
-      return load_planned(plan, state, logger);
+      LoadOutcome outcome = load_for_run(*job, state, logger);
+      outcome.is_resumed = true;
+      return outcome;
     } catch (const Error& e) {
-      if (!plan.resumed || !is_fault_of_file(e)) throw;
+      if (!is_fault_of_file(e)) throw;
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();
       }
-      logger.log_message("warning: autoresume skipped " + printable_line(*plan.load_path) +
+      logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
-      first_start.except.push_back(*plan.load_path);
+      except.push_back(job->path);
     }
   }
 }

@@ -19,8 +19,8 @@
 #include <optional>
 #include <string>
 
-#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/train/options.h"
+#include "cairn/value.h"
 
 namespace cairn {
 
@@ -28,45 +28,29 @@ class CheckpointSaver;
 class Logger;
 class State;
 
-// What is to be loaded and how: filled from TrainerOptions, changed by apply_autoresume().
-struct LoadPlan {
-  std::optional<std::string> load_path = std::nullopt;
-  std::shared_ptr<ObjectStore> store = nullptr;         // where load_path is
-  std::optional<Checkpoint> checkpoint = std::nullopt;  // that of load_path, when it is open
-  bool load_weights_only = false;
-  bool load_strict_model_weights = true;
-  IgnoreKeys load_ignore_keys = {};
-  std::vector<std::string> load_exclude_algorithms = {};
-  std::vector<std::string> except = {};  // that autoresume passes over
-  bool resumed = false;  // load_path was found by autoresume: a finished run is no error then
+struct LoadOutcome {
+  // The "rng" entry, to be restored when fit() is at the position; nullopt when there is none.
+  std::optional<Value> rng = std::nullopt;
+  bool is_loaded = false;   // false: there was nothing to load
+  bool is_resumed = false;  // autoresume found it: a finished run is no error then
 };
-
-// The plan of the options themselves.
-LoadPlan load_plan(const TrainerOptions& options);
 
 // UsageError listing what autoresume lacks. `first` is the first saver, `whole` the first of the
 // whole state; null where there is none.
 void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
                       const CheckpointSaver* whole);
 
-// Steps 2 and 3. `saver` is the first of the whole state. StorageError when the folder cannot be
-// read: then nobody knows whether there is a checkpoint, and starting over would be wrong.
-// UsageError when it is another run's.
-void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
-                      Logger& logger);
+// Step 4: loads load_path ({run_name}, {rank} in it are filled in) with its options into `state`,
+// whose run_name stays the present one, and logs which and the position.
+LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger);
 
 // All of the steps: finds, loads, and goes back to step 2 without a checkpoint that turns out to be
 // undecodable when it is loaded. When there is no other, and it was the disk that did not give its
-// bytes, or somebody wrote into it, its error is thrown: that is no reason to begin again. `plan`
-// becomes what was done, its load_path empty when there was nothing to load. Returns as
-// load_planned(). MismatchError for a checkpoint that is whole and does not fit: that is no fault
-// of the file, and an older one would not fit either.
-std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const CheckpointSaver& saver,
-                                    Logger& logger);
-
-// Loads the plan's checkpoint into `state` (run_name stays the current one; {run_name}, {rank} in
-// the path are filled in) and logs which and the position. Returns the "rng" entry, to be restored
-// when fit() is at the position; nullopt when there is none.
-std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& logger);
+// bytes, or somebody wrote into it, its error is thrown: that is no reason to begin again.
+// StorageError when the saver's folder cannot be read, UsageError when it is another run's,
+// MismatchError for a checkpoint that is whole and does not fit: that is no fault of the file, and
+// an older one would not fit either. `saver` is the first of the whole state.
+LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
+                           const CheckpointSaver& saver, Logger& logger);
 
 }  // namespace cairn

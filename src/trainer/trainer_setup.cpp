@@ -223,12 +223,13 @@ void Trainer::Impl::make_scaler() {
 
 void Trainer::Impl::load() {
   engine.run_event(Event::kBeforeLoad);
-  LoadPlan plan = load_plan(options);
-  loaded_rng = options.autoresume ? resume_or_load(plan, state, *autoresume_saver(), logger)
-                                  : load_planned(plan, state, logger);
-  if (plan.load_path) {
+  LoadOutcome outcome = options.autoresume
+                            ? resume_or_load(options, state, *autoresume_saver(), logger)
+                            : load_first(options, state, logger);
+  loaded_rng = std::move(outcome.rng);
+  if (outcome.is_loaded) {
     loaded = true;
-    autoresumed = plan.resumed;
+    autoresumed = outcome.is_resumed;
   }
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {

@@ -39,6 +39,7 @@
 #include "train/state/checkpoint_migration.h"
 #include "train/state/entry_names.h"
 #include "train/state/foreign_parts.h"
+#include "train/state/load_job.h"
 #include "train/state/module_load.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
@@ -520,8 +521,11 @@ std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpo
   return rng;
 }
 
-std::optional<Value> load_opened(const Checkpoint& opened, State& state, Logger& logger,
-                                 const LoadCheckpointOptions& options) {
+}  // namespace
+
+std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) {
+  const Checkpoint opened =
+      job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
   const std::string& path = opened.path();
   const GuardedReads guard;
   Value checkpoint = load(opened, {.verify = Verify::kQuick});
@@ -533,19 +537,17 @@ std::optional<Value> load_opened(const Checkpoint& opened, State& state, Logger&
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  return CheckpointLoad(state, logger, options).run(opened, std::move(checkpoint));
+  return CheckpointLoad(state, logger, job.options).run(opened, std::move(checkpoint));
 }
-
-}  // namespace
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  return load_opened(open_checkpoint(path, options.store), state, logger, options);
+  return load_now({.path = path, .options = options}, state, logger);
 }
 
 std::optional<Value> load_checkpoint(const Checkpoint& opened, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options) {
-  return load_opened(opened, state, logger, options);
+  return load_now({.path = opened.path(), .checkpoint = opened, .options = options}, state, logger);
 }
 
 }  // namespace cairn
