@@ -10,7 +10,11 @@
 //   raw_write      the bytes, from one buffer into a new file: direct I/O, two threads, fdatasync
 //   raw_rewrite    the same into the file that raw_write left
 //   raw_read       that file, by direct I/O
+//   raw_read_fresh the same into memory that nobody touched before, as a load that changes nothing
+//                  before it has checked everything needs it
+//   memcpy_fresh   memcpy into such memory
 //   save           save(): encode, CRC, write, fdatasync, rename, fsync of the folder; a new file
+//   save_recycled  the same over the file of a retired one: recycling_local_store()
 //   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
 //   load_warm      the same from the page cache
 //   gather         the state as a Value of views
@@ -40,6 +44,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/storage/object_store.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/model.h"
 #include "cairn/train/state.h"
@@ -102,7 +107,8 @@ class Parameters final : public cairn::Model {
 // system has no direct I/O.
 class RawFile {
  public:
-  RawFile(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_DIRECT, 0600)) {
+  RawFile(const std::string& path, int flags, bool direct = true)
+      : fd_(::open(path.c_str(), flags | (direct ? O_DIRECT : 0), 0600)) {
     if (fd_ < 0) fd_ = ::open(path.c_str(), flags, 0600);
     if (fd_ < 0) throw std::runtime_error("cannot open " + path);
   }
@@ -162,7 +168,12 @@ class Bench {
     prints_ = print;
     time("gather", [&] { (void)weights(); });
     time("memcpy", [&] { std::memcpy(to_.data(), from_.data(), from_.size()); });
+    time("memcpy_fresh", [&] {
+      const cairn::PageMemory fresh(from_.size());
+      std::memcpy(fresh.data(), from_.data(), from_.size());
+    });
     raw();
+    recycled();
     settle();
     time("save", [&] { cairn::save(weights(), path()); });
     load();
@@ -193,6 +204,20 @@ class Bench {
     if (std::memcmp(from_.data(), to_.data(), to_.size()) != 0) {
       throw std::runtime_error("a raw read gave other bytes");
     }
+    time("raw_read_fresh", [&] {
+      const cairn::PageMemory fresh(from_.size());
+      RawFile(path(), O_RDONLY).read(fresh.data(), fresh.size());
+    });
+  }
+
+  void recycled() {
+    settle();
+    const auto store = cairn::recycling_local_store();
+    const std::string before = folder_ + "/checkpoint_bench_before.pt";
+    cairn::save(weights(), before, {.store = store});
+    store->remove(before);  // retires it
+    ::sync();
+    time("save_recycled", [&] { cairn::save(weights(), path(), {.store = store}); });
   }
 
   void load() {
@@ -201,6 +226,7 @@ class Bench {
     };
     drop_from_page_cache();
     time("load_cold", load);
+    RawFile(path(), O_RDONLY, /*direct=*/false).read(to_.data(), to_.size());
     time("load_warm", load);
     memory("load_memory", load);
     const at::Tensor first = state_.model->module().parameters().front();

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "testing/counting_source.h"
+
 namespace cairn {
 namespace {
 
@@ -28,6 +30,31 @@ TEST(SnapshotTest, KeepsTheOldBytesWhenTheOriginalsChange) {
   std::vector<float> old_a = {1, 2, 3};
   std::vector<float> old_b = {4};
   EXPECT_EQ(taken, Value(Dict{{"a", live(old_a)}, {"list", List{live(old_b), 7}}}));
+}
+
+// Of a device, or a file that is not mapped: one call may read all of them, straight to where they
+// stand in the copy.
+TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {
+  const std::vector<float> memory = {1, 2, 3, 4, 5};
+  const auto source = std::make_shared<const testing::CountingSource>(
+      source_of({std::as_bytes(std::span(memory)), nullptr}, "device"));
+  List tensors;
+  for (std::uint64_t i = 0; i < memory.size(); ++i) {
+    TensorView tensor;
+    tensor.storage = storage_of(source, i * sizeof(float), sizeof(float), "cuda:0");
+    tensors.emplace_back(tensor);
+  }
+  std::vector<float> near = {6};
+  tensors.emplace_back(live(near));
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(tensors);
+  EXPECT_EQ(source->reads, 1);
+  EXPECT_EQ(source->bytes, memory.size() * sizeof(float));
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    EXPECT_EQ(*data(taken.as_items()[i]), memory[i]);
+    EXPECT_EQ(taken.as_items()[i].as_tensor().storage->location(), "cuda:0");
+  }
+  EXPECT_EQ(*data(taken.as_items().back()), 6);
 }
 
 TEST(SnapshotTest, WhatWasSharedStaysShared) {

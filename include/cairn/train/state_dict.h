@@ -24,10 +24,12 @@ namespace cairn {
 class Logger;
 class State;
 
-// A view of a tensor of any device: no bytes are copied for CPU tensors, and the view keeps the
-// storage alive. Tensors that share storage give views that share one Storage while `tensor`s
-// storage lives. Tensors of other devices are copied to the host. UnsupportedError for a sparse
-// or quantized tensor.
+// A view of a tensor of any device that has memory and streams: no bytes are copied, and the view
+// keeps the storage alive. Tensors that share storage give views that share one Storage while
+// `tensor`s storage lives. On a GPU the bytes are copied to the host whenever they are read, after
+// what the current streams of the reader and of this call have been given until then; reading
+// throws StorageError when the device fails. UnsupportedError for a sparse or quantized tensor,
+// UsageError for one without elements (of the meta device) or of a device of another kind.
 TensorView view_of(const at::Tensor& tensor);
 
 // A torch tensor with the view's elements. Shares memory with the view where `share`; the view's

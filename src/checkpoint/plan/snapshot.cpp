@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "checkpoint/open/read_storages.h"
 #include "io/page_memory.h"
 #include "io/stream_copy.h"
 
@@ -159,14 +160,22 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::span<const std::uint64_t> offsets,
                                               std::uint64_t bytes) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
-  StreamCopier copier;
-  for (std::size_t i = 0; i < storages.size(); ++i) {
-    if (storages[i] == nullptr) continue;
-    const SharedBytes from = storages[i]->bytes();
-    if (!from.view.empty()) {
-      copier.copy(memory->data() + offsets[i], from.view.data(), from.view.size());
+  std::vector<StorageRead> reads;  // of a device, or a file: many at once
+  {
+    StreamCopier copier;
+    for (std::size_t i = 0; i < storages.size(); ++i) {
+      const Storage* storage = storages[i];
+      if (storage == nullptr || storage->size() == 0) continue;
+      std::byte* const to = memory->data() + offsets[i];
+      if (const auto from = storage->try_view()) {
+        copier.copy(to, from->view.data(), from->view.size());
+      } else {
+        const std::shared_ptr<const void> not_owned;
+        reads.push_back({{not_owned, storage}, {to, static_cast<std::size_t>(storage->size())}});
+      }
     }
   }
+  read_storages(reads);
   return memory;
 }
 

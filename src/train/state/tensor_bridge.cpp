@@ -13,6 +13,8 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "train/state/device_storage.h"
+
 namespace cairn {
 namespace {
 
@@ -62,28 +64,32 @@ DType dtype_of(const at::Tensor& tensor) {
 class LiveStorages {
  public:
   std::shared_ptr<const Storage> of(const at::Storage& memory) {
-    const void* data = memory.data();
-    const ByteView bytes(static_cast<const std::byte*>(data), memory.nbytes());
-    std::weak_ptr<const Storage>& entry = entries_[memory.unsafeGetStorageImpl()];
+    Entry& entry = entries_[memory.unsafeGetStorageImpl()];
     // A live entry keeps its StorageImpl alive, so the key cannot have been reused; but a storage
     // may have been resized in place.
-    auto known = entry.lock();
-    if (known && known->size() == bytes.size() && known->bytes().view.data() == bytes.data()) {
+    auto known = entry.storage.lock();
+    if (known && known->size() == memory.nbytes() && entry.data == memory.data()) {
+      if (!memory.device().is_cpu()) note_stream(memory.device());
       return known;
     }
-    auto made = storage_of(bytes_of(memory));
-    entry = made;
+    auto made = memory.device().is_cpu() ? storage_of(bytes_of(memory)) : device_storage(memory);
+    entry = {made, memory.data()};
     if (entries_.size() > sweep_at_) sweep();
     return made;
   }
 
  private:
+  struct Entry {
+    std::weak_ptr<const Storage> storage;
+    const void* data = nullptr;
+  };
+
   void sweep() {
-    std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
+    std::erase_if(entries_, [](const auto& entry) { return entry.second.storage.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
   }
 
-  std::unordered_map<const void*, std::weak_ptr<const Storage>> entries_;
+  std::unordered_map<const void*, Entry> entries_;
   std::size_t sweep_at_ = 64;
 };
 
@@ -98,15 +104,6 @@ struct StorageOwner {
   void operator()(const void* /*data*/) { memory = at::Storage(); }
 };
 
-at::Tensor tensor_over(const at::Storage& memory, const TensorView& view,
-                       const at::TensorOptions& options) {
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      at::Storage(memory), c10::DispatchKeySet(options.computeDispatchKey()), options.dtype());
-  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(view.shape, view.strides,
-                                                      view.storage_offset);
-  return tensor;
-}
-
 bool is_aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
@@ -116,6 +113,14 @@ bool is_aligned(const void* data, std::size_t bytes) {
 SharedBytes bytes_of(const c10::Storage& memory) {
   const auto* data = static_cast<const std::byte*>(memory.data());
   return {ByteView(data, memory.nbytes()), std::shared_ptr<const void>(data, StorageOwner{memory})};
+}
+
+at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
+                       const at::TensorOptions& options) {
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(memory), c10::DispatchKeySet(options.computeDispatchKey()), options.dtype());
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(place.sizes, place.strides, place.offset);
+  return tensor;
 }
 
 at::ScalarType scalar_type_of(DType dtype) {
@@ -140,14 +145,21 @@ TensorView view_of(const at::Tensor& tensor) {
     throw UnsupportedError("a quantized tensor cannot be saved; save int_repr(), scale and zero " +
                            std::string("point, or dequantize()"));
   }
-  at::Tensor host = tensor.detach().resolve_conj().resolve_neg();
-  if (!host.device().is_cpu()) host = host.cpu();
+  if (tensor.is_meta()) {
+    throw UsageError("a tensor of the meta device cannot be saved: it has a shape, and no " +
+                     std::string("elements; give it some first (to_empty(), and load or fill it)"));
+  }
+  if (!tensor.has_storage()) {
+    throw UsageError("a tensor on " + tensor.device().str() + " cannot be saved from there: its " +
+                     "memory cannot be looked at; save its .cpu()");
+  }
+  const at::Tensor stored = tensor.detach().resolve_conj().resolve_neg();
   TensorView view;
-  view.dtype = dtype_of(host);
-  view.shape = host.sizes().vec();
-  view.strides = host.strides().vec();
-  view.storage_offset = host.storage_offset();
-  view.storage = live_storages().of(host.storage());
+  view.dtype = dtype_of(stored);
+  view.shape = stored.sizes().vec();
+  view.strides = stored.strides().vec();
+  view.storage_offset = stored.storage_offset();
+  view.storage = live_storages().of(stored.storage());
   return view;
 }
 
@@ -169,7 +181,8 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
     return copy;
   }
   if (const auto* owner = std::get_deleter<StorageOwner>(loaded.owner)) {
-    const at::Tensor tensor = tensor_over(owner->memory, view, options);
+    const at::Tensor tensor =
+        tensor_over(owner->memory, {view.shape, view.strides, view.storage_offset}, options);
     return share ? tensor : tensor.clone();
   }
   at::Tensor shared = at::from_blob(

@@ -2,6 +2,7 @@
 // (cairn/train/state_dict.h).
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/Storage.h>
 
@@ -12,6 +13,17 @@ namespace cairn {
 // The memory of a storage of libtorch, on the CPU. A tensor_of() a Storage over these bytes that
 // shares them has that very storage of libtorch.
 SharedBytes bytes_of(const c10::Storage& memory);
+
+// Where the elements of a tensor lie in its storage, in elements.
+struct StridedPlace {
+  at::IntArrayRef sizes;
+  at::IntArrayRef strides;
+  std::int64_t offset = 0;
+};
+// A tensor with `memory` for its storage, of the dtype and on the device of `options`, which is the
+// memory's.
+at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
+                       const at::TensorOptions& options);
 
 // UnsupportedError for a dtype that this libtorch lacks.
 at::ScalarType scalar_type_of(DType dtype);

@@ -1,8 +1,11 @@
 #include "train/state/tensor_load.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <cstring>
+#include <set>
+#include <string>
 
 #include "cairn/train/state_dict.h"
 
@@ -82,10 +85,14 @@ bool TensorLoad::needs_libtorch() const noexcept {
   return !is_strided_ || (!target_.device().is_cpu() && !may_hand_over());
 }
 
+void TensorLoad::put_aside() {
+  const torch::NoGradGuard no_grad;
+  if (needs_libtorch()) before_ = target_.clone();
+}
+
 void TensorLoad::copy() {
   const torch::NoGradGuard no_grad;
-  before_ = target_.clone();
-  target_.copy_(elements_);
+  if (before_.defined()) target_.copy_(elements_);
 }
 
 void TensorLoad::copy_back() noexcept {
@@ -117,15 +124,29 @@ void TensorLoad::put() noexcept {
   if (!target_.is_inference()) target_.unsafeGetTensorImpl()->bump_version();
 }
 
+void TensorLoad::wait_for_devices(const std::vector<TensorLoad>& loads) {
+  std::set<std::string> done;
+  for (const TensorLoad& load : loads) {
+    const c10::Device device = load.target_.device();
+    if (device.is_cpu() || !done.insert(device.str()).second) continue;
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.synchronizeStream(guard.getStream(device));
+  }
+}
+
 void apply_all(std::vector<TensorLoad>& loads) {
-  std::size_t done = 0;
+  for (TensorLoad& load : loads) {
+    load.put_aside();
+  }
+  TensorLoad::wait_for_devices(loads);
   try {
-    for (; done < loads.size(); ++done) {
-      if (loads[done].needs_libtorch()) loads[done].copy();
+    for (TensorLoad& load : loads) {
+      load.copy();
     }
+    TensorLoad::wait_for_devices(loads);
   } catch (...) {
-    for (std::size_t i = done + 1; i-- > 0;) {
-      loads[i].copy_back();
+    for (TensorLoad& load : loads) {
+      load.copy_back();
     }
     throw;
   }

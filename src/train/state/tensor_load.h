@@ -1,17 +1,19 @@
 // New elements for a live tensor, applied by steps that cannot fail.
 //
+// clang-format off
 //  1. Making a TensorLoad does all that may fail: the elements are brought into the tensor's dtype
 //     and device and, where its memory has no gaps, into the order in which they lie there.
 //  2. apply_all() hands the memory of the new elements over, so that nothing is copied and weights
 //     are held twice no longer than needed, when
 //       - nobody else has it, and nobody else has the tensor's: no view, no Value of a
-//       state_dict(),
-//         no other tensor (both counts are 1);
+//         state_dict(), no other tensor (both counts are 1);
 //       - each is the whole of its storage, and its memory is libtorch's own (or staging.h's).
 //     Pointers to the old elements are invalid then, as after resize_().
 //  3. Otherwise it copies from memory to memory.
 //  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
-//     strided) might fail: this is done first, and taken back when it does.
+//     strided) might fail: this is done first, and taken back when it does. Devices work while the
+//     host goes on, and say later that they failed: before 2 and 3 they are waited for.
+// clang-format on
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,9 +37,11 @@ class TensorLoad {
   bool may_hand_over() const noexcept;
   void hand_over() noexcept;
   bool needs_libtorch() const noexcept;
+  void put_aside();           // step 4: what stands there
   void copy();                // step 4
-  void copy_back() noexcept;  // what stood there before
-  void put() noexcept;        // step 2 or 3
+  void copy_back() noexcept;  // what was put aside
+  static void wait_for_devices(const std::vector<TensorLoad>& loads);
+  void put() noexcept;  // step 2 or 3
 
   at::Tensor target_;
   at::Tensor elements_;

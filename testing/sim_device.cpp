@@ -1,0 +1,266 @@
+#include "testing/sim_device.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cairn::testing {
+namespace {
+
+constexpr c10::DeviceType kSimDevice = c10::DeviceType::PrivateUse1;
+constexpr c10::StreamId kSideStreams = 8;
+
+struct SimEvent {
+  c10::StreamId stream;
+  std::uint64_t count;  // what was enqueued there before
+};
+
+// All streams of both devices; 0 is the default one.
+class SimStreams {
+ public:
+  static SimStreams& all() {
+    static SimStreams streams;
+    return streams;
+  }
+
+  void enqueue(c10::StreamId id, std::function<void()> work) { add(id, {std::move(work), {}}); }
+  void block(c10::StreamId id, SimEvent event) { add(id, {nullptr, event}); }
+  std::uint64_t enqueued(c10::StreamId id) {
+    const std::lock_guard lock(mutex_);
+    return streams_[id].enqueued;
+  }
+  bool is_done(c10::StreamId id, std::uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    return streams_[id].done >= count;
+  }
+  void run_until(c10::StreamId id, std::uint64_t count) {
+    const std::lock_guard lock(mutex_);
+    while (streams_[id].done < count) {
+      run_next(streams_[id]);
+    }
+  }
+  void wait(c10::StreamId id) {
+    const std::lock_guard lock(mutex_);
+    ++waits_;
+    run_until(id, streams_[id].enqueued);
+  }
+  std::uint64_t waits() {
+    const std::lock_guard lock(mutex_);
+    return waits_;
+  }
+  void hurry(bool hurry) {
+    const std::lock_guard lock(mutex_);
+    hurry_ = hurry;
+  }
+  void fail_copy(std::uint64_t n) {
+    const std::lock_guard lock(mutex_);
+    copies_left_ = n;
+  }
+  void begin_copy() {
+    const std::lock_guard lock(mutex_);
+    TORCH_CHECK(copies_left_ == 0 || --copies_left_ != 0, "simulated device: a copy failed");
+  }
+
+ private:
+  struct Work {  // one of the two
+    std::function<void()> work;
+    std::optional<SimEvent> waits_for;
+  };
+  struct Stream {
+    std::deque<Work> queue;
+    std::uint64_t enqueued = 0;
+    std::uint64_t done = 0;
+  };
+
+  void add(c10::StreamId id, Work work) {
+    const std::lock_guard lock(mutex_);
+    Stream& stream = streams_[id];
+    stream.queue.push_back(std::move(work));
+    ++stream.enqueued;
+    while (hurry_ && id != 0 && !stream.queue.empty()) {
+      const auto& event = stream.queue.front().waits_for;
+      if (event && !is_done(event->stream, event->count)) break;
+      run_next(stream);
+    }
+  }
+  void run_next(Stream& stream) {
+    const Work next = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    ++stream.done;
+    next.waits_for ? run_until(next.waits_for->stream, next.waits_for->count) : next.work();
+  }
+
+  std::recursive_mutex mutex_;
+  std::map<c10::StreamId, Stream> streams_;
+  bool hurry_ = false;
+  std::uint64_t waits_ = 0;
+  std::uint64_t copies_left_ = 0;  // 0: none fails
+};
+
+thread_local c10::DeviceIndex current_device = 0;
+thread_local c10::StreamId current_stream = 0;
+
+class SimDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return kSimDevice; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    return {kSimDevice, std::exchange(current_device, device.index())};
+  }
+  c10::Device getDevice() const override { return {kSimDevice, current_device}; }
+  void setDevice(c10::Device device) const override { current_device = device.index(); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    current_device = device.index();
+  }
+  c10::Stream getStream(c10::Device device) const noexcept override {
+    return c10::Stream(c10::Stream::UNSAFE, device, current_stream);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high*/) const override {
+    TORCH_CHECK(device.index() == 0, "this device has one stream");
+    static std::atomic<c10::StreamId> next = 0;
+    return c10::Stream(c10::Stream::UNSAFE, device, 1 + next++ % kSideStreams);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
+    return c10::Stream(c10::Stream::UNSAFE, stream.device(),
+                       std::exchange(current_stream, stream.id()));
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return 2; }
+
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex /*device*/,
+              const c10::EventFlag /*flag*/) const override {
+    destroyEvent(*event, 0);
+    *event = new SimEvent{stream.id(), SimStreams::all().enqueued(stream.id())};
+  }
+  void block(void* event, const c10::Stream& stream) const override {
+    SimStreams::all().block(stream.id(), *static_cast<SimEvent*>(event));
+  }
+  bool queryEvent(void* event) const override {
+    const auto* const seen = static_cast<SimEvent*>(event);
+    return seen == nullptr || SimStreams::all().is_done(seen->stream, seen->count);
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
+    delete static_cast<SimEvent*>(event);
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    return SimStreams::all().is_done(stream.id(), SimStreams::all().enqueued(stream.id()));
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    SimStreams::all().wait(stream.id());
+  }
+};
+
+// --- What libtorch calls on its tensors ----------------------------------------------------------
+
+// c10::optional in older libtorches, std::optional in newer ones.
+using MaybeType = decltype(c10::optTypeMetaToScalarType(at::TensorOptions().dtype_opt()));
+using MaybeLayout = decltype(at::TensorOptions().layout_opt());
+using MaybeDevice = decltype(at::TensorOptions().device_opt());
+using MaybeBool = decltype(at::TensorOptions().pinned_memory_opt());
+using MaybeFormat = decltype(at::TensorOptions().memory_format_opt());
+
+at::Tensor sim_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, MaybeType dtype,
+                             MaybeLayout /*layout*/, MaybeDevice device, MaybeBool /*pin*/) {
+  const at::ScalarType type = dtype.value_or(at::kFloat);
+  const std::size_t bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  at::Allocator* const allocator = c10::GetCPUAllocator();
+  at::DataPtr memory = allocator->allocate(bytes);
+  memory.unsafe_set_device(device && device->has_index() ? *device
+                                                         : c10::Device(kSimDevice, current_device));
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      at::Storage(at::Storage::use_byte_size_t(), bytes, std::move(memory), allocator,
+                  /*resizable=*/true),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(type));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return made;
+}
+
+at::Tensor sim_empty(at::IntArrayRef sizes, MaybeType dtype, MaybeLayout layout, MaybeDevice device,
+                     MaybeBool pin, MaybeFormat /*format*/) {
+  std::vector<std::int64_t> strides(sizes.size(), 1);
+  for (std::size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<std::int64_t>(sizes[i], 1);
+  }
+  return sim_empty_strided(sizes, strides, dtype, layout, device, pin);
+}
+
+// The same memory as the processor sees it; keeps it alive.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (tensor.device().is_cpu()) return tensor.detach();
+  return at::from_blob(
+      tensor.data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {},
+      at::TensorOptions(tensor.scalar_type()));
+}
+
+at::Tensor sim_copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  const auto copy = [from = on_host(from), to = on_host(to)] {
+    SimStreams::all().begin_copy();
+    const torch::NoGradGuard no_grad;
+    to.copy_(from);
+  };
+  if (to.numel() == 0) return to;
+  const bool is_inside = from.device() == to.device();
+  SimStreams::all().enqueue(current_stream, copy);
+  if (!non_blocking && !is_inside) SimStreams::all().wait(current_stream);
+  return to;
+}
+
+at::Tensor& sim_fill(at::Tensor& tensor, const at::Scalar& value) {
+  run_on_sim_device([memory = on_host(tensor), value] {
+    const torch::NoGradGuard no_grad;
+    memory.fill_(value);
+  });
+  return tensor;
+}
+
+void make_known() {
+  static const c10::impl::DeviceGuardImplRegistrar guard(kSimDevice, new SimDeviceGuard());
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
+                                __FILE__, __LINE__);
+  static const bool is_done = [] {
+    library.impl("empty.memory_format", sim_empty);
+    library.impl("empty_strided", sim_empty_strided);
+    library.impl("_copy_from", sim_copy_from);
+    library.impl("fill_.Scalar", sim_fill);
+    library.impl("as_strided", at::native::as_strided_tensorimpl);
+    library.impl("view",
+                 static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(at::native::view));
+    return true;
+  }();
+  static_cast<void>(is_done);
+}
+
+}  // namespace
+
+c10::Device sim_device() {
+  make_known();
+  return {kSimDevice, 0};
+}
+
+c10::Device sim_device_without_side_streams() {
+  make_known();
+  return {kSimDevice, 1};
+}
+
+void run_on_sim_device(std::function<void()> work) {
+  SimStreams::all().enqueue(current_stream, std::move(work));
+}
+
+void fail_sim_copy(std::uint64_t n) { SimStreams::all().fail_copy(n); }
+
+void hurry_sim_side_streams(bool hurry) { SimStreams::all().hurry(hurry); }
+
+std::uint64_t sim_device_waits() { return SimStreams::all().waits(); }
+
+}  // namespace cairn::testing

@@ -1,0 +1,32 @@
+// A device of libtorch, in this process's memory, that does its work as late as it may.
+//
+// It is libtorch's "privateuseone": tensors can be made there, copied in every direction, filled
+// and looked at through views. What is enqueued on a stream is done when somebody waits for that
+// stream, or for an event that stands behind it, and not before: so who forgets to wait, or waits
+// for the wrong thing, gets old bytes at every run, and not at one of thousands. Thread-safe.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace cairn::testing {
+
+// The first call makes libtorch know it.
+c10::Device sim_device();
+// Another one, whose streams are all one, as on devices that cannot copy beside computing.
+c10::Device sim_device_without_side_streams();
+
+// Enqueues work on this thread's current stream of sim_device().
+void run_on_sim_device(std::function<void()> work);
+// From now on the n-th copy, counted from 1, fails when it is done.
+void fail_sim_copy(std::uint64_t n);
+// From now on, or no more: all streams but the default one do their work at once, as on a device
+// that computes for long and copies beside it.
+void hurry_sim_side_streams(bool hurry);
+// How often somebody waited for a stream.
+std::uint64_t sim_device_waits();
+
+}  // namespace cairn::testing
