@@ -206,20 +206,26 @@ TEST_P(DeviceStorageTest, SeveralThreadsRead) {
 TEST_P(DeviceStorageTest, AModuleTakesASavedStateInPlaceWhoeverHasItsMemory) {
   const TempFolder folder;
   const at::Tensor host = torch::rand({30, 20});
+  const at::Tensor large = torch::rand({kLarge});
   save(Dict{{"alone", view_of(host)},
             {"held", view_of(host)},
             {"part", view_of(host)},
-            {"cast", view_of(host.to(at::kDouble))}},
+            {"cast", view_of(host.to(at::kDouble))},
+            {"large", view_of(large)}},
        folder / "w.pt");
   const auto fresh = [&](float value) { return filled(600, value, device).view({30, 20}); };
   at::Tensor held = fresh(2);
   const Value before = view_of(held);
   at::Tensor part = filled(2 * 600, 3, device).view({30, 40}).narrow(1, 5, 20);
-  Net net({{"alone", fresh(1)}, {"held", held}, {"part", part}, {"cast", fresh(4)}});
+  Net net({{"alone", fresh(1)},
+           {"held", held},
+           {"part", part},
+           {"cast", fresh(4)},
+           {"large", filled(kLarge, 5, device)}});
   load_state_dict(net, load(folder / "w.pt"));
   for (const auto& [name, tensor] : net.named_parameters().pairs()) {
     EXPECT_EQ(tensor.device(), device);
-    EXPECT_EQ(bits_of(tensor), bits_of(host)) << name;
+    EXPECT_TRUE(bits_of(tensor) == bits_of(name == "large" ? large : host)) << name;
   }
   EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));  // a view of live memory stays one
 }
@@ -304,12 +310,15 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
   const c10::Device device = testing::sim_device();
   const TempFolder folder;
   const at::Tensor host = torch::rand({600});
-  save(Dict{{"alone", view_of(host)}, {"held", view_of(host)}}, folder / "w.pt");
+  const at::Tensor large = torch::rand({kLarge});  // goes there in three pieces
+  save(Dict{{"alone", view_of(host)}, {"held", view_of(host)}, {"large", view_of(large)}},
+       folder / "w.pt");
   int failures = 0;
   for (std::uint64_t n = 1;; ++n) {
     const at::Tensor held = filled(600, 2, device);
     const Value view = view_of(held);  // its memory cannot be handed over
-    Net net({{"alone", filled(600, 1, device)}, {"held", held}});
+    Net net(
+        {{"alone", filled(600, 1, device)}, {"held", held}, {"large", filled(kLarge, 3, device)}});
     const Value state = load(folder / "w.pt");
     testing::fail_sim_copy(n);
     try {
@@ -317,6 +326,7 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
       testing::fail_sim_copy(0);
       EXPECT_EQ(bits_of(net.named_parameters()["alone"]), bits_of(host));
       EXPECT_EQ(bits_of(view.as_tensor()), bits_of(host));
+      EXPECT_TRUE(bits_of(net.named_parameters()["large"]) == bits_of(large));
       break;
     } catch (const c10::Error& e) {
       EXPECT_THAT(e.what(), HasSubstr("a copy failed"));
@@ -324,8 +334,9 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
     }
     EXPECT_TRUE(is_all(view_of(net.named_parameters()["alone"].detach()), 1)) << n;
     EXPECT_TRUE(is_all(view, 2)) << n;
+    EXPECT_TRUE(is_all(view_of(net.named_parameters()["large"].detach()), 3)) << n;
   }
-  EXPECT_EQ(failures, 4);  // two to the device; the old elements aside, the new ones in place
+  EXPECT_EQ(failures, 7);  // five to the device; the old elements aside, the new ones in place
 }
 
 TEST(SimulatedDeviceTest, WhatCannotBeCopiedIsRefusedBeforeAnythingIsWritten) {

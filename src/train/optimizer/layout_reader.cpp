@@ -9,6 +9,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "train/loop/number.h"
+#include "train/state/device_storage.h"
 
 namespace cairn {
 namespace {
@@ -228,7 +229,7 @@ void StateReader::read(const std::string& key, const Value& value, at::Tensor& t
     return;
   }
   target = field.shape ? at::empty(*field.shape, options) : at::empty_like(parameter, options);
-  target.copy_(read);
+  copy_to_new(target, read);
 }
 
 void StateReader::refuse_the_rest() {

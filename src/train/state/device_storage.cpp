@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr std::size_t kStagingBytes = std::size_t{8} << 20;  // of each of the two buffers
 constexpr std::size_t kStagedAlignment = 64;
+constexpr std::size_t kLeastUpload = std::size_t{1} << 20;  // less is libtorch's own copy
 
 struct DevicePiece {
   c10::Storage memory;
@@ -46,21 +48,21 @@ at::Tensor staging_of(std::size_t bytes, std::atomic<bool>& can_pin) {
   return at::empty({size}, options);
 }
 
-// Steps 3 to 5, once.
-class StagedCopy {
+// Two buffers, each with a side stream of its own. What they are used for is waited for in the end,
+// also when something was thrown: until then the device may be at work in them.
+class StagingBuffers {
  public:
   using Streams = std::array<c10::Stream, 2>;
 
-  StagedCopy(const Streams& streams, std::uint64_t bytes, std::atomic<bool>& can_pin)
+  StagingBuffers(const Streams& streams, std::uint64_t bytes, std::atomic<bool>& can_pin)
       : device_(streams[0].device()),
         can_pin_(can_pin),
-        buffer_bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kStagingBytes))),
+        bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kStagingBytes))),
         buffers_{Buffer{streams[0]}, Buffer{streams[1]}} {}
-  StagedCopy(const StagedCopy&) = delete;
-  StagedCopy& operator=(const StagedCopy&) = delete;
-  ~StagedCopy() {
+  StagingBuffers(const StagingBuffers&) = delete;
+  StagingBuffers& operator=(const StagingBuffers&) = delete;
+  ~StagingBuffers() {
     for (Buffer& buffer : buffers_) {
-      if (buffer.places.empty()) continue;
       try {
         wait(buffer);
       } catch (...) {  // the error that is on its way says what happened
@@ -68,6 +70,7 @@ class StagedCopy {
     }
   }
 
+  // Both side streams wait for what is on `work` now.
   void wait_for(const c10::Stream& work) {
     c10::Event done(device_.type());
     done.record(work);
@@ -76,29 +79,7 @@ class StagedCopy {
     }
   }
 
-  void copy(const DevicePiece& piece) {
-    std::uint64_t offset = piece.offset;
-    std::span<std::byte> into = piece.into;
-    while (!into.empty()) {
-      Buffer* buffer = &buffers_[filling_];
-      if (buffer->used == buffer_bytes_) {
-        filling_ = 1 - filling_;
-        buffer = &buffers_[filling_];
-        empty(*buffer);
-      }
-      const std::size_t size = std::min(into.size(), buffer_bytes_ - buffer->used);
-      fill(*buffer, piece.memory, offset, into.first(size));
-      offset += size;
-      into = into.subspan(size);
-    }
-  }
-
-  void finish() {
-    empty(buffers_[1 - filling_]);  // the older one
-    empty(buffers_[filling_]);
-  }
-
- private:
+ protected:
   struct Place {
     std::size_t begin;  // in the buffer
     std::span<std::byte> into;
@@ -106,45 +87,109 @@ class StagedCopy {
   struct Buffer {
     c10::Stream stream;
     at::Tensor staging = {};
+    bool is_at_work = false;
     std::size_t used = 0;
     std::vector<Place> places = {};
   };
 
-  void fill(Buffer& buffer, const c10::Storage& memory, std::uint64_t offset,
-            std::span<std::byte> into) {
-    if (!buffer.staging.defined()) buffer.staging = staging_of(buffer_bytes_, can_pin_);
-    const auto size = static_cast<std::int64_t>(into.size());
-    const at::Tensor from = tensor_over(memory, {{size}, {1}, static_cast<std::int64_t>(offset)},
-                                        at::TensorOptions(at::kByte).device(device_));
-    const at::Tensor to = buffer.staging.narrow(0, static_cast<std::int64_t>(buffer.used), size);
-    buffer.places.push_back({buffer.used, into});  // before: the device may have begun
-    const c10::StreamGuard on_side(buffer.stream);
-    to.copy_(from, /*non_blocking=*/true);
-    const std::size_t end = buffer.used + into.size() + kStagedAlignment - 1;
-    buffer.used = std::min(end / kStagedAlignment * kStagedAlignment, buffer_bytes_);
-  }
+  Buffer& buffer() { return buffers_[current_]; }
+  void turn() { current_ = 1 - current_; }
+  std::size_t bytes() const { return bytes_; }
 
-  void wait(const Buffer& buffer) const {
+  // Part of the buffer.
+  at::Tensor staged(Buffer& buffer, std::size_t begin, std::size_t size) const {
+    if (!buffer.staging.defined()) buffer.staging = staging_of(bytes_, can_pin_);
+    return buffer.staging.narrow(0, static_cast<std::int64_t>(begin),
+                                 static_cast<std::int64_t>(size));
+  }
+  at::Tensor on_device(const c10::Storage& memory, std::uint64_t offset, std::size_t size) const {
+    const auto count = static_cast<std::int64_t>(size);
+    return tensor_over(memory, {{count}, {1}, static_cast<std::int64_t>(offset)},
+                       at::TensorOptions(at::kByte).device(device_));
+  }
+  static void enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from) {
+    const c10::StreamGuard on_side(buffer.stream);
+    buffer.is_at_work = true;  // before: the device may have begun when something is thrown
+    to.copy_(from, /*non_blocking=*/true);
+  }
+  void wait(Buffer& buffer) const {
+    if (!buffer.is_at_work) return;
+    buffer.is_at_work = false;
     c10::impl::VirtualGuardImpl(device_.type()).synchronizeStream(buffer.stream);
   }
 
-  void empty(Buffer& buffer) {
-    if (buffer.places.empty()) return;
-    wait(buffer);
-    const auto* const staged = static_cast<const std::byte*>(buffer.staging.data_ptr());
-    StreamCopier copier;
-    for (const Place& place : buffer.places) {
-      copier.copy(place.into.data(), staged + place.begin, place.into.size());
-    }
-    buffer.places.clear();
-    buffer.used = 0;
-  }
-
+ private:
   const c10::Device device_;
   std::atomic<bool>& can_pin_;
-  const std::size_t buffer_bytes_;
+  const std::size_t bytes_;  // of each
   std::array<Buffer, 2> buffers_;
-  std::size_t filling_ = 0;
+  std::size_t current_ = 0;
+};
+
+// Steps 4 and 5, once.
+class StagedCopy : public StagingBuffers {
+ public:
+  using StagingBuffers::StagingBuffers;
+
+  void copy(const DevicePiece& piece) {
+    std::uint64_t offset = piece.offset;
+    std::span<std::byte> into = piece.into;
+    while (!into.empty()) {
+      if (buffer().used == bytes()) {
+        turn();
+        empty(buffer());
+      }
+      Buffer& filled = buffer();
+      const std::size_t size = std::min(into.size(), bytes() - filled.used);
+      filled.places.push_back({filled.used, into.first(size)});
+      enqueue(filled, staged(filled, filled.used, size), on_device(piece.memory, offset, size));
+      const std::size_t end = filled.used + size + kStagedAlignment - 1;
+      filled.used = std::min(end / kStagedAlignment * kStagedAlignment, bytes());
+      offset += size;
+      into = into.subspan(size);
+    }
+  }
+
+  void finish() {
+    turn();  // the older one first
+    empty(buffer());
+    turn();
+    empty(buffer());
+  }
+
+ private:
+  void empty(Buffer& filled) {
+    if (filled.places.empty()) return;
+    wait(filled);
+    const auto* const from = static_cast<const std::byte*>(filled.staging.data_ptr());
+    StreamCopier copier;
+    for (const Place& place : filled.places) {
+      copier.copy(place.into.data(), from + place.begin, place.into.size());
+    }
+    filled.places.clear();
+    filled.used = 0;
+  }
+};
+
+// The other way: returns when all of it is on the device.
+class StagedUpload : public StagingBuffers {
+ public:
+  using StagingBuffers::StagingBuffers;
+
+  void copy(ByteView from, const c10::Storage& memory) {
+    for (std::uint64_t done = 0; done < from.size(); turn()) {
+      Buffer& filled = buffer();
+      wait(filled);
+      const std::size_t size = std::min<std::size_t>(from.size() - done, bytes());
+      const at::Tensor part = staged(filled, 0, size);
+      std::memcpy(part.data_ptr(), from.data() + done, size);
+      enqueue(filled, on_device(memory, done, size), part);
+      done += size;
+    }
+    for (int i = 0; i < 2; ++i, turn()) {
+      wait(buffer());
+    }
+  }
 };
 
 // Step 2: every storage of a device has a range, which no other gets.
@@ -162,6 +207,8 @@ class DeviceMemory final : public ByteSource {
   }
   const std::string& name() const override { return name_; }
   void read(std::span<const Range> ranges) const override;
+  // `memory` is of this device, new, and as long as `bytes`. What libtorch throws.
+  void upload(ByteView bytes, const c10::Storage& memory) const;
 
   std::uint64_t add(const c10::Storage& memory);
   void remove(std::uint64_t begin);
@@ -174,7 +221,7 @@ class DeviceMemory final : public ByteSource {
 
   const c10::Device device_;
   const std::string name_;
-  const StagedCopy::Streams sides_;
+  const StagingBuffers::Streams sides_;
   mutable std::atomic<bool> can_pin_ = true;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, c10::Storage> memories_;  // by where they begin
@@ -260,6 +307,12 @@ void DeviceMemory::read(std::span<const Range> ranges) const {
   }
 }
 
+void DeviceMemory::upload(ByteView bytes, const c10::Storage& memory) const {
+  StagedUpload upload(sides_, bytes.size(), can_pin_);
+  upload.wait_for(guard().getStream(device_));  // which may still use what had this memory before
+  upload.copy(bytes, memory);
+}
+
 class DeviceStorage final : public Storage {
  public:
   DeviceStorage(std::shared_ptr<DeviceMemory> device, const c10::Storage& memory)
@@ -292,5 +345,24 @@ std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
 }
 
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }
+
+void copy_to_new(at::Tensor& to, const at::Tensor& from) {
+  const torch::NoGradGuard no_grad;
+  const auto bytes = static_cast<std::size_t>(from.numel()) * from.element_size();
+  const bool is_alike = to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
+                        to.strides() == from.strides() && from.is_non_overlapping_and_dense() &&
+                        !from.is_conj() && !from.is_neg() && to.storage_offset() == 0;
+  if (!to.is_cpu() && from.is_cpu() && is_alike && bytes >= kLeastUpload &&
+      to.storage().nbytes() >= bytes) {
+    std::shared_ptr<DeviceMemory> device;
+    try {
+      device = DeviceMemory::of(to.device());
+    } catch (const UsageError&) {  // no side streams
+    }
+    const ByteView elements{static_cast<const std::byte*>(from.data_ptr()), bytes};
+    if (device != nullptr) return device->upload(elements, to.storage());
+  }
+  to.copy_(from);
+}
 
 }  // namespace cairn

@@ -14,6 +14,7 @@
 // clang-format on
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
@@ -32,5 +33,9 @@ std::shared_ptr<const Storage> device_storage(const c10::Storage& memory);
 // when they are read is waited for. device_storage() does it, too. A stream that is not libtorch's
 // own must outlive the storages.
 void note_stream(c10::Device device);
+
+// to.copy_(from) into memory that was made for it and that nobody uses yet. Much memory of the host
+// goes to a device as in 4, and is there when this returns. What libtorch throws.
+void copy_to_new(at::Tensor& to, const at::Tensor& from);
 
 }  // namespace cairn

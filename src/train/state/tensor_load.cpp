@@ -9,6 +9,7 @@
 
 #include "cairn/train/state_dict.h"
 
+#include "train/state/device_storage.h"
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 #include "value/strided.h"
@@ -58,10 +59,10 @@ void TensorLoad::arrange() {
                         elements_.device() == target_.device() && !elements_.is_conj();
   if (is_in_order && is_alike) return;
   const at::TensorOptions options = target_.options().requires_grad(false);
-  const at::Tensor fresh = is_dense_
-                               ? at::empty_strided(target_.sizes(), target_.strides(), options)
+  at::Tensor fresh = is_dense_ ? at::empty_strided(target_.sizes(), target_.strides(), options)
                                : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
-  elements_ = fresh.copy_(elements_);
+  copy_to_new(fresh, elements_);
+  elements_ = fresh;
 }
 
 bool TensorLoad::may_hand_over() const noexcept {
