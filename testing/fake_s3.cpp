@@ -382,7 +382,9 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path,
     return found == objects_.end() ? kFine : error(412, "PreconditionFailed");
   }
   if (found == objects_.end()) return error(404, "NoSuchKey");
-  return found->second.etag == match ? kFine : error(412, "PreconditionFailed");
+  const std::string etag =
+      options_.like_ceph ? between(found->second.etag, "\"", "\"") : found->second.etag;
+  return etag == match ? kFine : error(412, "PreconditionFailed");
 }
 
 HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
@@ -518,7 +520,7 @@ HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
   const std::string etag = object.etag;
   objects_[path] = std::move(object);
   uploads_.erase(upload);
-  return xml(tag("CompleteMultipartUploadResult", tag("ETag", etag)));
+  return xml(tag("CompleteMultipartUploadResult", tag("ETag", options_.like_ceph ? "" : etag)));
 }
 
 HttpReply FakeS3::abort(const Asked& asked) {

@@ -24,6 +24,7 @@ struct FakeS3Options {
   std::string region = "us-east-1";
   Conditions conditions = Conditions::kCheck;
   Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
+  bool like_ceph = false;  // If-Match without quotes, and no ETag of a completed upload
   bool keeps_crc64 = true;
   bool refuses_checksums = false;  // 501 for headers that it does not know
   std::int64_t skew_seconds = 0;   // of its clock

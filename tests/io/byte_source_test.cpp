@@ -155,7 +155,9 @@ TEST_P(ByteSourceTest, ShowsEveryByteOfEveryPartOnce) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     wanted += asked[i].second;
     EXPECT_TRUE(seen[i] == content().substr(asked[i].first, asked[i].second)) << i;
-    if (!places[i].empty()) EXPECT_TRUE(places[i] == seen[i]) << i;
+    if (!places[i].empty()) {
+      EXPECT_TRUE(places[i] == seen[i]) << i;
+    }
   }
   EXPECT_EQ(bytes, wanted);
 }

@@ -117,6 +117,7 @@ const std::vector<Kind>& kinds() {
        }},
 #ifdef CAIRN_BUILD_NET
       {"S3", [] { return open_s3({}); }},
+      {"S3LikeCeph", [] { return open_s3({.like_ceph = true, .keeps_crc64 = false}); }},
       {"S3OfAFifthOfFaults", [] { return open_s3({.fault_rate = 0.2}); }},
       {"S3WithoutConditions",
        [] {

@@ -112,6 +112,14 @@ TEST(S3StoreTest, ALostAnswerToACompletionIsNoFailure) {
   EXPECT_EQ(read_text(*store, "small"), "x");
 }
 
+TEST(S3StoreTest, ACompletionMayTellNoETag) {
+  S3Served served({.like_ceph = true});
+  const auto store = served.store();
+  const std::string text = long_text(kThreeParts);
+  write_text(*store, "big.pt", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+}
+
 TEST(S3StoreTest, AnErrorBehindA200IsAnError) {
   S3Served served;
   const auto store = served.store();

@@ -97,7 +97,9 @@ std::string parse_upload_id(const std::string& body) {
 CompleteAnswer parse_complete(const std::string& body) {
   const pugi::xml_document document = document_of(body);
   const pugi::xml_node result = document.child("CompleteMultipartUploadResult");
-  return {.etag = text_of(result, "ETag"), .crc64 = text_of(result, "ChecksumCRC64NVME")};
+  return {.is_done = !result.empty(),
+          .etag = text_of(result, "ETag"),
+          .crc64 = text_of(result, "ChecksumCRC64NVME")};
 }
 
 std::string parse_copy_etag(const std::string& body) {

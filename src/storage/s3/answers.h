@@ -37,7 +37,8 @@ ListAnswer parse_list(const std::string& body);
 std::string parse_upload_id(const std::string& body);
 
 struct CompleteAnswer {
-  std::string etag;  // empty when it failed after all
+  bool is_done = false;  // false: it failed after all
+  std::string etag;      // empty where the server does not say it
   std::string crc64;
 };
 CompleteAnswer parse_complete(const std::string& body);

@@ -28,6 +28,11 @@ std::uint64_t length_of(const HttpResponse& response) {
   return size;
 }
 
+std::string unquoted(const std::string& etag) {
+  const bool is_quoted = etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"');
+  return is_quoted ? etag.substr(1, etag.size() - 2) : etag;
+}
+
 }  // namespace
 
 // An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
@@ -102,7 +107,9 @@ std::vector<HttpHeader> Bucket::condition_headers(const std::string& key,
   if (condition.when == WriteCondition::If::kAlways) return {};
   const Conditions known = conditions(key.substr(0, key.rfind('/') + 1));
   if (condition.when == WriteCondition::If::kVersion) {
-    if (known.version) return {{"if-match", condition.version}};
+    if (known.version) {
+      return {{"if-match", known.bare ? unquoted(condition.version) : condition.version}};
+    }
   } else if (known.absent) {
     return {{"if-none-match", "*"}};
   }
@@ -179,28 +186,28 @@ void Bucket::copy(const std::string& from, const std::string& to) {
   if (parse_copy_etag(response.body).empty()) connection_->refuse(response, "copying to", to);
 }
 
-// An object of its own, so that nobody's is touched. On a server that checks all conditions: one
-// that is refused, one that writes it, one that is refused, and its removal.
+// With an object of its own, so that nobody's is touched. A server that checks a condition refuses
+// what does not hold, and does what holds: only both together show it.
 std::optional<Conditions> Bucket::probe(const std::string& folder) {
   const std::string key = folder + ".cairn-probe-" + new_write_id();
-  const auto ask = [&](HttpHeader condition) {
+  const auto ask = [&](std::vector<HttpHeader> condition) {
     Request request = {.method = "PUT", .key = key, .headers = write_headers(new_write_id())};
-    request.headers.push_back(std::move(condition));
+    for (HttpHeader& header : condition)
+      request.headers.push_back(std::move(header));
     return connection_->send(std::move(request));
   };
+  const auto holds = [&](const char* name, const std::string& value) {
+    return is_success(ask({{name, value}}));
+  };
+  const HttpResponse made = ask({});
+  connection_->check(made, "writing", key);
+  const std::string etag(made.header("etag"));
   Conditions found;
-  const HttpResponse version = ask({"if-match", std::string(kNoEtag)});
-  found.version = version.status == 412 || version.status == 404;
-  bool is_there = is_success(version);
-  if (version.status == 403 || version.status >= 500) {
-    if (version.status != 501) connection_->refuse(version, "writing", key);
-  }
-  if (!is_there) is_there = is_success(ask({"if-none-match", "*"}));
-  if (is_there) {
-    const HttpResponse absent = ask({"if-none-match", "*"});
-    found.absent = absent.status == 412;
-  } else {
-    connection_->check(connection_->send({.method = "PUT", .key = key}), "writing", key);
+  found.absent = ask({{"if-none-match", "*"}}).status == 412;
+  if (ask({{"if-match", std::string(kNoEtag)}}).status == 412 && !etag.empty()) {
+    found.version = holds("if-match", etag);
+    found.bare = !found.version && holds("if-match", unquoted(etag));
+    found.version = found.version || found.bare;
   }
   remove(key);
   return found;
@@ -240,7 +247,7 @@ void verify_sent(Bucket& bucket, const Sent& sent) {
   if (there->size != sent.size) {
     damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
   }
-  if (!sent.etag.empty() && there->etag != sent.etag) {
+  if (!sent.etag.empty() && unquoted(there->etag) != unquoted(sent.etag)) {
     damaged("ETag " + there->etag + " instead of " + sent.etag);
   }
   if (!sent.crc64.empty() && !there->crc64.empty() && there->crc64 != sent.crc64) {

@@ -24,6 +24,7 @@ struct Head {
 struct Conditions {
   bool absent = false;   // If-None-Match: *
   bool version = false;  // If-Match
+  bool bare = false;     // it wants the ETag without its quotes, as Ceph does
 };
 
 // An object that is written with one request.

@@ -177,7 +177,7 @@ class ObjectUpload final : public ObjectWrite {
       response = send_complete({});
     }
     const CompleteAnswer answer = parse_complete(response.body);
-    if (answer.etag.empty()) check_whose(response);
+    if (!answer.is_done) check_whose(response);
     is_done_ = true;
     verify_sent(*bucket_, {.key = key_,
                            .size = size_,

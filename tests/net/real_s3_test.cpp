@@ -1,0 +1,110 @@
+// What tests/storage/ shows with a fake server, with a real one: the server of the environment,
+// whose bucket "bucket" is the test's own (tests/net/with_radosgw).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/object_store_checks.h"
+#include "cairn/storage/s3.h"
+#include "cairn/storage/stores.h"
+
+#include "io/source_part.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::shared_ptr<ObjectStore>& real_store() {
+  static const auto store = s3_store({.bucket = "bucket", .part_bytes = 5 << 20});
+  return store;
+}
+
+std::string random_bytes(std::size_t size) {
+  std::mt19937_64 random(1);
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) {
+    byte = static_cast<char>(random());
+  }
+  return bytes;
+}
+
+class RealConformance : public ::testing::Test {
+ public:
+  explicit RealConformance(const ObjectStoreCheck& check) : check_(check) {}
+  void TestBody() override {
+    EXPECT_NO_THROW(check_.run(*real_store(), std::string("conformance/") + check_.name));
+  }
+
+ private:
+  const ObjectStoreCheck& check_;
+};
+
+const bool kAllRegistered = [] {
+  for (const ObjectStoreCheck& check : object_store_checks()) {
+    ::testing::RegisterTest("RealS3Store", check.name, nullptr, nullptr, __FILE__, __LINE__,
+                            [&check]() -> RealConformance* { return new RealConformance(check); });
+  }
+  return true;
+}();
+
+TEST(RealS3Test, LargeObjectsGoThereAndBack) {
+  const std::string bytes = random_bytes(33'333'333);
+  for (const WriteCondition& condition : {WriteCondition{}, WriteCondition::absent()}) {
+    real_store()->remove("large");
+    const auto object = real_store()->begin("large", {.condition = condition});
+    object->write(as_bytes(bytes));
+    object->commit();
+    EXPECT_TRUE(as_text(read_all(*real_store()->open("large")).view) == bytes);
+  }
+  EXPECT_THROW(real_store()->begin("large", {.condition = WriteCondition::absent()})->commit(),
+               AlreadyExistsError);
+}
+
+TEST(RealS3Test, WhatIsAbandonedIsNotThere) {
+  {
+    const auto object = real_store()->begin("abandoned");
+    object->write(as_bytes(random_bytes(12'000'000)));
+  }
+  EXPECT_FALSE(real_store()->stat("abandoned"));
+}
+
+TEST(RealS3Test, NamesMayHoldAnything) {
+  for (const std::string name : {"a b", "a+b", "a%20b", "ü=ö&?#", "a~'()*!b", "ep1:ba2.pt"}) {
+    const auto object = real_store()->begin("names/" + name);
+    object->write(as_bytes(name));
+    object->commit();
+    EXPECT_EQ(as_text(read_all(*real_store()->open("names/" + name)).view), name);
+    EXPECT_THAT(list_names(*real_store(), "names"), ::testing::ElementsAre(name));
+    EXPECT_TRUE(real_store()->remove("names/" + name));
+  }
+}
+
+TEST(RealS3Test, CheckpointsAreSavedFoundVerifiedAndLoaded) {
+  save(testing::sample_checkpoint(1), "s3://bucket/run/ep0-ba1-rank0.pt");
+  save(testing::sample_checkpoint(2), "s3://bucket/run/ep0-ba2-rank0.pt");
+  const auto found = find_latest("s3://bucket/run", {.full_state_only = false});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, "s3://bucket/run/ep0-ba2-rank0.pt");
+  EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
+}
+
+TEST(RealS3Test, WrongKeysAreNamed) {
+  const auto store = s3_store(
+      {.bucket = "bucket", .access_key_id = "AKIDTEST", .secret_access_key = "canary-wrong"});
+  EXPECT_THAT(
+      testing::message_of<StorageError>([&] { store->open("a"); }),
+      ::testing::AllOf(HasSubstr("SignatureDoesNotMatch"), ::testing::Not(HasSubstr("canary"))));
+  EXPECT_THAT(
+      testing::message_of<NotFoundError>([] { s3_store({.bucket = "no-such-bucket"})->list("a"); }),
+      HasSubstr("NoSuchBucket"));
+}
+
+}  // namespace
+}  // namespace cairn
