@@ -9,6 +9,7 @@
 #include "checkpoint/names/shared_name.h"
 #include "io/file.h"
 #include "io/real_path.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -43,8 +44,8 @@ std::string absolute_format(const CheckpointSaverOptions& options, const std::st
     where = join_path(where, strict_format(name.substr(0, slash), dist));
     rest = name.substr(slash + 1);
   }
-  const bool is_local = options.store == local_store();
-  return join_path(without_fields(is_local ? real_path(where) : normal_path(where)), rest);
+  return join_path(without_fields(is_local(*options.store) ? real_path(where) : normal_path(where)),
+                   rest);
 }
 
 std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t number,
@@ -89,15 +90,21 @@ std::vector<CheckpointSaver*> savers_among(
   return savers;
 }
 
-bool saves_whole_state(const CheckpointSaver& saver) {
-  return !saver.options().weights_only && saver.options().num_checkpoints_to_keep != 0;
+bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads) {
+  return !is_local(*options.store) || options.num_checkpoints_to_keep != 0 ||
+         (uploads && options.remote_file_name);
 }
 
-void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name) {
+bool saves_whole_state(const CheckpointSaver& saver, bool uploads) {
+  return !saver.options().weights_only && keeps_checkpoints(saver.options(), uploads);
+}
+
+void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name,
+                 bool uploads) {
   const FormatVariables dist = dist_variables(run_name);
   std::vector<std::vector<WrittenPath>> before;
   for (std::size_t i = 0; i < savers.size(); ++i) {
-    if (savers[i]->options().num_checkpoints_to_keep == 0) continue;  // writes nothing
+    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // writes nothing
     std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist);
     for (const auto& other : before) {
       check_pair(other, paths, dist);

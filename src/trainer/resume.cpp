@@ -13,15 +13,18 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "storage/local_store.h"
 #include "trainer/check_savers.h"
+#include "trainer/search_places.h"
 
 namespace cairn {
 namespace {
 
-std::string position(const Timestamp& timestamp) {
+std::string position_text(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
@@ -104,17 +107,26 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }
 
-void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
-                      Logger& logger) {
-  const CheckpointSaverOptions& options = saver.options();
-  OtherRuns others;
+namespace {
+
+struct FoundSomewhere {
+  FoundCheckpoint found;
+  std::shared_ptr<ObjectStore> store;
+};
+
+// Step 3.
+std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const LoadPlan& plan,
+                                       OtherRuns& others, Logger& logger) {
   FindOptions find;
-  find.filename = options.filename;
-  find.run_name = run_name;
-  find.latest_filename = options.latest_filename.value_or("");
-  find.except = plan.except;
+  find.filename = place.filename;
+  find.run_name = place.run_name;
+  find.latest_filename = place.latest_filename;
+  find.trust_latest = !is_local(*place.store);
+  for (const auto& [store, path] : plan.except) {
+    if (store == place.store) find.except.push_back(path);
+  }
   find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
-  find.store = options.store;
+  find.store = place.store;
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                        without_path(why, printable_line(path)));
@@ -122,20 +134,45 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
   find.on_other_run = [&others](const std::string& path, const std::string& whose) {
     others.add(path, whose);
   };
-  const auto found = find_latest(options.folder, find);
-  const std::string folder = partial_format(options.folder, dist_variables(run_name));
-  if (others.any()) logger.log_message(others.describe(folder, run_name));
-  if (!found) {
-    others.refuse_collision(folder, options.filename, run_name);
+  auto found = find_latest(place.folder, find);
+  if (others.any()) logger.log_message(others.describe(place.folder, place.run_name));
+  return found;
+}
+
+}  // namespace
+
+void apply_autoresume(LoadPlan& plan, const std::string& run_name, const CheckpointSaver& saver,
+                      Logger& logger) {
+  std::optional<FoundSomewhere> furthest;
+  std::vector<std::pair<SearchPlace, OtherRuns>> searched;
+  for (SearchPlace& place : search_places(saver.options(), run_name, logger)) {
+    OtherRuns others;
+    auto found = find_in(place, plan, others, logger);
+    if (found && (!furthest || position(furthest->found.timestamp) < position(found->timestamp))) {
+      furthest = {std::move(*found), place.store};
+    }
+    searched.emplace_back(std::move(place), std::move(others));
+  }
+  if (!furthest) {
+    std::string folders;
+    bool any_other = false;
+    for (const auto& [place, others] : searched) {
+      others.refuse_collision(place.folder, place.filename, run_name);
+      folders += (folders.empty() ? "" : ", ") + place.folder;
+      any_other = any_other || others.any();
+    }
     logger.log_message("autoresume: no checkpoint" +
-                       std::string(others.any() ? " of this run in " : " in ") + folder +
+                       std::string(any_other ? " of this run in " : " in ") + folders +
                        (plan.load_path ? "; loading load_path" : "; starting afresh"));
     return;
   }
-  logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
-                     position(found->timestamp) + ")");
-  plan = {.load_path = found->path,
-          .checkpoint = found->checkpoint,
+  const FoundCheckpoint& found = furthest->found;
+  logger.log_message("autoresume: going on from " +
+                     printable_line(furthest->store->describe(found.path)) + " (" +
+                     position_text(found.timestamp) + ")");
+  plan = {.load_path = found.path,
+          .store = furthest->store,
+          .checkpoint = found.checkpoint,
           .load_strict_model_weights = plan.load_strict_model_weights,
           .resumed = true};
 }
@@ -162,8 +199,9 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
       saver->load_state_dict(Dict());
     }
   }
-  logger.log_message("loaded " + path +
-                     (plan.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
+  logger.log_message(
+      "loaded " + path +
+      (plan.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
   return rng;
 }
 
@@ -185,7 +223,7 @@ std::optional<Value> resume_or_load(LoadPlan& plan, State& state, const Checkpoi
       }
       logger.log_message("warning: autoresume skipped " + printable_line(*plan.load_path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
-      first_start.except.push_back(*plan.load_path);
+      first_start.except.emplace_back(plan.store, *plan.load_path);
     }
   }
 }
