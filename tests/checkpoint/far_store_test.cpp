@@ -106,16 +106,19 @@ TEST_P(FarPipelineTest, OfTwoJobsWithOneRunTheSecondIsTold) {
   SavePipeline other(options(memory_));
   one.look_at_pointer("run/latest-rank0.pt");
   other.look_at_pointer("run/latest-rank0.pt");
-  const auto save = [](SavePipeline& pipeline, std::int64_t batch) {
+  const auto save = [](SavePipeline& pipeline, SaveJob job) {
     return message_of<AlreadyExistsError>([&] {
-      pipeline.submit(far_job(batch));
+      pipeline.submit(std::move(job));
       pipeline.wait();
     });
   };
-  EXPECT_EQ(save(one, 1), "nothing was thrown");
-  EXPECT_THAT(save(other, 1), HasSubstr("exists already"));  // its very object
-  EXPECT_THAT(save(other, 2), HasSubstr("another job moves run/latest-rank0.pt"));
-  EXPECT_EQ(save(one, 3), "nothing was thrown");
+  EXPECT_EQ(save(one, far_job(1)), "nothing was thrown");
+  EXPECT_THAT(save(other, far_job(2)), HasSubstr("another job moves run/latest-rank0.pt"));
+  EXPECT_FALSE(memory_->stat(far_name(2)));  // it was told before it wrote anything
+  SaveJob without_pointer = far_job(1);
+  without_pointer.latest.clear();
+  EXPECT_THAT(save(other, std::move(without_pointer)), HasSubstr("exists already"));
+  EXPECT_EQ(save(one, far_job(3)), "nothing was thrown");
   EXPECT_EQ(memory_->read_pointer("run/latest-rank0.pt")->target, far_name(3));
 }
 
