@@ -18,6 +18,7 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/local_store.h"
+#include "storage/place.h"
 #include "trainer/check_savers.h"
 #include "trainer/search_places.h"
 
@@ -177,6 +178,16 @@ void apply_autoresume(LoadPlan& plan, const std::string& run_name, const Checkpo
           .resumed = true};
 }
 
+namespace {
+
+// Weights alone are not worth the transfer of three times as much optimizer state.
+Verify how_to_verify(const LoadPlan& plan, const std::string& path) {
+  const bool is_far = !plan.checkpoint && !is_local(*store_of(path, plan.store));
+  return is_far && plan.load_weights_only ? Verify::kWhatIsRead : Verify::kFull;
+}
+
+}  // namespace
+
 std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& logger) {
   if (!plan.load_path) return std::nullopt;
   // What autoresume found is a path already.
@@ -188,7 +199,7 @@ std::optional<Value> load_planned(const LoadPlan& plan, State& state, Logger& lo
                                          .strict_model_weights = plan.load_strict_model_weights,
                                          .ignore_keys = plan.load_ignore_keys,
                                          .exclude_algorithms = plan.load_exclude_algorithms,
-                                         .verify = Verify::kFull,
+                                         .verify = how_to_verify(plan, path),
                                          .store = plan.store};
   std::optional<Value> rng = plan.checkpoint
                                  ? load_checkpoint(*plan.checkpoint, state, logger, options)

@@ -154,6 +154,31 @@ TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {
   EXPECT_THROW(Trainer{options("3ba", forbidden)}, StorageError);
 }
 
+// A model of 4 MiB whose optimizer has twice as much.
+TEST_F(RemoteSaver, ForFineTuningOnlyTheWeightsAreFetched) {
+  const auto with_large_part = [&](TrainerOptions made) {
+    made.model->module().register_parameter("large", at::zeros({1 << 20}));
+    made.callbacks = {testing::At(Event::kAfterBackward, [](State& state) {
+      state.model->module().named_parameters()["large"].mutable_grad() = at::zeros({1 << 20});
+    })};
+    return made;
+  };
+  Trainer(with_large_part(options("1ba", store))).fit();
+  const auto counting = std::make_shared<WatchedStore>(store);
+  const auto load_from_it = [&](bool weights_only) {
+    TrainerOptions made = with_large_part(tiny_options());
+    made.optimizers = AdamW({.lr = 0.01});
+    made.load_path = "run/checkpoints/latest-rank0.pt";
+    made.load_object_store = counting;
+    made.load_weights_only = weights_only;
+    counting->reset();
+    const Trainer trainer(std::move(made));
+    return counting->bytes_read();
+  };
+  EXPECT_GT(load_from_it(false), 12U << 20);
+  EXPECT_LT(load_from_it(true), 7U << 20);
+}
+
 TEST_F(RemoteSaver, AStartAmongTenThousandCheckpointsAsksForFewThings) {
   Trainer(options("2ba", store)).fit();
   const auto one = load("run/checkpoints/ep0-ba1-rank0.pt", {.store = store});

@@ -131,7 +131,7 @@ void Candidate::set_content(std::shared_ptr<const ByteSource> content) {
 
 VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how) const {
   read_storages(reads);
-  return verify(how);
+  return verify(how == Verify::kWhatIsRead ? Verify::kFull : how);
 }
 
 KnownFormats known_formats() {

@@ -36,11 +36,30 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
   return tensors;
 }
 
+// The records to check, and the places for their bytes: all, or those that somebody wants.
+struct RecordsToCheck {
+  RecordsToCheck(const TorchCheckpoint& checkpoint, const VerifyOptions& options) {
+    const std::vector<FileRecord>& all = checkpoint.file.records();
+    if (options.how == Verify::kFull) {
+      records = all;
+      places = options.places;
+      return;
+    }
+    for (std::size_t i = 0; i < options.places.size(); ++i) {
+      if (options.places[i].empty()) continue;
+      records.push_back(all[i]);
+      places.push_back(options.places[i]);
+    }
+  }
+  std::vector<FileRecord> records;
+  std::vector<std::span<std::byte>> places;
+};
+
 void add_damaged_records(const TorchCheckpoint& checkpoint, const VerifyOptions& options,
                          VerifyReport& report) {
-  const std::vector<FileRecord>& records = checkpoint.file.records();
+  const auto [records, places] = RecordsToCheck(checkpoint, options);
   const auto crcs =
-      record_crcs(bytes_for(checkpoint, options), records, options.on_progress, options.places);
+      record_crcs(bytes_for(checkpoint, options), records, options.on_progress, places);
   std::optional<TensorsByOffset> tensors;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const FileRecord& record = records[i];
@@ -94,7 +113,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, const VerifyOption
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const bool is_full = options.how == Verify::kFull;
-  if (is_full && report.has_checksums) {
+  if (options.how != Verify::kQuick && report.has_checksums) {
     add_damaged_records(checkpoint, options, report);
   } else if (!options.places.empty()) {
     fill_places(checkpoint, options);
