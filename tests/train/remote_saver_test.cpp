@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/checkpoint.h"
@@ -143,6 +144,33 @@ TEST_F(RemoteSaver, AnErrorIsThrownBySomeEventSoonBehindIt) {
   EXPECT_THAT(message_of<StorageError>([&] { trainer.fit(); }), HasSubstr("ep0-ba3-rank0.pt: 403"));
   EXPECT_LT(trainer.state().timestamp.batch, 10);
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
+}
+
+TEST_F(RemoteSaver, AStopBySignalSavesThereAndAStoreThatHangsIsGivenUp) {
+  const auto stopped = [&](std::shared_ptr<ObjectStore> where, std::chrono::seconds timeout) {
+    TrainerOptions made = options("9ep", std::move(where));
+    made.save_interval = "9ep";
+    made.save_upload_timeout = timeout;
+    made.handle_signals = true;
+    made.callbacks = {testing::At(Event::kBatchEnd, [](const State& state) {
+      if (state.timestamp.batch == 3) raise(SIGTERM);
+    })};
+    return made;
+  };
+  EXPECT_EQ(Trainer(stopped(store, std::chrono::seconds(60))).fit().reason,
+            FitResult::Reason::kInterrupted);
+  EXPECT_THAT(names(), ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"));
+
+  const auto fresh = memory_store();
+  const auto busy = std::make_shared<WatchedStore>(
+      fresh, StoreHooks{.before = [](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kCommit && name.ends_with(".pt")) {
+          throw StorageError(name + ": 503 SlowDown", 503, true);
+        }
+      }});
+  Trainer trainer(stopped(busy, std::chrono::seconds(0)));
+  EXPECT_THROW(trainer.fit(), CancelledError);
+  EXPECT_FALSE(fresh->stat("run/checkpoints"));
 }
 
 TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "cairn/callbacks/checkpoint_saver.h"
@@ -198,6 +199,40 @@ TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
             "a/run/checkpoints/ep0-ba5-rank0.pt.x");
   fs::remove_all(folder / "ckpt");
   EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 5);
+}
+
+TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
+  for (const int kept : {-1, 0}) {
+    keep = kept;
+    store = memory_store();
+    TrainerOptions made = options("9ep");
+    made.handle_signals = true;
+    made.callbacks = {
+        CheckpointSaver(
+            {.folder = folder / "ckpt", .save_interval = "1ep", .num_checkpoints_to_keep = keep}),
+        testing::At(Event::kBatchEnd, [](const State& state) {
+          if (state.timestamp.batch == 3) raise(SIGTERM);
+        })};
+    Trainer trainer(std::move(made));
+    EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+    trainer.close();
+    EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
+              "run/checkpoints/ep0-ba3-rank0.pt");
+    fs::remove_all(folder / "ckpt");
+  }
+}
+
+// What was saved last goes there also when training fails before the loggers are asked again.
+TEST_F(Uploader, AFailureOfTrainingCostsNoCheckpoint) {
+  TrainerOptions made = options("9ep");
+  made.callbacks = {CheckpointSaver(saver()), testing::At(Event::kBatchStart, [](const State& s) {
+                      if (s.timestamp.batch == 3) throw TrainingError("the loss is NaN");
+                    })};
+  Trainer trainer(std::move(made));
+  EXPECT_THROW(trainer.fit(), TrainingError);
+  trainer.close();
+  EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
+            "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
 TEST_F(Uploader, ABadNetworkCostsTimeAndNothingElse) {
