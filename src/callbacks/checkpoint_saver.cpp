@@ -148,6 +148,7 @@ struct CheckpointSaver::Impl {
   void wait();
   void forget_failed();
   void check_names(const FormatVariables& dist) const;
+  void check_remote_names(const FormatVariables& dist) const;
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
 
@@ -313,9 +314,22 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
+void CheckpointSaver::Impl::check_remote_names(const FormatVariables& dist) const {
+  const auto& file = options.remote_file_name;
+  const auto& latest = options.latest_remote_file_name;
+  for (const auto& name : {file, latest}) {
+    if (name) strict_format(*name, dist + time_variables({}));
+  }
+  if (!file || !latest || !shared_name(*file, *latest, dist)) return;
+  throw UsageError("CheckpointSaver: a checkpoint (remote_file_name \"" + *file +
+                   "\") and the link to the newest (latest_remote_file_name \"" + *latest +
+                   "\") could have one name: the link would replace the checkpoint");
+}
+
 // Refuses names that cannot be, with the values of `dist`.
 void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
   check_extension(strict_format(options.filename, dist + time_variables({})));
+  check_remote_names(dist);
   if (!options.latest_filename) return;
   check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
   const auto both = shared_name(options.filename, *options.latest_filename, dist);

@@ -201,6 +201,23 @@ TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 5);
 }
 
+TEST_F(Uploader, SaversThatWouldUploadUnderOneNameAreRefused) {
+  TrainerOptions made = options("1ba");
+  CheckpointSaverOptions weights = {.folder = folder / "weights", .weights_only = true};
+  made.callbacks = {CheckpointSaver(saver()), CheckpointSaver(weights)};
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer{made}; }),
+              HasSubstr("another remote_file_name"));
+  weights.remote_file_name = "{run_name}/weights/ep{epoch}.pt";
+  weights.latest_remote_file_name = std::nullopt;
+  made.callbacks = {CheckpointSaver(saver()), CheckpointSaver(weights)};
+  Trainer(made).fit();
+  EXPECT_THAT(list_names(*store, "run/weights"), ElementsAre("ep0.pt"));
+  EXPECT_THROW(CheckpointSaver({.remote_file_name = "{run_name}/latest-rank{rank}.pt",
+                                .latest_remote_file_name = "{run_name}/latest-rank{rank}.pt"}),
+               UsageError);
+  EXPECT_THROW(CheckpointSaver({.remote_file_name = "{nobody}"}), UsageError);
+}
+
 TEST_F(Uploader, AStopBySignalStillBringsTheLastCheckpointThere) {
   for (const int kept : {-1, 0}) {
     keep = kept;
