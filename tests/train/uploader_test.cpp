@@ -9,7 +9,9 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/loggers/file_logger.h"
 #include "cairn/loggers/remote_uploader_downloader.h"
+#include "cairn/loggers/run_directory_uploader.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
@@ -261,6 +263,31 @@ TEST_F(Uploader, ABadNetworkCostsTimeAndNothingElse) {
   Trainer(std::move(made)).fit();
   store = memory;
   EXPECT_EQ(remote("latest-rank0.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+}
+
+TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
+  const auto counting = std::make_shared<WatchedStore>(store);
+  const std::string run = folder / "my_run";
+  const auto uploader = std::make_shared<RunDirectoryUploader>(RunDirectoryUploaderOptions{
+      .run_directory = run, .upload_every_n_batches = 2, .store = counting});
+  TrainerOptions made = tiny_options();
+  made.max_duration = "3ba";
+  made.save_interval = "1ba";
+  made.save_folder = run + "/checkpoints";
+  made.loggers = {uploader, FileLogger({.filename = run + "/log.jsonl"})};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  trainer.close();
+  EXPECT_THAT(list_names(*store, "my_run/rank_0"), ElementsAre("checkpoints", "log.jsonl"));
+  EXPECT_THAT(list_names(*store, "my_run/rank_0/checkpoints"),
+              ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "ep0-ba3-rank0.pt"));
+  const std::string last = "checkpoints/ep0-ba3-rank0.pt";
+  EXPECT_EQ(essence(load("my_run/rank_0/" + last, {.store = store})),
+            essence(load(run + "/" + last)));
+  EXPECT_EQ(uploader->get_uri_for_uploaded_file(run + "/" + last), "my_run/rank_0/" + last);
+  // The probe, each checkpoint once, the log each time that it was looked at.
+  EXPECT_LE(counting->calls(StoreCall::kCommit), 1U + 3 + 4);
+  EXPECT_THROW(RunDirectoryUploader({.upload_every_n_batches = 0, .store = store}), UsageError);
 }
 
 // A state and a logger with nothing but the uploader, as a program's own loop has them.
