@@ -18,6 +18,8 @@
 #include "cairn/loggers/file_logger.h"
 #include "cairn/loggers/in_memory_logger.h"
 #include "cairn/loggers/progress_bar_logger.h"
+#include "cairn/loggers/remote_uploader_downloader.h"
+#include "cairn/loggers/run_directory_uploader.h"
 #include "cairn/metrics/metrics.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"

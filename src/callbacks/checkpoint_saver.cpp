@@ -6,7 +6,13 @@
 //     memory. The pipeline copies them before submit() returns; nothing changes them until then.
 //  4. Submit, with the files that become superfluous. They count as there until their removal is
 //     reported, and the new one is dropped when it fails.
-//  5. An error of the background thread is thrown by the next save, by wait(), or at fit_end.
+//  5. An error of the background thread is thrown by the next save, by wait(), or at fit_end; in a
+//     store that is far away, at the next *_checkpoint event.
+//  6. What is saved in a folder of this machine is handed to the loggers that keep files when it is
+//     durable here: at the next event, and before the next save begins (saver_uploads.h).
+//  7. In a store that is far away a save is a write of what was not there, or of the very version
+//     that was found there when training began, unless `overwrite` is set: of two jobs with one run
+//     the second is refused, and never writes over the first.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <fmt/format.h>
@@ -14,6 +20,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -25,13 +32,17 @@
 
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
+#include "callbacks/saver_uploads.h"
 #include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/shared_name.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/size_text.h"
 #include "io/file.h"
+#include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/place.h"
+#include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
@@ -63,12 +74,11 @@ class FinishedQueue {
 
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   options.store = store_of(options.folder, options.store);
-  if (options.remote_file_name || options.latest_remote_file_name) {
-    throw UnsupportedError("remote_file_name and latest_remote_file_name: this version uploads " +
-                           std::string("nothing; give the saver a store to save in"));
-  }
   if (options.folder.empty()) options.folder = ".";
-  if (options.latest_filename == "") options.latest_filename.reset();
+  for (auto* name :
+       {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
+    if (*name == "") name->reset();
+  }
   strict_format(options.folder, dist_variables("run"));  // counters are no variables of a folder
   for (std::string* name :
        {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
@@ -79,6 +89,14 @@ CheckpointSaverOptions checked(CheckpointSaverOptions options) {
     throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
                      std::to_string(options.num_checkpoints_to_keep));
   }
+  const int keep_remote = options.num_remote_checkpoints_to_keep;
+  if (keep_remote < 1 && keep_remote != -1) {
+    throw UsageError("num_remote_checkpoints_to_keep is -1 (all), 1 or more, not " +
+                     std::to_string(keep_remote));
+  }
+  if (options.num_concurrent_uploads < 1) {
+    throw UsageError("num_concurrent_uploads must be at least 1");
+  }
   if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
   return options;
 }
@@ -88,9 +106,13 @@ CheckpointSaverOptions checked(CheckpointSaverOptions options) {
 struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions o)
       : options(checked(std::move(o))),
+        is_far(!is_local(*options.store)),
         is_due(create_interval_scheduler(options.save_interval)),
+        uploads(options.num_remote_checkpoints_to_keep),
         pipeline({.async = options.save_async,
-                  .max_pending = static_cast<std::size_t>(options.max_pending_saves),
+                  .max_pending = static_cast<std::size_t>(
+                      is_far ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
+                             : options.max_pending_saves),
                   .store = options.store}) {
     check_names(dist_variables("?"));  // as far as they are known; init() knows the run
   }
@@ -103,6 +125,20 @@ struct CheckpointSaver::Impl {
                                                             time_variables(state.timestamp)));
   }
 
+  int keep() const {
+    return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
+  }
+  bool saves_anything() const { return keep() != 0 || has_uploads; }
+  WriteCondition condition_of_writing(const std::string& path, const Timestamp& now);
+  std::string remote_name(const State& state, const std::string& format) const {
+    return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
+  }
+  void begin_upload(const State& state, const std::string& path);
+  void upload(Logger& logger);
+
+  void look_around(const State& state);
+  void remember_versions(const std::vector<std::string>& paths);
+
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   void save(State& state, Logger& logger);
@@ -112,10 +148,12 @@ struct CheckpointSaver::Impl {
   void wait();
   void forget_failed();
   void check_names(const FormatVariables& dist) const;
+  void check_remote_names(const FormatVariables& dist) const;
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
 
   CheckpointSaverOptions options;
+  const bool is_far;
   std::function<bool(const State&, Event)> is_due;
   struct Answer {
     Event event;
@@ -126,7 +164,11 @@ struct CheckpointSaver::Impl {
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
-  std::set<std::string> unusable;  // in the way, but nobody can go on from them
+  std::set<std::string> unusable;                  // in the way, but nobody can go on from them
+  std::map<std::string, std::string> replaceable;  // far away: path and version of what may go
+  bool has_uploads = false;                        // since init()
+  SaverUploads uploads;
+  std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
   SavePipeline pipeline;              // last: its thread uses the queue
@@ -143,6 +185,7 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
 }
 
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
+  if (is_far) pipeline.throw_error();
   report(logger);
   const bool due = is_save_due(state, event);
   answer.reset();
@@ -152,14 +195,21 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
 void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
-  const int keep = options.num_checkpoints_to_keep;
-  if (keep == 0) return;  // it would be removed at once
+  if (!saves_anything()) return;  // it would be removed at once
+  if (has_uploads) {              // what is under way is handed over before it can be replaced
+    wait();
+    report(logger);
+  }
   SaveJob request;
   request.path = path(state, options.filename);
+  request.condition = condition_of_writing(request.path, state.timestamp);
   request.info = checkpoint_info(state, options.weights_only);
-  if (options.latest_filename) request.latest = path(state, *options.latest_filename);
+  if (options.latest_filename && keep() != 0) {
+    request.latest = path(state, *options.latest_filename);
+  }
   saved.begin(request.path, state.timestamp);
-  if (keep > 0) request.remove_afterwards = saved.superfluous(keep);
+  if (has_uploads) begin_upload(state, request.path);
+  if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
     request.value = checkpoint_value(
         state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
@@ -169,6 +219,38 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
     throw;
   }
   report(logger);
+}
+
+void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& path) {
+  SaverUploads::Names names = {remote_name(state, *options.remote_file_name), {}};
+  if (options.latest_remote_file_name) {
+    names.latest = remote_name(state, *options.latest_remote_file_name);
+  }
+  uploads.begin(path, std::move(names));
+}
+
+// Step 6, and what a saver that keeps nothing here removes then.
+void CheckpointSaver::Impl::upload(Logger& logger) {
+  for (const std::string& path : std::exchange(durable, {})) {
+    // A job that goes on from before them writes its own files again.
+    uploads.hand_over(path, logger, options.overwrite || may_rewrite_own);
+  }
+  for (const std::string& path : uploads.take_uploaded()) {
+    messages.push_back("uploaded " + path);
+    if (keep() != 0) continue;
+    options.store->remove(path);
+    saved.remove(path);
+  }
+}
+
+// Step 7.
+WriteCondition CheckpointSaver::Impl::condition_of_writing(const std::string& path,
+                                                           const Timestamp& now) {
+  if (!is_far || options.overwrite || saved.is_saved_here(path, now)) return {};
+  const auto there = replaceable.extract(path);
+  if (there.empty()) return WriteCondition::absent();
+  if (!options.store->features().versioned_writes) return {};
+  return WriteCondition::of_version(there.mapped());
 }
 
 // Which of the saves under way have failed is known when none is under way any more.
@@ -199,6 +281,7 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
 void CheckpointSaver::Impl::settle() {
   for (const Finished& done : finished->take()) {
     saved.finish(done.report.path);
+    if (has_uploads) durable.push_back(done.report.path);
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
     }
@@ -209,6 +292,7 @@ void CheckpointSaver::Impl::settle() {
 
 void CheckpointSaver::Impl::report(Logger& logger) {
   settle();
+  upload(logger);
   for (const std::string& message : std::exchange(messages, {})) {
     logger.log_message(message);
   }
@@ -217,7 +301,11 @@ void CheckpointSaver::Impl::report(Logger& logger) {
 void CheckpointSaver::Impl::wait() {
   std::exception_ptr error;
   try {
-    pipeline.wait();
+    if (is_far) {
+      pipeline.wait_until(Clock::now() + options.upload_timeout);
+    } else {
+      pipeline.wait();
+    }
   } catch (...) {
     error = std::current_exception();
   }
@@ -226,9 +314,22 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
+void CheckpointSaver::Impl::check_remote_names(const FormatVariables& dist) const {
+  const auto& file = options.remote_file_name;
+  const auto& latest = options.latest_remote_file_name;
+  for (const auto& name : {file, latest}) {
+    if (name) strict_format(*name, dist + time_variables({}));
+  }
+  if (!file || !latest || !shared_name(*file, *latest, dist)) return;
+  throw UsageError("CheckpointSaver: a checkpoint (remote_file_name \"" + *file +
+                   "\") and the link to the newest (latest_remote_file_name \"" + *latest +
+                   "\") could have one name: the link would replace the checkpoint");
+}
+
 // Refuses names that cannot be, with the values of `dist`.
 void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
   check_extension(strict_format(options.filename, dist + time_variables({})));
+  check_remote_names(dist);
   if (!options.latest_filename) return;
   check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
   const auto both = shared_name(options.filename, *options.latest_filename, dist);
@@ -237,6 +338,22 @@ void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
                      "\") and the link to the newest (latest_filename \"" +
                      *options.latest_filename + "\") could both be named " + *both +
                      ": the link would replace the checkpoint. Give the link another name");
+  }
+}
+
+// Far away: whether it can be written to, and where the pointer stands before anything is loaded.
+void CheckpointSaver::Impl::look_around(const State& state) {
+  check_write_access(*options.store, folder(state), {});
+  if (!options.latest_filename) return;
+  const std::string latest =
+      partial_format(*options.latest_filename, dist_variables(state.run_name));
+  if (partial_format(latest, time_variables({})) != latest) return;  // each save has its own
+  pipeline.look_at_pointer(join_path(folder(state), latest));
+}
+
+void CheckpointSaver::Impl::remember_versions(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (const auto there = options.store->stat(path)) replaceable[path] = there->version;
   }
 }
 
@@ -260,7 +377,7 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   const std::string latest = path(state, *options.latest_filename);
   const auto pointer = options.store->read_pointer(latest);
   if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
-    options.store->move_pointer(latest, saved_path);  // it was killed before it could
+    pipeline.move_pointer(latest, saved_path);  // it was killed before it could
   }
 }
 
@@ -276,6 +393,9 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->check_names(dist_variables(state.run_name));
   const std::string folder = impl_->folder(state);
   impl_->options.store->prepare(folder);
+  impl_->has_uploads =
+      !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
+  if (impl_->is_far) impl_->look_around(state);
   std::vector<std::string> formats = {impl_->options.filename};
   if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
   for (const std::string& name : remove_leftovers_of_formats(*impl_->options.store, folder, formats,
@@ -285,25 +405,26 @@ void CheckpointSaver::init(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::after_load(State& state, Logger& /*logger*/) {
-  if (impl_->options.num_checkpoints_to_keep != 0) impl_->recognise_saved(state);
+  if (impl_->keep() != 0) impl_->recognise_saved(state);
 }
 
 void CheckpointSaver::fit_start(State& state, Logger& logger) {
-  if (impl_->options.num_checkpoints_to_keep == 0) {
+  if (!impl_->saves_anything()) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
   const SaverPlace place = impl_->place(state);
   adopt_saved(place, impl_->saved);
   if (!impl_->options.overwrite) {
-    for (const auto& [path, problem] :
-         check_conflicts(place, impl_->saved, impl_->may_rewrite_own).unusable) {
+    const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
+    if (impl_->is_far) impl_->remember_versions(found.replaceable);
+    for (const auto& [path, problem] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);
       impl_->unusable.insert(path);
     }
   }
-  impl_->recognise_saved(state);
+  if (impl_->keep() != 0) impl_->recognise_saved(state);
 }
 
 void CheckpointSaver::rewrite_own_files() { impl_->may_rewrite_own = true; }
@@ -319,7 +440,7 @@ void CheckpointSaver::iteration_checkpoint(State& state, Logger& logger) {
 }
 
 bool CheckpointSaver::will_save(Event event, const State& state) {
-  return impl_->is_save_due(state, event) && impl_->options.num_checkpoints_to_keep != 0;
+  return impl_->is_save_due(state, event) && impl_->saves_anything();
 }
 
 void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
@@ -344,8 +465,8 @@ void CheckpointSaver::wait() { impl_->wait(); }
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
   impl_->wait();
   std::vector<std::string> paths = impl_->saved.paths();
-  std::erase_if(paths,
-                [this](const std::string& path) { return !impl_->options.store->stat(path); });
+  Existence exists(impl_->options.store);
+  std::erase_if(paths, [&exists](const std::string& path) { return !exists(path); });
   return paths;
 }
 

@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -114,13 +115,16 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     const std::string path = join_path(place.folder, conflict->name);
     if (is_known_folder(*place.store, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
-    // Every byte of those that could be worth keeping: weights alone nobody goes on from.
-    const Looked found =
-        look_at(place.store, path, place.weights_only ? Verify::kQuick : Verify::kFull);
+    // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
+    // away what its writer verified is not fetched once more.
+    const bool is_quick = place.weights_only || !is_local(*place.store);
+    const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       result.unusable.push_back({path, found.problem});
     } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
       refuse(place, path, *conflict, *found.info);
+    } else {
+      result.replaceable.push_back(path);
     }
   }
   return result;
@@ -149,7 +153,7 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     }
     return now;
   };
-  saved.adopt(find, [&](const std::string& path) { return place.store->stat(path).has_value(); });
+  saved.adopt(find, Existence(place.store));
 }
 
 }  // namespace cairn

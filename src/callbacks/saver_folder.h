@@ -43,6 +43,7 @@ struct FolderConflicts {
     std::string problem;  // as problem_of()
   };
   std::vector<File> unusable;  // they will be written again, and nobody can go on from them
+  std::vector<std::string> replaceable;  // the other paths that the saver may write over
 };
 
 // Refuses files that training would write over: AlreadyExistsError that names the file, whose it is

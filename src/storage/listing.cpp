@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "cairn/error.h"
+
 #include "io/file.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 
@@ -29,6 +32,22 @@ std::vector<std::string> list_names(ObjectStore& store, const std::string& folde
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed) {
   return listed.info ? listed.info : store.stat(join_path(folder, listed.name), /*follow=*/false);
+}
+
+bool Existence::operator()(const std::string& name) {
+  if (is_local(*store_)) return store_->stat(name).has_value();
+  const std::string own = normal_path(name);
+  const std::string folder = parent_path(own);
+  const auto [listed, is_new] = folders_.try_emplace(folder);
+  if (is_new) {
+    try {
+      for (std::string& there : list_names(*store_, folder)) {
+        listed->second.insert(std::move(there));
+      }
+    } catch (const NotFoundError&) {  // then nothing is in it
+    }
+  }
+  return listed->second.contains(base_name(own));
 }
 
 bool is_folder(ObjectStore& store, const std::string& name) {

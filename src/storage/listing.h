@@ -1,7 +1,11 @@
 // What callers of a store do with more than one of its functions, or with each of a folder.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/storage/object_store.h"
@@ -15,6 +19,18 @@ std::vector<std::string> list_names(ObjectStore& store, const std::string& folde
 // As stat(path, follow = false), asking only when listing did not tell. nullopt: gone since.
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed);
+
+// Whether there is an object, or what a pointer leads to, of a name. For many names: in a store
+// that is not is_local() it lists each folder once, when it is first asked for a name in it.
+class Existence {
+ public:
+  explicit Existence(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
+  bool operator()(const std::string& name);
+
+ private:
+  const std::shared_ptr<ObjectStore> store_;
+  std::map<std::string, std::set<std::string>> folders_;  // their names
+};
 
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);

@@ -2,12 +2,18 @@
 
 #include "cairn/error.h"
 
+#include "io/file.h"
+
 namespace cairn {
 namespace {
 
+bool is_at(const Pointer& pointer, const std::string& target) {
+  return normal_path(pointer.target) == normal_path(target);
+}
+
 bool is_same(const std::optional<Pointer>& known, const std::optional<Pointer>& now) {
   if (!known || !now) return !known && !now;
-  return known->target == now->target && (known->version.empty() || known->version == now->version);
+  return is_at(*now, known->target) && (known->version.empty() || known->version == now->version);
 }
 
 }  // namespace
@@ -20,12 +26,18 @@ void PointerFence::look(const RetryPolicy& retry) {
   has_looked_ = true;
 }
 
+void PointerFence::check(const RetryPolicy& retry) {
+  if (!has_looked_) return look(retry);
+  const auto now = with_retries(retry, [&] { return store_->read_pointer(name_); });
+  if (!is_same(known_, now)) refuse(now, "what was to be written next");
+}
+
 void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
   if (!has_looked_) look(retry);
   bool may_be_done = false;
   with_retries(retry, [&] {
     const auto now = store_->read_pointer(name_);
-    if (may_be_done && now && now->target == target) return;
+    if (may_be_done && now && is_at(*now, target)) return;
     if (!is_same(known_, now)) refuse(now, target);
     std::optional<std::string> expected;  // a pointer without a version: no conditions here
     if (!now || !now->version.empty()) expected = now ? now->version : "";
@@ -46,7 +58,7 @@ void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& 
       "another job moves " + store_->describe(name_) + ", too: this one last saw it " +
       (known_ ? "at " + known_->target : std::string("missing")) + ", and now it is " +
       (now ? "at " + now->target : std::string("missing")) + ". It was not pointed at " + target +
-      ", which is saved. Stop one of the two jobs, or give them run names of their own");
+      ". Stop one of the two jobs, or give them run names of their own");
 }
 
 }  // namespace cairn

@@ -1,9 +1,10 @@
 // One job's hold on a pointer that others may move, too: `latest` of a run.
 //
 //  1. What the pointer says when the job begins is what it knows.
-//  2. Before each move the pointer is read. It must say what the job knows: what it said in the
-//     beginning, or what the job itself made it say. Otherwise another job has moved it, and this
-//     one stops: AlreadyExistsError, nothing is changed.
+//  2. Before each move, and before what it is to be moved to is written, the pointer is read. It
+//     must say what the job knows: what it said in the beginning, or what the job itself made it
+//     say. Otherwise another job has moved it, and this one stops: AlreadyExistsError, nothing is
+//     changed.
 //  3. It is moved under the condition that it is still of the version just read, so that of two
 //     jobs in the same instant only one moves it (where the store has fenced_pointers; elsewhere
 //     the gap between reading and moving remains).
@@ -28,6 +29,8 @@ class PointerFence {
 
   // Step 1; move() does it when nobody did. StorageError.
   void look(const RetryPolicy& retry);
+  // Step 2, before something is written that the pointer is to be moved to. StorageError.
+  void check(const RetryPolicy& retry);
   // Steps 2 to 4. StorageError.
   void move(const std::string& target, const RetryPolicy& retry);
 

@@ -66,6 +66,7 @@ struct UploadQueue::Impl {
   void work();
   void transfer(const Waiting& next);
   void send(const Upload& upload, ObjectWrite& out);
+  void check_pointer(const std::string& name);
   void move_pointer(const Waiting& next);
   std::vector<std::string> remove_superfluous(const Upload& upload);
   FencedPointer& pointer(const std::string& name);
@@ -129,8 +130,15 @@ void UploadQueue::Impl::work() {
   }
 }
 
+void UploadQueue::Impl::check_pointer(const std::string& name) {
+  FencedPointer& there = pointer(name);
+  const std::scoped_lock lock(there.mutex);
+  there.fence.check(retry);
+}
+
 void UploadQueue::Impl::transfer(const Waiting& next) {
   const Upload& upload = next.upload;
+  if (!upload.pointer.empty()) check_pointer(upload.pointer);
   try {
     publish(*store,
             {.name = upload.name,

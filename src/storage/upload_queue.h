@@ -7,7 +7,8 @@
 //     the store itself takes.
 //  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
 //     is dropped without a word; without `overwrite` the newer is refused instead.
-//  3. A thread publishes it (publish.h): under the condition, verified, with retries.
+//  3. A thread makes sure that no other job has moved the pointer, and publishes the file
+//     (publish.h): under the condition, verified, with retries.
 //  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
 //     already at what was submitted later.
 //  5. Then what became superfluous is removed, one by one; what is not there is no error.

@@ -9,13 +9,14 @@
 #include "checkpoint/names/shared_name.h"
 #include "io/file.h"
 #include "io/real_path.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
 
 // What a saver writes, as a format whose every name is an absolute path, or one in its store.
 struct WrittenPath {
-  const ObjectStore* store;
+  const ObjectStore* store;  // null: where loggers upload to
   std::string format;
   std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
 };
@@ -43,12 +44,12 @@ std::string absolute_format(const CheckpointSaverOptions& options, const std::st
     where = join_path(where, strict_format(name.substr(0, slash), dist));
     rest = name.substr(slash + 1);
   }
-  const bool is_local = options.store == local_store();
-  return join_path(without_fields(is_local ? real_path(where) : normal_path(where)), rest);
+  return join_path(without_fields(is_local(*options.store) ? real_path(where) : normal_path(where)),
+                   rest);
 }
 
 std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t number,
-                                  const FormatVariables& dist) {
+                                  const FormatVariables& dist, bool uploads) {
   const CheckpointSaverOptions& options = saver.options();
   const std::string whose = "\" of saver " + std::to_string(number) + " (" +
                             (options.weights_only ? "weights" : "whole state") + ", in " +
@@ -59,6 +60,12 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   if (options.latest_filename) {
     paths.push_back({options.store.get(), absolute_format(options, *options.latest_filename, dist),
                      "the link \"" + *options.latest_filename + whose});
+  }
+  if (!uploads || !is_local(*options.store) || !options.remote_file_name) return paths;
+  for (const auto& [what, name] :
+       {std::pair{"the uploads \"", options.remote_file_name},
+        std::pair{"the uploaded link \"", options.latest_remote_file_name}}) {
+    if (name) paths.push_back({nullptr, partial_format(*name, dist), what + *name + whose});
   }
   return paths;
 }
@@ -73,7 +80,10 @@ void check_pair(const std::vector<WrittenPath>& one, const std::vector<WrittenPa
       throw UsageError("two CheckpointSavers would write one path, such as " + *path + ": " +
                        a.described + ", and " + b.described +
                        ". Each would replace and remove the other's files. Give one of them " +
-                       "another folder, filename or latest_filename (nullopt: no link)");
+                       (a.store == nullptr
+                            ? "another remote_file_name and latest_remote_file_name (nullopt: "
+                              "no uploads)"
+                            : "another folder, filename or latest_filename (nullopt: no link)"));
     }
   }
 }
@@ -89,16 +99,22 @@ std::vector<CheckpointSaver*> savers_among(
   return savers;
 }
 
-bool saves_whole_state(const CheckpointSaver& saver) {
-  return !saver.options().weights_only && saver.options().num_checkpoints_to_keep != 0;
+bool keeps_checkpoints(const CheckpointSaverOptions& options, bool uploads) {
+  return !is_local(*options.store) || options.num_checkpoints_to_keep != 0 ||
+         (uploads && options.remote_file_name);
 }
 
-void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name) {
+bool saves_whole_state(const CheckpointSaver& saver, bool uploads) {
+  return !saver.options().weights_only && keeps_checkpoints(saver.options(), uploads);
+}
+
+void check_paths(const std::vector<CheckpointSaver*>& savers, const std::string& run_name,
+                 bool uploads) {
   const FormatVariables dist = dist_variables(run_name);
   std::vector<std::vector<WrittenPath>> before;
   for (std::size_t i = 0; i < savers.size(); ++i) {
-    if (savers[i]->options().num_checkpoints_to_keep == 0) continue;  // writes nothing
-    std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist);
+    if (!keeps_checkpoints(savers[i]->options(), uploads)) continue;  // writes nothing
+    std::vector<WrittenPath> paths = paths_of(*savers[i], i + 1, dist, uploads);
     for (const auto& other : before) {
       check_pair(other, paths, dist);
     }

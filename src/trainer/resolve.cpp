@@ -15,6 +15,7 @@
 #include "train/loop/eval_loop.h"
 #include "train/loop/precision.h"
 #include "train/loop/run_name.h"
+#include "trainer/check_savers.h"
 
 namespace cairn {
 namespace {
@@ -114,6 +115,9 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   }
   found.add(options.save_num_checkpoints_to_keep < -1,
             "save_num_checkpoints_to_keep is less than -1 (all)");
+  found.add(options.save_num_remote_checkpoints_to_keep < 1 &&
+                options.save_num_remote_checkpoints_to_keep != -1,
+            "save_num_remote_checkpoints_to_keep is neither -1 (all) nor at least 1");
   found.add(options.save_max_pending < 1, "save_max_pending is less than 1");
   found.add(options.interrupted_exit_code < 0 || options.interrupted_exit_code > 255,
             "interrupted_exit_code must be in 0 to 255");
@@ -139,12 +143,18 @@ void check_resuming(const TrainerOptions& options, Conflicts& found) {
       "autoresume needs checkpoints of the whole state, and save_weights_only (weights_only of "
       "a CheckpointSaver) leaves it out: a restarted job could not go on. Save the weights "
       "with a second CheckpointSaver");
+  const bool uploads = std::ranges::any_of(
+      options.loggers, [](const auto& destination) { return destination->can_upload_files(); });
+  const bool is_in_store = options.save_object_store != nullptr ||
+                           (options.save_folder && !scheme_of(*options.save_folder).empty());
   const bool keeps_any = savers.empty()
-                             ? options.save_num_checkpoints_to_keep != 0
-                             : std::ranges::any_of(savers, [](const CheckpointSaver* saver) {
-                                 return saver->options().num_checkpoints_to_keep != 0;
+                             ? options.save_num_checkpoints_to_keep != 0 || uploads || is_in_store
+                             : std::ranges::any_of(savers, [uploads](const CheckpointSaver* saver) {
+                                 return keeps_checkpoints(saver->options(), uploads);
                                });
-  found.add(!keeps_any, "autoresume needs checkpoints, and save_num_checkpoints_to_keep is 0");
+  found.add(!keeps_any,
+            "autoresume needs checkpoints, and save_num_checkpoints_to_keep is 0, with no logger "
+            "that uploads them");
 }
 
 void check_device(const TrainerOptions& options, Conflicts& found) {

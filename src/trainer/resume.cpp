@@ -1,6 +1,7 @@
 #include "trainer/resume.h"
 
 #include <exception>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,16 +13,20 @@
 #include "cairn/train/state.h"
 
 #include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "storage/local_store.h"
+#include "storage/place.h"
 #include "train/state/load_job.h"
 #include "trainer/check_savers.h"
+#include "trainer/search_places.h"
 
 namespace cairn {
 namespace {
 
-std::string position(const Timestamp& timestamp) {
+std::string position_text(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
@@ -76,22 +81,22 @@ bool is_fault_of_file(const Error& error) {
   return !is_of_program && read_fault_of(error) != ReadFault::kNow;
 }
 
-// Steps 2 and 3, but for loading. StorageError when the folder cannot be read: then nobody knows
-// whether there is a checkpoint, and starting over would be wrong. UsageError when it is another
-// run's.
-std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
-                                   const std::vector<std::string>& except,
-                                   const std::string& run_name, const CheckpointSaver& saver,
-                                   Logger& logger) {
-  const CheckpointSaverOptions& options = saver.options();
-  OtherRuns others;
+// What autoresume passes over: where they are, and their paths there.
+using PassedOver = std::vector<std::pair<std::shared_ptr<ObjectStore>, std::string>>;
+
+// Step 3.
+std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const PassedOver& except,
+                                       OtherRuns& others, Logger& logger) {
   FindOptions find;
-  find.filename = options.filename;
-  find.run_name = run_name;
-  find.latest_filename = options.latest_filename.value_or("");
-  find.except = except;
+  find.filename = place.filename;
+  find.run_name = place.run_name;
+  find.latest_filename = place.latest_filename;
+  find.trust_latest = !is_local(*place.store);
+  for (const auto& [store, path] : except) {
+    if (store == place.store) find.except.push_back(path);
+  }
   find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
-  find.store = options.store;
+  find.store = place.store;
   find.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                        without_path(why, printable_line(path)));
@@ -99,21 +104,49 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
   find.on_other_run = [&others](const std::string& path, const std::string& whose) {
     others.add(path, whose);
   };
-  const auto found = find_latest(options.folder, find);
-  const std::string folder = partial_format(options.folder, dist_variables(run_name));
-  if (others.any()) logger.log_message(others.describe(folder, run_name));
-  if (!found) {
-    others.refuse_collision(folder, options.filename, run_name);
+  auto found = find_latest(place.folder, find);
+  if (others.any()) logger.log_message(others.describe(place.folder, place.run_name));
+  return found;
+}
+
+// Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
+// whether there is a checkpoint, and starting over would be wrong. UsageError when it is another
+// run's.
+std::optional<LoadJob> find_newest(const TrainerOptions& trainer, const PassedOver& except,
+                                   const std::string& run_name, const CheckpointSaver& saver,
+                                   Logger& logger) {
+  std::optional<FoundCheckpoint> furthest;
+  std::shared_ptr<ObjectStore> store;  // where it is
+  std::vector<std::pair<SearchPlace, OtherRuns>> searched;
+  for (SearchPlace& place : search_places(saver.options(), run_name, logger)) {
+    OtherRuns others;
+    auto found = find_in(place, except, others, logger);
+    if (found && (!furthest || position(furthest->timestamp) < position(found->timestamp))) {
+      furthest = std::move(found);
+      store = place.store;
+    }
+    searched.emplace_back(std::move(place), std::move(others));
+  }
+  if (!furthest) {
+    std::string folders;
+    bool any_other = false;
+    for (const auto& [place, others] : searched) {
+      others.refuse_collision(place.folder, place.filename, run_name);
+      folders += (folders.empty() ? "" : ", ") + place.folder;
+      any_other = any_other || others.any();
+    }
     logger.log_message("autoresume: no checkpoint" +
-                       std::string(others.any() ? " of this run in " : " in ") + folder +
+                       std::string(any_other ? " of this run in " : " in ") + folders +
                        (trainer.load_path ? "; loading load_path" : "; starting afresh"));
     return std::nullopt;
   }
-  logger.log_message("autoresume: going on from " + printable_line(found->path) + " (" +
-                     position(found->timestamp) + ")");
-  return LoadJob{.path = found->path,
-                 .checkpoint = found->checkpoint,
-                 .options = {.strict_model_weights = trainer.load_strict_model_weights}};
+  logger.log_message("autoresume: going on from " +
+                     printable_line(store->describe(furthest->path)) + " (" +
+                     position_text(furthest->timestamp) + ")");
+  return LoadJob{
+      .path = furthest->path,
+      .checkpoint = furthest->checkpoint,
+      .options = {.strict_model_weights = trainer.load_strict_model_weights, .store = store}};
 }
 
 // The state keeps the present run's name.
@@ -128,7 +161,7 @@ LoadOutcome load_for_run(const LoadJob& job, State& state, Logger& logger) {
   }
   logger.log_message(
       "loaded " + job.path +
-      (job.options.load_weights_only ? " (weights)" : ": " + position(state.timestamp)));
+      (job.options.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
   return outcome;
 }
 
@@ -153,18 +186,23 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
-  return load_for_run({.path = strict_format(*options.load_path, dist_variables(state.run_name)),
+  const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
+  // Weights alone are not worth the transfer of three times as much optimizer state.
+  const bool is_dear =
+      options.load_weights_only && !is_local(*store_of(path, options.load_object_store));
+  return load_for_run({.path = path,
                        .options = {.load_weights_only = options.load_weights_only,
                                    .strict_model_weights = options.load_strict_model_weights,
                                    .ignore_keys = options.load_ignore_keys,
                                    .exclude_algorithms = options.load_exclude_algorithms,
+                                   .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                                    .store = options.load_object_store}},
                       state, logger);
 }
 
 LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
                            const CheckpointSaver& saver, Logger& logger) {
-  std::vector<std::string> except;
+  PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
   for (;;) {
     const auto job = find_newest(options, except, state.run_name, saver, logger);
@@ -182,7 +220,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       }
       logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
-      except.push_back(job->path);
+      except.emplace_back(job->options.store, job->path);
     }
   }
 }

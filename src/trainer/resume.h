@@ -3,21 +3,28 @@
 //  1. A run name, a save folder, a latest name and a saver of the whole state are required: without
 //     any of them a restarted job could not find its own files, or go on from them. With several
 //     savers it goes by the first that saves the whole state.
-//  2. The newest checkpoint of that saver's folder that is this run's, by its run_name, wins, when
-//     its structure is whole and every byte proves good while it is loaded; otherwise the next one.
+//  2. That saver's folder is looked into, and, when it is on this machine, every place that a
+//     logger uploads its checkpoints to. Of what is found the furthest in training wins, so that a
+//     file that was left here never beats a newer one that is far away; of equal ones the one here.
+//     A place that cannot be asked ends the start: nobody knows what it has. In one that is far
+//     away the pointer is asked first, and nothing is listed when it is good.
+//  3. In a place the newest checkpoint that is this run's, by its run_name, wins, when its
+//     structure is whole and every byte proves good while it is loaded; otherwise the next one.
 //     Each one that is passed over is logged with the reason, those of other runs in one line, and
-//     none is deleted. What cannot be read now ends the start
-//     (checkpoint/folder/find_latest.cpp says what is what). When all that is there under names
-//     that this run would write is of other runs, the start is refused: beginning beside them would
-//     write over them.
-//  3. When there is one, it replaces load_path, and the options that were meant for the first
+//     none is deleted. What cannot be read now ends the start (checkpoint/folder/find_latest.cpp
+//     says what is what). When all that is there under names that this run would write is of other
+//     runs, the start is refused: beginning beside them would write over them.
+//  4. When there is one, it replaces load_path, and the options that were meant for the first
 //     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
 //     load_strict_model_weights stays.
-//  4. Otherwise load_path with its options is loaded, or training starts fresh.
+//  5. Otherwise load_path with its options is loaded, or training starts fresh.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cairn/train/options.h"
 #include "cairn/value.h"

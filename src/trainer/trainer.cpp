@@ -41,7 +41,7 @@ std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
 void Trainer::close() {
   std::exception_ptr failed_save;
   try {
-    impl_->wait_for_saves();
+    impl_->finish_saves();
   } catch (...) {
     failed_save = std::current_exception();
   }
@@ -85,8 +85,9 @@ void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& 
   if (failed) std::rethrow_exception(failed);
 }
 
-void Trainer::Impl::wait_for_saves() {
-  for_each_saver([](CheckpointSaver& saver) { saver.wait(); });
+// Before any callback is closed: what is saved last still goes to the loggers that keep files.
+void Trainer::Impl::finish_saves() {
+  for_each_saver([this](CheckpointSaver& saver) { saver.close(state, logger); });
 }
 
 void Trainer::Impl::apply(FitOptions& fit_options) {

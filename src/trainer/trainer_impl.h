@@ -36,10 +36,11 @@ struct Trainer::Impl {
   // Around eval() and predict() of their own: nobody serves a SIGTERM there.
   void unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;   // the first one; null without
+  bool uploads() const;                       // whether a logger keeps files
   CheckpointSaver* autoresume_saver() const;  // the first that saves the whole state; null without
   // All of them, also when one throws; then throws what the first one threw.
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
-  void wait_for_saves();
+  void finish_saves();
 
   TrainerOptions options;              // resolved
   std::optional<SignalWatch> signals;  // from construction to close(); none unless handle_signals

@@ -18,6 +18,7 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "io/file.h"
 #include "io/machine.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
@@ -49,18 +50,30 @@ bool has(const Logger& logger) {
   });
 }
 
+// As Composer's Trainer: a local folder is a part of the objects' names, too.
+std::optional<std::string> remote_name(const TrainerOptions& options,
+                                       const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  return join_path(*options.save_folder, *name);
+}
+
 CheckpointSaver saver_of(const TrainerOptions& options) {
-  return CheckpointSaver({.folder = *options.save_folder,
-                          .filename = options.save_filename,
-                          .latest_filename = options.save_latest_filename,
-                          .save_interval = options.save_interval,
-                          .overwrite = options.save_overwrite,
-                          .num_checkpoints_to_keep = options.save_num_checkpoints_to_keep,
-                          .weights_only = options.save_weights_only,
-                          .ignore_keys = options.save_ignore_keys,
-                          .save_async = options.save_async,
-                          .max_pending_saves = options.save_max_pending,
-                          .store = options.save_object_store});
+  return CheckpointSaver(
+      {.folder = *options.save_folder,
+       .filename = options.save_filename,
+       .remote_file_name = remote_name(options, options.save_filename),
+       .latest_filename = options.save_latest_filename,
+       .latest_remote_file_name = remote_name(options, options.save_latest_filename),
+       .save_interval = options.save_interval,
+       .overwrite = options.save_overwrite,
+       .num_checkpoints_to_keep = options.save_num_checkpoints_to_keep,
+       .weights_only = options.save_weights_only,
+       .ignore_keys = options.save_ignore_keys,
+       .upload_timeout = options.save_upload_timeout,
+       .num_remote_checkpoints_to_keep = options.save_num_remote_checkpoints_to_keep,
+       .save_async = options.save_async,
+       .max_pending_saves = options.save_max_pending,
+       .store = options.save_object_store});
 }
 
 }  // namespace
@@ -184,7 +197,7 @@ void Trainer::Impl::assemble_callbacks() {
 
 void Trainer::Impl::check_savers() {
   const auto savers = savers_among(state.callbacks);
-  check_paths(savers, state.run_name);
+  check_paths(savers, state.run_name, uploads());
   if (!options.autoresume) return;
   check_autoresume(options.run_name, reference_saver(), autoresume_saver());
   for (CheckpointSaver* saver : savers) {
@@ -197,9 +210,15 @@ CheckpointSaver* Trainer::Impl::reference_saver() const {
   return savers.empty() ? nullptr : savers.front();
 }
 
+bool Trainer::Impl::uploads() const {
+  return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
+    return destination->can_upload_files();
+  });
+}
+
 CheckpointSaver* Trainer::Impl::autoresume_saver() const {
   for (CheckpointSaver* saver : savers_among(state.callbacks)) {
-    if (saves_whole_state(*saver)) return saver;
+    if (saves_whole_state(*saver, uploads())) return saver;
   }
   return nullptr;
 }

@@ -10,6 +10,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/save_pipeline.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 #include "storage/publish.h"
 #include "testing/message_of.h"
@@ -106,16 +107,19 @@ TEST_P(FarPipelineTest, OfTwoJobsWithOneRunTheSecondIsTold) {
   SavePipeline other(options(memory_));
   one.look_at_pointer("run/latest-rank0.pt");
   other.look_at_pointer("run/latest-rank0.pt");
-  const auto save = [](SavePipeline& pipeline, std::int64_t batch) {
+  const auto save = [](SavePipeline& pipeline, SaveJob job) {
     return message_of<AlreadyExistsError>([&] {
-      pipeline.submit(far_job(batch));
+      pipeline.submit(std::move(job));
       pipeline.wait();
     });
   };
-  EXPECT_EQ(save(one, 1), "nothing was thrown");
-  EXPECT_THAT(save(other, 1), HasSubstr("exists already"));  // its very object
-  EXPECT_THAT(save(other, 2), HasSubstr("another job moves run/latest-rank0.pt"));
-  EXPECT_EQ(save(one, 3), "nothing was thrown");
+  EXPECT_EQ(save(one, far_job(1)), "nothing was thrown");
+  EXPECT_THAT(save(other, far_job(2)), HasSubstr("another job moves run/latest-rank0.pt"));
+  EXPECT_FALSE(memory_->stat(far_name(2)));  // it was told before it wrote anything
+  SaveJob without_pointer = far_job(1);
+  without_pointer.latest.clear();
+  EXPECT_THAT(save(other, std::move(without_pointer)), HasSubstr("exists already"));
+  EXPECT_EQ(save(one, far_job(3)), "nothing was thrown");
   EXPECT_EQ(memory_->read_pointer("run/latest-rank0.pt")->target, far_name(3));
 }
 
@@ -229,6 +233,41 @@ TEST(FarSearchTest, AMissingOrBrokenPointerCostsAtMostTwenty) {
   EXPECT_EQ(batch, 9'999);
   EXPECT_LE(requests, 20U);
   EXPECT_THAT(bucket.skipped, ElementsAre(HasSubstr(far_name(10'000))));
+}
+
+TEST(FarLoadTest, APartCostsItsOwnBytesAndEachOfThemIsChecked) {
+  static constexpr std::uint64_t kPart = 4 << 20;
+  const auto memory = memory_store();
+  const auto tensor = [](char fill) {
+    const auto owner = std::make_shared<const std::string>(kPart, fill);
+    return TensorView{.dtype = DType::kUInt8,
+                      .shape = {static_cast<std::int64_t>(kPart)},
+                      .strides = {1},
+                      .storage = storage_of(SharedBytes{as_bytes(*owner), owner})};
+  };
+  save(Dict{{"a", tensor('a')}, {"b", tensor('b')}, {"c", tensor('c')}}, "x.pt", {.store = memory});
+  const auto store = std::make_shared<WatchedStore>(memory);
+  const Checkpoint opened = open_checkpoint("x.pt", store);
+  const Value value = load(opened, {.verify = Verify::kQuick});
+  std::vector<std::byte> place(kPart);
+  const auto read_b = [&] {
+    return opened.read({{value.at("b").as_tensor().storage, place}}, Verify::kWhatIsRead);
+  };
+  EXPECT_TRUE(read_b().ok());
+  EXPECT_EQ(place, std::vector<std::byte>(kPart, std::byte{'b'}));
+  EXPECT_LT(store->bytes_read(), kPart + (3 << 20));
+
+  std::string bytes(as_text(read_all(*memory->open("x.pt")).view));
+  for (const char letter : {'c', 'b'}) {
+    bytes[bytes.find(std::string(1024, letter)) + 512] ^= 1;
+    publish(*memory,
+            {.name = "x.pt", .fill = [&](ObjectWrite& out) { out.write(as_bytes(bytes)); }}, {});
+    const Checkpoint damaged = open_checkpoint("x.pt", memory);
+    const Value again = load(damaged, {.verify = Verify::kQuick});
+    const VerifyReport report =
+        damaged.read({{again.at("b").as_tensor().storage, place}}, Verify::kWhatIsRead);
+    EXPECT_EQ(report.ok(), letter == 'c') << report.summary();
+  }
 }
 
 TEST(FarSearchTest, AnEmptyStoreHoldsNothingAndARefusalIsNoAnswer) {

@@ -5,6 +5,7 @@
 // crash at any moment.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,25 +23,42 @@ namespace cairn {
 struct CheckpointSaverOptions {
   std::string folder = "{run_name}/checkpoints";               // dist variables
   std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // dist and time variables
-  std::optional<std::string> remote_file_name = std::nullopt;  // object stores: not in this version
+  // What the checkpoint is called where loggers upload it to (RemoteUploaderDownloader), once it is
+  // durable here. nullopt: no uploads. In a store, folder and filename say it.
+  std::optional<std::string> remote_file_name =
+      "{run_name}/checkpoints/ep{epoch}-ba{batch}-rank{rank}.pt";
   std::optional<std::string> latest_filename = "latest-rank{rank}.pt";  // nullopt: no link
-  std::optional<std::string> latest_remote_file_name = std::nullopt;
+  // The same of the link; behind the upload of what it points at.
+  std::optional<std::string> latest_remote_file_name =
+      "{run_name}/checkpoints/latest-rank{rank}.pt";
   Interval save_interval = "1ep";  // the end of training is saved besides
   // Files of these names may be replaced. False: fit() refuses to start where one would be.
   bool overwrite = false;
-  // Oldest are removed first; -1 keeps all; 0 keeps none (and makes no link), of use only with an
-  // object store. Files of the run before a resume count.
+  // On this machine: oldest are removed first; -1 keeps all; 0 keeps none (and makes no link): each
+  // is removed when it is uploaded. Files of the run before a resume count. In a store nothing is
+  // ever on this machine, and the next but one counts.
   int num_checkpoints_to_keep = -1;
   bool weights_only = false;  // the model alone: nothing can be resumed from it
   // Parts to leave out. What is missing starts afresh when the file is loaded.
   IgnoreKeys ignore_keys = {};
+  // In a store: saves that may be on their way, each with a copy of the state, before training
+  // waits for one. They arrive one after the other.
+  int num_concurrent_uploads = 1;
+  // In a store: how long the end of fit() and close() wait for what is on its way. What is not
+  // there by then is given up; nothing half is left.
+  std::chrono::seconds upload_timeout{3600};
 
+  // In a store, and where loggers upload to: as num_checkpoints_to_keep, but at least 1. Removed
+  // when a newer one is durable there. -1, as Composer: all.
+  int num_remote_checkpoints_to_keep = -1;
   // False: the save is durable when the event returns. True: when the next save or the end of
   // fit() returns; an error is thrown there.
   bool save_async = true;
   // Saves that may wait for the background thread before a further one waits for them.
   int max_pending_saves = 1;
   // Where `folder` is; null: local_store(). With a store, `folder` is a name in it and no URI.
+  // What is said above of "a store" is not of local_store() and recycling_local_store(), and of
+  // all others.
   std::shared_ptr<ObjectStore> store = nullptr;
 };
 
@@ -60,7 +78,8 @@ class CheckpointSaver final : public Callback {
   const CheckpointSaverOptions& options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
-  // Checks the names with the run's values (UsageError), creates the folder, removes leftovers.
+  // Checks the names with the run's values (UsageError), creates the folder, removes leftovers. In
+  // a store: that it can be written to.
   void init(State& state, Logger& logger) override;
   // Points the link at what was loaded, when this saver wrote it and was killed before it could:
   // also in a run that has nothing left to train.
@@ -71,8 +90,9 @@ class CheckpointSaver final : public Callback {
   void epoch_checkpoint(State& state, Logger& logger) override;
   void iteration_checkpoint(State& state, Logger& logger) override;
   bool will_save(Event event, const State& state) override;
-  void fit_end(State& state, Logger& logger) override;  // waits; throws what a save threw
-  void close(State& state, Logger& logger) override;    // waits
+  // Waits; throws what a save threw. In a store, events before that do the latter, too.
+  void fit_end(State& state, Logger& logger) override;
+  void close(State& state, Logger& logger) override;  // waits
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 

@@ -50,6 +50,9 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
 enum class Verify {
   kFull,   // every byte; a manifest when there is one, the CRCs of the records otherwise
   kQuick,  // structure, sizes and manifest; no tensor bytes are read
+  // kQuick, and of Checkpoint::read() every byte that it brings into memory, where the format has
+  // checksums of its tensors (kFull for the others): for a part of what is far away.
+  kWhatIsRead,
 };
 
 struct LoadOptions {

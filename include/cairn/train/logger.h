@@ -3,14 +3,40 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cairn/storage/object_store.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
 
 namespace cairn {
+
+// A file of this machine that a destination is to keep elsewhere.
+struct FileUpload {
+  std::string remote_file_name;  // what it is called there
+  std::string file_path;
+  bool overwrite = false;  // what has that name there
+  // Another name there, which points at remote_file_name as soon as that is durable: `latest`.
+  // Empty: none.
+  std::string latest_remote_file_name = {};
+  // Names there that this makes superfluous: removed behind that.
+  std::vector<std::string> remove_afterwards = {};
+  // Nobody writes into the file any more, so it need not be copied before it is sent. It may be
+  // removed.
+  bool is_immutable = false;
+  // Called when all that is done, in any thread, with what was removed. Not behind an error, nor
+  // for a file whose name another one took before it was sent.
+  std::function<void(const std::vector<std::string>& removed)> on_done = nullptr;
+};
+
+// Where what was uploaded can be read.
+struct RemotePlace {
+  std::shared_ptr<ObjectStore> store;
+  std::string name;
+};
 
 // A place that log entries go to: derive from it to send them elsewhere. It is a callback, too;
 // logger destinations run before other callbacks at init and after them at every other event.
@@ -24,6 +50,21 @@ class LoggerDestination : public Callback {
   virtual void log_traces(const Dict& /*traces*/) {}
   // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". This one takes none.
   virtual void log_message(const std::string& message);
+
+  // Whether upload_file() keeps files.
+  virtual bool can_upload_files() const { return false; }
+  // Takes a file, which may change and go when this has returned; sends it in the background. An
+  // error of sending is thrown by an event: at the latest by fit_end.
+  virtual void upload_file(const FileUpload& /*file*/) {}
+  // Writes what is kept under that name, or what a pointer of that name points at, to the file
+  // `destination`. NotFoundError; AlreadyExistsError. This one throws UnsupportedError.
+  virtual void download_file(const std::string& remote_file_name, const std::string& destination,
+                             bool overwrite = false);
+  // Where a name is kept, for reading without a copy: autoresume looks there. Braces of a format
+  // may be in the name, and stay in it. nullopt: nowhere.
+  virtual std::optional<RemotePlace> place_of(const std::string& /*remote_file_name*/) const {
+    return std::nullopt;
+  }
 
  private:
   friend class Logger;
@@ -48,6 +89,8 @@ class Logger {
   // Information and warnings. Warnings start with "warning: ". When no destination takes the
   // message it goes to the message sink.
   void log_message(const std::string& message);
+  // To every destination that keeps files. Dist variables in both names are filled in.
+  void upload_file(FileUpload file);
 
   void add(std::shared_ptr<LoggerDestination> destination);
   const std::vector<std::shared_ptr<LoggerDestination>>& destinations() const {

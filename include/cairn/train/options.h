@@ -4,6 +4,7 @@
 // listed in docs/from_composer.md.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,7 +115,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Files that nothing can be resumed from; a third of the size with Adam.
   bool save_weights_only = false;
   IgnoreKeys save_ignore_keys = {};
-  // The oldest are removed when a newer one is durable; -1 keeps all.
+  // The oldest are removed when a newer one is durable; -1 keeps all. 0, of use only with loggers
+  // that upload: each is removed when it is uploaded. In a store nothing is on this machine.
   int save_num_checkpoints_to_keep = -1;
   // The state of metrics, too: for runs that stop inside epochs whose metrics matter.
   bool save_metrics = false;
@@ -147,6 +149,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool save_async = true;
   // Saves that may wait for the background thread, each with a copy of its own.
   int save_max_pending = 1;
+  // The same in a store, and where loggers upload to; at least 1, or -1: all.
+  int save_num_remote_checkpoints_to_keep = -1;
+  // How long the end of fit() and close() wait for checkpoints on their way to a store.
+  std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
   // Where save_folder is, and where save_checkpoint() writes; null: local_store().
   std::shared_ptr<ObjectStore> save_object_store = nullptr;
   // From construction to close(). SIGTERM, SIGINT, SIGUSR1: fit() saves and stops; SIGUSR2: saves.

@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <utility>
@@ -238,6 +239,20 @@ std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
 }
 
 }  // namespace
+
+std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
+                               std::span<const Range> places) {
+  std::vector<FileRecord> found;
+  std::copy_if(records.begin(), records.end(), std::back_inserter(found),
+               [&](const FileRecord& record) {
+                 const auto place =
+                     std::partition_point(places.begin(), places.end(), [&](const Range& before) {
+                       return before.offset + before.into.size() <= record.offset;
+                     });
+                 return place != places.end() && place->offset < record.offset + record.size;
+               });
+  return found;
+}
 
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {

@@ -33,6 +33,10 @@ struct CheckedRead {
   std::vector<ByteSource::Range> places = {};
 };
 
+// Those of `records` of which some bytes are wanted.
+std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
+                               std::span<const ByteSource::Range> places);
+
 // The CRC-32 of each record, in the order of `records`. StorageError.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read, const std::vector<FileRecord>& records);
 

@@ -36,8 +36,7 @@ TensorsByOffset tensors_by_offset(const TorchCheckpoint& checkpoint) {
 }
 
 void add_damaged_records(const TorchCheckpoint& checkpoint, const CheckedRead& read,
-                         VerifyReport& report) {
-  const std::vector<FileRecord>& records = checkpoint.file.records();
+                         const std::vector<FileRecord>& records, VerifyReport& report) {
   const std::vector<std::uint32_t> crcs = crcs_of(read, records);
   std::optional<TensorsByOffset> tensors;
   for (std::size_t i = 0; i < records.size(); ++i) {
@@ -149,15 +148,15 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.bytes = checkpoint.source->size();
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
-  const bool is_full = how == Verify::kFull;
+  const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
+  CheckedRead read{.file = file, .on_progress = on_progress};
   Between between(checkpoint);
-  if (is_full && report.has_checksums) {
-    const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
-    add_damaged_records(checkpoint,
-                        {.file = file,
-                         .on_progress = on_progress,
-                         .places = between.with(reads.take(*checkpoint.source))},
-                        report);
+  if (report.has_checksums && how == Verify::kFull) {
+    read.places = between.with(reads.take(*checkpoint.source));
+    add_damaged_records(checkpoint, read, checkpoint.file.records(), report);
+  } else if (report.has_checksums && how == Verify::kWhatIsRead) {
+    read.places = reads.take(*checkpoint.source);
+    add_damaged_records(checkpoint, read, wanted(checkpoint.file.records(), read.places), report);
   }
   if (checkpoint.manifest) {
     report.info = checkpoint.manifest->info;
@@ -167,7 +166,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
       report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
     }
   }
-  if (is_full) check_layout(checkpoint, between.bytes(), report);
+  if (how == Verify::kFull) check_layout(checkpoint, between.bytes(), report);
   return report;
 }
 

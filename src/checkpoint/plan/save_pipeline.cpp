@@ -110,6 +110,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
+  if (place.is_far && !job.latest.empty()) place.fence(job.latest).check(place.retry);
   try {
     report.bytes = job.write ? job.write(*place.store, job)
                              : write_checkpoint(*place.store, job,

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
 #include "cairn/train/state.h"
 
 #include "core/printable.h"
@@ -85,6 +87,20 @@ void Logger::log_message(const std::string& message) {
     sink = message_sink();
   }
   if (sink) sink(shown);
+}
+
+void LoggerDestination::download_file(const std::string& remote_file_name,
+                                      const std::string& /*destination*/, bool /*overwrite*/) {
+  throw UnsupportedError(name() + " keeps no files, and has no " + remote_file_name);
+}
+
+void Logger::upload_file(FileUpload file) {
+  const FormatVariables dist = dist_variables(state_.run_name);
+  file.remote_file_name = strict_format(file.remote_file_name, dist);
+  file.file_path = strict_format(file.file_path, dist);
+  for (const auto& destination : destinations_) {
+    if (destination->can_upload_files()) destination->upload_file(file);
+  }
 }
 
 void Logger::add(std::shared_ptr<LoggerDestination> destination) {

@@ -464,6 +464,7 @@ void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
       }
       state = std::move(needed);
     }
+    if (options_.load_weights_only) wanted = Dict{{"state", Value(state)}};
     const Value near = staged(wanted, all, reads);
     Value& live = checkpoint.mutable_dict()["state"];
     if (live.is_dict()) {

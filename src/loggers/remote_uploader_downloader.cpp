@@ -1,0 +1,174 @@
+// The queue is storage/upload_queue.h's; here is what Composer's names and events mean.
+//
+//  1. upload_file() opens the file: a checkpoint as it is, whose bytes stay also when it is
+//     removed; any other as an unnamed copy, which is gone with its upload.
+//  2. Errors are thrown by batch_end and epoch_end, once; fit_end waits first.
+//  3. What is not done behind upload_timeout is given up. That is an error of fit_end, and a
+//     warning of close(), which then does not wait once more.
+#include "cairn/loggers/remote_uploader_downloader.h"
+
+#include <algorithm>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+
+#include "io/file.h"
+#include "io/scratch_file.h"
+#include "storage/download.h"
+#include "storage/place.h"
+#include "storage/publish.h"
+#include "storage/upload_queue.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kCopyBytes = 8 << 20;
+
+std::shared_ptr<const ByteSource> copied(const ByteSource& file, const std::string& folder) {
+  ScratchFile copy(folder);
+  for (std::uint64_t begin = 0; begin < file.size(); begin += kCopyBytes) {
+    copy.write(file.view(begin, std::min(kCopyBytes, file.size() - begin)).view);
+  }
+  return source_of(copy.map(), file.name());
+}
+
+RemoteUploaderDownloaderOptions checked(RemoteUploaderDownloaderOptions options) {
+  if (options.num_concurrent_uploads < 1 || options.num_attempts < 1 ||
+      options.max_waiting_uploads < 1) {
+    throw UsageError(
+        "RemoteUploaderDownloader: num_concurrent_uploads, num_attempts and max_waiting_uploads "
+        "are at least 1, not " +
+        std::to_string(options.num_concurrent_uploads) + ", " +
+        std::to_string(options.num_attempts) + " and " +
+        std::to_string(options.max_waiting_uploads));
+  }
+  if (options.bucket_uri.empty() && options.store == nullptr) {
+    throw UsageError("RemoteUploaderDownloader needs a bucket_uri, such as \"s3://bucket\"");
+  }
+  options.store = store_of(options.bucket_uri, options.store);
+  return options;
+}
+
+}  // namespace
+
+struct RemoteUploaderDownloader::Impl {
+  explicit Impl(RemoteUploaderDownloaderOptions o) : options(checked(std::move(o))) {}
+
+  std::string object_name(const std::string& remote_file_name) const {
+    if (!run_name) {
+      throw UsageError(
+          "RemoteUploaderDownloader: the run name is not set. It is at the event init: give the "
+          "logger to a Trainer first");
+    }
+    std::string name = partial_format(
+        options.file_path_format_string,
+        dist_variables(*run_name) + FormatVariables{{"remote_file_name", remote_file_name}});
+    name.erase(0, name.find_first_not_of('/'));
+    return options.bucket_uri.empty() ? name : join_path(options.bucket_uri, name);
+  }
+  UploadQueue::Clock::time_point deadline() const {
+    const auto now = UploadQueue::Clock::now();
+    return is_overdue ? now : now + options.upload_timeout;
+  }
+  void wait() {
+    const bool is_done = queue->wait(deadline());
+    queue->throw_error();
+    if (is_done) return;
+    is_overdue = true;
+    throw StorageError("RemoteUploaderDownloader: uploads were not done within upload_timeout, " +
+                           std::to_string(options.upload_timeout.count()) + " s",
+                       0, /*retryable=*/true);
+  }
+
+  RemoteUploaderDownloaderOptions options;
+  std::optional<std::string> run_name;  // since init
+  std::unique_ptr<UploadQueue> queue;   // since init, until close()
+  bool is_overdue = false;
+};
+
+RemoteUploaderDownloader::RemoteUploaderDownloader(RemoteUploaderDownloaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+RemoteUploaderDownloader::~RemoteUploaderDownloader() = default;
+RemoteUploaderDownloader::RemoteUploaderDownloader(RemoteUploaderDownloader&&) noexcept = default;
+RemoteUploaderDownloader& RemoteUploaderDownloader::operator=(RemoteUploaderDownloader&&) noexcept =
+    default;
+
+const RemoteUploaderDownloaderOptions& RemoteUploaderDownloader::options() const {
+  return impl_->options;
+}
+
+void RemoteUploaderDownloader::init(State& state, Logger& /*logger*/) {
+  if (impl_->run_name) {
+    throw UsageError("RemoteUploaderDownloader is initialized already: one Trainer, one of them");
+  }
+  impl_->run_name = state.run_name;
+  const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
+  check_write_access(*impl_->options.store, parent_path(impl_->object_name("checked")), retry);
+  impl_->queue = std::make_unique<UploadQueue>(
+      impl_->options.store, UploadQueueOptions{.threads = impl_->options.num_concurrent_uploads,
+                                               .most_waiting = static_cast<std::size_t>(
+                                                   impl_->options.max_waiting_uploads),
+                                               .retry = retry});
+}
+
+void RemoteUploaderDownloader::batch_end(State& /*state*/, Logger& /*logger*/) {
+  impl_->queue->throw_error();
+}
+void RemoteUploaderDownloader::epoch_end(State& /*state*/, Logger& /*logger*/) {
+  impl_->queue->throw_error();
+}
+void RemoteUploaderDownloader::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->wait(); }
+void RemoteUploaderDownloader::eval_standalone_end(State& /*state*/, Logger& /*logger*/) {
+  impl_->wait();
+}
+void RemoteUploaderDownloader::predict_end(State& /*state*/, Logger& /*logger*/) { impl_->wait(); }
+
+void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
+  if (impl_->queue == nullptr) return;
+  const std::vector<std::string> left = impl_->queue->stop(impl_->deadline());
+  std::string names;
+  for (const std::string& name : left) {
+    names += (names.empty() ? "" : ", ") + impl_->options.store->describe(name);
+  }
+  try {
+    impl_->queue->throw_error();
+  } catch (const std::exception& e) {
+    logger.log_message(std::string("warning: an upload failed: ") + e.what());
+  }
+  if (!left.empty()) logger.log_message("warning: these objects were not uploaded: " + names);
+}
+
+void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
+  const std::string name = impl_->object_name(file.remote_file_name);
+  Upload upload{.name = name, .file = local_store()->open(file.file_path)};
+  if (!file.is_immutable) {
+    upload.file = copied(*upload.file, impl_->options.upload_staging_folder.value_or(""));
+  }
+  upload.overwrite = file.overwrite;
+  if (!file.latest_remote_file_name.empty()) {
+    upload.pointer = impl_->object_name(file.latest_remote_file_name);
+  }
+  for (const std::string& superfluous : file.remove_afterwards) {
+    upload.remove_afterwards.push_back(impl_->object_name(superfluous));
+  }
+  upload.on_done = file.on_done;
+  impl_->queue->submit(std::move(upload));
+}
+
+void RemoteUploaderDownloader::download_file(const std::string& remote_file_name,
+                                             const std::string& destination, bool overwrite) {
+  download(*impl_->options.store, impl_->object_name(remote_file_name), destination,
+           {.overwrite = overwrite, .retry = {.attempts = impl_->options.num_attempts}});
+}
+
+std::optional<RemotePlace> RemoteUploaderDownloader::place_of(
+    const std::string& remote_file_name) const {
+  return RemotePlace{impl_->options.store, impl_->object_name(remote_file_name)};
+}
+
+std::string RemoteUploaderDownloader::get_uri_for_file(const std::string& remote_file_name) const {
+  return impl_->options.store->describe(impl_->object_name(remote_file_name));
+}
+
+}  // namespace cairn

@@ -1,0 +1,228 @@
+// Runs that save in a store that is far away: no local copy, two jobs, faults, resuming.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/trainer.h"
+
+#include "storage/listing.h"
+#include "testing/essence.h"
+#include "testing/message_of.h"
+#include "testing/tiny_model.h"
+#include "testing/watched_store.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using testing::essence;
+using ::testing::HasSubstr;
+using testing::LogRecorder;
+using testing::message_of;
+using testing::StoreCall;
+using testing::StoreHooks;
+using testing::tiny_options;
+using testing::WatchedStore;
+
+struct RemoteSaver : ::testing::Test {
+  TrainerOptions options(const std::string& duration, std::shared_ptr<ObjectStore> where) {
+    TrainerOptions made = tiny_options({.dropout = 0.3});
+    made.optimizers = AdamW({.lr = 0.01});
+    made.max_duration = duration;
+    made.run_name = "run";
+    made.loggers = {log};
+    made.save_folder = "{run_name}/checkpoints";
+    made.save_interval = "1ba";
+    made.save_num_checkpoints_to_keep = 0;
+    made.save_object_store = std::move(where);
+    made.autoresume = true;
+    made.seed = 3;
+    return made;
+  }
+  // What a run that is never stopped ends with.
+  static Value straight(TrainerOptions made) {
+    const auto elsewhere = memory_store();
+    made.save_object_store = elsewhere;
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    trainer.close();
+    return essence(load("run/checkpoints/latest-rank0.pt", {.store = elsewhere}));
+  }
+  std::vector<std::string> names() { return list_names(*store, "run/checkpoints"); }
+
+  const std::shared_ptr<ObjectStore> store = memory_store();
+  const std::shared_ptr<LogRecorder> log = std::make_shared<LogRecorder>();
+};
+
+TEST_F(RemoteSaver, KeepsAllThereAndNothingHere) {
+  Trainer trainer(options("3ba", store));
+  trainer.fit();
+  EXPECT_THAT(trainer.saved_checkpoints(),
+              ElementsAre("run/checkpoints/ep0-ba1-rank0.pt", "run/checkpoints/ep0-ba2-rank0.pt",
+                          "run/checkpoints/ep0-ba3-rank0.pt"));
+  EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "ep0-ba3-rank0.pt",
+                                   "latest-rank0.pt"));
+  EXPECT_FALSE(local_store()->stat("run"));
+}
+
+TEST_F(RemoteSaver, RetentionThereIsAnOptionOfItsOwn) {
+  TrainerOptions made = options("4ba", store);
+  made.save_num_checkpoints_to_keep = 1;  // Composer's local copies: nothing there goes for it
+  Trainer(made).fit();
+  EXPECT_EQ(names().size(), 5U);
+  made.max_duration = "5ba";
+  made.save_num_remote_checkpoints_to_keep = 2;  // those of the run before count
+  Trainer(made).fit();
+  EXPECT_THAT(names(), ElementsAre("ep0-ba4-rank0.pt", "ep0-ba5-rank0.pt", "latest-rank0.pt"));
+  EXPECT_THROW(CheckpointSaver({.num_remote_checkpoints_to_keep = 0}), UsageError);
+  made.save_num_remote_checkpoints_to_keep = 0;
+  EXPECT_THROW(Trainer{made}, UsageError);
+}
+
+TEST_F(RemoteSaver, ResumesBitIdenticallyOnAMachineWithoutAnyFile) {
+  for (const char* duration : {"2ba", "5ba", "9ba"}) {
+    Trainer(options(duration, store)).fit();
+  }
+  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+            straight(options("9ba", store)));
+  EXPECT_THAT(log->messages, Contains(HasSubstr("autoresume: going on from")));
+}
+
+// Killed when the checkpoint was there, and the pointer not moved yet: the next start goes on from
+// the pointer, and writes its own file again. It never gets stuck on it.
+TEST_F(RemoteSaver, AKillBetweenObjectAndPointerIsGotOver) {
+  Trainer(options("3ba", store)).fit();
+  store->move_pointer("run/checkpoints/latest-rank0.pt", "run/checkpoints/ep0-ba2-rank0.pt");
+  Trainer resumed(options("5ba", store));
+  EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  resumed.fit();
+  resumed.close();
+  EXPECT_EQ(essence(load("run/checkpoints/latest-rank0.pt", {.store = store})),
+            straight(options("5ba", store)));
+}
+
+TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
+  Trainer first(options("2ba", store));
+  TrainerOptions same = options("3ba", store);
+  same.loggers = {};
+  Trainer second(same);  // begins while the first one is at work
+  first.fit();
+  const auto bytes = [&](const char* name) {
+    return store->stat("run/checkpoints/" + std::string(name))->version;
+  };
+  const std::string before = bytes("ep0-ba1-rank0.pt") + bytes("ep0-ba2-rank0.pt");
+  EXPECT_THAT(message_of<AlreadyExistsError>([&] { second.fit(); }),
+              HasSubstr("another job moves run/checkpoints/latest-rank0.pt"));
+  EXPECT_EQ(bytes("ep0-ba1-rank0.pt") + bytes("ep0-ba2-rank0.pt"), before);
+  EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
+}
+
+TEST_F(RemoteSaver, ThatItCannotBeWrittenToIsKnownBeforeTheFirstBatch) {
+  const auto read_only = std::make_shared<WatchedStore>(
+      store, StoreHooks{.before = [](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kBegin) throw StorageError(name + ": 403 AccessDenied", 403);
+      }});
+  EXPECT_THAT(message_of<StorageError>([&] { Trainer{options("2ba", read_only)}; }),
+              HasSubstr("checked before training begins"));
+}
+
+TEST_F(RemoteSaver, AnErrorIsThrownBySomeEventSoonBehindIt) {
+  const auto commits = std::make_shared<std::atomic<int>>(0);
+  const auto failing = std::make_shared<WatchedStore>(
+      store, StoreHooks{.before = [commits](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kCommit && ++*commits > 3) throw StorageError(name + ": 403", 403);
+      }});
+  Trainer trainer(options("100ep", failing));  // the probe, then two saves are done
+  EXPECT_THAT(message_of<StorageError>([&] { trainer.fit(); }), HasSubstr("ep0-ba3-rank0.pt: 403"));
+  EXPECT_LT(trainer.state().timestamp.batch, 10);
+  EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
+}
+
+TEST_F(RemoteSaver, AStopBySignalSavesThereAndAStoreThatHangsIsGivenUp) {
+  const auto stopped = [&](std::shared_ptr<ObjectStore> where, std::chrono::seconds timeout) {
+    TrainerOptions made = options("9ep", std::move(where));
+    made.save_interval = "9ep";
+    made.save_upload_timeout = timeout;
+    made.handle_signals = true;
+    made.callbacks = {testing::At(Event::kBatchEnd, [](const State& state) {
+      if (state.timestamp.batch == 3) raise(SIGTERM);
+    })};
+    return made;
+  };
+  EXPECT_EQ(Trainer(stopped(store, std::chrono::seconds(60))).fit().reason,
+            FitResult::Reason::kInterrupted);
+  EXPECT_THAT(names(), ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"));
+
+  const auto fresh = memory_store();
+  const auto busy = std::make_shared<WatchedStore>(
+      fresh, StoreHooks{.before = [](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kCommit && name.ends_with(".pt")) {
+          throw StorageError(name + ": 503 SlowDown", 503, true);
+        }
+      }});
+  Trainer trainer(stopped(busy, std::chrono::seconds(0)));
+  EXPECT_THROW(trainer.fit(), CancelledError);
+  EXPECT_FALSE(fresh->stat("run/checkpoints"));
+}
+
+TEST_F(RemoteSaver, ARefusedQuestionIsNoReasonToBeginAgain) {
+  Trainer(options("2ba", store)).fit();
+  const auto forbidden = std::make_shared<WatchedStore>(
+      store, StoreHooks{.before = [](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kOpen) throw StorageError(name + ": 403 Forbidden", 403);
+      }});
+  EXPECT_THROW(Trainer{options("3ba", forbidden)}, StorageError);
+}
+
+// A model of 4 MiB whose optimizer has twice as much.
+TEST_F(RemoteSaver, ForFineTuningOnlyTheWeightsAreFetched) {
+  const auto with_large_part = [&](TrainerOptions made) {
+    made.model->module().register_parameter("large", at::zeros({1 << 20}));
+    made.callbacks = {testing::At(Event::kAfterBackward, [](State& state) {
+      state.model->module().named_parameters()["large"].mutable_grad() = at::zeros({1 << 20});
+    })};
+    return made;
+  };
+  Trainer(with_large_part(options("1ba", store))).fit();
+  const auto counting = std::make_shared<WatchedStore>(store);
+  const auto load_from_it = [&](bool weights_only) {
+    TrainerOptions made = with_large_part(tiny_options());
+    made.optimizers = AdamW({.lr = 0.01});
+    made.load_path = "run/checkpoints/latest-rank0.pt";
+    made.load_object_store = counting;
+    made.load_weights_only = weights_only;
+    counting->reset();
+    const Trainer trainer(std::move(made));
+    return counting->bytes_read();
+  };
+  EXPECT_GT(load_from_it(false), 12U << 20);
+  EXPECT_LT(load_from_it(true), 7U << 20);
+}
+
+TEST_F(RemoteSaver, AStartAmongTenThousandCheckpointsAsksForFewThings) {
+  Trainer(options("2ba", store)).fit();
+  const auto one = load("run/checkpoints/ep0-ba1-rank0.pt", {.store = store});
+  for (int i = 0; i < 10'000; ++i) {
+    const auto object = store->begin("run/checkpoints/ep0-ba1-rank0.pt." + std::to_string(i));
+    object->write(as_bytes("x"));
+    object->commit();
+  }
+  const auto counting = std::make_shared<WatchedStore>(store);
+  Trainer trainer(options("3ba", counting));
+  EXPECT_EQ(trainer.state().timestamp.batch, 2);
+  const std::uint64_t start = counting->requests();
+  EXPECT_LE(start, 20U);  // the probe and the pointer are among them
+  trainer.fit();
+  EXPECT_LE(counting->requests() - start, 50U);  // one listing of eleven pages, twice, and the save
+}
+
+}  // namespace
+}  // namespace cairn
