@@ -29,6 +29,7 @@ FileDescriptor open_direct(const FileDescriptor& file) {
 
 DirectReads::DirectReads(const FileDescriptor& file, std::uint64_t size)
     : direct_(open_direct(file)), size_(size) {
+  buffers_.reserve(kMostAtOnce);  // so that giving one back cannot fail
   if (!direct_.is_open()) return;
   void* const pages = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
   if (pages == MAP_FAILED) {

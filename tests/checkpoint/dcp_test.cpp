@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
+#include "checkpoint/open/read_storages.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "format/compression/codec.h"
@@ -254,6 +255,36 @@ TEST(DcpTest, ItemsOfPyTorchsZstdExtensionAreDecoded) {
   EXPECT_EQ(dcp::Folder::open(metadata, open, temp.path())->read(), Value(Dict{{"a", 7}}));
   location.transforms = {"stream.other/1"};
   EXPECT_THROW(dcp::Folder::open(metadata, open)->read(), UnsupportedError);
+}
+
+// Two of them decode to files that are alike but for the elements.
+TEST(DcpTest, TensorsOfPyTorchsZstdExtensionAreReadTogether) {
+  const TempFolder temp;
+  const auto tensor = [](char fill) {
+    return make_tensor(DType::kUInt8, {5000}, testing::shared(std::string(5000, fill)));
+  };
+  write_dcp(*local_store(), Dict{{"x", tensor('x')}, {"y", tensor('y')}}, temp / "plain");
+  const std::string items = read_file(temp / "plain/__0_0.distcp");
+  dcp::Metadata metadata =
+      dcp::parse_metadata(testing::file_bytes(posix_file_system(), temp / "plain/.metadata"));
+  testing::StringSink encoded;
+  for (dcp::Item& item : metadata.items) {
+    dcp::Location& location = item.chunks.at(0).location;
+    const std::uint64_t begin = encoded.text.size();
+    const auto encoder = kZstd.encoder(encoded);
+    encoder->write(as_bytes(items).subspan(location.offset, location.size));
+    encoder->finish();
+    location.offset = begin;
+    location.size = encoded.text.size() - begin;
+    location.transforms = {"stream.zstd/1"};
+  }
+  const auto open = [&](const std::string&) { return testing::source_with(encoded.text); };
+  const Value value = dcp::Folder::open(metadata, open, temp.path())->read();
+  std::vector<std::byte> x(5000);
+  std::vector<std::byte> y(5000);
+  read_storages({{value.at("x").as_tensor().storage, x}, {value.at("y").as_tensor().storage, y}});
+  EXPECT_EQ(x, std::vector<std::byte>(5000, std::byte{'x'}));
+  EXPECT_EQ(y, std::vector<std::byte>(5000, std::byte{'y'}));
 }
 
 // --- Slices --------------------------------------------------------------------------------------

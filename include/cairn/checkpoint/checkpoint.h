@@ -117,7 +117,8 @@ class Checkpoint {
   VerifyReport verify(Verify how = Verify::kFull) const;
   // Brings bytes into memory and verifies, in one pass where the format has checksums of its
   // tensors: what the report is about is what stands in the places then, whatever becomes of the
-  // file. Damage is a result; what stands in the places is undefined with it, and after an error.
+  // file. Tensors that have to be made (decoded, bytes swapped) are read for it once more.
+  // Damage is a result; what stands in the places is undefined with it, and after an error.
   // StorageError, UsageError for a place of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 

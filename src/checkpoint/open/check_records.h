@@ -4,7 +4,7 @@
 //  1. What is to be checked is cut into pieces where somebody's place for the bytes begins or ends.
 //  2. The source reads them, in the order and in the portions that suit it, and shows each as soon
 //     as it is there: what is wanted in its place, the rest where it is for a moment. So a file of
-//     any size is checked in a few MiB, and by all cores.
+//     any size is checked by all cores, in 64 MiB at most.
 //  3. The checksum is computed of what arrived, in its place: what was checked is what the caller
 //     has.
 //  4. The CRCs of a record's portions are combined into that of the record. An XXH3 takes them one
@@ -41,7 +41,7 @@ std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read, const std::vector<FileRecord>& records);
 
 // Calls use(index, hash) for each that has bytes, from any thread, when they are in their places.
-// StorageError. Memory: 40 MiB when there is one record.
+// StorageError. Memory: 80 MiB when there is one record.
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
                    const std::function<void(std::size_t index, const Xxh3& hash)>& use);
 

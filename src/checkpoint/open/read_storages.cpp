@@ -39,8 +39,6 @@ void fill(const ByteSource& source, const std::vector<Range>& ranges) {
 }  // namespace
 
 PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(reads.empty()) {
-  std::vector<const StorageRead*> made;
-  std::uint64_t bytes = 0;
   std::vector<SourceRange> ranges;
   for (const StorageRead& read : reads) {
     if (read.into.empty()) continue;
@@ -49,8 +47,7 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(re
     if (storage.source() != nullptr) {
       ranges.push_back({storage.source(), {storage.source_offset(), read.into}});
     } else if (assembled == nullptr || !assembled->add_ranges(read.into, ranges)) {
-      made.push_back(&read);
-      bytes += read.into.size();
+      made_.push_back(read);
     }
   }
   for (const SourceRange& range : ranges) {
@@ -59,8 +56,6 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(re
   for (auto& [source, wanted] : by_source_) {
     add(wanted);
   }
-  for_each_parallel(
-      made.size(), [&](std::size_t i) { make_storage(*made[i]); }, bytes);
 }
 
 // Brings them in order, and makes copies of what is there twice. What begins before the end of
@@ -102,6 +97,13 @@ void PendingReads::finish() {
     fill(*source, ranges);
   }
   by_source_.clear();
+  std::uint64_t bytes = 0;
+  for (const StorageRead& read : made_) {
+    bytes += read.into.size();
+  }
+  for_each_parallel(
+      made_.size(), [&](std::size_t i) { make_storage(made_[i]); }, bytes);
+  made_.clear();
   for (const Copy& copy : copies_) {
     std::copy(copy.from.begin(), copy.from.end(), copy.to);
   }

@@ -1,10 +1,12 @@
 // The bytes of storages, brought into memory.
 //
 //  1. What is asked for becomes ranges of sources: storages that are one, and those that are put
-//     together out of some. What has to be made instead (decoded, its bytes swapped) is made at
-//     once. Of a byte that is wanted in several places one range is read, and copied in the end.
+//     together out of some. Of a byte that is wanted in several places one range is read, and
+//     copied in the end.
 //  2. Who checks a source takes its ranges, and fills them with the bytes that it checks.
-//  3. finish() reads what nobody took, of each source with one call.
+//  3. finish() reads what nobody took, of each source with one call; and makes what has to be made
+//     instead (decoded, its bytes swapped, gathered from very many places), which reads what was
+//     checked once more.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +20,14 @@ namespace cairn {
 
 class PendingReads {
  public:
-  // Step 1. StorageError, CorruptError of what is made. The storages and places must outlive it.
+  // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
   explicit PendingReads(const std::vector<StorageRead>& reads);
 
   // Whether nothing was asked for.
   bool empty() const { return is_empty_; }
   // Step 2: the ranges of `source`, in order and without overlaps, once.
   std::vector<ByteSource::Range> take(const ByteSource& source);
-  // Step 3, once. StorageError.
+  // Step 3, once. StorageError, CorruptError of what is made.
   void finish();
 
  private:
@@ -38,6 +40,7 @@ class PendingReads {
 
   bool is_empty_;
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source_;
+  std::vector<StorageRead> made_;
   std::vector<Copy> copies_;
 };
 

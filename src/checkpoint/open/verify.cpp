@@ -60,13 +60,15 @@ class Between {
  public:
   explicit Between(const TorchCheckpoint& checkpoint) : windows_(checkpoint.source) {
     const std::vector<FileRecord>& records = checkpoint.file.records();
-    constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 20;
+    constexpr std::uint64_t kFewBytes = std::uint64_t{4} << 20;
     constexpr std::uint64_t kMostBytesOfARecord = 1024;
+    constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
     std::uint64_t bytes = checkpoint.source->size();
     for (const FileRecord& record : records) {
       bytes -= std::min(bytes, record.size);
     }
-    const bool is_much = bytes > kMostBytes + kMostBytesOfARecord * records.size();
+    const bool is_much =
+        bytes > std::min(kFewBytes + kMostBytesOfARecord * records.size(), kMostBytes);
     if (is_much || checkpoint.source->in_memory()) return;
     bytes_->resize(bytes);
     std::span<std::byte> left = *bytes_;
@@ -150,9 +152,10 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.has_checksums = checkpoint.file.has_checksums();
   const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
   CheckedRead read{.file = file, .on_progress = on_progress};
-  Between between(checkpoint);
+  std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
-    read.places = between.with(reads.take(*checkpoint.source));
+    between.emplace(checkpoint);
+    read.places = between->with(reads.take(*checkpoint.source));
     add_damaged_records(checkpoint, read, checkpoint.file.records(), report);
   } else if (report.has_checksums && how == Verify::kWhatIsRead) {
     read.places = reads.take(*checkpoint.source);
@@ -166,7 +169,9 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
       report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
     }
   }
-  if (how == Verify::kFull) check_layout(checkpoint, between.bytes(), report);
+  if (how == Verify::kFull) {
+    check_layout(checkpoint, between ? between->bytes() : *checkpoint.source, report);
+  }
   return report;
 }
 

@@ -23,6 +23,8 @@ using Range = ByteSource::Range;
 // Shorter runs are read with what lies between them: a range costs as much as so many bytes.
 constexpr std::size_t kShortestRange = 512;
 constexpr std::size_t kMostRanges = std::size_t{64} << 10;
+// A range that is to be read costs some 150 bytes of memory: shorter ones only if they are few.
+constexpr std::size_t kWorthARange = std::size_t{4} << 10;
 
 // What a chunk has of a box, in runs that lie densely on both sides: the last dimensions.
 class Overlap {
@@ -122,9 +124,8 @@ bool add_ranges_of(const OpenChunk& chunk, const Box& wanted, std::span<std::byt
   const Overlap overlap(chunk, std::move(*both), wanted);
   const Storage& storage = *chunk.tensor.storage;
   const std::size_t run = overlap.run_bytes();
-  if (storage.source() == nullptr || (run < kShortestRange && bytes / run > kMostRanges)) {
-    return false;
-  }
+  const bool are_many = ranges.size() + bytes / run > kMostRanges;
+  if (storage.source() == nullptr || (run < kWorthARange && are_many)) return false;
   overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
     ranges.push_back({storage.source(), {storage.source_offset() + from, out.subspan(to, run)}});
   });

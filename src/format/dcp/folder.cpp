@@ -296,6 +296,10 @@ class Folder::ChunksStorage final : public AssembledStorage {
 
   bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const override {
     const Box all{.offsets = Dims(item_.size.size(), 0), .sizes = item_.size};
+    const bool is_decoded =
+        std::any_of(item_.chunks.begin(), item_.chunks.end(),
+                    [](const Chunk& chunk) { return !chunk.location.transforms.empty(); });
+    if (is_decoded) return false;  // out of what lives no longer than this call
     return dcp::add_ranges(folder_->open_all(item_), all, into, ranges);
   }
 

@@ -254,8 +254,9 @@ std::uint64_t DeviceMemory::add(const c10::Storage& memory) {
 }
 
 void DeviceMemory::remove(std::uint64_t begin) {
+  std::map<std::uint64_t, c10::Storage>::node_type memory;  // let go of without the lock
   const std::lock_guard lock(mutex_);
-  memories_.erase(begin);
+  memory = memories_.extract(begin);
   if (memories_.empty()) streams_.clear();
 }
 

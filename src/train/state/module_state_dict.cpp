@@ -111,7 +111,7 @@ Value in_memory(const torch::nn::Module& module, const Value& state) {
 
 Value state_dict(const torch::nn::Module& module) {
   Dict result = Dict::ordered();
-  // A tensor that stands at two places is one Value, also when it had to be copied to the host.
+  // A tensor that stands at two places is one Value.
   const auto tensors = named_tensors(module);
   std::unordered_map<const c10::TensorImpl*, Value> seen;
   seen.reserve(tensors.size());
