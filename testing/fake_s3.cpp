@@ -172,6 +172,12 @@ std::map<std::string, std::string> FakeS3::objects() {
   return all;
 }
 
+std::string FakeS3::object(const std::string& path) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = objects_.find(path);
+  return found == objects_.end() ? "" : found->second.bytes;
+}
+
 void FakeS3::put_object(const std::string& path, const std::string& bytes) {
   const std::scoped_lock lock(mutex_);
   objects_[path] = {.bytes = bytes, .etag = quoted_md5(bytes)};

@@ -51,6 +51,7 @@ class FakeS3 {
 
   // All that is stored: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
+  std::string object(const std::string& path);  // "" when there is none
   void put_object(const std::string& path, const std::string& bytes);
   std::map<std::string, std::string> metadata(const std::string& path);
   std::size_t uploads();  // begun and neither completed nor aborted

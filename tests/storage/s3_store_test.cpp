@@ -301,6 +301,25 @@ TEST(S3StoreTest, ComposersPointersAreFollowed) {
   EXPECT_EQ(served.fake.objects()["bucket/run/latest-rank0.pt.symlink"], "run/ep2.pt");
 }
 
+// No torn object, no acknowledged one lost, every retry bounded, at a fifth of failing requests.
+TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
+  S3Served served({.fault_rate = 0.2, .seed = 7});
+  S3Options options = served.options();
+  options.attempts = 20;
+  const auto store = served.store(options);
+  const std::string part = long_text(5 << 20);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "n" + std::to_string(i % 100);
+    const bool is_large = i % 250 == 0;
+    const std::string text = (is_large ? part : "") + std::to_string(i) + part.substr(0, 100);
+    write_text(*store, name, text);
+    ASSERT_TRUE(served.fake.object("bucket/" + name) == text) << i;
+    ASSERT_TRUE(read_text(*store, name) == text) << i;
+  }
+  EXPECT_GT(served.fake.faults(), 800U);
+  EXPECT_LT(served.fake.log().size(), 12'000U);
+}
+
 // --- s3:// wherever a place can be given
 // ----------------------------------------------------------
 

@@ -178,7 +178,7 @@ void Connection::check(const HttpResponse& response, const std::string& doing,
 Call::Call(Connection& connection, Request request)
     : connection_(connection),
       request_(std::move(request)),
-      attempts_(connection.config().retries),
+      attempts_(connection.config().retries, request_.attempts),
       used_(connection.config().credentials->get()) {
   std::vector<ByteView> body;
   for (const SharedBytes& piece : request_.body)
