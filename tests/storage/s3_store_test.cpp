@@ -77,6 +77,26 @@ TEST(S3StoreTest, AnAbandonedUploadIsAborted) {
   EXPECT_TRUE(served.fake.objects().empty());
 }
 
+// A killed writer cannot: its upload stays, invisible, and costs money.
+TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply lost = {.sends_at_most = 0};
+  for (const char* name : {"run/a.pt", "run/below/b.pt", "run2/c.pt"}) {
+    served.fake.answer_next("DELETE /bucket/" + std::string(name), lost, 10);
+    const auto object = store->begin(name);
+    object->write(as_bytes(long_text(6 << 20)));
+  }
+  ASSERT_EQ(served.fake.uploads(), 3U);
+  EXPECT_THAT(store->remove_leftovers("run"), ::testing::IsEmpty()) << "they may have a writer";
+  served.fake.forget_plans();
+  served.fake.age_uploads(std::chrono::hours(25));
+  EXPECT_THAT(store->remove_leftovers("run", "other.pt"), ::testing::IsEmpty());
+  EXPECT_THAT(store->remove_leftovers("run"), ElementsAre("a.pt"));
+  EXPECT_THAT(store->remove_leftovers("run", "below"), ElementsAre("below/b.pt"));
+  EXPECT_EQ(served.fake.uploads(), 1U);
+}
+
 TEST(S3StoreTest, EachPartIsTriedAgainByItself) {
   S3Served served;
   const auto store = served.store();

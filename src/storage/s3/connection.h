@@ -76,6 +76,7 @@ class Connection {
   friend class Call;
   HttpRequest signed_request(const Request& request, const Credentials& by);
   std::string region() const;
+  std::string payload_hash(const Request& request) const;
   // Learns from an answer that refuses: another region, the server's time, other keys.
   bool correct(const HttpResponse& response, const ErrorAnswer& error, const Credentials& used);
 
