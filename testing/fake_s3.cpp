@@ -63,8 +63,8 @@ std::string tag(const std::string& name, const std::string& text) {
   return "<" + name + ">" + text + "</" + name + ">";
 }
 
-std::string iso_now() {
-  const std::string basic = basic_iso_time(Clock::now());
+std::string iso_time(Clock::time_point time) {
+  const std::string basic = basic_iso_time(time);
   return basic.substr(0, 4) + "-" + basic.substr(4, 2) + "-" + basic.substr(6, 2) + "T" +
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
 }
@@ -172,6 +172,12 @@ std::map<std::string, std::string> FakeS3::objects() {
   return all;
 }
 
+std::string FakeS3::object(const std::string& path) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = objects_.find(path);
+  return found == objects_.end() ? "" : found->second.bytes;
+}
+
 void FakeS3::put_object(const std::string& path, const std::string& bytes) {
   const std::scoped_lock lock(mutex_);
   objects_[path] = {.bytes = bytes, .etag = quoted_md5(bytes)};
@@ -180,6 +186,12 @@ void FakeS3::put_object(const std::string& path, const std::string& bytes) {
 std::map<std::string, std::string> FakeS3::metadata(const std::string& path) {
   const std::scoped_lock lock(mutex_);
   return objects_[path].headers;
+}
+
+void FakeS3::age_uploads(std::chrono::hours age) {
+  const std::scoped_lock lock(mutex_);
+  for (auto& [id, upload] : uploads_)
+    upload.begun -= age;
 }
 
 std::size_t FakeS3::uploads() {
@@ -191,6 +203,11 @@ void FakeS3::answer_next(const std::string& beginning, const HttpReply& reply, i
                          When when) {
   const std::scoped_lock lock(mutex_);
   planned_.push_back({beginning, reply, times, when});
+}
+
+void FakeS3::forget_plans() {
+  const std::scoped_lock lock(mutex_);
+  planned_.clear();
 }
 
 void FakeS3::change(const FakeS3Options& options) {
@@ -437,7 +454,7 @@ HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
     const std::string key = encoded_key(name.substr(bucket.size() + 1));
     if (end == std::string::npos) {
       body += tag("Contents",
-                  tag("Key", key) + tag("LastModified", iso_now()) +
+                  tag("Key", key) + tag("LastModified", iso_time(Clock::now())) +
                       tag("ETag", "&quot;" + between(at->second.etag, "\"", "\"") + "&quot;") +
                       tag("Size", std::to_string(at->second.bytes.size())));
     } else {
@@ -456,7 +473,8 @@ HttpReply FakeS3::list_uploads(const Asked& asked, const std::string& bucket) {
   for (const auto& [id, upload] : uploads_) {
     const std::string key = upload.path.substr(bucket.size() + 1);
     if (!key.starts_with(asked.query()["prefix"])) continue;
-    body += tag("Upload", tag("Key", key) + tag("UploadId", id) + tag("Initiated", iso_now()));
+    body += tag("Upload",
+                tag("Key", key) + tag("UploadId", id) + tag("Initiated", iso_time(upload.begun)));
   }
   return xml(tag("ListMultipartUploadsResult", tag("IsTruncated", "false") + body));
 }

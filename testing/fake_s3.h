@@ -2,6 +2,7 @@
 // checksum and condition, and fails as it is told.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -51,8 +52,11 @@ class FakeS3 {
 
   // All that is stored: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
+  std::string object(const std::string& path);  // "" when there is none
   void put_object(const std::string& path, const std::string& bytes);
   std::map<std::string, std::string> metadata(const std::string& path);
+  // As if all uploads had been begun so long ago.
+  void age_uploads(std::chrono::hours age);
   std::size_t uploads();  // begun and neither completed nor aborted
 
   // The next requests whose log line begins with `beginning` are answered like this, `times` often.
@@ -60,6 +64,7 @@ class FakeS3 {
   enum class When : std::uint8_t { kInstead, kAfter };
   void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
                    When when = When::kInstead);
+  void forget_plans();
   void change(const FakeS3Options& options);
 
  private:
@@ -73,6 +78,7 @@ class FakeS3 {
     std::string path;
     std::map<std::string, std::string> headers;
     bool with_crc64 = false;
+    std::chrono::system_clock::time_point begun = std::chrono::system_clock::now();
     std::map<int, Object> parts = {};
   };
   struct Planned {

@@ -1,6 +1,7 @@
 // Trying again in the network: by the policy of io/retry.h, and as the server asks for.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -30,7 +31,10 @@ struct NetRetries {
 // The attempts at one thing. One thread at a time.
 class Attempts {
  public:
-  explicit Attempts(const NetRetries& retries) : retries_(retries) {}
+  // `most` in all, when it is not 0 and less than the policy's.
+  explicit Attempts(const NetRetries& retries, int most = 0)
+      : retries_(retries),
+        most_(most > 0 ? std::min(most, retries.policy.attempts) : retries.policy.attempts) {}
 
   // After one that failed: waits, and says whether there is another one. `server_asks` is what the
   // server wants as a pause; a longer one than `longest_pause` is cut.
@@ -41,6 +45,7 @@ class Attempts {
 
  private:
   const NetRetries& retries_;
+  int most_;
   int made_ = 0;  // failures since there was progress
 };
 

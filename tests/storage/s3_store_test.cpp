@@ -77,6 +77,26 @@ TEST(S3StoreTest, AnAbandonedUploadIsAborted) {
   EXPECT_TRUE(served.fake.objects().empty());
 }
 
+// A killed writer cannot: its upload stays, invisible, and costs money.
+TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply lost = {.sends_at_most = 0};
+  for (const char* name : {"run/a.pt", "run/below/b.pt", "run2/c.pt"}) {
+    served.fake.answer_next("DELETE /bucket/" + std::string(name), lost, 10);
+    const auto object = store->begin(name);
+    object->write(as_bytes(long_text(6 << 20)));
+  }
+  ASSERT_EQ(served.fake.uploads(), 3U);
+  EXPECT_THAT(store->remove_leftovers("run"), ::testing::IsEmpty()) << "they may have a writer";
+  served.fake.forget_plans();
+  served.fake.age_uploads(std::chrono::hours(25));
+  EXPECT_THAT(store->remove_leftovers("run", "other.pt"), ::testing::IsEmpty());
+  EXPECT_THAT(store->remove_leftovers("run"), ElementsAre("a.pt"));
+  EXPECT_THAT(store->remove_leftovers("run", "below"), ElementsAre("below/b.pt"));
+  EXPECT_EQ(served.fake.uploads(), 1U);
+}
+
 TEST(S3StoreTest, EachPartIsTriedAgainByItself) {
   S3Served served;
   const auto store = served.store();
@@ -299,6 +319,25 @@ TEST(S3StoreTest, ComposersPointersAreFollowed) {
   EXPECT_EQ(read_text(*store, "run/latest-rank0.pt.symlink"), "bytes");
   store->move_pointer("run/latest-rank0.pt", "run/ep2.pt");
   EXPECT_EQ(served.fake.objects()["bucket/run/latest-rank0.pt.symlink"], "run/ep2.pt");
+}
+
+// No torn object, no acknowledged one lost, every retry bounded, at a fifth of failing requests.
+TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
+  S3Served served({.fault_rate = 0.2, .seed = 7});
+  S3Options options = served.options();
+  options.attempts = 20;
+  const auto store = served.store(options);
+  const std::string part = long_text(5 << 20);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "n" + std::to_string(i % 100);
+    const bool is_large = i % 250 == 0;
+    const std::string text = (is_large ? part : "") + std::to_string(i) + part.substr(0, 100);
+    write_text(*store, name, text);
+    ASSERT_TRUE(served.fake.object("bucket/" + name) == text) << i;
+    ASSERT_TRUE(read_text(*store, name) == text) << i;
+  }
+  EXPECT_GT(served.fake.faults(), 800U);
+  EXPECT_LT(served.fake.log().size(), 12'000U);
 }
 
 // --- s3:// wherever a place can be given

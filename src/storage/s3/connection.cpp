@@ -121,6 +121,22 @@ HttpRequest Connection::signed_request(const Request& request, const Credentials
           .ca_file = config_.ca_file};
 }
 
+// The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
+// where there is one.
+std::string Connection::payload_hash(const Request& request) const {
+  const bool is_tls = !config_.endpoint || config_.endpoint->scheme == "https";
+  const bool has_checksum = std::any_of(
+      request.headers.begin(), request.headers.end(),
+      [](const HttpHeader& header) { return header.name == "x-amz-checksum-crc64nvme"; });
+  if (is_tls && has_checksum && !request.body.empty() && request.method == "PUT") {
+    return "UNSIGNED-PAYLOAD";
+  }
+  std::vector<ByteView> body;
+  for (const SharedBytes& piece : request.body)
+    body.push_back(piece.view);
+  return hex(sha256(body));
+}
+
 bool Connection::correct(const HttpResponse& response, const ErrorAnswer& error,
                          const Credentials& used) {
   const bool is_refusal = response.status == 400 || response.status == 403;
@@ -178,12 +194,9 @@ void Connection::check(const HttpResponse& response, const std::string& doing,
 Call::Call(Connection& connection, Request request)
     : connection_(connection),
       request_(std::move(request)),
-      attempts_(connection.config().retries),
+      attempts_(connection.config().retries, request_.attempts),
       used_(connection.config().credentials->get()) {
-  std::vector<ByteView> body;
-  for (const SharedBytes& piece : request_.body)
-    body.push_back(piece.view);
-  request_.payload_hash = hex(sha256(body));
+  request_.payload_hash = connection_.payload_hash(request_);
   call_ = connection_.config().client->start(connection_.signed_request(request_, used_));
 }
 
