@@ -43,9 +43,7 @@ class FetchedCredentials final : public CredentialSource {
     const bool holds_long = holds && (!kept_.expires || now < *kept_.expires - kEarly);
     if (holds_long && !is_refused_) return kept_;
     try {
-      Credentials fetched = fetch_();
-      if (!fetched.complete()) refuse_without_keys();
-      kept_ = std::move(fetched);
+      kept_ = fetch();
       is_refused_ = false;
     } catch (const StorageError&) {
       if (!holds || is_refused_) throw;
@@ -62,6 +60,32 @@ class FetchedCredentials final : public CredentialSource {
   }
 
  private:
+  // What goes wrong with keys says nothing of the object that was asked for: a token file that is
+  // away for a moment is no checkpoint that is not there. Only where there never were keys, a
+  // configuration that cannot work is called so.
+  Credentials fetch() {
+    const bool had_some = kept_.complete();
+    const auto refuse = [&](const Error& why) {
+      throw StorageError(std::string("keys for S3 cannot be had: ") + why.what(), 0, had_some);
+    };
+    try {
+      Credentials fetched = fetch_();
+      if (!fetched.complete()) refuse_without_keys();
+      return fetched;
+    } catch (const StorageError&) {
+      throw;
+    } catch (const UsageError& e) {
+      if (!had_some) throw;
+      refuse(e);
+    } catch (const UnsupportedError& e) {  // no libcurl
+      if (!had_some) throw;
+      refuse(e);
+    } catch (const Error& e) {
+      refuse(e);
+    }
+    return {};
+  }
+
   std::function<Credentials()> fetch_;
   std::shared_ptr<NetClock> clock_;
   std::mutex mutex_;
