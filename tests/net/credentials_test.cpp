@@ -101,6 +101,19 @@ TEST_F(CredentialsTest, WhatAProfileLeadsToAndCairnCannotFollowIsSaid) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("sso_session"));
 }
 
+TEST_F(CredentialsTest, TheProfileThatIsAskedForIsWhoSigns) {
+  set("AWS_ROLE_ARN", "arn:aws:iam::1:role/of-the-environment");
+  set("AWS_WEB_IDENTITY_TOKEN_FILE", write_file("token", "t"));
+  set("AWS_SHARED_CREDENTIALS_FILE",
+      write_file("credentials",
+                 "[work]\naws_access_key_id=W\naws_secret_access_key=w\n"
+                 "[role]\naws_access_key_id=R\naws_secret_access_key=r\n"
+                 "role_arn=arn:aws:iam::1:role/r\nsource_profile=role\n"));
+  EXPECT_EQ(found("work").access_key, "W");
+  EXPECT_THAT(message_of<UsageError>([&] { found("role"); }), HasSubstr("role_arn"))
+      << "its keys only lead to the role";
+}
+
 TEST_F(CredentialsTest, AWebIdentityIsExchangedForKeys) {
   std::string form;
   HttpServer sts([&](const HttpAsked& asked) {
@@ -156,19 +169,6 @@ TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("no keys for S3 were found"));
 }
 
-TEST_F(CredentialsTest, AProgramPrintsThem) {
-  EXPECT_THAT(split_command(R"(a  "b c" d\ e 'f"g' "")"),
-              ElementsAre("a", "b c", "d e", "f\"g", ""));
-  const std::string answer = write_file("answer", json_keys("P", kFarAway, "SessionToken"));
-  set("AWS_CONFIG_FILE", write_file("config", "[default]\ncredential_process = cat \"" + answer +
-                                                  "\"\n[profile bad]\ncredential_process = cat " +
-                                                  answer + " /nonexistent\n"));
-  EXPECT_EQ(found().access_key, "P");
-  EXPECT_EQ(found().session_token, "token-of-P");
-  EXPECT_THAT(message_of<StorageError>([&] { found("bad"); }),
-              AllOf(HasSubstr("credential_process (cat)"), Not(HasSubstr("canary"))));
-}
-
 // Late for a moment, or for longer: no proof that there are no keys.
 TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
   std::atomic<int> failures = 2;
@@ -194,6 +194,19 @@ TEST_F(CredentialsTest, WhatIsNotThereIsNoMissingObject) {
   set("AWS_ROLE_ARN", "");
   set("AWS_CONFIG_FILE", write_file("config", "[default]\ncredential_process = no-such-program\n"));
   EXPECT_THAT(message_of<StorageError>([&] { found(); }), HasSubstr("no-such-program"));
+}
+
+TEST_F(CredentialsTest, AProgramPrintsThem) {
+  EXPECT_THAT(split_command(R"(a  "b c" d\ e 'f"g' "")"),
+              ElementsAre("a", "b c", "d e", "f\"g", ""));
+  const std::string answer = write_file("answer", json_keys("P", kFarAway, "SessionToken"));
+  set("AWS_CONFIG_FILE", write_file("config", "[default]\ncredential_process = cat \"" + answer +
+                                                  "\"\n[profile bad]\ncredential_process = cat " +
+                                                  answer + " /nonexistent\n"));
+  EXPECT_EQ(found().access_key, "P");
+  EXPECT_EQ(found().session_token, "token-of-P");
+  EXPECT_THAT(message_of<StorageError>([&] { found("bad"); }),
+              AllOf(HasSubstr("credential_process (cat)"), Not(HasSubstr("canary"))));
 }
 
 TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
