@@ -101,6 +101,19 @@ TEST_F(CredentialsTest, WhatAProfileLeadsToAndCairnCannotFollowIsSaid) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("sso_session"));
 }
 
+TEST_F(CredentialsTest, TheProfileThatIsAskedForIsWhoSigns) {
+  set("AWS_ROLE_ARN", "arn:aws:iam::1:role/of-the-environment");
+  set("AWS_WEB_IDENTITY_TOKEN_FILE", write_file("token", "t"));
+  set("AWS_SHARED_CREDENTIALS_FILE",
+      write_file("credentials",
+                 "[work]\naws_access_key_id=W\naws_secret_access_key=w\n"
+                 "[role]\naws_access_key_id=R\naws_secret_access_key=r\n"
+                 "role_arn=arn:aws:iam::1:role/r\nsource_profile=role\n"));
+  EXPECT_EQ(found("work").access_key, "W");
+  EXPECT_THAT(message_of<UsageError>([&] { found("role"); }), HasSubstr("role_arn"))
+      << "its keys only lead to the role";
+}
+
 TEST_F(CredentialsTest, AWebIdentityIsExchangedForKeys) {
   std::string form;
   HttpServer sts([&](const HttpAsked& asked) {
@@ -156,6 +169,33 @@ TEST_F(CredentialsTest, AnInstancesRoleNeedsASession) {
   EXPECT_THAT(message_of<UsageError>([&] { found(); }), HasSubstr("no keys for S3 were found"));
 }
 
+// Late for a moment, or for longer: no proof that there are no keys.
+TEST_F(CredentialsTest, AnInstanceThatDoesNotAnswerIsAskedAgain) {
+  std::atomic<int> failures = 2;
+  HttpServer server([&](const HttpAsked& asked) {
+    if (failures-- > 0) return HttpReply{.sends_at_most = 0};
+    if (asked.method == "PUT") return HttpReply{.body = "session"};
+    if (asked.target.ends_with("/")) return HttpReply{.body = "r"};
+    return HttpReply{.body = json_keys("I")};
+  });
+  set("AWS_EC2_METADATA_DISABLED", "");
+  set("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.url());
+  EXPECT_EQ(found().access_key, "I");
+  failures = 1000;
+  EXPECT_THAT(message_of<StorageError>([&] { found(); }),
+              AllOf(HasSubstr("metadata service"), HasSubstr("AWS_ACCESS_KEY_ID")));
+}
+
+// What is wrong with keys must not be taken for what is wrong with a checkpoint.
+TEST_F(CredentialsTest, WhatIsNotThereIsNoMissingObject) {
+  set("AWS_ROLE_ARN", "arn:aws:iam::1:role/r");
+  set("AWS_WEB_IDENTITY_TOKEN_FILE", folder_ / "token");
+  EXPECT_THROW(found(), StorageError);
+  set("AWS_ROLE_ARN", "");
+  set("AWS_CONFIG_FILE", write_file("config", "[default]\ncredential_process = no-such-program\n"));
+  EXPECT_THAT(message_of<StorageError>([&] { found(); }), HasSubstr("no-such-program"));
+}
+
 TEST_F(CredentialsTest, AProgramPrintsThem) {
   EXPECT_THAT(split_command(R"(a  "b c" d\ e 'f"g' "")"),
               ElementsAre("a", "b c", "d e", "f\"g", ""));
@@ -171,11 +211,11 @@ TEST_F(CredentialsTest, AProgramPrintsThem) {
 
 TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   int fetched = 0;
-  bool fails = false;
+  std::function<Credentials()> fails = nullptr;
   const NetTime now = std::chrono::system_clock::now();
   const auto source = fetched_credentials(
       [&]() -> Credentials {
-        if (fails) throw StorageError("no answer", 0, true);
+        if (fails) return fails();
         ++fetched;
         const auto lasts = std::chrono::minutes(fetched == 1 ? 60 : 4);
         return {"ID" + std::to_string(fetched), "s", "t", now + lasts};
@@ -188,10 +228,19 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   source->refused(source->get());
   EXPECT_EQ(source->get().access_key, "ID2");
   EXPECT_EQ(source->get().access_key, "ID3") << "it ends soon";
-  fails = true;
-  EXPECT_EQ(source->get().access_key, "ID3") << "it still holds";
+  const std::vector<std::function<Credentials()>> ways = {
+      []() -> Credentials { throw StorageError("no answer", 0, true); },
+      []() -> Credentials { throw NotFoundError("no token"); },
+      []() -> Credentials { throw UsageError("no role any more"); }, [] { return Credentials(); }};
+  for (const auto& way : ways) {
+    fails = way;
+    EXPECT_EQ(source->get().access_key, "ID3") << "it still holds";
+  }
   source->refused(source->get());
-  EXPECT_THROW(source->get(), StorageError);
+  for (const auto& way : ways) {
+    fails = way;
+    EXPECT_THROW(source->get(), StorageError);
+  }
 }
 
 TEST_F(CredentialsTest, KeysMayEndInTheMiddleOfAnUpload) {

@@ -23,15 +23,16 @@ constexpr const char* kOfInstances = "http://169.254.169.254";
 
 [[noreturn]] void refuse_fetch(const std::string& where, const std::string& why, int status = 0) {
   throw StorageError("keys for S3 from " + where + " cannot be had: " + why, status,
-                     /*retryable=*/status == 0 || status >= 500);
+                     /*retryable=*/status == 0 || status >= 500 || status == 429);
 }
 
-// The first answer that is not worth another attempt.
+// The first answer that is not worth another attempt. StorageError when there is none.
 HttpResponse ask(const CredentialContext& context, const HttpRequest& request) {
   Attempts attempts(context.retries, kFetchAttempts);
   for (;;) {
     HttpResponse response = context.client->start(request)->wait();
-    const bool is_passing = response.failure.empty() ? response.status >= 500 : true;
+    const bool is_passing =
+        !response.failure.empty() || response.status >= 500 || response.status == 429;
     if (!is_passing || !attempts.again()) return response;
   }
 }
@@ -144,7 +145,8 @@ Credentials fetch_instance(const CredentialContext& context) {
   std::string base = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   if (base.empty()) base = kOfInstances;
   const Url server = parse_http_url(base, "AWS_EC2_METADATA_SERVICE_ENDPOINT");
-  // Elsewhere than on EC2 nobody answers: that is found out quickly, and once.
+  // Elsewhere than on EC2 nobody answers: that is found out quickly. It is no proof that there is
+  // no such service: on EC2, too, it is late sometimes.
   const HttpDeadlines deadlines = {.connect = std::chrono::seconds(1),
                                    .total = std::chrono::seconds(5)};
   HttpRequest request = {.method = "PUT",
@@ -152,9 +154,11 @@ Credentials fetch_instance(const CredentialContext& context) {
                          .headers = {{"x-aws-ec2-metadata-token-ttl-seconds", "21600"}},
                          .deadlines = deadlines,
                          .is_direct = true};
-  const HttpResponse first = context.client->start(request)->wait();
-  if (!first.failure.empty() || first.status == 404) return {};
-  const std::string where = "the instance's metadata service";
+  const HttpResponse first = ask(context, request);
+  if (first.failure.empty() && first.status == 404) return {};
+  const std::string where =
+      "the instance's metadata service, the last place to look for them (others: "
+      "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE),";
   const std::string token = answer_of(first, where);
   const std::string roles = "/latest/meta-data/iam/security-credentials/";
   request = {.url = server.origin() + roles,

@@ -21,7 +21,8 @@ Credentials fetch_web_identity(const CredentialContext& context, const WebIdenti
 // nor this machine's.
 Credentials fetch_container(const CredentialContext& context, const std::string& url);
 
-// Of the role of this EC2 instance; incomplete ones where there is no metadata service.
+// Of the role of this EC2 instance; incomplete ones where the metadata service says that there are
+// none.
 Credentials fetch_instance(const CredentialContext& context);
 
 // What a program prints: its arguments are split as a shell does, without anything else of one.

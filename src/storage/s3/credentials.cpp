@@ -43,9 +43,7 @@ class FetchedCredentials final : public CredentialSource {
     const bool holds_long = holds && (!kept_.expires || now < *kept_.expires - kEarly);
     if (holds_long && !is_refused_) return kept_;
     try {
-      Credentials fetched = fetch_();
-      if (!fetched.complete()) refuse_without_keys();
-      kept_ = std::move(fetched);
+      kept_ = fetch();
       is_refused_ = false;
     } catch (const StorageError&) {
       if (!holds || is_refused_) throw;
@@ -62,6 +60,32 @@ class FetchedCredentials final : public CredentialSource {
   }
 
  private:
+  // What goes wrong with keys says nothing of the object that was asked for: a token file that is
+  // away for a moment is no checkpoint that is not there. Only where there never were keys, a
+  // configuration that cannot work is called so.
+  Credentials fetch() {
+    const bool had_some = kept_.complete();
+    const auto refuse = [&](const Error& why) {
+      throw StorageError(std::string("keys for S3 cannot be had: ") + why.what(), 0, had_some);
+    };
+    try {
+      Credentials fetched = fetch_();
+      if (!fetched.complete()) refuse_without_keys();
+      return fetched;
+    } catch (const StorageError&) {
+      throw;
+    } catch (const UsageError& e) {
+      if (!had_some) throw;
+      refuse(e);
+    } catch (const UnsupportedError& e) {  // no libcurl
+      if (!had_some) throw;
+      refuse(e);
+    } catch (const Error& e) {
+      refuse(e);
+    }
+    return {};
+  }
+
   std::function<Credentials()> fetch_;
   std::shared_ptr<NetClock> clock_;
   std::mutex mutex_;
@@ -84,19 +108,22 @@ FoundCredentials fetched(const CredentialContext& context, std::string identity,
   return {fetched_credentials(std::move(fetch), context.retries.clock), std::move(identity)};
 }
 
-std::optional<WebIdentity> web_identity(const Profile& profile) {
+std::optional<WebIdentity> web_identity(const Profile& profile, bool is_profile_given) {
   WebIdentity found = {environment("AWS_ROLE_ARN"), environment("AWS_WEB_IDENTITY_TOKEN_FILE"),
                        environment("AWS_ROLE_SESSION_NAME")};
-  if (!found.role.empty() && !found.token_file.empty()) return found;
+  const bool is_whole = !found.role.empty() && !found.token_file.empty();
+  if (is_whole && !is_profile_given) return found;
   found = {of_profile(profile, "role_arn"), of_profile(profile, "web_identity_token_file"),
            of_profile(profile, "role_session_name")};
   if (!found.role.empty() && !found.token_file.empty()) return found;
   return std::nullopt;
 }
 
-// What AWS's tools could do with a profile, and cairn cannot: not a reason to take other keys.
+// What AWS's tools could do with a profile, and cairn cannot: not a reason to take other keys. With
+// them, keys of the profile itself only lead to the role: what they may do is another thing.
 void check_profile(const Profile& profile) {
-  for (const char* name : {"source_profile", "credential_source", "sso_session", "sso_start_url"}) {
+  for (const char* name :
+       {"role_arn", "source_profile", "credential_source", "sso_session", "sso_start_url"}) {
     if (profile.contains(name)) {
       throw UsageError(std::string("the AWS profile has a ") + name +
                        ", which cairn does not follow; export the keys it leads to (aws configure "
@@ -124,10 +151,11 @@ FoundCredentials find_credentials(const CredentialContext& context) {
                            environment("AWS_SESSION_TOKEN")};
   if (set.complete() && !context.is_profile_given) return fixed(set);
   const Profile& profile = context.profile;
-  if (const auto identity = web_identity(profile)) {
+  if (const auto identity = web_identity(profile, context.is_profile_given)) {
     return fetched(context, "web " + identity->role + "\n" + identity->token_file,
                    [context, identity] { return fetch_web_identity(context, *identity); });
   }
+  check_profile(profile);
   const Credentials keys = {of_profile(profile, "aws_access_key_id"),
                             of_profile(profile, "aws_secret_access_key"),
                             of_profile(profile, "aws_session_token")};
@@ -135,7 +163,6 @@ FoundCredentials find_credentials(const CredentialContext& context) {
   if (const std::string command = of_profile(profile, "credential_process"); !command.empty()) {
     return fetched(context, "process " + command, [command] { return fetch_process(command); });
   }
-  check_profile(profile);
   std::string container = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   if (container.empty()) container = environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
   if (!container.empty()) {

@@ -33,8 +33,8 @@ struct Credentials {
 class CredentialSource {
  public:
   virtual ~CredentialSource() = default;
-  // Those to sign with now. UsageError when there are none, StorageError when their source does not
-  // answer.
+  // Those to sign with now. UsageError when there are none and never were, StorageError when their
+  // source does not answer, or has none any more.
   virtual Credentials get() = 0;
   // The server says that these have expired: the next get() fetches others, where there are others.
   virtual void refused(const Credentials& /*used*/) {}
