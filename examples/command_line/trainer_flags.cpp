@@ -1,6 +1,7 @@
 #include "trainer_flags.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,12 @@ class Flags {
   template <class T>
   void value(const std::string& name, T& field, const std::string& help) {
     app_.add_option(name, field, help)->capture_default_str();
+  }
+
+  void seconds(const std::string& name, std::chrono::seconds& field, const std::string& help) {
+    auto set = [&field](const std::int64_t& number) { field = std::chrono::seconds(number); };
+    app_.add_option_function<std::int64_t>(name, set, help + ", seconds")
+        ->default_str(std::to_string(field.count()));
   }
 
   void optional_text(const std::string& name, Optional& field, const std::string& help) {
@@ -125,6 +132,10 @@ void add_saving(Flags flags, TrainerOptions& o) {
   flags.ignore_keys("--save-ignore-keys", o.save_ignore_keys, "leave out when saving");
   flags.value("--save-num-checkpoints-to-keep", o.save_num_checkpoints_to_keep,
               "remove older ones; -1: keep all");
+  flags.value("--save-num-remote-checkpoints-to-keep", o.save_num_remote_checkpoints_to_keep,
+              "the same in a store; -1: keep all");
+  flags.seconds("--save-upload-timeout", o.save_upload_timeout,
+                "how long the end waits for uploads");
   flags.toggle("save-metrics", o.save_metrics, "save the metrics as well");
   flags.toggle("save-async", o.save_async, "write while training goes on");
   flags.value("--save-max-pending", o.save_max_pending, "saves that may wait to be written");

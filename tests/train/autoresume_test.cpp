@@ -18,6 +18,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/ballast.h"
 #include "testing/environment_variable.h"
 #include "testing/essence.h"
 #include "testing/killed_run.h"
@@ -29,6 +30,7 @@ namespace {
 
 using ::testing::AllOf;
 using testing::At;
+using testing::Ballast;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::LogRecorder;
@@ -205,6 +207,7 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
   const auto with_clipping = [this](const std::string& where) {  // that clips nothing
     TrainerOptions made = options(where);
     made.algorithms = {GradientClipping({.clipping_type = "norm", .clipping_threshold = 1e9})};
+    made.callbacks.push_back(std::make_shared<Ballast>());
     return made;
   };
   run(with_clipping("straight"));
@@ -212,7 +215,9 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
     const bool is_read = moment[0] == 'G';
     for (const bool cut : {false, true}) {
       const std::string where = std::string("ckpt") + moment[0] + (cut ? "c" : "w");
-      run_until(options(where), 7);
+      TrainerOptions first = options(where);
+      first.callbacks.push_back(std::make_shared<Ballast>());
+      run_until(std::move(first), 7);
       const std::string newest = folder / (where + "/ep1-ba7-rank0.pt");
       TrainerOptions spoilt = with_clipping(where);
       spoilt.loggers.push_back(std::make_shared<AtMessage>(moment, [&] { spoil(newest, cut); }));
@@ -230,8 +235,13 @@ TEST_F(Autoresume, WhatIsSpoiltWhileItIsLoadedGivesWayToAnOlderOne) {
 }
 
 TEST_F(Autoresume, TheOnlyOneSpoiltWhileItIsLoadedIsAnErrorAndNoFreshStart) {
-  run_until(options(), 1);
-  TrainerOptions spoilt = options();
+  const auto with_ballast = [this] {
+    TrainerOptions made = options();
+    made.callbacks.push_back(std::make_shared<Ballast>());
+    return made;
+  };
+  run_until(with_ballast(), 1);
+  TrainerOptions spoilt = with_ballast();
   spoilt.loggers.push_back(std::make_shared<AtMessage>(
       "going on from", [&] { spoil(folder / "ckpt/ep0-ba1-rank0.pt", /*cut=*/true); }));
   EXPECT_THROW(Trainer(std::move(spoilt)), StorageError);

@@ -17,6 +17,7 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "storage/local_store.h"
+#include "testing/ballast.h"
 #include "testing/faulty_file_system.h"
 #include "testing/loading_run.h"
 #include "testing/recording_source.h"
@@ -27,6 +28,7 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
+using testing::Ballast;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
@@ -179,7 +181,17 @@ TEST_F(Loading, AutoresumeGoesOnToTheOlderOneWhenTheLastTensorIsBad) {
 }
 
 TEST_F(Loading, AReadThatFailsChangesNothing) {
-  Trainer trainer(loading_run());
+  const auto with_ballast = [] {
+    TrainerOptions made = loading_run();
+    made.callbacks.push_back(std::make_shared<Ballast>());
+    return made;
+  };
+  {
+    Trainer trained(with_ballast());
+    trained.fit();
+    path = trained.save_checkpoint(folder / "large.pt");
+  }
+  Trainer trainer(with_ballast());
   const Value before = now(trainer);
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1;; ++n) {
