@@ -40,6 +40,20 @@ pugi::xml_document document_of(const std::string& body) {
   return document;
 }
 
+// The same of what would be taken for less than it is, if it broke off.
+pugi::xml_document whole_document_of(const std::string& body) {
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(body.data(), body.size(), pugi::parse_default, pugi::encoding_utf8);
+  if (!parsed) {
+    throw StorageError("the server's list of objects is broken at byte " +
+                           std::to_string(parsed.offset) + " of " + std::to_string(body.size()) +
+                           ": " + parsed.description(),
+                       0, /*retryable=*/true);
+  }
+  return document;
+}
+
 std::string text_of(const pugi::xml_node& node, const char* name) {
   return node.child(name).text().get();
 }
@@ -70,7 +84,7 @@ ErrorAnswer parse_error(const std::string& body) {
 }
 
 ListAnswer parse_list(const std::string& body) {
-  const pugi::xml_document document = document_of(body);
+  const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
   const bool is_encoded = text_of(list, "EncodingType") == "url";
@@ -86,7 +100,8 @@ ListAnswer parse_list(const std::string& body) {
   for (const pugi::xml_node prefix : list.children("CommonPrefixes")) {
     answer.prefixes.push_back(name(text_of(prefix, "Prefix")));
   }
-  if (text_of(list, "IsTruncated") == "true") answer.next = text_of(list, "NextContinuationToken");
+  answer.is_truncated = text_of(list, "IsTruncated") == "true";
+  if (answer.is_truncated) answer.next = text_of(list, "NextContinuationToken");
   return answer;
 }
 

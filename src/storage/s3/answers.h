@@ -28,9 +28,10 @@ struct ListedObject {
 struct ListAnswer {
   std::vector<ListedObject> objects;
   std::vector<std::string> prefixes;  // with the slash
-  std::string next;                   // continuation token; empty: there is no next page
+  bool is_truncated = false;          // there is a next page
+  std::string next;                   // its continuation token
 };
-// StorageError when it is no list.
+// StorageError when it is no list; retryable() when it is not whole.
 ListAnswer parse_list(const std::string& body);
 
 // Of a new multipart upload; empty when there is none in it.

@@ -33,6 +33,18 @@ std::string unquoted(const std::string& etag) {
   return is_quoted ? etag.substr(1, etag.size() - 2) : etag;
 }
 
+// A list that ends too early is taken for all there is, and what it lacks for removed.
+void check_next_page(const ListAnswer& answer, const std::string& page) {
+  if (!answer.is_truncated) return;
+  if (answer.next.empty()) {
+    throw StorageError("the server says that there is more, and not how to go on", 0,
+                       /*retryable=*/true);
+  }
+  if (answer.next == page) {
+    throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+  }
+}
+
 }  // namespace
 
 // An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
@@ -64,9 +76,20 @@ ListAnswer Bucket::list(const std::string& prefix, const std::string& delimiter,
   if (!delimiter.empty()) query.emplace_back("delimiter", delimiter);
   if (!page.empty()) query.emplace_back("continuation-token", page);
   if (most > 0) query.emplace_back("max-keys", std::to_string(most));
-  const HttpResponse response = connection_->send({.query = std::move(query)});
-  connection_->check(response, "listing", prefix);
-  return parse_list(response.body);
+  Attempts attempts(connection_->config().retries);
+  for (;;) {
+    const HttpResponse response = connection_->send({.query = query});
+    connection_->check(response, "listing", prefix);
+    try {
+      ListAnswer answer = parse_list(response.body);
+      if (most == 0) check_next_page(answer, page);
+      return answer;
+    } catch (StorageError& e) {
+      if (e.retryable() && attempts.again()) continue;
+      e.add_context("listing " + connection_->describe(prefix));
+      throw;
+    }
+  }
 }
 
 bool Bucket::has_below(const std::string& prefix) {

@@ -304,11 +304,11 @@ class BucketStore final : public ObjectStore {
       for (const ListedUpload& upload : answer.uploads) {
         if (connection().now() - upload.begun > kForgotten) forgotten.push_back(upload);
       }
-      if (answer.next_key.empty()) return forgotten;
-      query = {{"uploads", ""},
-               {"prefix", prefix},
-               {"key-marker", answer.next_key},
-               {"upload-id-marker", answer.next_id}};
+      const Query here = std::exchange(query, {{"uploads", ""},
+                                               {"prefix", prefix},
+                                               {"key-marker", answer.next_key},
+                                               {"upload-id-marker", answer.next_id}});
+      if (answer.next_key.empty() || query == here) return forgotten;
     }
   }
 

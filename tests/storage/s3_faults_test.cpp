@@ -1,0 +1,75 @@
+// Servers that answer, and not with the truth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+#include "s3_fixture.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/pattern.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::FakeS3;
+using testing::FakeS3Options;
+using ::testing::HasSubstr;
+using testing::HttpReply;
+using testing::message_of;
+
+HttpReply list_page(const std::string& more) {
+  return {.body =
+              "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>run/a</Key>"
+              "<Size>1</Size></Contents>" +
+              more};
+}
+
+class S3FaultyListTest : public ::testing::Test {
+ protected:
+  S3FaultyListTest() : store_(served_.store()) {
+    served_.fake.put_object("bucket/run/a", "x");
+    served_.fake.put_object("bucket/run/b", "x");
+  }
+  // Of each kind of incomplete list: once is nothing, always is an error.
+  void expect_refused(const HttpReply& reply, const std::string& why) {
+    served_.fake.answer_next("GET /bucket?", reply, 1);
+    EXPECT_THAT(list_names(*store_, "run"), ElementsAre("a", "b")) << why;
+    served_.fake.answer_next("GET /bucket?", reply, 20);
+    EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+                AllOf(HasSubstr("listing s3://bucket/run/"), HasSubstr(why)));
+  }
+
+  S3Served served_;
+  std::shared_ptr<ObjectStore> store_;
+};
+
+TEST_F(S3FaultyListTest, OneThatBreaksOffIsNotAllThereIs) {
+  expect_refused(list_page(""), "broken");
+}
+
+TEST_F(S3FaultyListTest, OneThatDoesNotSayHowToGoOnIsNotAllThereIs) {
+  expect_refused(list_page("<IsTruncated>true</IsTruncated></ListBucketResult>"), "how to go on");
+}
+
+TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
+  const HttpReply stuck = list_page(
+      "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+      "</ListBucketResult>");
+  served_.fake.answer_next("GET /bucket?", stuck, 20);
+  EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+              HasSubstr("this one again"));
+}
+
+// --- What a write leaves -------------------------------------------------------------------------
+
+constexpr std::size_t kSomeParts = 12 << 20;
+
+// By somebody's cleaning, say: it is no object that is not there.
+// --- What is read --------------------------------------------------------------------------------
+
+// Broken off before it could be seen that they are others than those that were asked for.
+}  // namespace
+}  // namespace cairn
