@@ -456,7 +456,9 @@ HttpReply FakeS3::list_uploads(const Asked& asked, const std::string& bucket) {
   for (const auto& [id, upload] : uploads_) {
     const std::string key = upload.path.substr(bucket.size() + 1);
     if (!key.starts_with(asked.query()["prefix"])) continue;
-    body += tag("Upload", tag("Key", key) + tag("UploadId", id) + tag("Initiated", iso_now()));
+    body += tag("Upload",
+                tag("Key", key) + tag("UploadId", id) +
+                    tag("Initiated", options_.initiated.empty() ? iso_now() : options_.initiated));
   }
   return xml(tag("ListMultipartUploadsResult", tag("IsTruncated", "false") + body));
 }

@@ -29,6 +29,7 @@ struct FakeS3Options {
   bool refuses_checksums = false;  // 501 for headers that it does not know
   std::int64_t skew_seconds = 0;   // of its clock
   double fault_rate = 0;           // of all requests
+  std::string initiated = {};      // what a list of uploads says, in place of when each was begun
   unsigned seed = 1;
 };
 

@@ -67,7 +67,43 @@ TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
 
 constexpr std::size_t kSomeParts = 12 << 20;
 
+TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
+  S3Served served;
+  const auto store = served.store();
+  const auto victim = store->begin("run/a");
+  const std::string text(kSomeParts, 'a');
+  victim->write(as_bytes(text));
+  ASSERT_EQ(served.fake.uploads(), 1U);
+  for (const char* unknown : {" ", "2020-01-02 03:04:05", "2020-01-02T03:04:05.000+00:00"}) {
+    served.keys.initiated = unknown;
+    served.fake.change(served.keys);
+    store->remove_leftovers("run", {});
+    EXPECT_EQ(served.fake.uploads(), 1U) << unknown;
+  }
+  served.keys.initiated = "2020-01-02T03:04:05.000Z";
+  served.fake.change(served.keys);
+  EXPECT_THAT(store->remove_leftovers("run", {}), ElementsAre("a"));
+  EXPECT_EQ(served.fake.uploads(), 0U);
+}
+
 // By somebody's cleaning, say: it is no object that is not there.
+TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text(kSomeParts, 'a');
+  served.fake.answer_next("PUT /bucket/a?partNumber",
+                          {.status = 404, .body = "<Error><Code>NoSuchUpload</Code></Error>"});
+  try {
+    write_text(*store, "a", text);
+    FAIL() << "the part was refused";
+  } catch (const StorageError& e) {
+    EXPECT_TRUE(e.retryable()) << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("the upload was removed"));
+  }
+  write_text(*store, "a", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/a"] == text);
+}
+
 // --- What is read --------------------------------------------------------------------------------
 
 // Broken off before it could be seen that they are others than those that were asked for.

@@ -126,10 +126,9 @@ UploadsAnswer parse_uploads(const std::string& body) {
   const pugi::xml_node list = document.child("ListMultipartUploadsResult");
   UploadsAnswer answer;
   for (const pugi::xml_node upload : list.children("Upload")) {
-    answer.uploads.push_back(
-        {.key = text_of(upload, "Key"),
-         .id = text_of(upload, "UploadId"),
-         .begun = parse_iso_time(text_of(upload, "Initiated")).value_or(NetTime())});
+    answer.uploads.push_back({.key = text_of(upload, "Key"),
+                              .id = text_of(upload, "UploadId"),
+                              .begun = parse_iso_time(text_of(upload, "Initiated"))});
   }
   if (text_of(list, "IsTruncated") == "true") {
     answer.next_key = text_of(list, "NextKeyMarker");

@@ -48,7 +48,7 @@ std::string parse_copy_etag(const std::string& body);
 struct ListedUpload {
   std::string key;
   std::string id;
-  NetTime begun = {};
+  std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not say it readably
 };
 struct UploadsAnswer {
   std::vector<ListedUpload> uploads;

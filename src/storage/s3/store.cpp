@@ -302,7 +302,9 @@ class BucketStore final : public ObjectStore {
       if (response.status >= 300) return forgotten;  // not all servers list them, or let one
       const UploadsAnswer answer = parse_uploads(response.body);
       for (const ListedUpload& upload : answer.uploads) {
-        if (connection().now() - upload.begun > kForgotten) forgotten.push_back(upload);
+        // One whose age is not known may be another job's, that lives.
+        const bool is_old = upload.begun && connection().now() - *upload.begun > kForgotten;
+        if (is_old) forgotten.push_back(upload);
       }
       const Query here = std::exchange(query, {{"uploads", ""},
                                                {"prefix", prefix},

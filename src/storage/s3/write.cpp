@@ -144,6 +144,9 @@ class ObjectUpload final : public ObjectWrite {
     SentCall sent = std::move(under_way_.front());
     under_way_.pop_front();
     const HttpResponse response = sent.call->wait();
+    if (response.status == 404 && parse_error(response.body).code != "NoSuchBucket") {
+      refuse_removed(response.status);
+    }
     connection().check(response, "writing part " + std::to_string(sent.number) + " of", key_);
     const std::string etag(response.header("etag"));
     if (etag.empty()) {
@@ -152,6 +155,13 @@ class ObjectUpload final : public ObjectWrite {
                          response.status);
     }
     parts_.push_back({.number = sent.number, .etag = etag, .crc64 = std::move(sent.crc64)});
+  }
+
+  // Somebody's cleaning, or a rule of the bucket: nothing is wrong with what is written.
+  [[noreturn]] void refuse_removed(int status) const {
+    throw StorageError("writing " + connection().describe(key_) +
+                           ": the upload was removed before it was complete; write it again",
+                       status, /*retryable=*/true);
   }
 
   HttpResponse send_complete(std::vector<HttpHeader> headers) {
@@ -193,9 +203,7 @@ class ObjectUpload final : public ObjectWrite {
       const auto there = bucket_->head(key_);
       if (there && there->write_id == write_id_) return;
       if (response.status == 412) refuse_condition(connection().describe(key_), condition_);
-      throw StorageError("writing " + connection().describe(key_) +
-                             ": the upload was removed before it was complete; write it again",
-                         response.status, /*retryable=*/true);
+      refuse_removed(response.status);
     }
     connection().refuse(response, "completing", key_);
   }
