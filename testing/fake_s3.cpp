@@ -387,6 +387,10 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path,
   return etag == match ? kFine : error(412, "PreconditionFailed");
 }
 
+void FakeS3::keep(const std::string& path, Object object) {
+  if (!options_.keeps_old || !objects_.contains(path)) objects_[path] = std::move(object);
+}
+
 HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
   if (!asked.header("x-amz-copy-source").empty()) return copy(asked, path);
   const HttpReply refused = check_condition(asked, path, options_.conditions);
@@ -398,7 +402,7 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
     object.crc64 = crc_text(crc64_nvme(as_bytes(asked.body)));
     reply.headers.emplace_back(kCrc, object.crc64);
   }
-  objects_[path] = std::move(object);
+  keep(path, std::move(object));
   return reply;
 }
 
@@ -520,7 +524,7 @@ HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
                    .headers = upload->second.headers};
   if (options_.keeps_crc64) object.crc64 = crc;
   const std::string etag = object.etag;
-  objects_[path] = std::move(object);
+  keep(path, std::move(object));
   uploads_.erase(upload);
   return xml(tag("CompleteMultipartUploadResult", tag("ETag", options_.like_ceph ? "" : etag)));
 }

@@ -67,6 +67,16 @@ TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
 
 constexpr std::size_t kSomeParts = 12 << 20;
 
+TEST(S3FaultsTest, WhoComesRightBehindIsNoFailure) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply his = {
+      .headers = {{"ETag", "\"his\""}, {"Content-Length", "3"}, {"x-amz-meta-cairn-write", "his"}}};
+  served.fake.answer_next("HEAD /bucket/a", {.status = 404});
+  served.fake.answer_next("HEAD /bucket/a", his);
+  write_text(*store, "a", "mine");
+}
+
 TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
   S3Served served;
   const auto store = served.store();

@@ -116,13 +116,15 @@ std::vector<HttpHeader> Bucket::write_headers(const std::string& write_id) const
   return headers;
 }
 
-void Bucket::check_condition(const std::string& key, const WriteCondition& condition) {
-  if (condition.when == WriteCondition::If::kAlways) return;
-  const auto there = head(key);
-  const bool holds = condition.when == WriteCondition::If::kAbsent
+std::optional<Head> Bucket::check_condition(const std::string& key,
+                                            const WriteCondition& condition) {
+  auto there = head(key);
+  const bool holds = condition.when == WriteCondition::If::kAlways ? true
+                     : condition.when == WriteCondition::If::kAbsent
                          ? !there
                          : there && there->etag == condition.version;
   if (!holds) refuse_condition(connection_->describe(key), condition);
+  return there;
 }
 
 std::vector<HttpHeader> Bucket::condition_headers(const std::string& key,
@@ -164,9 +166,10 @@ void Bucket::put(const Put& put) {
   const std::string write_id = new_write_id();
   const auto keeps = keeps_crc64();
   std::string crc64 = keeps.value_or(true) ? crc64_text(crc64_nvme(put.bytes.view)) : "";
-  if (put.condition.when != WriteCondition::If::kAlways &&
-      condition_headers(put.key, put.condition).empty()) {
-    check_condition(put.key, put.condition);
+  std::string etag_before = put.condition.version;
+  if (condition_headers(put.key, put.condition).empty()) {
+    const auto before = check_condition(put.key, put.condition);
+    if (before) etag_before = before->etag;
   }
   HttpResponse response = send_put(put, write_id, crc64);
   if (!keeps && (response.status == 400 || response.status == 501)) {
@@ -194,7 +197,8 @@ void Bucket::put(const Put& put) {
                       .size = put.bytes.view.size(),
                       .etag = is_refused ? "" : std::string(response.header("etag")),
                       .crc64 = crc64,
-                      .write_id = write_id});
+                      .write_id = write_id,
+                      .etag_before = etag_before});
 }
 
 void Bucket::copy(const std::string& from, const std::string& to) {
@@ -265,8 +269,16 @@ void verify_sent(Bucket& bucket, const Sent& sent) {
         /*retryable=*/true);
   };
   if (!there) damaged("no object of that name");
-  // Somebody else's, who came right behind: what was written was there, and whole.
-  if (!there->write_id.empty() && there->write_id != sent.write_id) return;
+  if (there->write_id != sent.write_id) {
+    // A server that answered, and kept the old one or still shows it: also of the same size.
+    const bool is_as_before =
+        !sent.etag_before.empty() && unquoted(there->etag) == unquoted(sent.etag_before);
+    if (is_as_before && (!there->write_id.empty() || sent.etag.empty())) {
+      damaged("what had the name before, ETag " + there->etag);
+    }
+    // Somebody else's, who came right behind: what was written was there, and whole.
+    if (!there->write_id.empty()) return;
+  }
   if (there->size != sent.size) {
     damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
   }

@@ -60,8 +60,8 @@ class Bucket {
 
   // What a write says besides its bytes: access, encryption, who wrote it.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
-  // Throws AlreadyExistsError unless it holds now.
-  void check_condition(const std::string& key, const WriteCondition& condition);
+  // What is there now. AlreadyExistsError unless the condition holds.
+  std::optional<Head> check_condition(const std::string& key, const WriteCondition& condition);
   // The condition's header where the server checks it, none otherwise.
   std::vector<HttpHeader> condition_headers(const std::string& key,
                                             const WriteCondition& condition);
@@ -97,6 +97,7 @@ void verify_sent(Bucket& bucket, const Sent& sent);
 // 128 random bits, in hex.
 std::string new_write_id();
 // A checksum as S3 writes it.
+  std::string etag_before = {};  // of what had the name before; empty: nothing
 std::string crc64_text(std::uint64_t crc);
 
 }  // namespace cairn::s3

@@ -117,7 +117,9 @@ class BucketStore final : public ObjectStore {
       throw UnsupportedError(describe(name) +
                              ": this server does not check the version of what is replaced");
     }
-    bucket_->check_condition(key, options.condition);
+    if (options.condition.when != WriteCondition::If::kAlways) {
+      bucket_->check_condition(key, options.condition);
+    }
     return write_object(bucket_, key, options);
   }
 
