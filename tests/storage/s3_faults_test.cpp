@@ -67,6 +67,25 @@ TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
 
 constexpr std::size_t kSomeParts = 12 << 20;
 
+TEST(S3FaultsTest, AnOldObjectIsNotTakenForWhatWasWritten) {
+  S3Served served({.like_ceph = true});
+  const auto store = served.store();
+  const std::string parts(kSomeParts, 'a');
+  write_text(*store, "small", "one");
+  write_text(*store, "big", parts);
+  store->move_pointer("latest", "ep1.pt");
+  const std::string version = store->read_pointer("latest")->version;
+  served.keys.keeps_old = true;
+  served.fake.change(served.keys);
+  const auto expect_seen = [](const auto& use) {
+    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("what had the name before"));
+  };
+  expect_seen([&] { write_text(*store, "small", "two"); });
+  expect_seen([&] { write_text(*store, "big", std::string(kSomeParts, 'b')); });
+  expect_seen([&] { store->move_pointer("latest", "ep2.pt"); });
+  expect_seen([&] { store->move_pointer("latest", "ep2.pt", version); });
+}
+
 TEST(S3FaultsTest, WhoComesRightBehindIsNoFailure) {
   S3Served served;
   const auto store = served.store();
@@ -75,6 +94,34 @@ TEST(S3FaultsTest, WhoComesRightBehindIsNoFailure) {
   served.fake.answer_next("HEAD /bucket/a", {.status = 404});
   served.fake.answer_next("HEAD /bucket/a", his);
   write_text(*store, "a", "mine");
+}
+
+TEST(S3FaultsTest, AConditionIsNotDroppedForAnotherReason) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text(kSomeParts, 'a');
+  const auto write = [&](const std::string& name) {
+    served.fake.forget_log();
+    write_text(*store, name, text, WriteCondition::absent());
+  };
+  const HttpReply invalid = {.status = 400, .body = "<Error><Code>InvalidRequest</Code></Error>"};
+  served.fake.answer_next("POST /bucket/a?uploadId", invalid);
+  EXPECT_THAT(message_of<StorageError>([&] { write("a"); }), HasSubstr("InvalidRequest"));
+  EXPECT_EQ(served.fake.count("POST /bucket/a?uploadId"), 1U);
+  EXPECT_EQ(served.fake.last_header("if-none-match", "POST"), "*");
+  EXPECT_TRUE(served.fake.objects().empty());
+
+  const HttpReply unknown = {.status = 400,
+                             .body =
+                                 "<Error><Code>InvalidArgument</Code><ArgumentName>"
+                                 "If-None-Match</ArgumentName></Error>"};
+  served.fake.answer_next("POST /bucket/a?uploadId", unknown);
+  write("a");
+  EXPECT_EQ(served.fake.count("POST /bucket/a?uploadId"), 2U);
+  write("b");
+  EXPECT_EQ(served.fake.count("POST /bucket/b?uploadId"), 1U) << "it was learned";
+  EXPECT_EQ(served.fake.last_header("if-none-match", "POST"), "");
+  EXPECT_THROW(write("b"), AlreadyExistsError) << "cairn looks itself";
 }
 
 TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {

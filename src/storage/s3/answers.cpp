@@ -83,6 +83,17 @@ ErrorAnswer parse_error(const std::string& body) {
           .endpoint = text_of(error, "Endpoint")};
 }
 
+bool refuses_conditions(int status, const std::string& body) {
+  const ErrorAnswer error = parse_error(body);
+  if (status == 501 || error.code == "NotImplemented") return true;
+  if (error.code != "InvalidArgument") return false;
+  std::string text = body;
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return text.find("if-none-match") != std::string::npos ||
+         text.find("if-match") != std::string::npos;
+}
+
 ListAnswer parse_list(const std::string& body) {
   const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");

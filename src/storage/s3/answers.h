@@ -19,6 +19,10 @@ struct ErrorAnswer {
 };
 ErrorAnswer parse_error(const std::string& body);
 
+// Whether a server refuses a write because it knows no conditions of such ones, and not because of
+// anything else that is wrong.
+bool refuses_conditions(int status, const std::string& body);
+
 struct ListedObject {
   std::string key;
   std::uint64_t size = 0;

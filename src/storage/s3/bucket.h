@@ -1,6 +1,7 @@
 // What the store, its writers and its readers ask of one bucket, and what is learned of its server.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -66,6 +67,10 @@ class Bucket {
   std::vector<HttpHeader> condition_headers(const std::string& key,
                                             const WriteCondition& condition);
 
+  // False once the server has refused a completion of an upload for its condition.
+  bool takes_upload_conditions() const { return takes_upload_conditions_; }
+  void learn_no_upload_conditions() { takes_upload_conditions_ = false; }
+
   // Whether the server keeps CRC-64 checksums: nullopt until the first answer says so.
   std::optional<bool> keeps_crc64();
   void learn_crc64(bool keeps);
@@ -77,6 +82,7 @@ class Bucket {
   std::shared_ptr<Connection> connection_;
   std::mutex mutex_;
   std::optional<Conditions> conditions_;
+  std::atomic<bool> takes_upload_conditions_ = true;
   std::optional<bool> keeps_crc64_;
 };
 
@@ -91,13 +97,13 @@ struct Sent {
   std::string etag = {};
   std::string crc64 = {};
   std::string write_id = {};
+  std::string etag_before = {};  // of what had the name before; empty: nothing
 };
 void verify_sent(Bucket& bucket, const Sent& sent);
 
 // 128 random bits, in hex.
 std::string new_write_id();
 // A checksum as S3 writes it.
-  std::string etag_before = {};  // of what had the name before; empty: nothing
 std::string crc64_text(std::uint64_t crc);
 
 }  // namespace cairn::s3

@@ -180,20 +180,26 @@ class ObjectUpload final : public ObjectWrite {
   }
 
   void complete() {
-    const auto condition = bucket_->condition_headers(key_, condition_);
-    bucket_->check_condition(key_, condition_);  // some check it for a PUT only
-    HttpResponse response = send_complete(condition);
-    if (!condition.empty() && (response.status == 501 || response.status == 400)) {
-      response = send_complete({});
+    std::vector<HttpHeader> condition;
+    if (bucket_->takes_upload_conditions()) {
+      condition = bucket_->condition_headers(key_, condition_);
     }
+    // Some check it for a PUT only.
+    const auto before = bucket_->check_condition(key_, condition_);
+    HttpResponse response = send_complete(condition);
+    const bool is_without =
+        !condition.empty() && refuses_conditions(response.status, response.body);
+    if (is_without) response = send_complete({});
     const CompleteAnswer answer = parse_complete(response.body);
+    if (is_without && answer.is_done) bucket_->learn_no_upload_conditions();
     if (!answer.is_done) check_whose(response);
     is_done_ = true;
     verify_sent(*bucket_, {.key = key_,
                            .size = size_,
                            .etag = answer.etag,
                            .crc64 = with_crc64_ ? crc64_text(crc64_) : "",
-                           .write_id = write_id_});
+                           .write_id = write_id_,
+                           .etag_before = before ? before->etag : ""});
   }
 
   // The upload is not there any more, or the condition does not hold: perhaps because an attempt
