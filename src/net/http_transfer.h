@@ -29,6 +29,7 @@ class HttpTransfer {
   template <class Value>
   void set(CURLoption option, Value value);
   void set_target();
+  void set_protocols();
   void set_limits();
   void set_callbacks();
   void set_body();
