@@ -404,6 +404,10 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path,
   return etag == match ? kFine : error(412, "PreconditionFailed");
 }
 
+void FakeS3::keep(const std::string& path, Object object) {
+  if (!options_.keeps_old || !objects_.contains(path)) objects_[path] = std::move(object);
+}
+
 HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
   if (!asked.header("x-amz-copy-source").empty()) return copy(asked, path);
   const HttpReply refused = check_condition(asked, path, options_.conditions);
@@ -415,7 +419,7 @@ HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
     object.crc64 = crc_text(crc64_nvme(as_bytes(asked.body)));
     reply.headers.emplace_back(kCrc, object.crc64);
   }
-  objects_[path] = std::move(object);
+  keep(path, std::move(object));
   return reply;
 }
 
@@ -473,8 +477,9 @@ HttpReply FakeS3::list_uploads(const Asked& asked, const std::string& bucket) {
   for (const auto& [id, upload] : uploads_) {
     const std::string key = upload.path.substr(bucket.size() + 1);
     if (!key.starts_with(asked.query()["prefix"])) continue;
-    body += tag("Upload",
-                tag("Key", key) + tag("UploadId", id) + tag("Initiated", iso_time(upload.begun)));
+    body += tag("Upload", tag("Key", key) + tag("UploadId", id) +
+                              tag("Initiated", options_.initiated.empty() ? iso_time(upload.begun)
+                                                                          : options_.initiated));
   }
   return xml(tag("ListMultipartUploadsResult", tag("IsTruncated", "false") + body));
 }
@@ -536,7 +541,7 @@ HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
                    .headers = upload->second.headers};
   if (options_.keeps_crc64) object.crc64 = crc;
   const std::string etag = object.etag;
-  objects_[path] = std::move(object);
+  keep(path, std::move(object));
   uploads_.erase(upload);
   return xml(tag("CompleteMultipartUploadResult", tag("ETag", options_.like_ceph ? "" : etag)));
 }

@@ -26,9 +26,11 @@ struct FakeS3Options {
   Conditions conditions = Conditions::kCheck;
   Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
   bool like_ceph = false;  // If-Match without quotes, and no ETag of a completed upload
+  bool keeps_old = false;  // of a name that is there: says 200, and replaces nothing
   bool keeps_crc64 = true;
   bool refuses_checksums = false;  // 501 for headers that it does not know
   std::int64_t skew_seconds = 0;   // of its clock
+  std::string initiated = {};      // what a list of uploads says, in place of when each was begun
   double fault_rate = 0;           // of all requests
   unsigned seed = 1;
 };
@@ -103,6 +105,7 @@ class FakeS3 {
   HttpReply put_part(const Asked& asked);
   HttpReply complete(const Asked& asked, const std::string& path);
   HttpReply abort(const Asked& asked);
+  void keep(const std::string& path, Object object);
   HttpReply check_condition(const Asked& asked, const std::string& path,
                             FakeS3Options::Conditions how);
   std::string path_of(const Asked& asked) const;

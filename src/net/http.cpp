@@ -1,20 +1,49 @@
 #include "net/http.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "net/http_loop.h"
 
 namespace cairn {
 namespace {
 
+std::atomic<int> forks_before = 0;  // of this process: how often its memory is a copy of a copy
+
+// A process that was forked has the memory of the loop, and not its thread: it gets a loop of its
+// own. The other one is left as it is, also at the end: it cannot be stopped.
 class LoopClient final : public HttpClient {
  public:
+  LoopClient() : own_(new Own) {
+    pthread_atfork(nullptr, nullptr, [] { ++forks_before; });
+  }
+  ~LoopClient() override {
+    if (Own* const own = own_; own->is_of_this_process()) delete own;
+  }
+  LoopClient(const LoopClient&) = delete;
+  LoopClient& operator=(const LoopClient&) = delete;
+
   std::unique_ptr<HttpCall> start(HttpRequest request) override {
-    return loop_.start(std::move(request));
+    Own* own = own_;
+    if (!own->is_of_this_process()) {
+      auto made = std::make_unique<Own>();
+      // Another thread may have come first: then `own` is its one.
+      if (own_.compare_exchange_strong(own, made.get())) own = made.release();
+    }
+    return own->loop.start(std::move(request));
   }
 
  private:
-  HttpLoop loop_;
+  struct Own {
+    bool is_of_this_process() const { return forks == forks_before; }
+    const int forks = forks_before;
+    HttpLoop loop;
+  };
+
+  // Without a lock, which a thread that is not there might have held.
+  std::atomic<Own*> own_;
 };
 
 }  // namespace

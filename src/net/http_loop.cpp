@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -22,6 +23,25 @@ namespace {
 constexpr long kKeptConnections = 64;
 constexpr int kLongestWaitMs = 1000;  // libcurl's own deadlines end it earlier
 
+// Of the calling thread, until its end; not those of what the thread itself does wrong, whose
+// handlers tell where.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
+      sigdelset(&all, fault);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 class HttpLoop::State {
@@ -31,6 +51,10 @@ class HttpLoop::State {
   State() : api_(curl_api()), multi_(api_.multi_init()) {
     if (multi_ == nullptr) throw std::bad_alloc();
     api_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
+    // Signals are the program's: its handlers run on its own threads. And of TLS to a connection
+    // that is closed libcurl gets a SIGPIPE, which it only keeps away when it may set handlers
+    // itself.
+    const SignalsBlocked blocked;  // the thread begins with what its maker has
     thread_ = std::thread([this] { run(); });
   }
   ~State() {

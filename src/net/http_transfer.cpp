@@ -70,15 +70,7 @@ void HttpTransfer::set(CURLoption option, Value value) {
 void HttpTransfer::set_target() {
   set(CURLOPT_URL, request_.url.c_str());
   set(CURLOPT_PATH_AS_IS, 1L);  // it was signed as it is
-#if LIBCURL_VERSION_NUM >= 0x075500
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, request_.url.starts_with("https:") ? "https" : "http,https");
-#else
-  set(CURLOPT_PROTOCOLS, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-  set(CURLOPT_REDIR_PROTOCOLS,
-      static_cast<long>(CURLPROTO_HTTPS |
-                        (request_.url.starts_with("https:") ? 0 : CURLPROTO_HTTP)));
-#endif
+  set_protocols();
   set(CURLOPT_FOLLOWLOCATION, request_.redirects > 0 ? 1L : 0L);
   set(CURLOPT_MAXREDIRS, static_cast<long>(request_.redirects));
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // a connection a part
@@ -99,6 +91,23 @@ void HttpTransfer::add_header(const std::string& line) {
   if (longer == nullptr) throw std::bad_alloc();
   static_cast<void>(headers_.release());
   headers_.reset(longer);
+}
+
+// The library is found when the program runs, and may be older than the headers, or newer. The old
+// options are numbers, the new ones texts.
+void HttpTransfer::set_protocols() {
+  constexpr auto kAllowed = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 318);  // 7.85
+  constexpr auto kRedirected = static_cast<CURLoption>(CURLOPTTYPE_STRINGPOINT + 319);
+  constexpr auto kOldAllowed = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
+  constexpr auto kOldRedirected = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
+  constexpr long kBoth = CURLPROTO_HTTP | CURLPROTO_HTTPS;
+  const bool is_secure = request_.url.starts_with("https:");
+  if (api_.easy_setopt(easy_, kAllowed, "http,https") == CURLE_OK) {
+    set(kRedirected, is_secure ? "https" : "http,https");
+  } else {
+    set(kOldAllowed, kBoth);
+    set(kOldRedirected, is_secure ? static_cast<long>(CURLPROTO_HTTPS) : kBoth);
+  }
 }
 
 void HttpTransfer::set_limits() {

@@ -31,7 +31,7 @@ class CountedWrite final : public ObjectWrite {
   std::uint64_t bytes_ = 0;
 };
 
-// Step 4: compares what it is given with what is there.
+// Step 4, and 2 where the size differs: compares what it is given with what is there.
 class Comparison final : public ObjectWrite {
  public:
   explicit Comparison(std::shared_ptr<const ByteSource> there) : there_(std::move(there)) {}
@@ -44,14 +44,15 @@ class Comparison final : public ObjectWrite {
     end_ += bytes.view.size();
   }
   bool is_same() const { return is_same_ && end_ == there_->size(); }
+  bool is_beginning() const { return is_same_ && end_ >= there_->size(); }
   std::uint64_t bytes() const { return end_; }
 
  private:
   void publish() override {}
   void compare(std::uint64_t offset, ByteView bytes) {
-    if (!is_same_ || bytes.empty()) return;
-    is_same_ = offset + bytes.size() <= there_->size() &&
-               std::ranges::equal(there(offset, bytes.size()), bytes);
+    if (!is_same_ || offset >= there_->size()) return;
+    bytes = bytes.first(std::min<std::uint64_t>(bytes.size(), there_->size() - offset));
+    is_same_ = bytes.empty() || std::ranges::equal(there(offset, bytes.size()), bytes);
   }
   // Many small pieces cost one request.
   ByteView there(std::uint64_t offset, std::uint64_t size) {
@@ -83,9 +84,9 @@ class Publication {
       return *sent_;
     } catch (const AlreadyExistsError&) {
       if (!has_failed_) throw;
-      const auto ours = compare();
-      if (!ours) throw;
-      return *ours;
+      const Comparison there = compare();
+      if (!there.is_same()) throw;
+      return there.bytes();
     } catch (const StorageError&) {
       has_failed_ = true;
       throw;
@@ -105,23 +106,30 @@ class Publication {
   void check_size() {  // step 2
     const auto there = store_.stat(object_.name);
     if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) return;
-    // It was ours a moment ago: the next attempt may replace it.
-    condition_ = there && store_.features().versioned_writes
-                     ? WriteCondition::of_version(there->version)
-                     : WriteCondition{};
     const std::uint64_t sent = *sent_;
     sent_.reset();
+    if (condition_.when != WriteCondition::If::kAlways) renew_condition(there);
     throw StorageError(store_.describe(object_.name) + ": " + std::to_string(sent) +
                            " bytes were sent, and the store " +
                            (there ? "has " + std::to_string(there->size) : "has no such object"),
                        0, /*retryable=*/true);
   }
 
-  std::optional<std::uint64_t> compare() {  // step 4
+  // It was met, and what the caller meant was replaced by ours. So the next attempt may replace
+  // what is there of ours; anything else only as the caller said.
+  void renew_condition(const std::optional<ObjectInfo>& there) {
+    if (!there) {
+      condition_ = WriteCondition::absent();
+    } else if (there->type == ObjectInfo::Type::kObject && compare().is_beginning()) {
+      condition_ = store_.features().versioned_writes ? WriteCondition::of_version(there->version)
+                                                      : WriteCondition{};
+    }
+  }
+
+  Comparison compare() {  // step 4
     Comparison comparison(store_.open(object_.name));
     object_.fill(comparison);
-    if (!comparison.is_same()) return std::nullopt;
-    return comparison.bytes();
+    return comparison;
   }
 
   ObjectStore& store_;

@@ -2,10 +2,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdarg>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <map>
+#include <set>
 #include <thread>
 
+#include "net/http_loop.h"
+#include "net/http_transfer.h"
 #include "testing/http_server.h"
 
 namespace cairn {
@@ -154,6 +164,81 @@ TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
     }
   }
   EXPECT_LE(server.connections(), 8);
+}
+
+TEST(HttpTest, AForkedProcessHasItsOwn) {
+  HttpServer server([](const HttpAsked&) { return HttpReply{.body = "there"}; });
+  EXPECT_EQ(send({.url = server.url()}).body, "there");  // the loop's thread runs, here
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // ends it, where it would wait for ever
+    _exit(send({.url = server.url()}).body == "there" ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(send({.url = server.url()}).body, "there");
+}
+
+std::set<std::string> threads_of_this_process() {
+  std::set<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    all.insert(entry.path().filename());
+  }
+  return all;
+}
+
+// OpenSSL writes to a connection that is closed without MSG_NOSIGNAL.
+TEST(HttpTest, ItsThreadTakesNoSignals) {
+  const auto before = threads_of_this_process();
+  HttpLoop loop;
+  EXPECT_NE(loop.start({.url = "http://127.0.0.1:1"})->wait().failure, "");  // it runs
+  int found = 0;
+  for (const std::string& thread : threads_of_this_process()) {
+    if (before.contains(thread)) continue;
+    std::ifstream file("/proc/self/task/" + thread + "/status");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const std::size_t at = text.find("SigBlk:\t");
+    ASSERT_NE(at, std::string::npos);
+    const auto blocked = std::stoull(text.substr(at + 8, 16), nullptr, 16);
+    EXPECT_NE(blocked >> (SIGPIPE - 1) & 1, 0U);
+    EXPECT_NE(blocked >> (SIGTERM - 1) & 1, 0U) << "handlers run on the program's threads";
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+  sigset_t own;
+  pthread_sigmask(SIG_SETMASK, nullptr, &own);
+  EXPECT_EQ(sigismember(&own, SIGPIPE), 0) << "and here nothing has changed";
+}
+
+// One that does not know the texts of 7.85.
+struct OldLibcurl {
+  static std::map<int, long>& numbers() {
+    static std::map<int, long> all;
+    return all;
+  }
+  static CURLcode set(CURL* handle, CURLoption option, ...) {
+    va_list list;
+    va_start(list, option);
+    void* const value = va_arg(list, void*);  // all of them are as wide
+    va_end(list);
+    if (option > CURLOPTTYPE_STRINGPOINT + 300 && option < CURLOPTTYPE_FUNCTIONPOINT) {
+      return CURLE_UNKNOWN_OPTION;
+    }
+    if (option < CURLOPTTYPE_STRINGPOINT) numbers()[option] = reinterpret_cast<long>(value);
+    return curl_api().easy_setopt(handle, option, value);
+  }
+};
+
+TEST(HttpTest, AnOlderLibraryThanTheHeadersIsRestrictedToHttpToo) {
+  CurlApi old = curl_api();
+  old.easy_setopt = &OldLibcurl::set;
+  const HttpTransfer plain(old, {.url = "http://localhost/"});
+  EXPECT_EQ(OldLibcurl::numbers()[CURLOPTTYPE_LONG + 181], CURLPROTO_HTTP | CURLPROTO_HTTPS);
+  EXPECT_EQ(OldLibcurl::numbers()[CURLOPTTYPE_LONG + 182], CURLPROTO_HTTP | CURLPROTO_HTTPS);
+  const HttpTransfer secure(old, {.url = "https://localhost/"});
+  EXPECT_EQ(OldLibcurl::numbers()[CURLOPTTYPE_LONG + 182], CURLPROTO_HTTPS);
 }
 
 }  // namespace

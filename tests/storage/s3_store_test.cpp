@@ -256,7 +256,7 @@ TEST(S3StoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   const auto store = served.store();
   write_text(*store, "learn", "x");
   const HttpReply shorter = {.headers = {{"ETag", "\"0\""}, {"Content-Length", "1"}}};
-  served.fake.answer_next("HEAD /bucket/a", shorter, 1);
+  served.fake.answer_next("HEAD /bucket/a", shorter, 2);  // before and behind it
   EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "a", "xyz"); }),
               HasSubstr("1 bytes instead of 3"));
 }

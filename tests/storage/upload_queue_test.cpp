@@ -112,6 +112,40 @@ TEST(PublishTest, WhatDoesNotHaveTheSizeThatWasSentIsSentAgain) {
   EXPECT_EQ(text_in(*memory, "a"), "text");
 }
 
+TEST(PublishTest, SomebodyElsesObjectIsNotTakenForOursThatIsTorn) {
+  const auto memory = memory_store();
+  WatchedStore store(memory, {.after = [&](StoreCall call, const std::string& name) {
+                       if (call == StoreCall::kCommit)
+                         publish(*memory, object(name, "his"), at_once());
+                     }});
+  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
+               AlreadyExistsError);
+  EXPECT_EQ(text_in(*memory, "a"), "his");
+  publish(*memory, object("b", "old"), at_once());
+  const auto old = WriteCondition::of_version(memory->stat("b")->version);
+  EXPECT_THROW(publish(store, object("b", "mine", old), at_once()), AlreadyExistsError);
+  EXPECT_EQ(text_in(*memory, "b"), "his");
+}
+
+TEST(PublishTest, WhatIsLostKeepsTheConditionOfTheNextAttempt) {
+  const auto memory = memory_store();
+  int commits = 0;
+  WatchedStore store(memory, {.before =
+                                  [&](StoreCall call, const std::string& name) {
+                                    if (call != StoreCall::kCommit || commits != 1) return;
+                                    publish(*memory, object(name, "his"), at_once());
+                                  },
+                              .after =
+                                  [&](StoreCall call, const std::string& name) {
+                                    if (call == StoreCall::kCommit && ++commits == 1) {
+                                      memory->remove(name);
+                                    }
+                                  }});
+  EXPECT_THROW(publish(store, object("a", "mine", WriteCondition::absent()), at_once()),
+               AlreadyExistsError);
+  EXPECT_EQ(text_in(*memory, "a"), "his");
+}
+
 TEST(PublishTest, WriteAccessIsCheckedAndLeavesNothing) {
   const auto memory = memory_store();
   check_write_access(*memory, "run", at_once());

@@ -40,6 +40,20 @@ pugi::xml_document document_of(const std::string& body) {
   return document;
 }
 
+// The same of what would be taken for less than it is, if it broke off.
+pugi::xml_document whole_document_of(const std::string& body) {
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(body.data(), body.size(), pugi::parse_default, pugi::encoding_utf8);
+  if (!parsed) {
+    throw StorageError("the server's list of objects is broken at byte " +
+                           std::to_string(parsed.offset) + " of " + std::to_string(body.size()) +
+                           ": " + parsed.description(),
+                       0, /*retryable=*/true);
+  }
+  return document;
+}
+
 std::string text_of(const pugi::xml_node& node, const char* name) {
   return node.child(name).text().get();
 }
@@ -69,8 +83,19 @@ ErrorAnswer parse_error(const std::string& body) {
           .endpoint = text_of(error, "Endpoint")};
 }
 
+bool refuses_conditions(int status, const std::string& body) {
+  const ErrorAnswer error = parse_error(body);
+  if (status == 501 || error.code == "NotImplemented") return true;
+  if (error.code != "InvalidArgument") return false;
+  std::string text = body;
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return text.find("if-none-match") != std::string::npos ||
+         text.find("if-match") != std::string::npos;
+}
+
 ListAnswer parse_list(const std::string& body) {
-  const pugi::xml_document document = document_of(body);
+  const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
   const bool is_encoded = text_of(list, "EncodingType") == "url";
@@ -86,7 +111,8 @@ ListAnswer parse_list(const std::string& body) {
   for (const pugi::xml_node prefix : list.children("CommonPrefixes")) {
     answer.prefixes.push_back(name(text_of(prefix, "Prefix")));
   }
-  if (text_of(list, "IsTruncated") == "true") answer.next = text_of(list, "NextContinuationToken");
+  answer.is_truncated = text_of(list, "IsTruncated") == "true";
+  if (answer.is_truncated) answer.next = text_of(list, "NextContinuationToken");
   return answer;
 }
 
@@ -111,10 +137,9 @@ UploadsAnswer parse_uploads(const std::string& body) {
   const pugi::xml_node list = document.child("ListMultipartUploadsResult");
   UploadsAnswer answer;
   for (const pugi::xml_node upload : list.children("Upload")) {
-    answer.uploads.push_back(
-        {.key = text_of(upload, "Key"),
-         .id = text_of(upload, "UploadId"),
-         .begun = parse_iso_time(text_of(upload, "Initiated")).value_or(NetTime())});
+    answer.uploads.push_back({.key = text_of(upload, "Key"),
+                              .id = text_of(upload, "UploadId"),
+                              .begun = parse_iso_time(text_of(upload, "Initiated"))});
   }
   if (text_of(list, "IsTruncated") == "true") {
     answer.next_key = text_of(list, "NextKeyMarker");

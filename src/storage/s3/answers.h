@@ -19,6 +19,10 @@ struct ErrorAnswer {
 };
 ErrorAnswer parse_error(const std::string& body);
 
+// Whether a server refuses a write because it knows no conditions of such ones, and not because of
+// anything else that is wrong.
+bool refuses_conditions(int status, const std::string& body);
+
 struct ListedObject {
   std::string key;
   std::uint64_t size = 0;
@@ -28,9 +32,10 @@ struct ListedObject {
 struct ListAnswer {
   std::vector<ListedObject> objects;
   std::vector<std::string> prefixes;  // with the slash
-  std::string next;                   // continuation token; empty: there is no next page
+  bool is_truncated = false;          // there is a next page
+  std::string next;                   // its continuation token
 };
-// StorageError when it is no list.
+// StorageError when it is no list; retryable() when it is not whole.
 ListAnswer parse_list(const std::string& body);
 
 // Of a new multipart upload; empty when there is none in it.
@@ -47,7 +52,7 @@ std::string parse_copy_etag(const std::string& body);
 struct ListedUpload {
   std::string key;
   std::string id;
-  NetTime begun = {};
+  std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not say it readably
 };
 struct UploadsAnswer {
   std::vector<ListedUpload> uploads;

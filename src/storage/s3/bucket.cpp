@@ -33,6 +33,18 @@ std::string unquoted(const std::string& etag) {
   return is_quoted ? etag.substr(1, etag.size() - 2) : etag;
 }
 
+// A list that ends too early is taken for all there is, and what it lacks for removed.
+void check_next_page(const ListAnswer& answer, const std::string& page) {
+  if (!answer.is_truncated) return;
+  if (answer.next.empty()) {
+    throw StorageError("the server says that there is more, and not how to go on", 0,
+                       /*retryable=*/true);
+  }
+  if (answer.next == page) {
+    throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+  }
+}
+
 }  // namespace
 
 // An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
@@ -64,9 +76,20 @@ ListAnswer Bucket::list(const std::string& prefix, const std::string& delimiter,
   if (!delimiter.empty()) query.emplace_back("delimiter", delimiter);
   if (!page.empty()) query.emplace_back("continuation-token", page);
   if (most > 0) query.emplace_back("max-keys", std::to_string(most));
-  const HttpResponse response = connection_->send({.query = std::move(query)});
-  connection_->check(response, "listing", prefix);
-  return parse_list(response.body);
+  Attempts attempts(connection_->config().retries);
+  for (;;) {
+    const HttpResponse response = connection_->send({.query = query});
+    connection_->check(response, "listing", prefix);
+    try {
+      ListAnswer answer = parse_list(response.body);
+      if (most == 0) check_next_page(answer, page);
+      return answer;
+    } catch (StorageError& e) {
+      if (e.retryable() && attempts.again()) continue;
+      e.add_context("listing " + connection_->describe(prefix));
+      throw;
+    }
+  }
 }
 
 bool Bucket::has_below(const std::string& prefix) {
@@ -93,13 +116,15 @@ std::vector<HttpHeader> Bucket::write_headers(const std::string& write_id) const
   return headers;
 }
 
-void Bucket::check_condition(const std::string& key, const WriteCondition& condition) {
-  if (condition.when == WriteCondition::If::kAlways) return;
-  const auto there = head(key);
-  const bool holds = condition.when == WriteCondition::If::kAbsent
+std::optional<Head> Bucket::check_condition(const std::string& key,
+                                            const WriteCondition& condition) {
+  auto there = head(key);
+  const bool holds = condition.when == WriteCondition::If::kAlways ? true
+                     : condition.when == WriteCondition::If::kAbsent
                          ? !there
                          : there && there->etag == condition.version;
   if (!holds) refuse_condition(connection_->describe(key), condition);
+  return there;
 }
 
 std::vector<HttpHeader> Bucket::condition_headers(const std::string& key,
@@ -141,9 +166,10 @@ void Bucket::put(const Put& put) {
   const std::string write_id = new_write_id();
   const auto keeps = keeps_crc64();
   std::string crc64 = keeps.value_or(true) ? crc64_text(crc64_nvme(put.bytes.view)) : "";
-  if (put.condition.when != WriteCondition::If::kAlways &&
-      condition_headers(put.key, put.condition).empty()) {
-    check_condition(put.key, put.condition);
+  std::string etag_before = put.condition.version;
+  if (condition_headers(put.key, put.condition).empty()) {
+    const auto before = check_condition(put.key, put.condition);
+    if (before) etag_before = before->etag;
   }
   HttpResponse response = send_put(put, write_id, crc64);
   if (!keeps && (response.status == 400 || response.status == 501)) {
@@ -171,7 +197,8 @@ void Bucket::put(const Put& put) {
                       .size = put.bytes.view.size(),
                       .etag = is_refused ? "" : std::string(response.header("etag")),
                       .crc64 = crc64,
-                      .write_id = write_id});
+                      .write_id = write_id,
+                      .etag_before = etag_before});
 }
 
 void Bucket::copy(const std::string& from, const std::string& to) {
@@ -242,8 +269,16 @@ void verify_sent(Bucket& bucket, const Sent& sent) {
         /*retryable=*/true);
   };
   if (!there) damaged("no object of that name");
-  // Somebody else's, who came right behind: what was written was there, and whole.
-  if (!there->write_id.empty() && there->write_id != sent.write_id) return;
+  if (there->write_id != sent.write_id) {
+    // A server that answered, and kept the old one or still shows it: also of the same size.
+    const bool is_as_before =
+        !sent.etag_before.empty() && unquoted(there->etag) == unquoted(sent.etag_before);
+    if (is_as_before && (!there->write_id.empty() || sent.etag.empty())) {
+      damaged("what had the name before, ETag " + there->etag);
+    }
+    // Somebody else's, who came right behind: what was written was there, and whole.
+    if (!there->write_id.empty()) return;
+  }
   if (there->size != sent.size) {
     damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
   }

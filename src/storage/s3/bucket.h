@@ -1,6 +1,7 @@
 // What the store, its writers and its readers ask of one bucket, and what is learned of its server.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -60,11 +61,15 @@ class Bucket {
 
   // What a write says besides its bytes: access, encryption, who wrote it.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
-  // Throws AlreadyExistsError unless it holds now.
-  void check_condition(const std::string& key, const WriteCondition& condition);
+  // What is there now. AlreadyExistsError unless the condition holds.
+  std::optional<Head> check_condition(const std::string& key, const WriteCondition& condition);
   // The condition's header where the server checks it, none otherwise.
   std::vector<HttpHeader> condition_headers(const std::string& key,
                                             const WriteCondition& condition);
+
+  // False once the server has refused a completion of an upload for its condition.
+  bool takes_upload_conditions() const { return takes_upload_conditions_; }
+  void learn_no_upload_conditions() { takes_upload_conditions_ = false; }
 
   // Whether the server keeps CRC-64 checksums: nullopt until the first answer says so.
   std::optional<bool> keeps_crc64();
@@ -77,6 +82,7 @@ class Bucket {
   std::shared_ptr<Connection> connection_;
   std::mutex mutex_;
   std::optional<Conditions> conditions_;
+  std::atomic<bool> takes_upload_conditions_ = true;
   std::optional<bool> keeps_crc64_;
 };
 
@@ -91,6 +97,7 @@ struct Sent {
   std::string etag = {};
   std::string crc64 = {};
   std::string write_id = {};
+  std::string etag_before = {};  // of what had the name before; empty: nothing
 };
 void verify_sent(Bucket& bucket, const Sent& sent);
 

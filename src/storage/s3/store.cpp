@@ -117,7 +117,9 @@ class BucketStore final : public ObjectStore {
       throw UnsupportedError(describe(name) +
                              ": this server does not check the version of what is replaced");
     }
-    bucket_->check_condition(key, options.condition);
+    if (options.condition.when != WriteCondition::If::kAlways) {
+      bucket_->check_condition(key, options.condition);
+    }
     return write_object(bucket_, key, options);
   }
 
@@ -302,13 +304,15 @@ class BucketStore final : public ObjectStore {
       if (response.status >= 300) return forgotten;  // not all servers list them, or let one
       const UploadsAnswer answer = parse_uploads(response.body);
       for (const ListedUpload& upload : answer.uploads) {
-        if (connection().now() - upload.begun > kForgotten) forgotten.push_back(upload);
+        // One whose age is not known may be another job's, that lives.
+        const bool is_old = upload.begun && connection().now() - *upload.begun > kForgotten;
+        if (is_old) forgotten.push_back(upload);
       }
-      if (answer.next_key.empty()) return forgotten;
-      query = {{"uploads", ""},
-               {"prefix", prefix},
-               {"key-marker", answer.next_key},
-               {"upload-id-marker", answer.next_id}};
+      const Query here = std::exchange(query, {{"uploads", ""},
+                                               {"prefix", prefix},
+                                               {"key-marker", answer.next_key},
+                                               {"upload-id-marker", answer.next_id}});
+      if (answer.next_key.empty() || query == here) return forgotten;
     }
   }
 

@@ -145,6 +145,9 @@ class ObjectUpload final : public ObjectWrite {
     SentCall sent = std::move(under_way_.front());
     under_way_.pop_front();
     const HttpResponse response = sent.call->wait();
+    if (response.status == 404 && parse_error(response.body).code != "NoSuchBucket") {
+      refuse_removed(response.status);
+    }
     connection().check(response, "writing part " + std::to_string(sent.number) + " of", key_);
     const std::string etag(response.header("etag"));
     if (etag.empty()) {
@@ -153,6 +156,13 @@ class ObjectUpload final : public ObjectWrite {
                          response.status);
     }
     parts_.push_back({.number = sent.number, .etag = etag, .crc64 = std::move(sent.crc64)});
+  }
+
+  // Somebody's cleaning, or a rule of the bucket: nothing is wrong with what is written.
+  [[noreturn]] void refuse_removed(int status) const {
+    throw StorageError("writing " + connection().describe(key_) +
+                           ": the upload was removed before it was complete; write it again",
+                       status, /*retryable=*/true);
   }
 
   HttpResponse send_complete(std::vector<HttpHeader> headers) {
@@ -171,20 +181,26 @@ class ObjectUpload final : public ObjectWrite {
   }
 
   void complete() {
-    const auto condition = bucket_->condition_headers(key_, condition_);
-    bucket_->check_condition(key_, condition_);  // some check it for a PUT only
-    HttpResponse response = send_complete(condition);
-    if (!condition.empty() && (response.status == 501 || response.status == 400)) {
-      response = send_complete({});
+    std::vector<HttpHeader> condition;
+    if (bucket_->takes_upload_conditions()) {
+      condition = bucket_->condition_headers(key_, condition_);
     }
+    // Some check it for a PUT only.
+    const auto before = bucket_->check_condition(key_, condition_);
+    HttpResponse response = send_complete(condition);
+    const bool is_without =
+        !condition.empty() && refuses_conditions(response.status, response.body);
+    if (is_without) response = send_complete({});
     const CompleteAnswer answer = parse_complete(response.body);
+    if (is_without && answer.is_done) bucket_->learn_no_upload_conditions();
     if (!answer.is_done) check_whose(response);
     is_done_ = true;
     verify_sent(*bucket_, {.key = key_,
                            .size = size_,
                            .etag = answer.etag,
                            .crc64 = with_crc64_ ? crc64_text(crc64_) : "",
-                           .write_id = write_id_});
+                           .write_id = write_id_,
+                           .etag_before = before ? before->etag : ""});
   }
 
   // The upload is not there any more, or the condition does not hold: perhaps because an attempt
@@ -194,9 +210,7 @@ class ObjectUpload final : public ObjectWrite {
       const auto there = bucket_->head(key_);
       if (there && there->write_id == write_id_) return;
       if (response.status == 412) refuse_condition(connection().describe(key_), condition_);
-      throw StorageError("writing " + connection().describe(key_) +
-                             ": the upload was removed before it was complete; write it again",
-                         response.status, /*retryable=*/true);
+      refuse_removed(response.status);
     }
     connection().refuse(response, "completing", key_);
   }

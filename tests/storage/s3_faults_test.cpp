@@ -1,0 +1,168 @@
+// Servers that answer, and not with the truth.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+
+#include "s3_fixture.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/pattern.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::FakeS3;
+using testing::FakeS3Options;
+using ::testing::HasSubstr;
+using testing::HttpReply;
+using testing::message_of;
+
+HttpReply list_page(const std::string& more) {
+  return {.body =
+              "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>run/a</Key>"
+              "<Size>1</Size></Contents>" +
+              more};
+}
+
+class S3FaultyListTest : public ::testing::Test {
+ protected:
+  S3FaultyListTest() : store_(served_.store()) {
+    served_.fake.put_object("bucket/run/a", "x");
+    served_.fake.put_object("bucket/run/b", "x");
+  }
+  // Of each kind of incomplete list: once is nothing, always is an error.
+  void expect_refused(const HttpReply& reply, const std::string& why) {
+    served_.fake.answer_next("GET /bucket?", reply, 1);
+    EXPECT_THAT(list_names(*store_, "run"), ElementsAre("a", "b")) << why;
+    served_.fake.answer_next("GET /bucket?", reply, 20);
+    EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+                AllOf(HasSubstr("listing s3://bucket/run/"), HasSubstr(why)));
+  }
+
+  S3Served served_;
+  std::shared_ptr<ObjectStore> store_;
+};
+
+TEST_F(S3FaultyListTest, OneThatBreaksOffIsNotAllThereIs) {
+  expect_refused(list_page(""), "broken");
+}
+
+TEST_F(S3FaultyListTest, OneThatDoesNotSayHowToGoOnIsNotAllThereIs) {
+  expect_refused(list_page("<IsTruncated>true</IsTruncated></ListBucketResult>"), "how to go on");
+}
+
+TEST_F(S3FaultyListTest, OneThatLeadsToItselfEnds) {
+  const HttpReply stuck = list_page(
+      "<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>"
+      "</ListBucketResult>");
+  served_.fake.answer_next("GET /bucket?", stuck, 20);
+  EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+              HasSubstr("this one again"));
+}
+
+// --- What a write leaves -------------------------------------------------------------------------
+
+constexpr std::size_t kSomeParts = 12 << 20;
+
+TEST(S3FaultsTest, AnOldObjectIsNotTakenForWhatWasWritten) {
+  S3Served served({.like_ceph = true});
+  const auto store = served.store();
+  const std::string parts(kSomeParts, 'a');
+  write_text(*store, "small", "one");
+  write_text(*store, "big", parts);
+  store->move_pointer("latest", "ep1.pt");
+  const std::string version = store->read_pointer("latest")->version;
+  served.keys.keeps_old = true;
+  served.fake.change(served.keys);
+  const auto expect_seen = [](const auto& use) {
+    EXPECT_THAT(message_of<StorageError>(use), HasSubstr("what had the name before"));
+  };
+  expect_seen([&] { write_text(*store, "small", "two"); });
+  expect_seen([&] { write_text(*store, "big", std::string(kSomeParts, 'b')); });
+  expect_seen([&] { store->move_pointer("latest", "ep2.pt"); });
+  expect_seen([&] { store->move_pointer("latest", "ep2.pt", version); });
+}
+
+TEST(S3FaultsTest, WhoComesRightBehindIsNoFailure) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply his = {
+      .headers = {{"ETag", "\"his\""}, {"Content-Length", "3"}, {"x-amz-meta-cairn-write", "his"}}};
+  served.fake.answer_next("HEAD /bucket/a", {.status = 404});
+  served.fake.answer_next("HEAD /bucket/a", his);
+  write_text(*store, "a", "mine");
+}
+
+TEST(S3FaultsTest, AConditionIsNotDroppedForAnotherReason) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text(kSomeParts, 'a');
+  const auto write = [&](const std::string& name) {
+    served.fake.forget_log();
+    write_text(*store, name, text, WriteCondition::absent());
+  };
+  const HttpReply invalid = {.status = 400, .body = "<Error><Code>InvalidRequest</Code></Error>"};
+  served.fake.answer_next("POST /bucket/a?uploadId", invalid);
+  EXPECT_THAT(message_of<StorageError>([&] { write("a"); }), HasSubstr("InvalidRequest"));
+  EXPECT_EQ(served.fake.count("POST /bucket/a?uploadId"), 1U);
+  EXPECT_EQ(served.fake.last_header("if-none-match", "POST"), "*");
+  EXPECT_TRUE(served.fake.objects().empty());
+
+  const HttpReply unknown = {.status = 400,
+                             .body =
+                                 "<Error><Code>InvalidArgument</Code><ArgumentName>"
+                                 "If-None-Match</ArgumentName></Error>"};
+  served.fake.answer_next("POST /bucket/a?uploadId", unknown);
+  write("a");
+  EXPECT_EQ(served.fake.count("POST /bucket/a?uploadId"), 2U);
+  write("b");
+  EXPECT_EQ(served.fake.count("POST /bucket/b?uploadId"), 1U) << "it was learned";
+  EXPECT_EQ(served.fake.last_header("if-none-match", "POST"), "");
+  EXPECT_THROW(write("b"), AlreadyExistsError) << "cairn looks itself";
+}
+
+TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
+  S3Served served;
+  const auto store = served.store();
+  const auto victim = store->begin("run/a");
+  const std::string text(kSomeParts, 'a');
+  victim->write(as_bytes(text));
+  ASSERT_EQ(served.fake.uploads(), 1U);
+  for (const char* unknown : {" ", "2020-01-02 03:04:05", "2020-01-02T03:04:05.000+00:00"}) {
+    served.keys.initiated = unknown;
+    served.fake.change(served.keys);
+    store->remove_leftovers("run", {});
+    EXPECT_EQ(served.fake.uploads(), 1U) << unknown;
+  }
+  served.keys.initiated = "2020-01-02T03:04:05.000Z";
+  served.fake.change(served.keys);
+  EXPECT_THAT(store->remove_leftovers("run", {}), ElementsAre("a"));
+  EXPECT_EQ(served.fake.uploads(), 0U);
+}
+
+// By somebody's cleaning, say: it is no object that is not there.
+TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text(kSomeParts, 'a');
+  served.fake.answer_next("PUT /bucket/a?partNumber",
+                          {.status = 404, .body = "<Error><Code>NoSuchUpload</Code></Error>"});
+  try {
+    write_text(*store, "a", text);
+    FAIL() << "the part was refused";
+  } catch (const StorageError& e) {
+    EXPECT_TRUE(e.retryable()) << e.what();
+    EXPECT_THAT(e.what(), HasSubstr("the upload was removed"));
+  }
+  write_text(*store, "a", text);
+  EXPECT_TRUE(served.fake.objects()["bucket/a"] == text);
+}
+
+// --- What is read --------------------------------------------------------------------------------
+
+// Broken off before it could be seen that they are others than those that were asked for.
+}  // namespace
+}  // namespace cairn
