@@ -1,7 +1,10 @@
 #include "storage/publish.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <random>
 
 #include "cairn/error.h"
 
@@ -139,7 +142,10 @@ std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const R
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
-  const std::string name = join_path(folder, ".credentials_validated_successfully");
+  // Of its own: another job that starts now must not remove it before it is found here.
+  std::random_device random;
+  const std::string name = join_path(
+      folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
   try {
     publish(
         store,

@@ -121,6 +121,19 @@ TEST(PublishTest, WriteAccessIsCheckedAndLeavesNothing) {
               HasSubstr("before training begins"));
 }
 
+TEST(PublishTest, ChecksOfWriteAccessByJobsThatStartAtOnceAreNoneOfEachOthersBusiness) {
+  const auto memory = memory_store();
+  // Another job checks, and cleans up, between this one's write and its look at it.
+  WatchedStore store(memory,
+                     {.after = [&, is_done = false](StoreCall call, const std::string&) mutable {
+                       if (call != StoreCall::kCommit || std::exchange(is_done, true)) return;
+                       check_write_access(*memory, "run", at_once());
+                     }});
+  check_write_access(store, "run", at_once());
+  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // it was found at once
+  EXPECT_FALSE(memory->stat("run"));
+}
+
 TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
   const auto store = memory_store();
   store->move_pointer("latest", "ep0.pt");
