@@ -79,6 +79,8 @@ class Publication {
   Publication(ObjectStore& store, const ObjectToPublish& object)
       : store_(store), object_(object), condition_(object.condition) {}
 
+  const std::string& version() const { return version_; }
+
   std::uint64_t attempt() {
     try {
       if (!sent_) sent_ = send();
@@ -86,6 +88,7 @@ class Publication {
       return *sent_;
     } catch (const AlreadyExistsError&) {
       if (!has_failed_) throw;
+      if (const auto there = store_.stat(object_.name)) version_ = there->version;
       const auto ours = compare();
       if (!ours) throw;
       return *ours;
@@ -107,7 +110,10 @@ class Publication {
 
   void check_size() {  // step 2
     const auto there = store_.stat(object_.name);
-    if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) return;
+    if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) {
+      version_ = there->version;
+      return;
+    }
     // It was ours a moment ago: the next attempt may replace it.
     condition_ = there && store_.features().versioned_writes
                      ? WriteCondition::of_version(there->version)
@@ -132,13 +138,15 @@ class Publication {
   WriteCondition condition_;
   std::optional<std::uint64_t> sent_;  // committed, and nothing said that it is not there
   bool has_failed_ = false;
+  std::string version_;  // of what was found to be ours
 };
 
 }  // namespace
 
-std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
+Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
   Publication publication(store, object);
-  return with_retries(retry, [&] { return publication.attempt(); });
+  const std::uint64_t bytes = with_retries(retry, [&] { return publication.attempt(); });
+  return {.bytes = bytes, .version = publication.version()};
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {

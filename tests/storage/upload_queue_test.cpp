@@ -60,7 +60,7 @@ testing::StoreHooks::Hook nth(StoreCall call, int n, bool retryable = true) {
 TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
   const auto memory = memory_store();
   WatchedStore once(memory, {.before = nth(StoreCall::kWrite, 1)});
-  EXPECT_EQ(publish(once, object("a", "text"), at_once()), 4U);
+  EXPECT_EQ(publish(once, object("a", "text"), at_once()).bytes, 4U);
   EXPECT_EQ(text_in(*memory, "a"), "text");
 
   WatchedStore always(memory, {.before = [](StoreCall call, const std::string&) {
@@ -79,7 +79,7 @@ TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
 TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
-  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()), 4U);
+  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()).bytes, 4U);
   // The same bytes, but nothing of ours failed: somebody else's.
   EXPECT_THROW(publish(store, object("a", "text", WriteCondition::absent()), at_once()),
                AlreadyExistsError);
@@ -159,6 +159,21 @@ TEST(PointerFenceTest, OfTwoThatBeginWithNothingOneMovesIt) {
   other.look(at_once());
   one.move("a.pt", at_once());
   EXPECT_THROW(other.move("b.pt", at_once()), AlreadyExistsError);
+}
+
+// Of a run whose checkpoints all have one name.
+TEST(PointerFenceTest, AMoveToTheSameTargetIsSeenByItsVersion) {
+  const auto store = memory_store();
+  PointerFence one(store, "latest");
+  one.look(at_once());
+  one.move("ckpt.pt", at_once());
+  one.move("ckpt.pt", at_once());
+  PointerFence other(store, "latest");
+  other.look(at_once());
+  other.move("ckpt.pt", at_once());
+  EXPECT_THROW(one.check(at_once()), AlreadyExistsError);
+  EXPECT_THROW(one.move("ckpt.pt", at_once()), AlreadyExistsError);
+  other.move("ckpt.pt", at_once());
 }
 
 TEST(PointerFenceTest, AMoveInTheSameInstantIsSeenByTheCondition) {
