@@ -11,6 +11,7 @@
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
 
+#include "io/uri.h"
 #include "storage/place.h"
 #include "train/loop/eval_loop.h"
 #include "train/loop/precision.h"
