@@ -50,7 +50,17 @@ void PointerFence::move(const std::string& target, const RetryPolicy& retry) {
       refuse(store_->read_pointer(name_), target);
     }
   });
-  known_ = Pointer{.target = target, .version = {}};
+  known_ = Pointer{.target = target, .version = version_of_own(target, retry)};
+}
+
+// Step 5. Without an answer only the target is known.
+std::string PointerFence::version_of_own(const std::string& target, const RetryPolicy& retry) {
+  try {
+    const auto now = with_retries(retry, [&] { return store_->read_pointer(name_); });
+    return now && is_at(*now, target) ? now->version : "";
+  } catch (const StorageError&) {
+    return "";
+  }
 }
 
 void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& target) const {

@@ -10,6 +10,9 @@
 //     the gap between reading and moving remains).
 //  4. When the answer is lost, the pointer is read again: it says the new target when the move was
 //     done.
+//  5. Behind a move its version is read: of a run whose checkpoints all have one name the target
+//     says nothing. In a bucket the version neither does (it is that of the text): there the
+//     objects' own versions tell two jobs apart (own_objects.h).
 #pragma once
 
 #include <memory>
@@ -31,18 +34,19 @@ class PointerFence {
   void look(const RetryPolicy& retry);
   // Step 2, before something is written that the pointer is to be moved to. StorageError.
   void check(const RetryPolicy& retry);
-  // Steps 2 to 4. StorageError.
+  // Steps 2 to 5. StorageError.
   void move(const std::string& target, const RetryPolicy& retry);
 
   const std::string& name() const { return name_; }
 
  private:
+  std::string version_of_own(const std::string& target, const RetryPolicy& retry);
   [[noreturn]] void refuse(const std::optional<Pointer>& now, const std::string& target) const;
 
   const std::shared_ptr<ObjectStore> store_;
   const std::string name_;
   bool has_looked_ = false;
-  std::optional<Pointer> known_;  // without a version when this job moved it
+  std::optional<Pointer> known_;  // its version is empty where there is none, or it is not known
 };
 
 }  // namespace cairn

@@ -1,7 +1,10 @@
 #include "storage/publish.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <random>
 
 #include "cairn/error.h"
 
@@ -77,6 +80,8 @@ class Publication {
   Publication(ObjectStore& store, const ObjectToPublish& object)
       : store_(store), object_(object), condition_(object.condition) {}
 
+  const std::string& version() const { return version_; }
+
   std::uint64_t attempt() {
     try {
       if (!sent_) sent_ = send();
@@ -84,6 +89,7 @@ class Publication {
       return *sent_;
     } catch (const AlreadyExistsError&) {
       if (!has_failed_) throw;
+      if (const auto found = store_.stat(object_.name)) version_ = found->version;
       const Comparison there = compare();
       if (!there.is_same()) throw;
       return there.bytes();
@@ -105,7 +111,10 @@ class Publication {
 
   void check_size() {  // step 2
     const auto there = store_.stat(object_.name);
-    if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) return;
+    if (there && there->type == ObjectInfo::Type::kObject && there->size == *sent_) {
+      version_ = there->version;
+      return;
+    }
     const std::uint64_t sent = *sent_;
     sent_.reset();
     if (condition_.when != WriteCondition::If::kAlways) renew_condition(there);
@@ -137,17 +146,22 @@ class Publication {
   WriteCondition condition_;
   std::optional<std::uint64_t> sent_;  // committed, and nothing said that it is not there
   bool has_failed_ = false;
+  std::string version_;  // of what was found to be ours
 };
 
 }  // namespace
 
-std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
+Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
   Publication publication(store, object);
-  return with_retries(retry, [&] { return publication.attempt(); });
+  const std::uint64_t bytes = with_retries(retry, [&] { return publication.attempt(); });
+  return {.bytes = bytes, .version = publication.version()};
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {
-  const std::string name = join_path(folder, ".credentials_validated_successfully");
+  // Of its own: another job that starts now must not remove it before it is found here.
+  std::random_device random;
+  const std::string name = join_path(
+      folder, fmt::format(".credentials_validated_successfully-{:08x}{:08x}", random(), random()));
   try {
     publish(
         store,

@@ -33,13 +33,18 @@ struct ObjectToPublish {
   std::function<void(ObjectWrite&)> fill;
 };
 
-// Returns the bytes of the object. AlreadyExistsError when the condition does not hold;
-// StorageError; what `fill` throws.
-std::uint64_t publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry);
+struct Published {
+  std::uint64_t bytes = 0;
+  std::string version = {};  // as the store gave it when it was asked for the object (step 2)
+};
+
+// AlreadyExistsError when the condition does not hold; StorageError; what `fill` throws.
+Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry);
 
 // Makes sure, before hours of training depend on it, that objects can be written into `folder`:
-// writes ".credentials_validated_successfully" there (Composer's name for it) and removes it again,
-// where that is allowed. What the store throws, with what to do.
+// writes ".credentials_validated_successfully-<random>" there (Composer's name for it, and what
+// keeps jobs apart that start at once) and removes it again, where that is allowed. What the store
+// throws, with what to do.
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry);
 
 }  // namespace cairn

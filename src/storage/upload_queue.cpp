@@ -12,6 +12,8 @@
 
 #include "cairn/error.h"
 
+#include "storage/listing.h"
+#include "storage/own_objects.h"
 #include "storage/pointer_fence.h"
 #include "storage/publish.h"
 
@@ -38,7 +40,7 @@ struct FencedPointer {
 
 struct UploadQueue::Impl {
   Impl(std::shared_ptr<ObjectStore> s, UploadQueueOptions o)
-      : store(std::move(s)), options(std::move(o)) {
+      : store(std::move(s)), options(std::move(o)), own(store) {
     if (options.threads < 1 || options.retry.attempts < 1) {
       throw UsageError("uploads need at least 1 thread and 1 attempt, not " +
                        std::to_string(options.threads) + " and " +
@@ -65,18 +67,21 @@ struct UploadQueue::Impl {
 
   void work();
   void transfer(const Waiting& next);
+  void write(const Upload& upload);
   void send(const Upload& upload, ObjectWrite& out);
   void check_pointer(const std::string& name);
   void move_pointer(const Waiting& next);
   std::vector<std::string> remove_superfluous(const Upload& upload);
   FencedPointer& pointer(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
+  bool take_place(Upload& upload);
   void start_thread();
   void end_threads();
 
   const std::shared_ptr<ObjectStore> store;
   UploadQueueOptions options;
   RetryPolicy retry;  // with a pause that stop() ends
+  OwnObjects own;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -140,12 +145,7 @@ void UploadQueue::Impl::transfer(const Waiting& next) {
   const Upload& upload = next.upload;
   if (!upload.pointer.empty()) check_pointer(upload.pointer);
   try {
-    publish(*store,
-            {.name = upload.name,
-             .condition = upload.overwrite ? WriteCondition{} : WriteCondition::absent(),
-             .expected_bytes = upload.file->size(),
-             .fill = [&](ObjectWrite& out) { send(upload, out); }},
-            retry);
+    write(upload);
   } catch (Error& e) {
     e.add_context("uploading " + store->describe(upload.name));
     throw;
@@ -153,6 +153,25 @@ void UploadQueue::Impl::transfer(const Waiting& next) {
   if (!upload.pointer.empty()) move_pointer(next);
   const std::vector<std::string> removed = remove_superfluous(upload);
   if (upload.on_done) upload.on_done(removed);
+}
+
+void UploadQueue::Impl::write(const Upload& upload) {
+  ObjectToPublish object = {.name = upload.name,
+                            .condition = condition_of(upload.overwrite),
+                            .expected_bytes = upload.file->size(),
+                            .fill = [&](ObjectWrite& out) { send(upload, out); }};
+  if (upload.overwrite && upload.only_known) {
+    object.condition = own.condition(upload.name, WriteCondition::absent(), retry);
+  }
+  try {
+    own.know(upload.name, publish(*store, object, retry).version);
+  } catch (const StorageError&) {
+    own.failed(upload.name);
+    throw;
+  } catch (const CancelledError&) {
+    own.failed(upload.name);
+    throw;
+  }
 }
 
 void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
@@ -196,7 +215,9 @@ std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upl
   for (const std::string& name : upload.remove_afterwards) {
     if (name == upload.name) continue;
     try {
-      if (with_retries(retry, [&] { return store->remove(name); })) removed.push_back(name);
+      if (!with_retries(retry, [&] { return store->remove(name); })) continue;
+      removed.push_back(name);
+      own.removed(name);
     } catch (Error& e) {
       e.add_context("uploaded " + store->describe(upload.name) +
                     ", but cannot remove an older one");
@@ -230,29 +251,43 @@ void UploadQueue::look_at_pointer(const std::string& pointer) {
   there.fence.look(impl_->retry);
 }
 
-void UploadQueue::submit(Upload upload) {
-  std::unique_lock lock(impl_->mutex);
-  if (impl_->stopped) {
+void UploadQueue::may_replace(const std::string& name, const std::string& version) {
+  impl_->own.know(name, version);
+}
+
+// With the lock held. Whether one of that name waits, in whose place it then is. Throws when it may
+// be in the way, and when uploading has ended.
+bool UploadQueue::Impl::take_place(Upload& upload) {
+  if (stopped) {
     throw UsageError("cannot upload " + upload.name + ": uploading has ended already");
   }
-  const auto same = std::find_if(impl_->waiting.begin(), impl_->waiting.end(),
+  const auto same = std::find_if(waiting.begin(), waiting.end(),
                                  [&](const auto& w) { return w.upload.name == upload.name; });
-  const bool is_known = same != impl_->waiting.end() || impl_->under_way.contains(upload.name);
+  const bool is_known = same != waiting.end() || under_way.contains(upload.name);
   if (is_known && !upload.overwrite) {
-    throw AlreadyExistsError("Object " + impl_->store->describe(upload.name) +
+    throw AlreadyExistsError("Object " + store->describe(upload.name) +
                              " was already enqueued to be uploaded, but overwrite=False: choose " +
                              "another name, or allow overwriting");
   }
-  const std::uint64_t number = ++impl_->submitted;
-  if (same != impl_->waiting.end()) {
-    *same = {std::move(upload), number};
-    return;
+  if (same == waiting.end()) return false;
+  const auto& superfluous = same->upload.remove_afterwards;
+  upload.remove_afterwards.insert(upload.remove_afterwards.begin(), superfluous.begin(),
+                                  superfluous.end());
+  *same = {std::move(upload), ++submitted};
+  return true;
+}
+
+void UploadQueue::submit(Upload upload) {
+  std::unique_lock lock(impl_->mutex);
+  // Behind each wait everything may be different.
+  while (!impl_->take_place(upload)) {
+    impl_->start_thread();
+    if (impl_->waiting.size() < impl_->options.most_waiting) {
+      impl_->waiting.push_back({std::move(upload), ++impl_->submitted});
+      break;
+    }
+    impl_->changed.wait(lock);
   }
-  impl_->start_thread();
-  impl_->changed.wait(lock, [this] {
-    return impl_->waiting.size() < impl_->options.most_waiting || impl_->stopped;
-  });
-  impl_->waiting.push_back({std::move(upload), number});
   impl_->changed.notify_all();
 }
 

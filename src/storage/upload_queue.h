@@ -6,7 +6,8 @@
 //     next submit() waits until one is on its way. Memory: one block of 8 MiB a thread, and what
 //     the store itself takes.
 //  2. Of one name there is one transfer at a time, and one that waits: the newest. What it replaces
-//     is dropped without a word; without `overwrite` the newer is refused instead.
+//     is dropped, but for what it made superfluous; without `overwrite` the newer is refused
+//     instead.
 //  3. A thread makes sure that no other job has moved the pointer, and publishes the file
 //     (publish.h): under the condition, verified, with retries.
 //  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
@@ -37,6 +38,8 @@ struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
   bool overwrite = false;
+  // Of `overwrite`: only what the queue uploaded under that name, or may_replace() (own_objects.h).
+  bool only_known = false;
   std::string pointer = {};  // to be moved to `name`; empty: none
   // Names that this makes superfluous; `name` is passed over.
   std::vector<std::string> remove_afterwards = {};
@@ -64,6 +67,8 @@ class UploadQueue {
 
   // What the pointer says now is what this job knows of it (pointer_fence.h). StorageError.
   void look_at_pointer(const std::string& pointer);
+  // What has that name, and that version, may be overwritten by an upload with `only_known`.
+  void may_replace(const std::string& name, const std::string& version);
   // AlreadyExistsError when the name is on its way, and not `overwrite`; UsageError behind stop().
   void submit(Upload upload);
   // Throws the first error that nobody was thrown yet. All others are then in its text, too.

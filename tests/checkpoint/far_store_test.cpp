@@ -138,6 +138,112 @@ TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
       AlreadyExistsError);
 }
 
+// A store whose pointers say nothing of who moved them, as in a bucket, and perhaps one that checks
+// no versions.
+class PlainStore final : public ObjectStore {
+ public:
+  PlainStore(std::shared_ptr<ObjectStore> under, bool versioned_writes)
+      : under_(std::move(under)), versioned_writes_(versioned_writes) {}
+  StoreFeatures features() const override { return {.versioned_writes = versioned_writes_}; }
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return under_->stat(name, follow);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    return under_->open(name);
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    return under_->list(folder, page);
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    if (!versioned_writes_ && options.condition.when == WriteCondition::If::kVersion) {
+      throw UnsupportedError("no versions here");
+    }
+    return under_->begin(name, options);
+  }
+  bool remove(const std::string& name) override { return under_->remove(name); }
+  bool remove_folder(const std::string& name) override { return under_->remove_folder(name); }
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    auto pointer = under_->read_pointer(name);
+    if (pointer) pointer->version = pointer->target;
+    return pointer;
+  }
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& /*expected*/) override {
+    under_->move_pointer(name, target);
+  }
+
+ private:
+  const std::shared_ptr<ObjectStore> under_;
+  const bool versioned_writes_;
+};
+
+// Each save has the name of the one before.
+TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
+  for (const bool versioned : {true, false}) {
+    const auto memory = memory_store();
+    const auto store = std::make_shared<PlainStore>(memory, versioned);
+    const auto save = [](SavePipeline& pipeline, std::int64_t batch) {
+      SaveJob job = far_job(batch);
+      job.path = "run/ckpt.pt";
+      job.replaces_known = true;
+      pipeline.submit(std::move(job));
+      pipeline.wait();
+    };
+    SavePipeline one(options(store));
+    one.look_at_pointer("run/latest-rank0.pt");
+    save(one, 1);
+    save(one, 2);
+    SavePipeline other(options(store));  // goes on from there
+    other.look_at_pointer("run/latest-rank0.pt");
+    other.may_replace("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
+    save(one, 3);
+    EXPECT_THROW(save(other, 3), AlreadyExistsError);
+    EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 3);
+    save(one, 4);
+    other.may_replace("run/ckpt.pt", memory->stat("run/ckpt.pt")->version);
+    save(other, 5);
+    EXPECT_THROW(save(one, 6), AlreadyExistsError);
+    EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 5);
+  }
+}
+
+TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
+  for (const bool is_done : {false, true}) {
+    const auto memory = memory_store();
+    std::atomic<bool> is_bad = false;
+    const auto fail = [&](StoreCall call, const std::string& name) {
+      if (is_bad && call == StoreCall::kCommit) throw StorageError(name + ": 503", 503, true);
+    };
+    // The answer is lost, or it was not done; and no attempt behind that comes through.
+    const auto store = std::make_shared<WatchedStore>(
+        memory, StoreHooks{.before =
+                               [&, is_done](StoreCall call, const std::string& name) {
+                                 if (!is_done) fail(call, name);
+                               },
+                           .after = fail});
+    SavePipeline pipeline(options(store, 1));
+    const auto save = [&](std::int64_t batch) {
+      SaveJob job = far_job(batch);
+      job.path = "run/ckpt.pt";
+      job.replaces_known = true;
+      pipeline.submit(std::move(job));
+      pipeline.wait();
+    };
+    save(1);
+    is_bad = true;
+    EXPECT_THROW(save(2), StorageError);
+    is_bad = false;
+    save(3);
+    EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 3);
+    SaveJob job = far_job(4);
+    job.remove_afterwards = {"run/ckpt.pt"};
+    pipeline.submit(std::move(job));
+    pipeline.wait();
+    save(5);
+  }
+}
+
 TEST(FarSaveTest, ErrorsAreThereWithoutWaiting) {
   const auto memory = memory_store();
   SavePipeline pipeline(

@@ -60,7 +60,7 @@ testing::StoreHooks::Hook nth(StoreCall call, int n, bool retryable = true) {
 TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
   const auto memory = memory_store();
   WatchedStore once(memory, {.before = nth(StoreCall::kWrite, 1)});
-  EXPECT_EQ(publish(once, object("a", "text"), at_once()), 4U);
+  EXPECT_EQ(publish(once, object("a", "text"), at_once()).bytes, 4U);
   EXPECT_EQ(text_in(*memory, "a"), "text");
 
   WatchedStore always(memory, {.before = [](StoreCall call, const std::string&) {
@@ -79,7 +79,7 @@ TEST(PublishTest, AnErrorThatMayPassIsTriedAgainSoOftenAndNoMore) {
 TEST(PublishTest, ALostAnswerIsNoConflictWithOneself) {
   const auto memory = memory_store();
   WatchedStore store(memory, {.after = nth(StoreCall::kCommit, 1)});
-  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()), 4U);
+  EXPECT_EQ(publish(store, object("a", "text", WriteCondition::absent()), at_once()).bytes, 4U);
   // The same bytes, but nothing of ours failed: somebody else's.
   EXPECT_THROW(publish(store, object("a", "text", WriteCondition::absent()), at_once()),
                AlreadyExistsError);
@@ -155,6 +155,19 @@ TEST(PublishTest, WriteAccessIsCheckedAndLeavesNothing) {
               HasSubstr("before training begins"));
 }
 
+TEST(PublishTest, ChecksOfWriteAccessByJobsThatStartAtOnceAreNoneOfEachOthersBusiness) {
+  const auto memory = memory_store();
+  // Another job checks, and cleans up, between this one's write and its look at it.
+  WatchedStore store(memory,
+                     {.after = [&, is_done = false](StoreCall call, const std::string&) mutable {
+                       if (call != StoreCall::kCommit || std::exchange(is_done, true)) return;
+                       check_write_access(*memory, "run", at_once());
+                     }});
+  check_write_access(store, "run", at_once());
+  EXPECT_EQ(store.calls(StoreCall::kCommit), 1U);  // it was found at once
+  EXPECT_FALSE(memory->stat("run"));
+}
+
 TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
   const auto store = memory_store();
   store->move_pointer("latest", "ep0.pt");
@@ -180,6 +193,21 @@ TEST(PointerFenceTest, OfTwoThatBeginWithNothingOneMovesIt) {
   other.look(at_once());
   one.move("a.pt", at_once());
   EXPECT_THROW(other.move("b.pt", at_once()), AlreadyExistsError);
+}
+
+// Of a run whose checkpoints all have one name.
+TEST(PointerFenceTest, AMoveToTheSameTargetIsSeenByItsVersion) {
+  const auto store = memory_store();
+  PointerFence one(store, "latest");
+  one.look(at_once());
+  one.move("ckpt.pt", at_once());
+  one.move("ckpt.pt", at_once());
+  PointerFence other(store, "latest");
+  other.look(at_once());
+  other.move("ckpt.pt", at_once());
+  EXPECT_THROW(one.check(at_once()), AlreadyExistsError);
+  EXPECT_THROW(one.move("ckpt.pt", at_once()), AlreadyExistsError);
+  other.move("ckpt.pt", at_once());
 }
 
 TEST(PointerFenceTest, AMoveInTheSameInstantIsSeenByTheCondition) {
@@ -334,6 +362,108 @@ TEST(UploadQueueTest, BehindTheDeadlineWhatIsLeftIsGivenUpAndNamed) {
   EXPECT_THAT(queue.stop(UploadQueue::Clock::now() + std::chrono::milliseconds(5)),
               ElementsAre("a", "b"));
   EXPECT_THAT(list_names(*memory, ""), ElementsAre());
+}
+
+TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
+  const auto store = memory_store();
+  for (const char* name : {"found", "changed"}) {
+    publish(*store, object(name, "before"), at_once());
+  }
+  UploadQueue queue(store, {.retry = at_once()});
+  for (const char* name : {"found", "changed"}) {
+    queue.may_replace(name, store->stat(name)->version);
+  }
+  const auto upload = [&](const std::string& name, const std::string& text) {
+    queue.submit({.name = name, .file = file_of(text), .overwrite = true, .only_known = true});
+    EXPECT_TRUE(queue.wait(kForever));
+  };
+  upload("found", "1");
+  upload("found", "2");
+  upload("new", "1");
+  upload("new", "2");
+  queue.throw_error();
+  EXPECT_EQ(text_in(*store, "found") + text_in(*store, "new"), "22");
+  for (const char* name : {"changed", "new", "unknown"}) {
+    publish(*store, object(name, "another job's"), at_once());
+    upload(name, "mine");
+    EXPECT_THROW(queue.throw_error(), AlreadyExistsError) << name;
+    EXPECT_EQ(text_in(*store, name), "another job's");
+  }
+}
+
+// Of two that wait for room with one name the later finds the earlier, as if it came only now.
+TEST(UploadQueueTest, WhatWaitsForRoomLooksAgainWhenThereIsSome) {
+  for (const bool overwrite : {true, false}) {
+    const auto memory = memory_store();
+    Gate first;
+    Gate second;
+    const auto store = std::make_shared<WatchedStore>(
+        memory, testing::StoreHooks{
+                    .before = [one = first.hooks("0").before, other = second.hooks("1").before](
+                                  StoreCall call, const std::string& name) {
+                      one(call, name);
+                      other(call, name);
+                    }});
+    UploadQueue queue(store, {.most_waiting = 2});
+    for (const char* name : {"0", "1", "2"}) {
+      queue.submit({.name = name, .file = file_of(name)});
+      if (name == std::string("0")) first.wait_for_arrival();
+    }
+    const auto submit = [&queue, overwrite] {
+      return message_of(
+          [&] { queue.submit({.name = "3", .file = file_of("3"), .overwrite = overwrite}); });
+    };
+    auto one = std::async(std::launch::async, submit);
+    auto other = std::async(std::launch::async, submit);
+    for (auto* waiting : {&one, &other}) {
+      EXPECT_EQ(waiting->wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+    }
+    first.open();
+    second.wait_for_arrival();  // there is room for one of them
+    for (auto* waiting : {&one, &other}) {
+      EXPECT_EQ(waiting->wait_for(std::chrono::seconds(20)), std::future_status::ready);
+    }
+    second.open();
+    EXPECT_EQ((one.get() + other.get()).find("already enqueued") == std::string::npos, overwrite);
+    EXPECT_THAT(queue.stop(kForever), ElementsAre());
+    queue.throw_error();
+    EXPECT_EQ(text_in(*memory, "3"), "3");
+  }
+}
+
+TEST(UploadQueueTest, WhatWaitsForRoomIsRefusedWhenUploadingEnds) {
+  const auto memory = memory_store();
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("0"));
+  UploadQueue queue(store, {.most_waiting = 1});
+  queue.submit({.name = "0", .file = file_of("0")});
+  gate.wait_for_arrival();
+  queue.submit({.name = "1", .file = file_of("1")});
+  auto third = std::async(std::launch::async, [&] {
+    return message_of<UsageError>([&] { queue.submit({.name = "2", .file = file_of("2")}); });
+  });
+  EXPECT_EQ(third.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  auto stopped = std::async(std::launch::async, [&] { return queue.stop(kForever); });
+  EXPECT_THAT(third.get(), HasSubstr("uploading has ended already"));
+  gate.open();
+  EXPECT_THAT(stopped.get(), ElementsAre());
+  EXPECT_FALSE(memory->stat("2"));
+}
+
+TEST(UploadQueueTest, WhatAnUploadMadeSuperfluousGoesAlsoWhenANewerOneTakesItsPlace) {
+  const auto memory = memory_store();
+  publish(*memory, object("old", "old"), at_once());
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(memory, gate.hooks("0"));
+  UploadQueue queue(store, {});
+  queue.submit({.name = "0", .file = file_of("0")});
+  gate.wait_for_arrival();
+  queue.submit(
+      {.name = "1", .file = file_of("1"), .overwrite = true, .remove_afterwards = {"old"}});
+  queue.submit({.name = "1", .file = file_of("2"), .overwrite = true});
+  gate.open();
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  EXPECT_THAT(list_names(*memory, ""), ElementsAre("0", "1"));
 }
 
 TEST(UploadQueueTest, NumbersBelowOneAreRefused) {

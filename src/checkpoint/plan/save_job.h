@@ -28,6 +28,9 @@ struct SaveJob {
   std::vector<std::string> remove_afterwards = {};
   CheckpointInfo info = {};
   WriteCondition condition = {};  // of writing `path`; of a folder, only whether it may be replaced
+  // In a store that is far away: what the pipeline wrote there last, or may_replace(), must be what
+  // is there, and is replaced; `condition` is for a path of which it knows nothing.
+  bool replaces_known = false;
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
   // is to be, and returns the bytes written. For save_now() only.
   std::function<std::uint64_t(ObjectStore& store, const SaveJob& job)> write = nullptr;

@@ -45,6 +45,7 @@
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
+#include "storage/own_objects.h"
 #include "storage/place.h"
 #include "storage/pointer_fence.h"
 
@@ -54,7 +55,7 @@ namespace {
 // A store, and what is done about its being far away.
 struct Place {
   explicit Place(std::shared_ptr<ObjectStore> where, const RetryPolicy& policy)
-      : store(std::move(where)), is_far(!is_local(*store)), retry(policy) {
+      : store(std::move(where)), is_far(!is_local(*store)), retry(policy), own(store) {
     if (!is_far) retry.attempts = 1;
   }
 
@@ -67,6 +68,7 @@ struct Place {
   const std::shared_ptr<ObjectStore> store;
   const bool is_far;
   RetryPolicy retry;
+  OwnObjects own;  // of a far one
   std::function<void()> check_given_up = nullptr;
   std::mutex mutex;
   std::map<std::string, PointerFence> fences;
@@ -97,8 +99,9 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   for (const std::string& path : job.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
-      if (with_retries(place.retry, [&] { return place.store->remove(path); }))
-        report.removed.push_back(path);
+      if (!with_retries(place.retry, [&] { return place.store->remove(path); })) continue;
+      report.removed.push_back(path);
+      if (place.is_far) place.own.removed(path);
     } catch (Error& e) {
       e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -107,16 +110,38 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   return error;
 }
 
+// Steps 2 to 4, but for the pointer, of a file in a store that is far away. Returns the bytes.
+std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
+  HowToWrite how = {.image = image,
+                    .retry = &place.retry,
+                    .condition = job.condition,
+                    .check_given_up = place.check_given_up};
+  if (job.replaces_known) how.condition = place.own.condition(job.path, job.condition, place.retry);
+  try {
+    const Published done = write_checkpoint(*place.store, job, how);
+    place.own.know(job.path, done.version);
+    return done.bytes;
+  } catch (const StorageError&) {
+    place.own.failed(job.path);
+    throw;
+  } catch (const CancelledError&) {
+    place.own.failed(job.path);
+    throw;
+  }
+}
+
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
   if (place.is_far && !job.latest.empty()) place.fence(job.latest).check(place.retry);
   try {
-    report.bytes = job.write ? job.write(*place.store, job)
-                             : write_checkpoint(*place.store, job,
-                                                {.image = image,
-                                                 .retry = place.is_far ? &place.retry : nullptr,
-                                                 .check_given_up = place.check_given_up});
+    if (job.write) {
+      report.bytes = job.write(*place.store, job);
+    } else if (place.is_far) {
+      report.bytes = write_far(place, job, image);
+    } else {
+      report.bytes = write_checkpoint(*place.store, job, {.image = image}).bytes;
+    }
   } catch (Error& e) {
     e.add_context("saving " + job.path);
     throw;
@@ -284,6 +309,10 @@ void SavePipeline::throw_error() {
 
 void SavePipeline::look_at_pointer(const std::string& pointer) {
   if (impl_->place.is_far) impl_->place.fence(pointer).look(impl_->place.retry);
+}
+
+void SavePipeline::may_replace(const std::string& path, const std::string& version) {
+  impl_->place.own.know(path, version);
 }
 
 void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {

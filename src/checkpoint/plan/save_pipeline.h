@@ -52,6 +52,8 @@ class SavePipeline {
   // What `pointer` says now is what this job knows of it: whoever else moves it, other than by
   // this pipeline, makes the next save fail (storage/pointer_fence.h). Nothing in a local store.
   void look_at_pointer(const std::string& pointer);
+  // What is at `path`, of that version, may be replaced by a job with `replaces_known`.
+  void may_replace(const std::string& path, const std::string& version);
   // Points it at `path`, which is saved already. As a save does.
   void move_pointer(const std::string& pointer, const std::string& path);
 

@@ -17,7 +17,6 @@
 #include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "storage/publish.h"
 
 namespace cairn {
 namespace {
@@ -57,12 +56,13 @@ TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
 
 void check_extension(const std::string& path) { find_extension(path); }
 
-std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
+Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
   const Extension& extension = find_extension(job.path);
   const TorchFileWriteOptions options = with_manifest(job.info);
   const TorchPlan plan = how.image != nullptr ? how.image->plan(options, is_plain(extension))
                                               : TorchPlan(pickle::encode(job.value), options,
                                                           TorchPlan::Room::kToGrow);
+  const WriteCondition& condition = how.condition ? *how.condition : job.condition;
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
@@ -72,16 +72,16 @@ std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const How
   if (how.retry != nullptr) {
     return publish(store,
                    {.name = job.path,
-                    .condition = job.condition,
+                    .condition = condition,
                     .expected_bytes = plan.tail_begin(),
                     .fill = fill},
                    *how.retry);
   }
   const auto object =
-      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.tail_begin()});
+      store.begin(job.path, {.condition = condition, .expected_bytes = plan.tail_begin()});
   fill(*object);
   object->commit();
-  return bytes;
+  return {.bytes = bytes};
 }
 
 }  // namespace cairn

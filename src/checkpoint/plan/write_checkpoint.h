@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
@@ -10,6 +11,7 @@
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/save_job.h"
 #include "io/retry.h"
+#include "storage/publish.h"
 
 namespace cairn {
 
@@ -21,12 +23,13 @@ struct HowToWrite {
   // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
   // once.
   const RetryPolicy* retry = nullptr;
-  std::function<void()> check_given_up = nullptr;  // asked before each block; throws
+  std::optional<WriteCondition> condition = std::nullopt;  // in place of the job's
+  std::function<void()> check_given_up = nullptr;          // asked before each block; throws
 };
 
 // Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
-// size of the file.
-std::uint64_t write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how);
+// size of the file and, when `how.retry` is set, its version.
+Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,
 // or names the program that is needed and not installed.

@@ -186,14 +186,6 @@ class BucketStore final : public ObjectStore {
     bucket_->put({.key = key, .bytes = bytes, .condition = condition});
   }
 
-  void prepare(const std::string& folder) override {
-    const std::string key = key_of(folder);
-    const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
-    const std::string probe = below + ".cairn-probe-" + new_write_id();
-    bucket_->put({.key = probe});
-    bucket_->remove(probe);
-  }
-
   std::vector<std::string> remove_leftovers(const std::string& folder,
                                             const std::string& of) override {
     const std::string key = key_of(folder);
