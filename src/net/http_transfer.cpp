@@ -102,7 +102,7 @@ void HttpTransfer::set_protocols() {
   constexpr auto kOldRedirected = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   constexpr long kBoth = CURLPROTO_HTTP | CURLPROTO_HTTPS;
   const bool is_secure = request_.url.starts_with("https:");
-  if (api_.easy_setopt(easy_, kAllowed, "http,https") == CURLE_OK) {
+  if (api_.easy_setopt(easy_.get(), kAllowed, "http,https") == CURLE_OK) {
     set(kRedirected, is_secure ? "https" : "http,https");
   } else {
     set(kOldAllowed, kBoth);
