@@ -164,5 +164,26 @@ TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
 // --- What is read --------------------------------------------------------------------------------
 
 // Broken off before it could be seen that they are others than those that were asked for.
+TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
+  S3Served served;
+  const auto store = served.store();
+  std::string text;
+  for (int i = 0; text.size() < 4 << 20; ++i)
+    text += std::to_string(i) + " ";
+  write_text(*store, "a", text);
+  const auto source = store->open("a");
+  HttpReply other = {.headers = {{"Content-Length", std::to_string(text.size())}},
+                     .body = text.substr(0, 500'000),
+                     .closes = true};
+  served.fake.answer_next("GET /bucket/a", other);  // as who knows no ranges
+  other.status = 206;
+  other.headers.emplace_back("Content-Range", "bytes 0-999999/" + std::to_string(text.size()));
+  served.fake.answer_next("GET /bucket/a", other);
+  std::string into(1'000'000, ' ');
+  const ByteSource::Range range{2'000'000, std::as_writable_bytes(std::span(into))};
+  source->read({&range, 1});
+  EXPECT_TRUE(into == text.substr(2'000'000, 1'000'000));
+}
+
 }  // namespace
 }  // namespace cairn

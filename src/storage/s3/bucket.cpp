@@ -166,10 +166,11 @@ void Bucket::put(const Put& put) {
   const std::string write_id = new_write_id();
   const auto keeps = keeps_crc64();
   std::string crc64 = keeps.value_or(true) ? crc64_text(crc64_nvme(put.bytes.view)) : "";
-  std::string etag_before = put.condition.version;
+  std::optional<Head> before;
   if (condition_headers(put.key, put.condition).empty()) {
-    const auto before = check_condition(put.key, put.condition);
-    if (before) etag_before = before->etag;
+    before = check_condition(put.key, put.condition);
+  } else if (put.condition.when == WriteCondition::If::kVersion) {
+    before = Head{.etag = put.condition.version, .write_id = {}, .crc64 = {}};
   }
   HttpResponse response = send_put(put, write_id, crc64);
   if (!keeps && (response.status == 400 || response.status == 501)) {
@@ -198,7 +199,7 @@ void Bucket::put(const Put& put) {
                       .etag = is_refused ? "" : std::string(response.header("etag")),
                       .crc64 = crc64,
                       .write_id = write_id,
-                      .etag_before = etag_before});
+                      .before = before});
 }
 
 void Bucket::copy(const std::string& from, const std::string& to) {
@@ -272,7 +273,8 @@ void verify_sent(Bucket& bucket, const Sent& sent) {
   if (there->write_id != sent.write_id) {
     // A server that answered, and kept the old one or still shows it: also of the same size.
     const bool is_as_before =
-        !sent.etag_before.empty() && unquoted(there->etag) == unquoted(sent.etag_before);
+        sent.before && unquoted(there->etag) == unquoted(sent.before->etag) &&
+        (sent.before->write_id.empty() || there->write_id == sent.before->write_id);
     if (is_as_before && (!there->write_id.empty() || sent.etag.empty())) {
       damaged("what had the name before, ETag " + there->etag);
     }

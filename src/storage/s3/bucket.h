@@ -97,7 +97,8 @@ struct Sent {
   std::string etag = {};
   std::string crc64 = {};
   std::string write_id = {};
-  std::string etag_before = {};  // of what had the name before; empty: nothing
+  std::optional<Head> before =
+      std::nullopt;  // what had the name; without a write id: it is not known
 };
 void verify_sent(Bucket& bucket, const Sent& sent);
 

@@ -225,7 +225,7 @@ bool Call::answered(const HttpResponse& response) {
     }
     return !attempts_.again(retry_after(response.header("retry-after"), connection_.now()));
   }
-  if (resume_behind(response.received)) attempts_.progress();
+  if (resume_behind(response)) attempts_.progress();
   const std::string& key = request_.key;
   const std::string text = request_.method + " of " + connection_.describe(key) + ": " +
                            printable_line(response.failure);
@@ -248,20 +248,29 @@ std::optional<std::uint64_t> Call::first_byte() const {
   return std::nullopt;
 }
 
+// Whether the bytes of the answer are those from `first` on.
+bool Call::begins_at(const HttpResponse& response, std::uint64_t first) const {
+  return response.status == 206 &&
+         response.header("content-range").starts_with("bytes " + std::to_string(first) + "-");
+}
+
 void Call::check_range(const HttpResponse& response) const {
   const auto first = first_byte();
   const std::string_view given = response.header("content-range");
-  if (!first || given.starts_with("bytes " + std::to_string(*first) + "-")) return;
+  if (!first || begins_at(response, *first)) return;
   throw StorageError("reading " + connection_.describe(request_.key) + ": asked for bytes from " +
                          std::to_string(*first) + " on, the server sent \"" +
                          printable_line(given) + "\"",
                      response.status);
 }
 
-// A range that broke off goes on where it stopped.
-bool Call::resume_behind(std::size_t received) {
+// A range that broke off goes on where it stopped; one whose bytes are not those that were asked
+// for (a server that ignores ranges sends the first) begins again.
+bool Call::resume_behind(const HttpResponse& response) {
+  const std::size_t received = response.received;
   const auto first = first_byte();
   if (received == 0 || !first || received >= request_.into.size()) return false;
+  if (!begins_at(response, *first)) return false;
   for (HttpHeader& header : request_.headers) {
     if (header.name != "range") continue;
     header.value =

@@ -41,8 +41,9 @@ class Call {
  private:
   bool answered(const HttpResponse& response);
   std::optional<std::uint64_t> first_byte() const;
+  bool begins_at(const HttpResponse& response, std::uint64_t first) const;
   void check_range(const HttpResponse& response) const;
-  bool resume_behind(std::size_t received);
+  bool resume_behind(const HttpResponse& response);
 
   Connection& connection_;
   Request request_;

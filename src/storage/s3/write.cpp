@@ -200,7 +200,7 @@ class ObjectUpload final : public ObjectWrite {
                            .etag = answer.etag,
                            .crc64 = with_crc64_ ? crc64_text(crc64_) : "",
                            .write_id = write_id_,
-                           .etag_before = before ? before->etag : ""});
+                           .before = before});
   }
 
   // The upload is not there any more, or the condition does not hold: perhaps because an attempt
