@@ -255,12 +255,12 @@ Conditions Bucket::conditions(const std::string& folder) {
 
 // As probe(): completes uploads that their condition forbids, and then one that it allows.
 bool Bucket::probe_upload(const std::string& key) {
-  const HttpResponse made =
-      connection_->send({.method = "PUT", .key = key, .headers = write_headers(new_write_id())});
+  const std::vector<HttpHeader> headers = write_headers(new_write_id());
+  const HttpResponse made = connection_->send({.method = "PUT", .key = key, .headers = headers});
   connection_->check(made, "writing", key);
   const WriteCondition its_own = WriteCondition::of_version(std::string(made.header("etag")));
-  const HttpResponse begun =
-      connection_->send({.method = "POST", .key = key, .query = {{"uploads", ""}}});
+  const HttpResponse begun = connection_->send(
+      {.method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = headers});
   const std::string id = is_success(begun) ? parse_upload_id(begun.body) : "";
   if (id.empty()) return false;
   const auto byte = std::make_shared<const std::string>("x");
@@ -270,12 +270,12 @@ bool Bucket::probe_upload(const std::string& key) {
                                                .body = {{as_bytes(*byte), byte}}});
   const auto body = std::make_shared<const std::string>(
       complete_body({{.number = 1, .etag = std::string(part.header("etag"))}}));
-  const auto complete = [&](std::vector<HttpHeader> headers) {
-    headers.push_back({"content-type", "application/xml"});
+  const auto complete = [&](std::vector<HttpHeader> condition) {
+    condition.push_back({"content-type", "application/xml"});
     return connection_->send({.method = "POST",
                               .key = key,
                               .query = {{"uploadId", id}},
-                              .headers = std::move(headers),
+                              .headers = std::move(condition),
                               .body = {{as_bytes(*body), body}},
                               .is_answered_late = true});
   };
