@@ -114,7 +114,7 @@ class LocalStore final : public ObjectStore {
   LocalStore(FileSystem& files, std::shared_ptr<Recycler> recycler)
       : files_(files), recycler_(std::move(recycler)) {}
 
-  StoreFeatures features() const override { return {.whole_folders = true}; }
+  StoreFeatures features() const override { return {.fenced_writes = true, .whole_folders = true}; }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     if (const auto file = files_.stat(name, follow)) return info_of(*file);

@@ -202,7 +202,10 @@ class MemoryFolderWrite final : public FolderWrite {
 class MemoryStore final : public ObjectStore {
  public:
   StoreFeatures features() const override {
-    return {.versioned_writes = true, .fenced_pointers = true, .whole_folders = true};
+    return {.versioned_writes = true,
+            .fenced_writes = true,
+            .fenced_pointers = true,
+            .whole_folders = true};
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {

@@ -95,6 +95,14 @@ TEST(RealS3Test, CheckpointsAreSavedFoundVerifiedAndLoaded) {
   EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
 }
 
+// Of what the probe finds the conformance suite relies on the first; the last differs by version.
+TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
+  const StoreFeatures features = s3_store({.bucket = "bucket", .prefix = "probed"})->features();
+  EXPECT_TRUE(features.versioned_writes && features.fenced_pointers);
+  RecordProperty("fenced_writes", features.fenced_writes ? "yes" : "no");
+  EXPECT_THROW(list_names(*real_store(), "probed"), NotFoundError);
+}
+
 TEST(RealS3Test, WrongKeysAreNamed) {
   const auto store = s3_store(
       {.bucket = "bucket", .access_key_id = "AKIDTEST", .secret_access_key = "canary-wrong"});

@@ -124,6 +124,23 @@ TEST(S3FaultsTest, AConditionIsNotDroppedForAnotherReason) {
   EXPECT_THROW(write("b"), AlreadyExistsError) << "cairn looks itself";
 }
 
+TEST(S3FaultsTest, WhetherConditionsOfLargeObjectsHoldIsToldApart) {
+  using Conditions = FakeS3Options::Conditions;
+  for (const bool is_ceph : {false, true}) {
+    for (const auto how : {Conditions::kCheck, Conditions::kIgnore, Conditions::kRefuse}) {
+      S3Served served({.upload_conditions = how, .like_ceph = is_ceph});
+      const StoreFeatures features = served.store()->features();
+      EXPECT_TRUE(features.versioned_writes && features.fenced_pointers);
+      EXPECT_EQ(features.fenced_writes, how == Conditions::kCheck);
+      EXPECT_TRUE(served.fake.objects().empty()) << "the probe leaves nothing";
+      EXPECT_EQ(served.fake.uploads(), 0U);
+    }
+  }
+  S3Served without;
+  without.fake.answer_next("POST /bucket", {.status = 501});
+  EXPECT_FALSE(without.store()->features().fenced_writes) << "it knows no uploads in parts";
+}
+
 TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
   S3Served served;
   const auto store = served.store();

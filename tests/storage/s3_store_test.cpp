@@ -229,6 +229,7 @@ TEST(S3StoreTest, ServersWithoutConditionsAreTold) {
     const auto store = served.store();
     EXPECT_FALSE(store->features().versioned_writes);
     EXPECT_FALSE(store->features().fenced_pointers);
+    EXPECT_FALSE(store->features().fenced_writes);
     EXPECT_TRUE(served.fake.objects().empty()) << "the probe leaves nothing";
     write_text(*store, "a", "x", WriteCondition::absent());
     EXPECT_THROW(write_text(*store, "a", "y", WriteCondition::absent()), AlreadyExistsError);

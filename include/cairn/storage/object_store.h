@@ -72,6 +72,9 @@ struct StoreFeatures {
   // begin() takes WriteCondition::of_version(); without it: UnsupportedError. kAbsent holds in
   // every store.
   bool versioned_writes = false;
+  // A condition of begin() holds also against another process in the same instant, for objects of
+  // any size; without it, against everything that was done before commit().
+  bool fenced_writes = false;
   // A condition of move_pointer() holds also against another process in the same instant; without
   // it, against everything that was done before the call.
   bool fenced_pointers = false;

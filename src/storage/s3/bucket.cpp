@@ -253,6 +253,53 @@ Conditions Bucket::conditions(const std::string& folder) {
   return *conditions_;
 }
 
+// As probe(): completes uploads that their condition forbids, and then one that it allows.
+bool Bucket::probe_upload(const std::string& key) {
+  const std::vector<HttpHeader> headers = write_headers(new_write_id());
+  const HttpResponse made = connection_->send({.method = "PUT", .key = key, .headers = headers});
+  connection_->check(made, "writing", key);
+  const WriteCondition its_own = WriteCondition::of_version(std::string(made.header("etag")));
+  const HttpResponse begun = connection_->send(
+      {.method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = headers});
+  const std::string id = is_success(begun) ? parse_upload_id(begun.body) : "";
+  if (id.empty()) return false;
+  const auto byte = std::make_shared<const std::string>("x");
+  const HttpResponse part = connection_->send({.method = "PUT",
+                                               .key = key,
+                                               .query = {{"partNumber", "1"}, {"uploadId", id}},
+                                               .body = {{as_bytes(*byte), byte}}});
+  const auto body = std::make_shared<const std::string>(
+      complete_body({{.number = 1, .etag = std::string(part.header("etag"))}}));
+  const auto complete = [&](std::vector<HttpHeader> condition) {
+    condition.push_back({"content-type", "application/xml"});
+    return connection_->send({.method = "POST",
+                              .key = key,
+                              .query = {{"uploadId", id}},
+                              .headers = std::move(condition),
+                              .body = {{as_bytes(*body), body}},
+                              .is_answered_late = true});
+  };
+  const bool checks = is_success(part) && complete({{"if-none-match", "*"}}).status == 412 &&
+                      complete({{"if-match", std::string(kNoEtag)}}).status == 412 &&
+                      parse_complete(complete(condition_headers(key, its_own)).body).is_done;
+  if (!checks) connection_->send({.method = "DELETE", .key = key, .query = {{"uploadId", id}}});
+  return checks;
+}
+
+bool Bucket::checks_upload_conditions(const std::string& folder) {
+  if (!connection_->config().endpoint) return true;  // Amazon
+  {
+    const std::scoped_lock lock(mutex_);
+    if (checks_upload_conditions_) return *checks_upload_conditions_;
+  }
+  const std::string key = folder + ".cairn-probe-" + new_write_id();
+  const bool checks = probe_upload(key);
+  remove(key);
+  const std::scoped_lock lock(mutex_);
+  if (!checks_upload_conditions_) checks_upload_conditions_ = checks;
+  return *checks_upload_conditions_;
+}
+
 void refuse_condition(const std::string& where, const WriteCondition& condition) {
   if (condition.when == WriteCondition::If::kAbsent) {
     throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");

@@ -59,6 +59,9 @@ class Bucket {
   // written there.
   Conditions conditions(const std::string& folder);
 
+  // The same of the completion of an upload: whether it checks both. False where none can be begun.
+  bool checks_upload_conditions(const std::string& folder);
+
   // What a write says besides its bytes: access, encryption, who wrote it.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
   // What is there now. AlreadyExistsError unless the condition holds.
@@ -77,11 +80,13 @@ class Bucket {
 
  private:
   std::optional<Conditions> probe(const std::string& folder);
+  bool probe_upload(const std::string& key);
   HttpResponse send_put(const Put& put, const std::string& write_id, const std::string& crc64);
 
   std::shared_ptr<Connection> connection_;
   std::mutex mutex_;
   std::optional<Conditions> conditions_;
+  std::optional<bool> checks_upload_conditions_;
   std::atomic<bool> takes_upload_conditions_ = true;
   std::optional<bool> keeps_crc64_;
 };

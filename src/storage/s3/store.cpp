@@ -42,8 +42,10 @@ class BucketStore final : public ObjectStore {
 
   StoreFeatures features() const override {
     const Conditions conditions = bucket_->conditions(prefix_);
+    const bool is_fenced = conditions.version && conditions.absent;
     return {.versioned_writes = conditions.version,
-            .fenced_pointers = conditions.version && conditions.absent,
+            .fenced_writes = is_fenced && bucket_->checks_upload_conditions(prefix_),
+            .fenced_pointers = is_fenced,
             .whole_folders = false};
   }
   std::string describe(const std::string& name) const override {
