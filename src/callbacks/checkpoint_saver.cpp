@@ -235,9 +235,9 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
     // A job that goes on from before them writes its own files again.
     uploads.hand_over(path, logger, options.overwrite || may_rewrite_own);
   }
-  for (const std::string& path : uploads.take_uploaded()) {
+  for (const auto& [path, is_there] : uploads.take_uploaded()) {
     messages.push_back("uploaded " + path);
-    if (keep() != 0) continue;
+    if (keep() != 0 || !is_there) continue;
     options.store->remove(path);
     saved.remove(path);
   }
@@ -312,6 +312,7 @@ void CheckpointSaver::Impl::wait() {
   settle();
   saved.drop_unfinished();
   if (error) std::rethrow_exception(error);
+  uploads.drop_failed(durable);
 }
 
 void CheckpointSaver::Impl::check_remote_names(const FormatVariables& dist) const {

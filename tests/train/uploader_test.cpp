@@ -186,6 +186,70 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
             "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
+// Takes files, and has them elsewhere when the test says so.
+struct SlowDestination final : LoggerDestination {
+  std::string name() const override { return "SlowDestination"; }
+  bool can_upload_files() const override { return true; }
+  void upload_file(const FileUpload& file) override {
+    EXPECT_TRUE(local_store()->stat(file.file_path)) << file.file_path;
+    files.push_back(file);
+  }
+  std::vector<FileUpload> files;
+};
+
+// The arrival of an older save says nothing of the file that a newer one put in its place.
+TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
+  for (const bool newest_arrives : {false, true}) {
+    fs::remove_all(folder / "ckpt");
+    const auto slow = std::make_shared<SlowDestination>();
+    TrainerOptions made = options("2ba");
+    made.autoresume = false;
+    made.loggers = {slow, log};
+    made.callbacks = {CheckpointSaver({.folder = folder / "ckpt",
+                                       .filename = "ckpt.pt",
+                                       .save_interval = "1ba",
+                                       .num_checkpoints_to_keep = 0,
+                                       .save_async = false})};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    ASSERT_EQ(slow->files.size(), 2U);
+    slow->files[newest_arrives ? 1 : 0].on_done({});
+    trainer.close();
+    EXPECT_EQ(fs::exists(folder / "ckpt/ckpt.pt"), !newest_arrives);
+  }
+}
+
+// While a save of its path is under way, too.
+TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
+  const auto slow = std::make_shared<SlowDestination>();
+  TrainerOptions made = options("5ba");
+  made.autoresume = false;
+  made.loggers = {slow, log};
+  // Its state is asked for while the save is under way.
+  struct Arrive final : Callback {
+    explicit Arrive(std::shared_ptr<SlowDestination> to) : slow(std::move(to)) {}
+    std::string name() const override { return "Arrive"; }
+    Value state_dict() const override {
+      if (!slow->files.empty()) slow->files.back().on_done({});
+      return Dict();
+    }
+    std::shared_ptr<SlowDestination> slow;
+  };
+  made.callbacks = {CheckpointSaver({.folder = folder / "ckpt",
+                                     .filename = "ckpt.pt",
+                                     .save_interval = "1ba",
+                                     .num_checkpoints_to_keep = 0,
+                                     .save_async = false}),
+                    Arrive(slow)};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  EXPECT_EQ(slow->files.size(), 5U);
+  EXPECT_TRUE(fs::exists(folder / "ckpt/ckpt.pt"));
+  slow->files.back().on_done({});
+  trainer.close();
+  EXPECT_FALSE(fs::exists(folder / "ckpt/ckpt.pt"));
+}
+
 // T64, T65, and T63: with a format of their own, and several at once, where Composer refuses to.
 TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   const auto made = [&](const std::string& duration) {
