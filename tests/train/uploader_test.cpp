@@ -354,6 +354,31 @@ TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
   EXPECT_THROW(RunDirectoryUploader({.upload_every_n_batches = 0, .store = store}), UsageError);
 }
 
+TEST_F(Uploader, WhatDidNotArriveOfARunDirectoryIsSentAgain) {
+  bool is_broken = true;
+  const auto broken = std::make_shared<WatchedStore>(
+      store, StoreHooks{.before = [&](StoreCall call, const std::string& name) {
+        if (is_broken && call == StoreCall::kCommit && name.ends_with("/a.txt")) {
+          throw StorageError(name + ": 403", 403);
+        }
+      }});
+  write_file(folder / "a.txt", "a");
+  State state;
+  Logger logger{state};
+  state.run_name = "run";
+  RunDirectoryUploader uploader(
+      {.run_directory = folder.path(), .object_name_prefix = "kept", .store = broken});
+  uploader.init(state, logger);
+  EXPECT_THROW(uploader.fit_end(state, logger), StorageError);
+  EXPECT_FALSE(store->stat("kept/rank_0/a.txt"));
+  is_broken = false;
+  uploader.fit_end(state, logger);
+  EXPECT_TRUE(store->stat("kept/rank_0/a.txt"));
+  const std::string version = store->stat("kept/rank_0/a.txt")->version;
+  uploader.close(state, logger);
+  EXPECT_EQ(store->stat("kept/rank_0/a.txt")->version, version);  // and not once more
+}
+
 // A state and a logger with nothing but the uploader, as a program's own loop has them.
 struct ByHand : Uploader {
   ByHand() { state.run_name = "run"; }
