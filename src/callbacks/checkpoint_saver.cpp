@@ -136,6 +136,7 @@ struct CheckpointSaver::Impl {
   void begin_upload(const State& state, const std::string& path);
   void upload(Logger& logger);
 
+  void look_at_uploads(const State& state, const Logger& logger) const;
   void look_around(const State& state);
   void remember_versions(const std::vector<std::string>& paths);
 
@@ -232,8 +233,11 @@ void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& 
 // Step 6, and what a saver that keeps nothing here removes then.
 void CheckpointSaver::Impl::upload(Logger& logger) {
   for (const std::string& path : std::exchange(durable, {})) {
-    // A job that goes on from before them writes its own files again.
-    uploads.hand_over(path, logger, options.overwrite || may_rewrite_own);
+    // A job that goes on from before them writes its own files again, as they were when it began.
+    uploads.hand_over(path, logger,
+                      options.overwrite ? SaverUploads::Overwrite::kAll
+                      : may_rewrite_own ? SaverUploads::Overwrite::kKnown
+                                        : SaverUploads::Overwrite::kNone);
   }
   for (const auto& [path, is_there] : uploads.take_uploaded()) {
     messages.push_back("uploaded " + path);
@@ -349,6 +353,13 @@ void CheckpointSaver::Impl::look_around(const State& state) {
   const std::string latest =
       partial_format(*options.latest_filename, dist_variables(state.run_name));
   if (partial_format(latest, time_variables({})) != latest) return;  // each save has its own
+void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& logger) const {
+  const FormatVariables dist = dist_variables(state.run_name);
+  SaverUploads::look({partial_format(*options.remote_file_name, dist),
+                      partial_format(options.latest_remote_file_name.value_or(""), dist)},
+                     logger);
+}
+
   pipeline.look_at_pointer(join_path(folder(state), latest));
 }
 
@@ -397,6 +408,7 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   if (impl_->is_far) impl_->look_around(state);
+  if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
   std::vector<std::string> formats = {impl_->options.filename};
   if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
   for (const std::string& name : remove_leftovers_of_formats(*impl_->options.store, folder, formats,

@@ -38,9 +38,16 @@ bool SaverUploads::has_destination(const Logger& logger) {
   });
 }
 
+void SaverUploads::look(const Names& formats, const Logger& logger) {
+  for (const auto& destination : logger.destinations()) {
+    if (!destination->can_upload_files()) continue;
+    destination->look_before_uploads(formats.file, formats.latest);
+  }
+}
+
 void SaverUploads::begin(const std::string& path, Names names) { begun_[path] = std::move(names); }
 
-void SaverUploads::hand_over(const std::string& path, Logger& logger, bool overwrite) {
+void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite overwrite) {
   const auto begun = begun_.extract(path);
   if (begun.empty()) return;
   const Names& names = begun.mapped();
@@ -48,7 +55,8 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, bool overw
   handed_over_.push_back(names.file);
   FileUpload file{.remote_file_name = names.file,
                   .file_path = path,
-                  .overwrite = overwrite,
+                  .overwrite = overwrite != Overwrite::kNone,
+                  .only_known = overwrite == Overwrite::kKnown,
                   .latest_remote_file_name = names.latest,
                   .is_immutable = true};
   while (keep_ > 0 && handed_over_.size() > static_cast<std::size_t>(keep_)) {

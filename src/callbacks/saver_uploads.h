@@ -31,7 +31,11 @@ class SaverUploads {
   // `keep`: how many are to stay at a destination, of those that this object handed over; -1: all.
   explicit SaverUploads(int keep);
 
+  enum class Overwrite : std::uint8_t { kNone, kKnown, kAll };  // as FileUpload says
+
   static bool has_destination(const Logger& logger);
+  // Before anything is loaded: formats of the names.
+  static void look(const Names& formats, const Logger& logger);
 
   struct Uploaded {
     std::string path;
@@ -43,7 +47,7 @@ class SaverUploads {
   // No save is under way: those that were begun and are not among `durable` have failed.
   void drop_failed(const std::vector<std::string>& durable);
   // Step 2. Nothing for a path that was not begun. Throws what a destination throws.
-  void hand_over(const std::string& path, Logger& logger, bool overwrite);
+  void hand_over(const std::string& path, Logger& logger, Overwrite overwrite);
   // Step 4: each save once.
   std::vector<Uploaded> take_uploaded();
 

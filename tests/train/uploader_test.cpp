@@ -186,6 +186,56 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
             "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
+// The first job still lives, and saves, while the second one has begun to go on from before that.
+TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
+  const auto version = [&](const std::string& name) {
+    return store->stat("run/checkpoints/" + name)->version;
+  };
+  for (const bool moves_pointer : {true, false}) {
+    store = memory_store();
+    fs::remove_all(folder / "ckpt");
+    Trainer first(options("1ba"));
+    first.fit();
+    testing::TempFolder other_machine;
+    TrainerOptions made = options("4ba");
+    made.loggers = {RemoteUploaderDownloader({.store = store})};
+    CheckpointSaverOptions with = saver();
+    with.folder = other_machine.path();
+    made.callbacks = {CheckpointSaver(with)};
+    Trainer second(std::move(made));
+    EXPECT_EQ(second.state().timestamp.batch, 1);
+    if (moves_pointer) {
+      first.fit({.duration = "2ba"});
+    } else {  // it is between the object and the pointer
+      const auto object = store->begin("run/checkpoints/ep0-ba2-rank0.pt");
+      object->write(as_bytes("its own"));
+      object->commit();
+    }
+    const std::string before = version("ep0-ba2-rank0.pt");
+    EXPECT_THROW(second.fit(), AlreadyExistsError);
+    EXPECT_EQ(version("ep0-ba2-rank0.pt"), before);
+    if (!moves_pointer) continue;
+    EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
+              "run/checkpoints/ep0-ba3-rank0.pt");
+  }
+}
+
+// All under one name: what it wrote itself it may write over, and nothing else.
+TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
+  const auto made = [&](const std::string& duration) {
+    TrainerOptions with = options(duration);
+    CheckpointSaverOptions one = saver();
+    one.remote_file_name = "{run_name}/checkpoints/ckpt.pt";
+    with.callbacks = {CheckpointSaver(one)};
+    return with;
+  };
+  Trainer(made("2ba")).fit();
+  Trainer resumed(made("4ba"));
+  EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  resumed.fit();
+  EXPECT_EQ(remote("ckpt.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+}
+
 // Takes files, and has them elsewhere when the test says so.
 struct SlowDestination final : LoggerDestination {
   std::string name() const override { return "SlowDestination"; }
