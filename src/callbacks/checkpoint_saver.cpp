@@ -11,8 +11,8 @@
 //  6. What is saved in a folder of this machine is handed to the loggers that keep files when it is
 //     durable here: at the next event, and before the next save begins (saver_uploads.h).
 //  7. In a store that is far away a save is a write of what was not there, or of the very version
-//     that was found there when training began, unless `overwrite` is set: of two jobs with one run
-//     the second is refused, and never writes over the first.
+//     that was found there when training began, or that this saver wrote last, unless `overwrite`
+//     is set: of two jobs with one run the second is refused, and never writes over the first.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <fmt/format.h>
@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <set>
 
@@ -129,7 +128,7 @@ struct CheckpointSaver::Impl {
     return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
   }
   bool saves_anything() const { return keep() != 0 || has_uploads; }
-  WriteCondition condition_of_writing(const std::string& path, const Timestamp& now);
+  void set_condition(SaveJob& job, const Timestamp& now) const;
   std::string remote_name(const State& state, const std::string& format) const {
     return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
   }
@@ -137,7 +136,8 @@ struct CheckpointSaver::Impl {
   void upload(Logger& logger);
 
   void look_around(const State& state);
-  void remember_versions(const std::vector<std::string>& paths);
+  void look_at_uploads(const State& state, const Logger& logger) const;
+  void remember_versions(const std::vector<std::string>& paths, const Timestamp& now);
 
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
@@ -164,9 +164,11 @@ struct CheckpointSaver::Impl {
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
-  std::set<std::string> unusable;                  // in the way, but nobody can go on from them
-  std::map<std::string, std::string> replaceable;  // far away: path and version of what may go
-  bool has_uploads = false;                        // since init()
+  std::set<std::string> unusable;     // in the way, but nobody can go on from them
+  std::set<std::string> replaceable;  // far away: as found at the start of fit()
+  std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
+  std::optional<std::string> constant_version;  // of what was there at init()
+  bool has_uploads = false;                     // since init()
   SaverUploads uploads;
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
@@ -202,7 +204,7 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   }
   SaveJob request;
   request.path = path(state, options.filename);
-  request.condition = condition_of_writing(request.path, state.timestamp);
+  set_condition(request, state.timestamp);
   request.info = checkpoint_info(state, options.weights_only);
   if (options.latest_filename && keep() != 0) {
     request.latest = path(state, *options.latest_filename);
@@ -232,25 +234,26 @@ void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& 
 // Step 6, and what a saver that keeps nothing here removes then.
 void CheckpointSaver::Impl::upload(Logger& logger) {
   for (const std::string& path : std::exchange(durable, {})) {
-    // A job that goes on from before them writes its own files again.
-    uploads.hand_over(path, logger, options.overwrite || may_rewrite_own);
+    // A job that goes on from before them writes its own files again, as they were when it began.
+    uploads.hand_over(path, logger,
+                      options.overwrite ? SaverUploads::Overwrite::kAll
+                      : may_rewrite_own ? SaverUploads::Overwrite::kKnown
+                                        : SaverUploads::Overwrite::kNone);
   }
-  for (const std::string& path : uploads.take_uploaded()) {
+  for (const auto& [path, is_there] : uploads.take_uploaded()) {
     messages.push_back("uploaded " + path);
-    if (keep() != 0) continue;
+    if (keep() != 0 || !is_there) continue;
     options.store->remove(path);
     saved.remove(path);
   }
 }
 
-// Step 7.
-WriteCondition CheckpointSaver::Impl::condition_of_writing(const std::string& path,
-                                                           const Timestamp& now) {
-  if (!is_far || options.overwrite || saved.is_saved_here(path, now)) return {};
-  const auto there = replaceable.extract(path);
-  if (there.empty()) return WriteCondition::absent();
-  if (!options.store->features().versioned_writes) return {};
-  return WriteCondition::of_version(there.mapped());
+// Step 7. Of which version what was written last is, the pipeline knows, which may have it still
+// before it.
+void CheckpointSaver::Impl::set_condition(SaveJob& job, const Timestamp& now) const {
+  if (!is_far || options.overwrite) return;
+  job.condition = WriteCondition::absent();
+  job.replaces_known = replaceable.contains(job.path) || !saved.is_saved_further(job.path, now);
 }
 
 // Which of the saves under way have failed is known when none is under way any more.
@@ -311,6 +314,7 @@ void CheckpointSaver::Impl::wait() {
   }
   settle();
   saved.drop_unfinished();
+  uploads.drop_failed(durable);
   if (error) std::rethrow_exception(error);
 }
 
@@ -341,19 +345,42 @@ void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
   }
 }
 
-// Far away: whether it can be written to, and where the pointer stands before anything is loaded.
+// Far away: whether it can be written to, and, before anything is loaded, where the pointer stands
+// and what has the name of all checkpoints, if they have one.
 void CheckpointSaver::Impl::look_around(const State& state) {
   check_write_access(*options.store, folder(state), {});
+  const FormatVariables dist = dist_variables(state.run_name);
+  const std::string name = partial_format(options.filename, dist);
+  if (partial_format(name, time_variables({})) == name) {
+    constant_path = join_path(folder(state), name);
+    if (const auto there = options.store->stat(constant_path)) constant_version = there->version;
+  }
   if (!options.latest_filename) return;
-  const std::string latest =
-      partial_format(*options.latest_filename, dist_variables(state.run_name));
+  const std::string latest = partial_format(*options.latest_filename, dist);
   if (partial_format(latest, time_variables({})) != latest) return;  // each save has its own
   pipeline.look_at_pointer(join_path(folder(state), latest));
 }
 
-void CheckpointSaver::Impl::remember_versions(const std::vector<std::string>& paths) {
+void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& logger) const {
+  const FormatVariables dist = dist_variables(state.run_name);
+  SaverUploads::look({partial_format(*options.remote_file_name, dist),
+                      partial_format(options.latest_remote_file_name.value_or(""), dist)},
+                     logger);
+}
+
+void CheckpointSaver::Impl::remember_versions(const std::vector<std::string>& paths,
+                                              const Timestamp& now) {
   for (const std::string& path : paths) {
-    if (const auto there = options.store->stat(path)) replaceable[path] = there->version;
+    std::optional<std::string> version;
+    if (path == constant_path && !saved.is_saved_here(path, now) &&
+        !saved.is_saved_further(path, now)) {
+      version = constant_version;  // what another job wrote since is not what was gone on from
+    } else if (const auto there = options.store->stat(path)) {
+      version = there->version;
+    }
+    if (!version) continue;
+    replaceable.insert(path);
+    pipeline.may_replace(path, *version);
   }
 }
 
@@ -396,6 +423,7 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   if (impl_->is_far) impl_->look_around(state);
+  if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
   std::vector<std::string> formats = {impl_->options.filename};
   if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
   for (const std::string& name : remove_leftovers_of_formats(*impl_->options.store, folder, formats,
@@ -417,7 +445,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   adopt_saved(place, impl_->saved);
   if (!impl_->options.overwrite) {
     const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
-    if (impl_->is_far) impl_->remember_versions(found.replaceable);
+    if (impl_->is_far) impl_->remember_versions(found.replaceable, state.timestamp);
     for (const auto& [path, problem] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);

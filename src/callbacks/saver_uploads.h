@@ -5,9 +5,12 @@
 //     it at once, so that it may be removed, or replaced by the next save, from then on.
 //  3. A destination moves its pointer, and removes what is superfluous there, behind the upload.
 //  4. When all destinations have it, it is reported: a saver that keeps nothing here removes it
-//     then.
+//     then. Saves are numbered, because several may have one path ("ckpt.pt"): the arrival of one
+//     says nothing of a newer one, whose file is not what arrived. While a save of the path is
+//     under way nobody knows whose file is there, and the report waits.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -28,22 +31,35 @@ class SaverUploads {
   // `keep`: how many are to stay at a destination, of those that this object handed over; -1: all.
   explicit SaverUploads(int keep);
 
+  enum class Overwrite : std::uint8_t { kNone, kKnown, kAll };  // as FileUpload says
+
   static bool has_destination(const Logger& logger);
+  // Before anything is loaded: formats of the names.
+  static void look(const Names& formats, const Logger& logger);
+
+  struct Uploaded {
+    std::string path;
+    bool is_there = true;  // at `path`; false: a newer save has it
+  };
 
   // Step 1.
   void begin(const std::string& path, Names names);
+  // No save is under way: those that were begun and are not among `durable` have failed.
+  void drop_failed(const std::vector<std::string>& durable);
   // Step 2. Nothing for a path that was not begun. Throws what a destination throws.
-  void hand_over(const std::string& path, Logger& logger, bool overwrite);
-  // Step 4: paths, each once.
-  std::vector<std::string> take_uploaded();
+  void hand_over(const std::string& path, Logger& logger, Overwrite overwrite);
+  // Step 4: each save once.
+  std::vector<Uploaded> take_uploaded();
 
  private:
   struct Arrivals;
 
   const int keep_;
-  std::map<std::string, Names> begun_;   // by path
-  std::deque<std::string> handed_over_;  // remote names, oldest first
-  std::shared_ptr<Arrivals> arrivals_;   // reported by the destinations' threads
+  std::map<std::string, Names> begun_;           // by path
+  std::map<std::string, std::uint64_t> newest_;  // by path: the save that was handed over last
+  std::uint64_t count_ = 0;                      // of those
+  std::deque<std::string> handed_over_;          // remote names, oldest first
+  std::shared_ptr<Arrivals> arrivals_;           // reported by the destinations' threads
 };
 
 }  // namespace cairn

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <thread>
+
+#include "io/cancellation.h"
 
 namespace cairn {
 namespace {
@@ -33,8 +34,12 @@ void pause_or_rethrow(const RetryPolicy& policy, int attempt, StorageError& erro
     throw;
   }
   const auto pause = pause_behind(policy, attempt);
-  if (policy.pause) return policy.pause(pause);
-  std::this_thread::sleep_for(pause);
+  if (policy.pause) {
+    policy.pause(pause);
+  } else {
+    pause_here(pause);
+  }
+  check_cancelled_here();
 }
 
 }  // namespace cairn

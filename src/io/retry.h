@@ -19,7 +19,7 @@ struct RetryPolicy {
   std::chrono::milliseconds longest_pause{20000};
   // Numbers of [0, 1), for the pauses; an engine that every process seeds anew when null.
   std::function<double()> random = nullptr;
-  // Waits that long; sleeps when null. May throw to give up: CancelledError.
+  // Waits that long; pause_here() (cancellation.h) when null. May throw to give up: CancelledError.
   std::function<void(std::chrono::milliseconds)> pause = nullptr;
 };
 

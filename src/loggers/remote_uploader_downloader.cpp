@@ -13,9 +13,11 @@
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
 #include "storage/download.h"
+#include "storage/listing.h"
 #include "storage/place.h"
 #include "storage/publish.h"
 #include "storage/upload_queue.h"
@@ -139,6 +141,31 @@ void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
   if (!left.empty()) logger.log_message("warning: these objects were not uploaded: " + names);
 }
 
+void RemoteUploaderDownloader::look_before_uploads(const std::string& remote_file_name,
+                                                   const std::string& latest) {
+  const std::string file = impl_->object_name(remote_file_name);
+  const std::string pointer = latest.empty() ? "" : impl_->object_name(latest);
+  if (!pointer.empty() && partial_format(pointer, time_variables({})) == pointer) {
+    impl_->queue->look_at_pointer(pointer);  // others: each save has its own
+  }
+  const std::size_t slash = file.substr(0, file.find('{')).rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash);
+  const std::string inside = slash == std::string::npos ? file : file.substr(slash + 1);
+  const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
+  with_retries(retry, [&] {
+    ObjectStore& store = *impl_->options.store;
+    if (!store.stat(folder)) return;
+    for (const std::string& name : format_folders(store, folder, inside, {})) {
+      const std::string where = name.empty() ? folder : join_path(folder, name);
+      for (const ListedName& listed : list_all(store, where)) {
+        const auto info = info_of(store, where, listed);
+        if (!info || info->type != ObjectInfo::Type::kObject) continue;
+        impl_->queue->may_replace(join_path(where, listed.name), info->version);
+      }
+    }
+  });
+}
+
 void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   const std::string name = impl_->object_name(file.remote_file_name);
   Upload upload{.name = name, .file = local_store()->open(file.file_path)};
@@ -146,6 +173,7 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
     upload.file = copied(*upload.file, impl_->options.upload_staging_folder.value_or(""));
   }
   upload.overwrite = file.overwrite;
+  upload.only_known = file.only_known;
   if (!file.latest_remote_file_name.empty()) {
     upload.pointer = impl_->object_name(file.latest_remote_file_name);
   }

@@ -1,6 +1,7 @@
 #include "cairn/loggers/run_directory_uploader.h"
 
 #include <map>
+#include <mutex>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
@@ -28,6 +29,37 @@ RemoteUploaderDownloaderOptions uploader_options(const RunDirectoryUploaderOptio
           .upload_timeout = options.upload_timeout};
 }
 
+// Of the files, by path: what is on its way or arrived. Reported by the uploader's threads.
+class Versions {
+ public:
+  bool is_sent(const std::string& path, const std::string& version) {
+    const std::scoped_lock lock(mutex_);
+    return is(sent_, path, version) || is(arrived_, path, version);
+  }
+  void send(const std::string& path, const std::string& version) {
+    const std::scoped_lock lock(mutex_);
+    sent_[path] = version;
+  }
+  void arrive(const std::string& path, const std::string& version) {
+    const std::scoped_lock lock(mutex_);
+    arrived_[path] = version;
+  }
+  void forget_sent() {
+    const std::scoped_lock lock(mutex_);
+    sent_.clear();
+  }
+
+ private:
+  using Map = std::map<std::string, std::string>;
+  static bool is(const Map& map, const std::string& path, const std::string& version) {
+    const auto found = map.find(path);
+    return found != map.end() && found->second == version;
+  }
+  std::mutex mutex_;
+  Map sent_;
+  Map arrived_;
+};
+
 }  // namespace
 
 struct RunDirectoryUploader::Impl {
@@ -48,22 +80,38 @@ struct RunDirectoryUploader::Impl {
       const std::string path = join_path(where, listed.name);
       if (info && info->type == ObjectInfo::Type::kFolder) upload_changes(path);
       if (!info || info->type != ObjectInfo::Type::kObject) continue;
-      std::string& uploaded = versions[path];
-      if (uploaded == info->version) continue;
+      if (versions->is_sent(path, info->version)) continue;
+      const auto arrived = [versions = versions, path, version = info->version](const auto&) {
+        versions->arrive(path, version);
+      };
       try {
-        uploader.upload_file(
-            {.remote_file_name = object_name(path), .file_path = path, .overwrite = true});
+        uploader.upload_file({.remote_file_name = object_name(path),
+                              .file_path = path,
+                              .overwrite = true,
+                              .on_done = arrived});
       } catch (const NotFoundError&) {  // removed since
         continue;
       }
-      uploaded = info->version;
+      versions->send(path, info->version);
+    }
+  }
+
+  // Does what may throw what an upload threw. Which it was nobody knows: what has not arrived by
+  // then is sent again the next time.
+  template <class Act>
+  void watch(const Act& act) {
+    try {
+      act();
+    } catch (...) {
+      versions->forget_sent();
+      throw;
     }
   }
 
   RunDirectoryUploaderOptions options;
   RemoteUploaderDownloader uploader;
-  std::string folder;                           // since init
-  std::map<std::string, std::string> versions;  // by path: what was uploaded last
+  std::string folder;  // since init
+  const std::shared_ptr<Versions> versions = std::make_shared<Versions>();
 };
 
 RunDirectoryUploader::RunDirectoryUploader(RunDirectoryUploaderOptions options)
@@ -79,18 +127,18 @@ void RunDirectoryUploader::init(State& state, Logger& logger) {
 }
 
 void RunDirectoryUploader::batch_end(State& state, Logger& logger) {
-  impl_->uploader.batch_end(state, logger);
+  impl_->watch([&] { impl_->uploader.batch_end(state, logger); });
   if (state.timestamp.batch % impl_->options.upload_every_n_batches == 0) impl_->upload_changes();
 }
 
 void RunDirectoryUploader::epoch_end(State& state, Logger& logger) {
-  impl_->uploader.epoch_end(state, logger);
+  impl_->watch([&] { impl_->uploader.epoch_end(state, logger); });
   impl_->upload_changes();
 }
 
 void RunDirectoryUploader::fit_end(State& state, Logger& logger) {
   impl_->upload_changes();
-  impl_->uploader.fit_end(state, logger);
+  impl_->watch([&] { impl_->uploader.fit_end(state, logger); });
 }
 
 void RunDirectoryUploader::close(State& state, Logger& logger) {

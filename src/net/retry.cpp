@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
+#include "io/cancellation.h"
 #include "net/net_time.h"
 
 namespace cairn {
@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 class RealNetClock final : public NetClock {
  public:
   std::chrono::system_clock::time_point now() override { return std::chrono::system_clock::now(); }
-  void sleep_for(milliseconds time) override { std::this_thread::sleep_for(time); }
+  void sleep_for(milliseconds time) override { pause_here(time); }
 };
 
 }  // namespace

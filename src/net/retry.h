@@ -16,6 +16,7 @@ class NetClock {
  public:
   virtual ~NetClock() = default;
   virtual std::chrono::system_clock::time_point now() = 0;
+  // CancelledError when this thread's work is cancelled (io/cancellation.h).
   virtual void sleep_for(std::chrono::milliseconds time) = 0;
 };
 

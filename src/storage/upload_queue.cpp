@@ -12,6 +12,7 @@
 
 #include "cairn/error.h"
 
+#include "io/cancellation.h"
 #include "storage/listing.h"
 #include "storage/own_objects.h"
 #include "storage/pointer_fence.h"
@@ -47,22 +48,6 @@ struct UploadQueue::Impl {
                        std::to_string(options.retry.attempts));
     }
     options.most_waiting = std::max<std::size_t>(options.most_waiting, 1);
-    retry = options.retry;
-    retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
-  }
-
-  void pause(std::chrono::milliseconds time) {
-    if (options.retry.pause) {
-      options.retry.pause(time);
-    } else {
-      std::unique_lock lock(mutex);
-      changed.wait_for(lock, time, [this] { return given_up; });
-    }
-    check_given_up();
-  }
-  void check_given_up() {
-    const std::scoped_lock lock(mutex);
-    if (given_up) throw CancelledError("the deadline for uploads has passed");
   }
 
   void work();
@@ -80,7 +65,7 @@ struct UploadQueue::Impl {
 
   const std::shared_ptr<ObjectStore> store;
   UploadQueueOptions options;
-  RetryPolicy retry;  // with a pause that stop() ends
+  Cancellation cancellation{"the deadline for uploads has passed"};
   OwnObjects own;
 
   std::mutex mutex;
@@ -104,6 +89,7 @@ std::deque<Waiting>::iterator UploadQueue::Impl::next_ready() {
 }
 
 void UploadQueue::Impl::work() {
+  const CancelScope scope(&cancellation);
   std::unique_lock lock(mutex);
   for (;;) {
     changed.wait(lock, [this] {
@@ -138,7 +124,7 @@ void UploadQueue::Impl::work() {
 void UploadQueue::Impl::check_pointer(const std::string& name) {
   FencedPointer& there = pointer(name);
   const std::scoped_lock lock(there.mutex);
-  there.fence.check(retry);
+  there.fence.check(options.retry);
 }
 
 void UploadQueue::Impl::transfer(const Waiting& next) {
@@ -161,10 +147,10 @@ void UploadQueue::Impl::write(const Upload& upload) {
                             .expected_bytes = upload.file->size(),
                             .fill = [&](ObjectWrite& out) { send(upload, out); }};
   if (upload.overwrite && upload.only_known) {
-    object.condition = own.condition(upload.name, WriteCondition::absent(), retry);
+    object.condition = own.condition(upload.name, WriteCondition::absent(), options.retry);
   }
   try {
-    own.know(upload.name, publish(*store, object, retry).version);
+    own.know(upload.name, publish(*store, object, options.retry).version);
   } catch (const StorageError&) {
     own.failed(upload.name);
     throw;
@@ -178,7 +164,7 @@ void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
   const std::uint64_t size = upload.file->size();
   std::vector<std::byte> block;
   for (std::uint64_t begin = 0; begin < size; begin += kBlockBytes) {
-    check_given_up();
+    cancellation.check();
     const std::uint64_t bytes = std::min(kBlockBytes, size - begin);
     if (upload.file->in_memory()) {
       out.write(upload.file->view(begin, bytes).view);
@@ -201,7 +187,7 @@ void UploadQueue::Impl::move_pointer(const Waiting& next) {
   const std::scoped_lock lock(there.mutex);
   if (there.number > next.number) return;
   try {
-    there.fence.move(next.upload.name, retry);
+    there.fence.move(next.upload.name, options.retry);
   } catch (StorageError& e) {
     e.add_context("uploaded " + store->describe(next.upload.name) + ", but cannot point " +
                   store->describe(next.upload.pointer) + " at it");
@@ -215,7 +201,7 @@ std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upl
   for (const std::string& name : upload.remove_afterwards) {
     if (name == upload.name) continue;
     try {
-      if (!with_retries(retry, [&] { return store->remove(name); })) continue;
+      if (!with_retries(options.retry, [&] { return store->remove(name); })) continue;
       removed.push_back(name);
       own.removed(name);
     } catch (Error& e) {
@@ -248,7 +234,7 @@ UploadQueue::~UploadQueue() { stop(Clock::time_point::min()); }
 void UploadQueue::look_at_pointer(const std::string& pointer) {
   FencedPointer& there = impl_->pointer(pointer);
   const std::scoped_lock lock(there.mutex);
-  there.fence.look(impl_->retry);
+  there.fence.look(impl_->options.retry);
 }
 
 void UploadQueue::may_replace(const std::string& name, const std::string& version) {
@@ -329,6 +315,7 @@ std::vector<std::string> UploadQueue::stop(Clock::time_point deadline) {
         lock, deadline, [this] { return impl_->waiting.empty() && impl_->under_way.empty(); });
     if (!is_done) impl_->given_up = true;
     impl_->changed.notify_all();
+    if (!is_done) impl_->cancellation.cancel();
   }
   impl_->end_threads();
   std::set<std::string> left = impl_->failed;

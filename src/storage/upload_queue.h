@@ -16,7 +16,8 @@
 //  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
 //     with the next file.
 //  7. stop() waits until all is done, or the deadline has passed; what is under way then is given
-//     up at its next block, which leaves nothing behind, and what waited is named.
+//     up: its requests and pauses end (io/cancellation.h), and it leaves nothing behind. What
+//     waited is named.
 // clang-format on
 #pragma once
 
@@ -51,7 +52,7 @@ struct Upload {
 struct UploadQueueOptions {
   int threads = 1;
   std::size_t most_waiting = 16;
-  RetryPolicy retry = {};  // its pause is cut short by stop()
+  RetryPolicy retry = {};
 };
 
 // Safe from several threads.

@@ -14,6 +14,7 @@
 #include "storage/listing.h"
 #include "storage/publish.h"
 #include "testing/message_of.h"
+#include "testing/plain_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/watched_store.h"
 
@@ -26,6 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message_of;
+using testing::PlainStore;
 using testing::sample_checkpoint;
 using testing::sample_info;
 using testing::StoreCall;
@@ -137,46 +139,6 @@ TEST_P(FarPipelineTest, WhatIsReplacedMustBeOfTheVersionThatWasSeen) {
       },
       AlreadyExistsError);
 }
-
-// A store whose pointers say nothing of who moved them, as in a bucket, and perhaps one that checks
-// no versions.
-class PlainStore final : public ObjectStore {
- public:
-  PlainStore(std::shared_ptr<ObjectStore> under, bool versioned_writes)
-      : under_(std::move(under)), versioned_writes_(versioned_writes) {}
-  StoreFeatures features() const override { return {.versioned_writes = versioned_writes_}; }
-  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
-    return under_->stat(name, follow);
-  }
-  std::shared_ptr<const ByteSource> open(const std::string& name) override {
-    return under_->open(name);
-  }
-  ListPage list(const std::string& folder, const std::string& page) override {
-    return under_->list(folder, page);
-  }
-  std::unique_ptr<ObjectWrite> begin(const std::string& name,
-                                     const BeginOptions& options) override {
-    if (!versioned_writes_ && options.condition.when == WriteCondition::If::kVersion) {
-      throw UnsupportedError("no versions here");
-    }
-    return under_->begin(name, options);
-  }
-  bool remove(const std::string& name) override { return under_->remove(name); }
-  bool remove_folder(const std::string& name) override { return under_->remove_folder(name); }
-  std::optional<Pointer> read_pointer(const std::string& name) override {
-    auto pointer = under_->read_pointer(name);
-    if (pointer) pointer->version = pointer->target;
-    return pointer;
-  }
-  void move_pointer(const std::string& name, const std::string& target,
-                    const std::optional<std::string>& /*expected*/) override {
-    under_->move_pointer(name, target);
-  }
-
- private:
-  const std::shared_ptr<ObjectStore> under_;
-  const bool versioned_writes_;
-};
 
 // Each save has the name of the one before.
 TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {

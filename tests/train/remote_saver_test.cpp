@@ -15,6 +15,7 @@
 #include "storage/listing.h"
 #include "testing/essence.h"
 #include "testing/message_of.h"
+#include "testing/plain_store.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -123,6 +124,36 @@ TEST_F(RemoteSaver, OfTwoJobsWithOneRunNameTheSecondIsToldAndHarmsNothing) {
               HasSubstr("another job moves run/checkpoints/latest-rank0.pt"));
   EXPECT_EQ(bytes("ep0-ba1-rank0.pt") + bytes("ep0-ba2-rank0.pt"), before);
   EXPECT_THAT(names(), ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
+}
+
+// Where neither the target nor the version of the pointer says who moved it, as in a bucket.
+TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
+  for (const bool is_versioned : {true, false}) {
+    const auto memory = memory_store();
+    const auto plain = std::make_shared<testing::PlainStore>(memory, is_versioned);
+    const auto made = [&](const std::string& duration) {
+      TrainerOptions with = options(duration, plain);
+      with.save_filename = "ckpt.pt";
+      with.loggers = {};
+      return with;
+    };
+    Trainer first(made("2ba"));
+    first.fit();
+    Trainer second(made("4ba"));
+    EXPECT_EQ(second.state().timestamp.batch, 2);
+    first.fit({.duration = "1ba"});
+    const std::string before = memory->stat("run/checkpoints/ckpt.pt")->version;
+    EXPECT_THROW(second.fit(), AlreadyExistsError);
+    EXPECT_EQ(memory->stat("run/checkpoints/ckpt.pt")->version, before);
+    first.fit({.duration = "1ba"});
+    first.close();
+    EXPECT_NE(memory->stat("run/checkpoints/ckpt.pt")->version, before);
+
+    Trainer third(made("6ba"));  // all of them have ended
+    EXPECT_EQ(third.state().timestamp.batch, 4);
+    third.fit();
+    EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 6);
+  }
 }
 
 TEST_F(RemoteSaver, ThatItCannotBeWrittenToIsKnownBeforeTheFirstBatch) {

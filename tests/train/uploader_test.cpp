@@ -186,6 +186,120 @@ TEST_F(Uploader, TwoJobsWithOneRunNameDoNotOverwriteEachOther) {
             "run/checkpoints/ep0-ba3-rank0.pt");
 }
 
+// The first job still lives, and saves, while the second one has begun to go on from before that.
+TEST_F(Uploader, AJobThatSavesBehindTheStartOfAnotherIsNotOverwritten) {
+  const auto version = [&](const std::string& name) {
+    return store->stat("run/checkpoints/" + name)->version;
+  };
+  for (const bool moves_pointer : {true, false}) {
+    store = memory_store();
+    fs::remove_all(folder / "ckpt");
+    Trainer first(options("1ba"));
+    first.fit();
+    testing::TempFolder other_machine;
+    TrainerOptions made = options("4ba");
+    made.loggers = {RemoteUploaderDownloader({.store = store})};
+    CheckpointSaverOptions with = saver();
+    with.folder = other_machine.path();
+    made.callbacks = {CheckpointSaver(with)};
+    Trainer second(std::move(made));
+    EXPECT_EQ(second.state().timestamp.batch, 1);
+    if (moves_pointer) {
+      first.fit({.duration = "2ba"});
+    } else {  // it is between the object and the pointer
+      const auto object = store->begin("run/checkpoints/ep0-ba2-rank0.pt");
+      object->write(as_bytes("its own"));
+      object->commit();
+    }
+    const std::string before = version("ep0-ba2-rank0.pt");
+    EXPECT_THROW(second.fit(), AlreadyExistsError);
+    EXPECT_EQ(version("ep0-ba2-rank0.pt"), before);
+    if (!moves_pointer) continue;
+    EXPECT_EQ(store->read_pointer("run/checkpoints/latest-rank0.pt")->target,
+              "run/checkpoints/ep0-ba3-rank0.pt");
+  }
+}
+
+// All under one name: what it wrote itself it may write over, and nothing else.
+TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
+  const auto made = [&](const std::string& duration) {
+    TrainerOptions with = options(duration);
+    CheckpointSaverOptions one = saver();
+    one.remote_file_name = "{run_name}/checkpoints/ckpt.pt";
+    with.callbacks = {CheckpointSaver(one)};
+    return with;
+  };
+  Trainer(made("2ba")).fit();
+  Trainer resumed(made("4ba"));
+  EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  resumed.fit();
+  EXPECT_EQ(remote("ckpt.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
+}
+
+// Takes files, and has them elsewhere when the test says so.
+struct SlowDestination final : LoggerDestination {
+  std::string name() const override { return "SlowDestination"; }
+  bool can_upload_files() const override { return true; }
+  void upload_file(const FileUpload& file) override {
+    EXPECT_TRUE(local_store()->stat(file.file_path)) << file.file_path;
+    files.push_back(file);
+  }
+  std::vector<FileUpload> files;
+};
+
+// The arrival of an older save says nothing of the file that a newer one put in its place.
+TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
+  for (const bool newest_arrives : {false, true}) {
+    fs::remove_all(folder / "ckpt");
+    const auto slow = std::make_shared<SlowDestination>();
+    TrainerOptions made = options("2ba");
+    made.autoresume = false;
+    made.loggers = {slow, log};
+    made.callbacks = {CheckpointSaver({.folder = folder / "ckpt",
+                                       .filename = "ckpt.pt",
+                                       .save_interval = "1ba",
+                                       .num_checkpoints_to_keep = 0,
+                                       .save_async = false})};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    ASSERT_EQ(slow->files.size(), 2U);
+    slow->files[newest_arrives ? 1 : 0].on_done({});
+    trainer.close();
+    EXPECT_EQ(fs::exists(folder / "ckpt/ckpt.pt"), !newest_arrives);
+  }
+}
+
+// While a save of its path is under way, too.
+TEST_F(Uploader, AnArrivalDuringTheNextSaveOfThePathHarmsNothing) {
+  const auto slow = std::make_shared<SlowDestination>();
+  TrainerOptions made = options("5ba");
+  made.autoresume = false;
+  made.loggers = {slow, log};
+  // Its state is asked for while the save is under way.
+  struct Arrive final : Callback {
+    explicit Arrive(std::shared_ptr<SlowDestination> to) : slow(std::move(to)) {}
+    std::string name() const override { return "Arrive"; }
+    Value state_dict() const override {
+      if (!slow->files.empty()) slow->files.back().on_done({});
+      return Dict();
+    }
+    std::shared_ptr<SlowDestination> slow;
+  };
+  made.callbacks = {CheckpointSaver({.folder = folder / "ckpt",
+                                     .filename = "ckpt.pt",
+                                     .save_interval = "1ba",
+                                     .num_checkpoints_to_keep = 0,
+                                     .save_async = false}),
+                    Arrive(slow)};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  EXPECT_EQ(slow->files.size(), 5U);
+  EXPECT_TRUE(fs::exists(folder / "ckpt/ckpt.pt"));
+  slow->files.back().on_done({});
+  trainer.close();
+  EXPECT_FALSE(fs::exists(folder / "ckpt/ckpt.pt"));
+}
+
 // T64, T65, and T63: with a format of their own, and several at once, where Composer refuses to.
 TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
   const auto made = [&](const std::string& duration) {
@@ -288,6 +402,31 @@ TEST_F(Uploader, ARunDirectoryIsKeptUpToDate) {
   // The probe, each checkpoint once, the log each time that it was looked at.
   EXPECT_LE(counting->calls(StoreCall::kCommit), 1U + 3 + 4);
   EXPECT_THROW(RunDirectoryUploader({.upload_every_n_batches = 0, .store = store}), UsageError);
+}
+
+TEST_F(Uploader, WhatDidNotArriveOfARunDirectoryIsSentAgain) {
+  bool is_broken = true;
+  const auto broken = std::make_shared<WatchedStore>(
+      store, StoreHooks{.before = [&](StoreCall call, const std::string& name) {
+        if (is_broken && call == StoreCall::kCommit && name.ends_with("/a.txt")) {
+          throw StorageError(name + ": 403", 403);
+        }
+      }});
+  write_file(folder / "a.txt", "a");
+  State state;
+  Logger logger{state};
+  state.run_name = "run";
+  RunDirectoryUploader uploader(
+      {.run_directory = folder.path(), .object_name_prefix = "kept", .store = broken});
+  uploader.init(state, logger);
+  EXPECT_THROW(uploader.fit_end(state, logger), StorageError);
+  EXPECT_FALSE(store->stat("kept/rank_0/a.txt"));
+  is_broken = false;
+  uploader.fit_end(state, logger);
+  EXPECT_TRUE(store->stat("kept/rank_0/a.txt"));
+  const std::string version = store->stat("kept/rank_0/a.txt")->version;
+  uploader.close(state, logger);
+  EXPECT_EQ(store->stat("kept/rank_0/a.txt")->version, version);  // and not once more
 }
 
 // A state and a logger with nothing but the uploader, as a program's own loop has them.

@@ -66,6 +66,7 @@ class RemoteUploaderDownloader final : public LoggerDestination {
   void close(State& state, Logger& logger) override;
 
   bool can_upload_files() const override { return true; }
+  void look_before_uploads(const std::string& remote_file_name, const std::string& latest) override;
   void upload_file(const FileUpload& file) override;
   void download_file(const std::string& remote_file_name, const std::string& destination,
                      bool overwrite = false) override;

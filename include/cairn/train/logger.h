@@ -19,6 +19,9 @@ struct FileUpload {
   std::string remote_file_name;  // what it is called there
   std::string file_path;
   bool overwrite = false;  // what has that name there
+  // Of `overwrite`: only what look_before_uploads() found there, or what was uploaded under that
+  // name since. What another job put there meanwhile is left, and is an AlreadyExistsError.
+  bool only_known = false;
   // Another name there, which points at remote_file_name as soon as that is durable: `latest`.
   // Empty: none.
   std::string latest_remote_file_name = {};
@@ -53,6 +56,11 @@ class LoggerDestination : public Callback {
 
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }
+  // Before anything is loaded: looks at what may be overwritten later, and at the pointer that will
+  // be moved, so that it is noticed when another job writes there, too. Formats of names, with dist
+  // variables filled in; `latest` empty: none.
+  virtual void look_before_uploads(const std::string& /*remote_file_name*/,
+                                   const std::string& /*latest*/) {}
   // Takes a file, which may change and go when this has returned; sends it in the background. An
   // error of sending is thrown by an event: at the latest by fit_end.
   virtual void upload_file(const FileUpload& /*file*/) {}

@@ -28,7 +28,6 @@
 #include "checkpoint/plan/save_pipeline.h"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -42,6 +41,7 @@
 
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "io/cancellation.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
@@ -133,8 +133,9 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
-  if (place.is_far && !job.latest.empty()) place.fence(job.latest).check(place.retry);
   try {
+    if (place.check_given_up) place.check_given_up();  // it may have waited for long
+    if (place.is_far && !job.latest.empty()) place.fence(job.latest).check(place.retry);
     if (job.write) {
       report.bytes = job.write(*place.store, job);
     } else if (place.is_far) {
@@ -177,9 +178,7 @@ struct SavePipeline::Impl {
 
   explicit Impl(const SavePipelineOptions& o)
       : options(o), place(o.store != nullptr ? o.store : local_store(), o.retry) {
-    if (!place.is_far) return;
-    place.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
-    place.check_given_up = [this] { check_given_up(); };
+    if (place.is_far) place.check_given_up = [this] { given_up.check(); };
   }
 
   ~Impl() {
@@ -189,20 +188,6 @@ struct SavePipeline::Impl {
     }
     changed.notify_all();
     if (worker.joinable()) worker.join();
-  }
-
-  // A pause that giving up ends.
-  void pause(std::chrono::milliseconds time) {
-    if (options.retry.pause) {
-      options.retry.pause(time);
-    } else {
-      std::unique_lock lock(mutex);
-      changed.wait_for(lock, time, [this] { return given_up.load(); });
-    }
-    check_given_up();
-  }
-  void check_given_up() const {
-    if (given_up) throw CancelledError("the time for it has passed");
   }
 
   void start_worker() {
@@ -226,6 +211,7 @@ struct SavePipeline::Impl {
       lock.unlock();
       std::exception_ptr failure;
       try {
+        const CancelScope scope(place.is_far ? &given_up : nullptr);
         write_and_publish(place, next->job, &next->image);
       } catch (...) {
         failure = std::current_exception();
@@ -259,7 +245,7 @@ struct SavePipeline::Impl {
   std::size_t pending = 0;  // in the queue or under way
   std::exception_ptr error;
   bool stop = false;
-  std::atomic<bool> given_up = false;  // what is under way, and what waits
+  Cancellation given_up{"the time for it has passed"};  // what is under way, and what waits
   std::thread worker;
 };
 
@@ -293,10 +279,9 @@ void SavePipeline::wait_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(impl_->mutex);
     const auto is_idle = [&] { return impl_->pending == 0; };
     if (!impl_->changed.wait_until(lock, deadline, is_idle)) {
-      impl_->given_up = true;
-      impl_->changed.notify_all();
+      impl_->given_up.cancel();
       impl_->changed.wait(lock, is_idle);
-      impl_->given_up = false;
+      impl_->given_up.renew();
     }
     impl_->throw_kept_error();
   }

@@ -43,8 +43,9 @@ class SavePipeline {
 
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
-  // The same; behind the deadline what is under way is given up, at its next block, and so is what
-  // waits: CancelledError that names the first of them. The files of before are still there.
+  // The same; behind the deadline what is under way is given up, and so is what waits: requests and
+  // pauses end, and what was begun is taken back with one attempt of a few seconds. CancelledError
+  // that names the first of them. The files of before are still there.
   void wait_until(std::chrono::steady_clock::time_point deadline);
   // Throws the error of an earlier save, once; does not wait.
   void throw_error();

@@ -14,6 +14,9 @@ namespace cairn::s3 {
 namespace {
 
 constexpr int kMostCorrections = 4;  // a region, the time, and keys twice
+constexpr HttpDeadlines kLastWish = {.connect = std::chrono::milliseconds(2000),
+                                     .stall = std::chrono::milliseconds(3000),
+                                     .total = std::chrono::milliseconds(3000)};
 constexpr std::size_t kLongestMessage = 300;
 constexpr std::chrono::minutes kMostSkew{4};  // less is no reason to refuse: AWS allows 15
 
@@ -117,7 +120,7 @@ HttpRequest Connection::signed_request(const Request& request, const Credentials
           .body = request.body,
           .into = request.into,
           .most_bytes = request.most_bytes,
-          .deadlines = config_.deadlines,
+          .deadlines = request.is_last_wish ? kLastWish : config_.deadlines,
           .ca_file = config_.ca_file};
 }
 
@@ -194,10 +197,25 @@ void Connection::check(const HttpResponse& response, const std::string& doing,
 Call::Call(Connection& connection, Request request)
     : connection_(connection),
       request_(std::move(request)),
-      attempts_(connection.config().retries, request_.attempts),
-      used_(connection.config().credentials->get()) {
+      attempts_(connection.config().retries),
+      used_(connection.config().credentials->get()),
+      hook_([this] {
+        const std::scoped_lock lock(mutex_);
+        if (call_ != nullptr) call_->cancel();
+      }) {
   request_.payload_hash = connection_.payload_hash(request_);
-  call_ = connection_.config().client->start(connection_.signed_request(request_, used_));
+  start();
+}
+
+void Call::start() {
+  auto call = connection_.config().client->start(connection_.signed_request(request_, used_));
+  const std::scoped_lock lock(mutex_);
+  call_ = std::move(call);
+  if (hook_.is_cancelled()) call_->cancel();
+}
+
+bool Call::again(std::optional<std::chrono::milliseconds> server_asks) {
+  return !request_.is_last_wish && attempts_.again(server_asks);
 }
 
 HttpResponse Call::wait() {
@@ -208,8 +226,11 @@ HttpResponse Call::wait() {
       return response;
     }
     used_ = connection_.config().credentials->get();
-    call_.reset();
-    call_ = connection_.config().client->start(connection_.signed_request(request_, used_));
+    {
+      const std::scoped_lock lock(mutex_);
+      call_.reset();
+    }
+    start();
   }
 }
 
@@ -223,14 +244,17 @@ bool Call::answered(const HttpResponse& response) {
       if (response.status == 206) check_range(response);
       return true;
     }
-    return !attempts_.again(retry_after(response.header("retry-after"), connection_.now()));
+    return !again(retry_after(response.header("retry-after"), connection_.now()));
   }
   if (resume_behind(response)) attempts_.progress();
   const std::string& key = request_.key;
   const std::string text = request_.method + " of " + connection_.describe(key) + ": " +
                            printable_line(response.failure);
-  if (response.cancelled) throw CancelledError(text);
-  if (response.may_work_later && attempts_.again()) return false;
+  if (response.cancelled) {
+    check_cancelled_here();  // says why
+    throw CancelledError(text);
+  }
+  if (response.may_work_later && again()) return false;
   throw StorageError(
       text + (response.may_work_later ? " (tried " + std::to_string(attempts_.made()) + " times)"
                                       : std::string()),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/cancellation.h"
 #include "net/http.h"
 #include "net/retry.h"
 #include "storage/s3/answers.h"
@@ -22,6 +23,7 @@ struct Request {
   std::vector<SharedBytes> body = {};
   std::span<std::byte> into = {};
   std::size_t most_bytes = std::size_t{8} << 20;
+  bool is_last_wish = false;      // of what is given up: one attempt, and a few seconds
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
   int attempts = 0;               // less than the configuration's, when it is not 0
   std::string payload_hash = {};  // of `body`, in hex; Call fills it in
@@ -29,8 +31,9 @@ struct Request {
 
 class Connection;
 
-// A request under way, with all its attempts. Its end cancels it. Moves are made by whoever waits:
-// one thread at a time.
+// A request under way, with all its attempts. Its end cancels it, and so does the Cancellation of
+// the thread that made it (io/cancellation.h): CancelledError. Moves are made by whoever waits: one
+// thread at a time.
 class Call {
  public:
   Call(Connection& connection, Request request);
@@ -39,6 +42,8 @@ class Call {
   HttpResponse wait();
 
  private:
+  void start();
+  bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
   bool answered(const HttpResponse& response);
   std::optional<std::uint64_t> first_byte() const;
   bool begins_at(const HttpResponse& response, std::uint64_t first) const;
@@ -50,8 +55,10 @@ class Call {
   Attempts attempts_;
   std::size_t received_ = 0;  // of `into`, in earlier attempts
   Credentials used_ = {};
-  int refused_ = 0;  // corrections: another region, time or key
+  int refused_ = 0;   // corrections: another region, time or key
+  std::mutex mutex_;  // of call_, which others cancel
   std::unique_ptr<HttpCall> call_;
+  CancelHook hook_;  // the last: it uses what is above
 };
 
 // Safe from several threads.

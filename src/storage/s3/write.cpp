@@ -8,7 +8,7 @@
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, ETag and, where the server keeps it, the CRC-64 of the whole are compared with what was
 //     sent.
-//  5. The end of one that was not committed aborts the upload, as far as the server can be reached;
+//  5. The end of one that was not committed aborts the upload, if the server does it at once;
 //     remove_leftovers() of the store does it for killed writers.
 #include "storage/s3/write.h"
 
@@ -18,6 +18,7 @@
 #include "cairn/error.h"
 
 #include "core/crc64.h"
+#include "io/cancellation.h"
 #include "storage/s3/answers.h"
 
 namespace cairn::s3 {
@@ -215,12 +216,14 @@ class ObjectUpload final : public ObjectWrite {
     connection().refuse(response, "completing", key_);
   }
 
+  // Also of what was given up, and then with little time: whoever waits for its end has none left.
   void abort() noexcept {
+    const CancelScope scope(nullptr);
     try {
       connection().send({.method = "DELETE",
                          .key = key_,
                          .query = {{"uploadId", upload_id_}},
-                         .attempts = kAbortAttempts});
+                         .is_last_wish = true});
     } catch (...) {
       // remove_leftovers() will find it
     }

@@ -1,0 +1,139 @@
+// A server that does not answer, or never does what it is asked: giving up is a matter of seconds.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "cairn/error.h"
+
+#include "io/cancellation.h"
+#include "io/source_part.h"
+#include "storage/s3/config.h"
+#include "storage/upload_queue.h"
+#include "testing/http_server.h"
+#include "testing/message_of.h"
+#include "testing/s3_environment.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::HttpAsked;
+using testing::HttpReply;
+using testing::HttpServer;
+using testing::message_of;
+
+constexpr auto kLong = std::chrono::hours(24);  // stalls and pauses would take days
+
+// Begins uploads. What has `held` in its line is never answered, or always with a status.
+class StubbornServer {
+ public:
+  explicit StubbornServer(std::string held, int status = 0)
+      : held_(std::move(held)), status_(status) {}
+  ~StubbornServer() { end_.set_value(); }
+  StubbornServer(const StubbornServer&) = delete;
+  StubbornServer& operator=(const StubbornServer&) = delete;
+
+  std::shared_ptr<ObjectStore> store() const {
+    const testing::CleanAwsEnvironment clean;
+    s3::Config config = s3::resolve_config({.bucket = "bucket",
+                                            .endpoint_url = server_.url(),
+                                            .access_key_id = "AKIDFAKE",
+                                            .secret_access_key = "secret",
+                                            .part_bytes = 5 << 20,
+                                            .parallel_requests = 2});
+    config.retries.policy = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong};
+    config.deadlines.stall = kLong;
+    return s3::make_s3_store(std::move(config));
+  }
+  void wait_for_held() { arrived_.get_future().wait(); }
+  // Held, or the writer has ended.
+  void arrive() {
+    if (!has_arrived_.exchange(true)) arrived_.set_value();
+  }
+  int aborts() const { return aborts_; }
+
+ private:
+  HttpReply answer(const HttpAsked& asked) {
+    if (asked.method == "DELETE") ++aborts_;
+    const std::string line = asked.method + " " + asked.target;
+    if (line.find(held_) != std::string::npos) {
+      arrive();
+      if (status_ != 0) return {.status = status_};
+      ended_.wait();
+    }
+    if (asked.method == "HEAD") return {.status = 404};
+    if (asked.method == "GET") return {.body = "<ListBucketResult></ListBucketResult>"};
+    return {.body =
+                "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
+                "</InitiateMultipartUploadResult>"};
+  }
+
+  const std::string held_;
+  const int status_;
+  std::atomic<int> aborts_ = 0;
+  std::atomic<bool> has_arrived_ = false;
+  std::promise<void> arrived_;
+  std::promise<void> end_;
+  const std::shared_future<void> ended_ = end_.get_future().share();
+  HttpServer server_{[this](const HttpAsked& asked) { return answer(asked); }};
+};
+
+// Writes three parts until it is cancelled; gives how long its end took then.
+std::chrono::duration<double> time_to_give_up(StubbornServer& server) {
+  Cancellation cancellation("the time is over");
+  const auto store = server.store();
+  auto written = std::async(std::launch::async, [&] {
+    const CancelScope scope(&cancellation);
+    const std::string bytes(16 << 20, 'x');
+    std::string said = message_of<std::exception>([&] {
+      const auto object = store->begin("name");
+      object->write(as_bytes(bytes));
+      object->commit();
+    });
+    server.arrive();
+    return said;
+  });
+  server.wait_for_held();
+  const auto begin = std::chrono::steady_clock::now();
+  cancellation.cancel();
+  EXPECT_THAT(written.get(), HasSubstr("the time is over"));
+  return std::chrono::steady_clock::now() - begin;
+}
+
+constexpr double kAFewSeconds = 20;  // of a slow machine; without an end it is days
+
+TEST(S3DeadlineTest, ARequestThatIsNotAnsweredEnds) {
+  StubbornServer server("partNumber=");
+  EXPECT_LT(time_to_give_up(server).count(), kAFewSeconds);
+  EXPECT_EQ(server.aborts(), 1);
+}
+
+TEST(S3DeadlineTest, APauseBetweenAttemptsEnds) {
+  StubbornServer server("partNumber=", 503);
+  EXPECT_LT(time_to_give_up(server).count(), kAFewSeconds);
+  EXPECT_EQ(server.aborts(), 1);
+}
+
+TEST(S3DeadlineTest, TheAbortIsTriedOnce) {
+  StubbornServer silent("uploadId=");  // neither parts nor the abort
+  EXPECT_LT(time_to_give_up(silent).count(), kAFewSeconds);
+  EXPECT_EQ(silent.aborts(), 1);
+  StubbornServer busy("uploadId=", 503);
+  EXPECT_LT(time_to_give_up(busy).count(), kAFewSeconds);
+  EXPECT_EQ(busy.aborts(), 1);
+}
+
+TEST(S3DeadlineTest, AQueueEndsAtItsDeadline) {
+  StubbornServer server("PUT");
+  UploadQueue queue(server.store(), {});
+  const auto text = std::make_shared<const std::string>("text");
+  queue.submit({.name = "name", .file = source_of({as_bytes(*text), text}, "a file")});
+  server.wait_for_held();
+  EXPECT_THAT(queue.stop(UploadQueue::Clock::now()), ElementsAre("name"));
+}
+
+}  // namespace
+}  // namespace cairn
