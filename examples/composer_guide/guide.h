@@ -58,6 +58,7 @@ std::string save_by_hand(const cairn::State& state);
 void save_in_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket);
 void upload_with_a_logger(Model model, DataSpec train_dataloader, const std::string& bucket);
 std::int64_t load_from_a_store(Model model, DataSpec train_dataloader, const std::string& bucket);
+std::int64_t load_with_hparams(Model model, DataSpec train_dataloader, const std::string& bucket);
 std::int64_t load_from_a_uri(Model model, DataSpec train_dataloader, const std::string& bucket);
 std::int64_t resume_from_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket,
                                   cairn::Duration max_duration);

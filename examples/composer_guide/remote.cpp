@@ -6,7 +6,7 @@
 
 #include "cairn/loggers/remote_uploader_downloader.h"
 #include "cairn/loggers/run_directory_uploader.h"
-#include "cairn/storage/s3.h"
+#include "cairn/storage/libcloud.h"
 #include "cairn/train/trainer.h"
 
 #include "guide.h"
@@ -35,8 +35,11 @@ void save_in_a_bucket(Model model, DataSpec train_dataloader, const std::string&
 void upload_with_a_logger(Model model, DataSpec train_dataloader, const std::string& bucket) {
   const auto remote_uploader_downloader =
       std::make_shared<RemoteUploaderDownloader>(cairn::RemoteUploaderDownloaderOptions{
-          // .access_key_id, .secret_access_key, .endpoint_url, ...
-          .store = cairn::s3_store({.bucket = bucket})});
+          .store = cairn::libcloud_store({
+              .provider = "s3",  // the Apache Libcloud provider name
+              .container = bucket,
+              // .key, .secret: else those of the environment
+          })});
   Trainer trainer({
       .model = model,
       .train_dataloader = train_dataloader,
@@ -59,11 +62,34 @@ std::int64_t load_from_a_store(Model model, DataSpec train_dataloader, const std
       .train_dataloader = train_dataloader,
       .max_duration = "10ep",
       .load_path = "checkpoints/ep1.pt",
-      .load_object_store = cairn::s3_store({.bucket = bucket}),
+      .load_object_store = cairn::libcloud_store({
+          .provider = "s3",  // the Apache Libcloud provider name
+          .container = bucket,
+      }),
   });
   const std::int64_t first_epoch = new_trainer.state().timestamp.epoch;
   new_trainer.fit();
   return first_epoch;
+}
+
+// The guide of 0.6: ObjectStoreHparams. `load_path_format` is `load_path` now. The same.
+std::int64_t load_with_hparams(Model model, DataSpec train_dataloader, const std::string& bucket) {
+  const cairn::ObjectStoreHparams hp = {
+      .provider = "s3",
+      .container = bucket,
+      .key_environ = "AWS_ACCESS_KEY_ID",
+      .secret_environ = "AWS_SECRET_ACCESS_KEY",
+  };
+  Trainer trainer({
+      .model = model,
+      .train_dataloader = train_dataloader,
+      .max_duration = "10ep",
+      .load_path = "checkpoints/ep1.pt",
+      .load_object_store = hp.initialize_object(),
+      .load_weights_only = false,
+      .load_strict_model_weights = false,
+  });
+  return trainer.state().timestamp.epoch;
 }
 
 // "An easier way to load checkpoints from S3". The same.

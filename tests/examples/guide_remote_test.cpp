@@ -64,6 +64,7 @@ TEST_F(GuideRemote, CheckpointsAreSavedInABucketAndLoadedFromIt) {
   EXPECT_EQ(epoch_of("checkpoints/ep3.pt"), 3);
   EXPECT_TRUE(fs::is_empty(folder.path()));  // nothing here
   EXPECT_EQ(guide::load_from_a_store(model(), tiny_loader(10), "bucket"), 1);
+  EXPECT_EQ(guide::load_with_hparams(model(), tiny_loader(10), "bucket"), 1);
   EXPECT_EQ(guide::load_from_a_uri(model(), tiny_loader(10), "bucket"), 1);
 }
 
