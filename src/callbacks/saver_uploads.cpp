@@ -1,6 +1,7 @@
 #include "callbacks/saver_uploads.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -9,20 +10,32 @@
 namespace cairn {
 
 struct SaverUploads::Arrivals {
+  struct UnderWay {
+    std::uint64_t number = 0;      // of the last upload of the path: those before do not count
+    std::size_t destinations = 0;  // that do not have it yet
+  };
   std::mutex mutex;
-  std::map<std::string, std::size_t> missing;  // by path: destinations that do not have it yet
+  std::map<std::string, UnderWay> under_way;  // by path
   std::vector<std::string> complete;
+  std::uint64_t last = 0;
 
-  void expect(const std::string& path, std::size_t destinations) {
+  std::uint64_t expect(const std::string& path, std::size_t destinations) {
     const std::scoped_lock lock(mutex);
-    missing[path] = destinations;
+    under_way[path] = {++last, destinations};
+    return last;
   }
-  void arrive(const std::string& path) {
+  void arrive(const std::string& path, std::uint64_t number) {
     const std::scoped_lock lock(mutex);
-    const auto found = missing.find(path);
-    if (found == missing.end() || --found->second > 0) return;
-    missing.erase(found);
+    const auto found = under_way.find(path);
+    if (found == under_way.end() || found->second.number != number) return;
+    if (--found->second.destinations > 0) return;
+    under_way.erase(found);
     complete.push_back(path);
+  }
+  void forget(const std::string& path) {
+    const std::scoped_lock lock(mutex);
+    under_way.erase(path);
+    std::erase(complete, path);
   }
 };
 
@@ -34,7 +47,10 @@ bool SaverUploads::has_destination(const Logger& logger) {
   });
 }
 
-void SaverUploads::begin(const std::string& path, Names names) { begun_[path] = std::move(names); }
+void SaverUploads::begin(const std::string& path, Names names) {
+  begun_[path] = std::move(names);
+  arrivals_->forget(path);  // what has the path from now on is another file
+}
 
 void SaverUploads::hand_over(const std::string& path, Logger& logger, bool overwrite) {
   const auto begun = begun_.extract(path);
@@ -51,10 +67,13 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, bool overw
     file.remove_afterwards.push_back(handed_over_.front());
     handed_over_.pop_front();
   }
-  file.on_done = [arrivals = arrivals_, path](const auto&) { arrivals->arrive(path); };
   const auto& all = logger.destinations();
-  arrivals_->expect(path, static_cast<std::size_t>(std::ranges::count_if(
-                              all, [](const auto& d) { return d->can_upload_files(); })));
+  const std::uint64_t number = arrivals_->expect(
+      path, static_cast<std::size_t>(std::ranges::count_if(
+                all, [](const auto& destination) { return destination->can_upload_files(); })));
+  file.on_done = [arrivals = arrivals_, path, number](const auto&) {
+    arrivals->arrive(path, number);
+  };
   for (const auto& destination : all) {
     if (destination->can_upload_files()) destination->upload_file(file);
   }

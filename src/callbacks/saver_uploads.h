@@ -34,7 +34,7 @@ class SaverUploads {
   void begin(const std::string& path, Names names);
   // Step 2. Nothing for a path that was not begun. Throws what a destination throws.
   void hand_over(const std::string& path, Logger& logger, bool overwrite);
-  // Step 4: paths, each once.
+  // Step 4: paths, each once. Not that of a file in whose place another one is being saved.
   std::vector<std::string> take_uploaded();
 
  private:
