@@ -1,5 +1,5 @@
-// Composer's guide "Auto Resumption". Its object store examples need a network; the one on
-// fine-tuning is here without its uploading logger.
+// Composer's guide "Auto Resumption". Its examples with an object store are in remote.cpp; the one
+// on fine-tuning is here without its uploading logger.
 #include <torch/torch.h>
 
 #include "cairn/train/trainer.h"

@@ -1,6 +1,7 @@
-// Every example of Composer's guides to checkpointing that needs no network, in C++: the same
-// arguments with the same values. Each file names the guide and the section that it follows;
-// tests/examples/composer_guide_test.cpp runs each and checks what the guide says it does.
+// Every example of Composer's guides to checkpointing in C++: the same arguments with the same
+// values. Each file names the guide and the section that it follows;
+// tests/examples/composer_guide_test.cpp and guide_remote_test.cpp run each and check what the
+// guide says it does.
 //
 // Paths are relative, as in the guides: run them in a folder of their own.
 #pragma once
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cairn/train/data.h"
+#include "cairn/train/duration.h"
 #include "cairn/train/interval.h"
 #include "cairn/train/model.h"
 #include "cairn/value.h"
@@ -51,6 +53,18 @@ void save_without(Model model, DataSpec train_dataloader, std::vector<std::strin
 
 // save_checkpoint.cpp
 std::string save_by_hand(const cairn::State& state);
+
+// remote.cpp
+void save_in_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket);
+void upload_with_a_logger(Model model, DataSpec train_dataloader, const std::string& bucket);
+std::int64_t load_from_a_store(Model model, DataSpec train_dataloader, const std::string& bucket);
+std::int64_t load_with_hparams(Model model, DataSpec train_dataloader, const std::string& bucket);
+std::int64_t load_from_a_uri(Model model, DataSpec train_dataloader, const std::string& bucket);
+std::int64_t resume_from_a_bucket(Model model, DataSpec train_dataloader, const std::string& bucket,
+                                  cairn::Duration max_duration);
+std::int64_t fine_tune_with_a_logger(Model model, DataSpec train_dataloader,
+                                     const std::string& bucket);
+void upload_the_run_directory(Model model, DataSpec train_dataloader, const std::string& bucket);
 
 // first_guide.cpp
 void first_save(Model model, DataSpec dataloader);

@@ -3,8 +3,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cairn/storage/stores.h"
+
 #include "run_folder.h"
 #include "run_tool.h"
+#include "testing/sample_checkpoint.h"
 
 namespace cairn::cli {
 namespace {
@@ -40,6 +43,24 @@ TEST_F(ResumeTest, TheFirstLineIsWhatAutoresumeWouldLoad) {
   EXPECT_THAT(answer.out, StartsWith(folder_ / RunFolder::name(20) + "\nepoch 2, batch 20; ok: "));
   EXPECT_THAT(answer.out, HasSubstr("behind it, at epoch 1, batch 10"));
   EXPECT_EQ(answer.err, "");
+}
+
+// As a Trainer does it where listing costs requests.
+TEST_F(ResumeTest, InAStoreThePointerComesFirst) {
+  const std::string place = "memory://resume_test/run";
+  const auto store = object_store_of(place);
+  for (const std::int64_t batch : {10, 20}) {
+    cairn::save(testing::sample_checkpoint(batch), place + "/" + RunFolder::name(batch),
+                {.info = testing::sample_info(batch)});
+  }
+  store->move_pointer(place + "/latest-rank0.pt", place + "/" + RunFolder::name(10));
+  const auto answer = [&] {
+    return json::parse(run({"resume", "--explain", place, "--json"}).out);
+  };
+  EXPECT_EQ(answer()["path"], place + "/" + RunFolder::name(10));
+  EXPECT_EQ(reasons(answer())[RunFolder::name(20)], "not looked at: what latest points at is good");
+  store->remove(place + "/latest-rank0.pt");
+  EXPECT_EQ(answer()["path"], place + "/" + RunFolder::name(20));
 }
 
 TEST_F(ResumeTest, EachOtherFileHasItsReason) {

@@ -15,6 +15,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "callbacks/saver_uploads.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
 #include "testing/essence.h"
@@ -315,6 +316,32 @@ TEST_F(Uploader, AFormatAndSeveralUploadsAtOnceGoWithAutoresume) {
             "a/run/checkpoints/ep0-ba5-rank0.pt.x");
   fs::remove_all(folder / "ckpt");
   EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 5);
+}
+
+// A constant name: the upload of the file before says nothing about the one that has the name now.
+TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
+  struct Destination final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override { files.push_back(file); }
+    std::vector<FileUpload> files;
+  };
+  State state;
+  Logger logger(state);
+  const auto destination = std::make_shared<Destination>();
+  logger.add(destination);
+  SaverUploads uploads(/*keep=*/-1);
+  uploads.begin("last.pt", {"run/1.pt", "run/latest"});
+  uploads.hand_over("last.pt", logger, false);
+  uploads.begin("last.pt", {"run/2.pt", "run/latest"});
+  destination->files.at(0).on_done({});
+  EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
+  uploads.hand_over("last.pt", logger, false);
+  EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
+  destination->files.at(1).on_done({});
+  EXPECT_THAT(uploads.take_uploaded(), ElementsAre("last.pt"));
+  EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
+  uploads.hand_over("another.pt", logger, false);  // which was not begun
+  EXPECT_EQ(destination->files.size(), 2U);
 }
 
 TEST_F(Uploader, SaversThatWouldUploadUnderOneNameAreRefused) {

@@ -303,7 +303,7 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
   const std::string where = strict_format(folder, dist_variables(options.run_name));
   const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
   Search search(store, where, options);
-  if (options.trust_latest && !options.on_older) {
+  if (options.trust_latest) {
     if (auto found = search.find_by_link()) return found;
   }
   if (!store->stat(where)) return std::nullopt;

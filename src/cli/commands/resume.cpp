@@ -20,6 +20,7 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -44,20 +45,22 @@ std::string place(const Timestamp& timestamp) {
 }
 
 // Files that look like checkpoints, and that the search did not look at.
-void add_unsought(ObjectStore& store, const ResumeArgs& options, Explanation& explanation) {
-  const std::string format =
-      partial_format(options.find.filename, dist_variables(options.find.run_name));
+void add_unsought(const FindOptions& find, Explanation& explanation) {
+  const std::string format = partial_format(find.filename, dist_variables(find.run_name));
+  const std::string reason = find.trust_latest && explanation.found
+                                 ? "not looked at: what latest points at is good"
+                                 : "not looked at: its name was not made from " + format;
   std::set<std::string> known;
   if (explanation.found) known.insert(explanation.found->path);
   for (const auto& [path, why] : explanation.others) {
     known.insert(path);
   }
-  for (const std::string& name : list_names(store, explanation.folder)) {
-    const std::string path = normal_path(join_path(explanation.folder, name));
-    if (!has_checkpoint_name(name) || known.contains(path)) continue;
-    const auto info = store.stat(path, /*follow=*/false);
+  for (const ListedName& listed : list_all(*find.store, explanation.folder)) {
+    const std::string path = normal_path(join_path(explanation.folder, listed.name));
+    if (!has_checkpoint_name(listed.name) || known.contains(path)) continue;
+    const auto info = info_of(*find.store, explanation.folder, listed);
     if (!info || info->type != ObjectInfo::Type::kObject) continue;
-    explanation.others.emplace_back(path, "not looked at: its name was not made from " + format);
+    explanation.others.emplace_back(path, reason);
   }
 }
 
@@ -66,6 +69,7 @@ Explanation explain(const ResumeArgs& options) {
   explanation.folder = strict_format(options.folder, dist_variables(options.find.run_name));
   FindOptions find = options.find;
   find.store = store_of(explanation.folder, nullptr);
+  find.trust_latest = !is_local(*find.store);
   find.on_skip = [&](const std::string& path, const std::string& why) {
     explanation.others.emplace_back(path, why);
   };
@@ -78,7 +82,7 @@ Explanation explain(const ResumeArgs& options) {
     };
   }
   explanation.found = find_latest(options.folder, find);
-  if (find.store->stat(explanation.folder)) add_unsought(*find.store, options, explanation);
+  if (find.store->stat(explanation.folder)) add_unsought(find, explanation);
   return explanation;
 }
 

@@ -25,7 +25,6 @@ struct Request {
   std::size_t most_bytes = std::size_t{8} << 20;
   bool is_last_wish = false;      // of what is given up: one attempt, and a few seconds
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
-  int attempts = 0;               // less than the configuration's, when it is not 0
   std::string payload_hash = {};  // of `body`, in hex; Call fills it in
 };
 

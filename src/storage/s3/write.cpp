@@ -27,7 +27,6 @@ namespace {
 constexpr int kMostParts = 10'000;      // S3's own limit
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
-constexpr int kAbortAttempts = 2;  // in a destructor, which nobody wants to wait for
 
 using Part = std::vector<std::byte>;
 

@@ -1,0 +1,131 @@
+#include <stdlib.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "cairn/error.h"
+#include "cairn/storage/libcloud.h"
+#include "cairn/storage/s3.h"
+
+namespace cairn {
+namespace {
+
+// A provider that speaks S3. libcloud has a name for each region of Amazon's.
+struct S3Provider {
+  std::string_view name;
+  std::string_view region = {};
+  bool needs_host = false;
+};
+
+constexpr std::array kS3Providers = {
+    S3Provider{"s3"},
+    S3Provider{"s3_us_east2", "us-east-2"},
+    S3Provider{"s3_us_west", "us-west-1"},
+    S3Provider{"s3_us_west_oregon", "us-west-2"},
+    S3Provider{"s3_us_gov_east", "us-gov-east-1"},
+    S3Provider{"s3_us_gov_west", "us-gov-west-1"},
+    S3Provider{"s3_ca_central", "ca-central-1"},
+    S3Provider{"s3_sa_east", "sa-east-1"},
+    S3Provider{"s3_eu_west", "eu-west-1"},
+    S3Provider{"s3_eu_west2", "eu-west-2"},
+    S3Provider{"s3_eu_central", "eu-central-1"},
+    S3Provider{"s3_eu_north1", "eu-north-1"},
+    S3Provider{"s3_ap_south", "ap-south-1"},
+    S3Provider{"s3_ap_southeast", "ap-southeast-1"},
+    S3Provider{"s3_ap_southeast2", "ap-southeast-2"},
+    S3Provider{"s3_ap_northeast", "ap-northeast-1"},
+    S3Provider{"s3_ap_northeast1", "ap-northeast-1"},
+    S3Provider{"s3_ap_northeast2", "ap-northeast-2"},
+    S3Provider{"minio", {}, true},
+    S3Provider{"rgw", {}, true},
+    S3Provider{"s3_rgw", {}, true},
+    S3Provider{"ovh", {}, true},
+    S3Provider{"scaleway", {}, true},
+    S3Provider{"digitalocean_spaces", {}, true},
+};
+
+struct OtherProvider {
+  std::string_view name;
+  std::string_view instead;
+};
+
+constexpr std::array kOtherProviders = {
+    OtherProvider{"google_storage",
+                  "a store of your own, or its S3 interface: provider s3_rgw with "
+                  "host storage.googleapis.com and an HMAC key"},
+    OtherProvider{"azure_blobs", "a store of your own"},
+    OtherProvider{"backblaze_b2", "its S3 interface: provider s3_rgw with the host of your region"},
+    OtherProvider{"oss", "its S3 interface: provider s3_rgw with the host of your region"},
+    OtherProvider{"local", "a path, without a store"},
+};
+
+// What a variable holds: never told in a message.
+std::string from_environment(const std::string& variable, const char* option) {
+  if (variable.empty()) return {};
+  const char* value = getenv(variable.c_str());
+  if (value != nullptr && *value != '\0') return value;
+  throw UsageError(std::string("libcloud store: ") + option + " says " + variable +
+                   ", and that variable of the environment is not set");
+}
+
+[[noreturn]] void refuse_provider(const std::string& provider) {
+  const auto* other = std::ranges::find(kOtherProviders, provider, &OtherProvider::name);
+  if (other != kOtherProviders.end()) {
+    throw UnsupportedError("libcloud store: there is none for provider " + provider +
+                           " in this version. Use " + std::string(other->instead));
+  }
+  std::string known;
+  for (const S3Provider& row : kS3Providers) {
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw UnsupportedError("libcloud store: provider \"" + provider + "\" is none of " + known +
+                         ". Use a store of your own");
+}
+
+std::string endpoint_of(const LibcloudOptions& options) {
+  if (options.host.empty()) return {};
+  return (options.secure ? "https://" : "http://") + options.host +
+         (options.port == 0 ? "" : ":" + std::to_string(options.port));
+}
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
+  std::string provider = options.provider;
+  std::ranges::transform(provider, provider.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (provider.empty() || options.container.empty()) {
+    throw UsageError("libcloud store: provider and container are required");
+  }
+  const auto* row = std::ranges::find(kS3Providers, provider, &S3Provider::name);
+  if (row == kS3Providers.end()) refuse_provider(provider);
+  if (row->needs_host && options.host.empty()) {
+    throw UsageError("libcloud store: provider " + provider + " needs the host of the server");
+  }
+  S3Options s3;
+  s3.bucket = options.container;
+  s3.region = options.region.empty() ? std::string(row->region) : options.region;
+  s3.endpoint_url = endpoint_of(options);
+  s3.access_key_id =
+      options.key.empty() ? from_environment(options.key_environ, "key_environ") : options.key;
+  s3.secret_access_key = options.secret.empty()
+                             ? from_environment(options.secret_environ, "secret_environ")
+                             : options.secret;
+  return s3_store(s3);
+}
+
+std::shared_ptr<ObjectStore> ObjectStoreHparams::initialize_object() const {
+  LibcloudOptions options;
+  options.provider = provider;
+  options.container = container;
+  options.key_environ = key_environ;
+  options.secret_environ = secret_environ;
+  options.region = region;
+  options.host = host;
+  options.port = port;
+  return libcloud_store(options);
+}
+
+}  // namespace cairn
