@@ -1,7 +1,6 @@
 // When, and how often, something that failed is tried again.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -33,9 +32,7 @@ struct RetryPolicy {
 // The attempts at one thing. One thread at a time.
 class Attempts {
  public:
-  // `most` in all, when it is not 0 and less than the policy's.
-  explicit Attempts(const RetryPolicy& policy, int most = 0)
-      : policy_(policy), most_(most > 0 ? std::min(most, policy.attempts) : policy.attempts) {}
+  explicit Attempts(const RetryPolicy& policy) : policy_(policy) {}
 
   // After one that failed: waits, and says whether there is another one. `server_asks` is what the
   // server wants as a pause; a longer one than `longest` is cut.
@@ -46,7 +43,6 @@ class Attempts {
 
  private:
   const RetryPolicy& policy_;
-  int most_;
   int made_ = 0;  // failures since there was progress
 };
 

@@ -26,7 +26,6 @@ namespace {
 constexpr int kMostParts = 10'000;      // S3's own limit
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
-constexpr int kAbortAttempts = 2;  // in a destructor, which nobody wants to wait for
 
 using Part = std::vector<std::byte>;
 
@@ -203,10 +202,7 @@ class ObjectUpload final : public ObjectWrite {
 
   void abort() noexcept {
     try {
-      connection().send({.method = "DELETE",
-                         .key = key_,
-                         .query = {{"uploadId", upload_id_}},
-                         .attempts = kAbortAttempts});
+      connection().send({.method = "DELETE", .key = key_, .query = {{"uploadId", upload_id_}}});
     } catch (...) {
       // remove_leftovers() will find it
     }
