@@ -46,7 +46,10 @@ bool may_work_later(CURLcode code) {
 }  // namespace
 
 HttpTransfer::HttpTransfer(const CurlApi& api, HttpRequest request)
-    : api_(api), request_(std::move(request)), easy_(api.easy_init()) {
+    : api_(api),
+      request_(std::move(request)),
+      headers_(nullptr, api.slist_free_all),
+      easy_(api.easy_init(), api.easy_cleanup) {
   if (easy_ == nullptr) throw std::bad_alloc();
   future_ = promise_.get_future().share();
   set_target();
@@ -55,14 +58,9 @@ HttpTransfer::HttpTransfer(const CurlApi& api, HttpRequest request)
   set_body();
 }
 
-HttpTransfer::~HttpTransfer() {
-  api_.easy_cleanup(easy_);
-  api_.slist_free_all(headers_);
-}
-
 template <class Value>
 void HttpTransfer::set(CURLoption option, Value value) {
-  const CURLcode code = api_.easy_setopt(easy_, option, value);
+  const CURLcode code = api_.easy_setopt(easy_.get(), option, value);
   if (code != CURLE_OK) {
     throw std::runtime_error("libcurl refuses option " + std::to_string(option) + ": " +
                              api_.easy_strerror(code));
@@ -90,12 +88,17 @@ void HttpTransfer::set_target() {
   if (request_.is_direct) set(CURLOPT_NOPROXY, "*");
   set(CURLOPT_USERAGENT, kUserAgent.data());
   for (const HttpHeader& header : request_.headers) {
-    headers_ = api_.slist_append(headers_, header.value.empty()
-                                               ? (header.name + ";").c_str()
-                                               : (header.name + ": " + header.value).c_str());
+    add_header(header.value.empty() ? header.name + ";" : header.name + ": " + header.value);
   }
-  headers_ = api_.slist_append(headers_, "expect:");  // a round trip before every body
-  set(CURLOPT_HTTPHEADER, headers_);
+  add_header("expect:");  // a round trip before every body
+  set(CURLOPT_HTTPHEADER, headers_.get());
+}
+
+void HttpTransfer::add_header(const std::string& line) {
+  curl_slist* const longer = api_.slist_append(headers_.get(), line.c_str());
+  if (longer == nullptr) throw std::bad_alloc();
+  static_cast<void>(headers_.release());
+  headers_.reset(longer);
 }
 
 void HttpTransfer::set_limits() {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <future>
+#include <memory>
 
 #include "net/curl_api.h"
 #include "net/http.h"
@@ -13,11 +14,10 @@ namespace cairn {
 class HttpTransfer {
  public:
   HttpTransfer(const CurlApi& api, HttpRequest request);
-  ~HttpTransfer();
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
 
-  CURL* handle() const { return easy_; }
+  CURL* handle() const { return easy_.get(); }
   std::shared_future<HttpResponse> future() const { return future_; }
 
   // Answers the future. Once.
@@ -29,6 +29,7 @@ class HttpTransfer {
   template <class Value>
   void set(CURLoption option, Value value);
   void set_target();
+  void add_header(const std::string& line);
   void set_limits();
   void set_callbacks();
   void set_body();
@@ -40,8 +41,8 @@ class HttpTransfer {
   const CurlApi& api_;
   HttpRequest request_;
   HttpResponse response_ = {};
-  CURL* easy_ = nullptr;
-  curl_slist* headers_ = nullptr;
+  std::unique_ptr<curl_slist, decltype(&::curl_slist_free_all)> headers_;
+  std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;  // goes first: it points at all
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::string too_much_ = {};  // why take_body() refused
   bool has_headers_ = false;   // all of the last answer's

@@ -35,7 +35,7 @@ std::shared_ptr<NetClock> real_net_clock() {
 
 bool Attempts::again(std::optional<milliseconds> server_asks) {
   ++made_;
-  if (made_ >= policy_.attempts) return false;
+  if (made_ >= most_) return false;
   const auto whole = std::min<std::int64_t>(policy_.longest.count(),
                                             policy_.first.count() << std::min(made_ - 1, 20));
   const double share = 0.5 + (policy_.random ? policy_.random() : jitter()) / 2;

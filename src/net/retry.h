@@ -1,6 +1,7 @@
 // When, and how often, something that failed is tried again.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -32,7 +33,9 @@ struct RetryPolicy {
 // The attempts at one thing. One thread at a time.
 class Attempts {
  public:
-  explicit Attempts(const RetryPolicy& policy) : policy_(policy) {}
+  // `most` in all, when it is not 0 and less than the policy's.
+  explicit Attempts(const RetryPolicy& policy, int most = 0)
+      : policy_(policy), most_(most > 0 ? std::min(most, policy.attempts) : policy.attempts) {}
 
   // After one that failed: waits, and says whether there is another one. `server_asks` is what the
   // server wants as a pause; a longer one than `longest` is cut.
@@ -43,6 +46,7 @@ class Attempts {
 
  private:
   const RetryPolicy& policy_;
+  int most_;
   int made_ = 0;  // failures since there was progress
 };
 

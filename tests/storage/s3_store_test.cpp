@@ -83,7 +83,7 @@ TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
   const auto store = served.store();
   const HttpReply lost = {.sends_at_most = 0};
   for (const char* name : {"run/a.pt", "run/below/b.pt", "run2/c.pt"}) {
-    served.fake.answer_next("DELETE /bucket/" + std::string(name), lost, 100);
+    served.fake.answer_next("DELETE /bucket/" + std::string(name), lost, 10);
     const auto object = store->begin(name);
     object->write(as_bytes(long_text(6 << 20)));
   }

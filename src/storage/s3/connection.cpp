@@ -194,7 +194,7 @@ void Connection::check(const HttpResponse& response, const std::string& doing,
 Call::Call(Connection& connection, Request request)
     : connection_(connection),
       request_(std::move(request)),
-      attempts_(connection.config().retries),
+      attempts_(connection.config().retries, request_.attempts),
       used_(connection.config().credentials->get()) {
   request_.payload_hash = connection_.payload_hash(request_);
   call_ = connection_.config().client->start(connection_.signed_request(request_, used_));

@@ -23,6 +23,7 @@ struct Request {
   std::span<std::byte> into = {};
   std::size_t most_bytes = std::size_t{8} << 20;
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
+  int attempts = 0;               // less than the configuration's, when it is not 0
   std::string payload_hash = {};  // of `body`, in hex; Call fills it in
 };
 

@@ -28,9 +28,7 @@ constexpr const char* kOfInstances = "http://169.254.169.254";
 
 // The first answer that is not worth another attempt.
 HttpResponse ask(const CredentialContext& context, const HttpRequest& request) {
-  RetryPolicy policy = context.retries;
-  policy.attempts = std::min(policy.attempts, kFetchAttempts);
-  Attempts attempts(policy);
+  Attempts attempts(context.retries, kFetchAttempts);
   for (;;) {
     HttpResponse response = context.client->start(request)->wait();
     const bool is_passing = response.failure.empty() ? response.status >= 500 : true;

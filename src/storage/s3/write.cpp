@@ -26,6 +26,7 @@ namespace {
 constexpr int kMostParts = 10'000;      // S3's own limit
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
+constexpr int kAbortAttempts = 2;  // in a destructor, which nobody wants to wait for
 
 using Part = std::vector<std::byte>;
 
@@ -202,7 +203,10 @@ class ObjectUpload final : public ObjectWrite {
 
   void abort() noexcept {
     try {
-      connection().send({.method = "DELETE", .key = key_, .query = {{"uploadId", upload_id_}}});
+      connection().send({.method = "DELETE",
+                         .key = key_,
+                         .query = {{"uploadId", upload_id_}},
+                         .attempts = kAbortAttempts});
     } catch (...) {
       // remove_leftovers() will find it
     }
