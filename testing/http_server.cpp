@@ -18,7 +18,7 @@ constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 // What comes in on a connection.
 class Incoming {
  public:
-  explicit Incoming(int socket) : socket_(socket) {}
+  Incoming(int socket, bool keeps_bodies) : socket_(socket), keeps_bodies_(keeps_bodies) {}
 
   // False at the end of the connection.
   bool read_request(HttpAsked& asked) {
@@ -30,6 +30,8 @@ class Incoming {
     buffer_.erase(0, end + 4);
     const std::string length = asked.header("content-length");
     const std::size_t size = length.empty() ? 0 : std::stoull(length);
+    asked.body_bytes = size;
+    if (!keeps_bodies_) return drop(size);
     while (buffer_.size() < size) {
       if (!fill()) return false;
     }
@@ -45,6 +47,18 @@ class Incoming {
     const ssize_t got = recv(socket_, buffer_.data() + before, kReadBytes, 0);
     buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     return got > 0;
+  }
+
+  bool drop(std::size_t size) {
+    std::size_t left = size - std::min(size, buffer_.size());
+    buffer_.erase(0, size);
+    if (left > 0 && dropped_.empty()) dropped_.resize(kReadBytes);
+    while (left > 0) {
+      const ssize_t got = recv(socket_, dropped_.data(), std::min(left, kReadBytes), 0);
+      if (got <= 0) return false;
+      left -= static_cast<std::size_t>(got);
+    }
+    return true;
   }
 
   static void parse_head(const std::string& head, HttpAsked& asked) {
@@ -69,7 +83,9 @@ class Incoming {
   }
 
   int socket_;
+  bool keeps_bodies_;
   std::string buffer_;
+  std::string dropped_;
 };
 
 bool send_all(int socket, const char* data, std::size_t size, std::size_t at_once) {
@@ -78,6 +94,15 @@ bool send_all(int socket, const char* data, std::size_t size, std::size_t at_onc
     if (sent <= 0) return false;
     data += sent;
     size -= static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+bool send_zeros(int socket, std::size_t size) {
+  static const std::string kZeros(std::size_t{1} << 20, '\0');
+  for (std::size_t now; size > 0; size -= now) {
+    now = std::min(size, kZeros.size());
+    if (!send_all(socket, kZeros.data(), now, now)) return false;
   }
   return true;
 }
@@ -122,7 +147,8 @@ std::string HttpAsked::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-HttpServer::HttpServer(Handler handler) : handler_(std::move(handler)) {
+HttpServer::HttpServer(Handler handler, bool keeps_bodies)
+    : handler_(std::move(handler)), keeps_bodies_(keeps_bodies) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -165,7 +191,7 @@ void HttpServer::accept_all() {
 }
 
 void HttpServer::serve(int socket) {
-  Incoming incoming(socket);
+  Incoming incoming(socket, keeps_bodies_);
   for (;;) {
     HttpAsked asked;
     if (stopping_ || !incoming.read_request(asked)) break;
@@ -175,13 +201,15 @@ void HttpServer::serve(int socket) {
     std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " X\r\n";
     for (const auto& [name, value] : reply.headers)
       text += name + ": " + value + "\r\n";
-    if (!has_length) text += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n";
+    if (!has_length)
+      text += "Content-Length: " + std::to_string(reply.body.size() + reply.zeros) + "\r\n";
     if (reply.closes) text += "Connection: close\r\n";
     text += "\r\n";
     if (asked.method != "HEAD") text += reply.body;
     const bool is_cut = reply.sends_at_most < text.size();
     text.resize(std::min(reply.sends_at_most, text.size()));
-    const bool sent = send_all(socket, text.data(), text.size(), reply.drips ? 1 : text.size());
+    bool sent = send_all(socket, text.data(), text.size(), reply.drips ? 1 : text.size());
+    if (asked.method != "HEAD" && !is_cut) sent = sent && send_zeros(socket, reply.zeros);
     if (is_cut && text.empty()) reset(socket);
     if (is_cut || reply.closes || !sent) break;
   }

@@ -18,6 +18,7 @@ struct HttpAsked {
   std::string target;                          // as it was sent: "/a%20b?x=1"
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
+  std::size_t body_bytes = 0;  // also when the server keeps none of them
 
   std::string path() const { return target.substr(0, target.find('?')); }  // encoded
   std::string raw_query() const {
@@ -35,6 +36,7 @@ struct HttpReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
+  std::size_t zeros = 0;  // bytes behind `body`, made while they are sent
   // Of the whole answer, headers too: then the connection is reset. It is not kept, either, when
   // `closes`.
   std::size_t sends_at_most = std::string::npos;
@@ -46,8 +48,9 @@ class HttpServer {
  public:
   using Handler = std::function<HttpReply(const HttpAsked&)>;
 
-  // Calls `handler` from one thread for each connection.
-  explicit HttpServer(Handler handler);
+  // Calls `handler` from one thread for each connection. Without `keeps_bodies` what comes is read
+  // and dropped, whatever its size.
+  explicit HttpServer(Handler handler, bool keeps_bodies = true);
   // Ends all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -62,6 +65,7 @@ class HttpServer {
   void serve(int socket);
 
   Handler handler_;
+  bool keeps_bodies_;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -24,10 +24,21 @@ std::shared_ptr<ObjectStore> kept_memory_store(const std::string& root) {
   return store;
 }
 
+// "file:///a/b" is the path "/a/b".
+std::shared_ptr<ObjectStore> files_of(const std::string& root) {
+  if (root == "file://" || root == "file:" || root == "file://localhost") return local_store();
+  throw UsageError(root +
+                   "/...: a file:// place has three slashes and then a path from the root: "
+                   "file:///a/b");
+}
+
 // Everything that there is a store for.
 class Schemes {
  public:
-  Schemes() : factories_(network_stores()) { factories_["memory"] = kept_memory_store; }
+  Schemes() : factories_(network_stores()) {
+    factories_["file"] = files_of;
+    factories_["memory"] = kept_memory_store;
+  }
 
   void add(const std::string& scheme, ObjectStoreFactory factory) {
     const std::scoped_lock lock(mutex_);
@@ -88,7 +99,7 @@ std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {
   const ObjectStoreFactory factory = schemes().find(scheme);
   if (factory == nullptr) throw UnsupportedError(place_problem(place));
   const std::string root = split_uri(place).root();
-  return uri_store(root, factory(root));
+  return uri_store(root, factory(root), scheme == "file" ? "/" : "");
 }
 
 std::shared_ptr<ObjectStore> store_of(const std::string& place,

@@ -2,7 +2,6 @@
 
 #include "cairn/error.h"
 
-#include "io/file.h"
 #include "io/uri.h"
 
 namespace cairn {
@@ -10,8 +9,8 @@ namespace {
 
 class UriStore final : public ObjectStore {
  public:
-  UriStore(std::string root, std::shared_ptr<ObjectStore> under)
-      : root_(std::move(root)), under_(std::move(under)) {}
+  UriStore(std::string root, std::shared_ptr<ObjectStore> under, std::string before)
+      : root_(std::move(root)), under_(std::move(under)), before_(std::move(before)) {}
 
   StoreFeatures features() const override { return under_->features(); }
   std::string describe(const std::string& name) const override {
@@ -42,7 +41,7 @@ class UriStore final : public ObjectStore {
   }
   std::optional<Pointer> read_pointer(const std::string& name) override {
     auto pointer = under_->read_pointer(inside(name));
-    if (pointer) pointer->target = join_path(root_, pointer->target);
+    if (pointer) pointer->target = outside(pointer->target);
     return pointer;
   }
   void move_pointer(const std::string& name, const std::string& target,
@@ -63,18 +62,24 @@ class UriStore final : public ObjectStore {
   std::string inside(const std::string& name) const {
     const Uri uri = split_uri(name);
     if (uri.scheme.empty()) return name;
-    if (uri.root() == root_) return uri.path;
+    if (uri.root() == root_) return before_ + uri.path;
     throw UsageError(name + " is not in " + root_);
+  }
+
+  std::string outside(const std::string& name) const {
+    return root_ + "/" + name.substr(name.starts_with(before_) ? before_.size() : 0);
   }
 
   std::string root_;
   std::shared_ptr<ObjectStore> under_;
+  std::string before_;
 };
 
 }  // namespace
 
-std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under) {
-  return std::make_shared<UriStore>(std::move(root), std::move(under));
+std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under,
+                                       std::string before) {
+  return std::make_shared<UriStore>(std::move(root), std::move(under), std::move(before));
 }
 
 }  // namespace cairn

@@ -8,7 +8,9 @@
 
 namespace cairn {
 
-// `root` as Uri::root() gives it. Names of another root are a UsageError.
-std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under);
+// `root` as Uri::root() gives it. Names of another root are a UsageError. With `before`, that
+// stands in front of each name below: "/" makes absolute paths.
+std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under,
+                                       std::string before = {});
 
 }  // namespace cairn

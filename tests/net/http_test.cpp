@@ -17,6 +17,7 @@
 #include "net/http_loop.h"
 #include "net/http_transfer.h"
 #include "testing/http_server.h"
+#include "testing/s3_environment.h"
 
 namespace cairn {
 namespace {
@@ -115,6 +116,17 @@ TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {
   EXPECT_EQ(send({.url = server.url() + "/2", .redirects = 2}).body, "there");
   EXPECT_NE(send({.url = server.url() + "/3", .redirects = 2}).failure, "");
   EXPECT_NE(send({.url = server.url() + "/9", .redirects = 2}).failure, "");
+}
+
+TEST(HttpTest, ProxiesAreThoseOfTheEnvironment) {
+  HttpServer proxy([](const HttpAsked& asked) { return HttpReply{.body = "for " + asked.target}; });
+  const testing::CleanAwsEnvironment clean;
+  const testing::EnvironmentVariable variable("http_proxy", proxy.url().c_str());
+  EXPECT_EQ(send({.url = "http://example.invalid/a"}).body, "for http://example.invalid/a");
+  EXPECT_NE(send({.url = "http://example.invalid/a", .is_direct = true}).failure, "")
+      << "as keys from the metadata service, which are for this machine only";
+  const testing::EnvironmentVariable except("no_proxy", "example.invalid");
+  EXPECT_NE(send({.url = "http://example.invalid/a"}).failure, "");
 }
 
 // A server that does not answer until the test is over.

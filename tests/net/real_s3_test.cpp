@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <map>
 #include <random>
+#include <thread>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
@@ -13,6 +17,7 @@
 
 #include "io/source_part.h"
 #include "storage/listing.h"
+#include "testing/child_process.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
 
@@ -101,6 +106,42 @@ TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
   EXPECT_TRUE(features.versioned_writes && features.fenced_pointers);
   RecordProperty("fenced_writes", features.fenced_writes ? "yes" : "no");
   EXPECT_THROW(list_names(*real_store(), "probed"), NotFoundError);
+}
+
+// Killed with SIGKILL and started again, while objects are written and read: what was acknowledged
+// is whole, nothing else is there by half.
+TEST(RealS3Test, TheServerMayDieInTheMiddle) {
+  const char* const restart = std::getenv("CAIRN_S3_RESTART");
+  if (restart == nullptr) GTEST_SKIP() << "CAIRN_S3_RESTART does not say how to restart it";
+  std::atomic<int> restarts = 0;
+  std::thread killer([&] {
+    for (; restarts < 5; ++restarts) {
+      testing::ChildProcess program({restart});
+      EXPECT_EQ(program.wait().exit_code, 0) << program.output();
+    }
+  });
+  const std::string bytes = random_bytes(12'000'000);
+  std::map<std::string, std::string> acknowledged;
+  int refused = 0;
+  for (int i = 0; i < 100 && (restarts < 5 || i < 3); ++i) {
+    const std::string name = "killed/" + std::to_string(i % 4);
+    const std::string text = std::to_string(i) + bytes;
+    try {
+      const auto object = real_store()->begin(name);
+      object->write(as_bytes(text));
+      object->commit();
+      acknowledged[name] = text;
+    } catch (const StorageError& e) {
+      EXPECT_TRUE(e.retryable()) << e.what();
+      ++refused;
+      acknowledged.erase(name);  // the old one or the new one
+    }
+    for (const auto& [known, expected] : acknowledged) {
+      EXPECT_TRUE(as_text(read_all(*real_store()->open(known)).view) == expected) << known;
+    }
+  }
+  killer.join();
+  EXPECT_LE(refused, 2) << "most requests outlast a restart";
 }
 
 TEST(RealS3Test, WrongKeysAreNamed) {

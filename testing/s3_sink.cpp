@@ -1,0 +1,94 @@
+// A server that says it has whatever is written to it, and keeps nothing: for measuring what a
+// client costs. Objects named "zeros-N" are N zeros. Prints its address, and runs until it is
+// killed.
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+#include "testing/http_server.h"
+
+namespace {
+
+using cairn::testing::HttpAsked;
+using cairn::testing::HttpReply;
+
+class Sink {
+ public:
+  HttpReply answer(const HttpAsked& asked) {
+    const std::scoped_lock lock(mutex_);
+    const std::string path = asked.path();
+    const auto query = asked.query();
+    if (asked.method == "PUT") return put(asked, path, query.contains("partNumber"));
+    if (asked.method == "POST" && query.contains("uploads")) {
+      uploading_[path] = 0;
+      return {.body =
+                  "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
+                  "</InitiateMultipartUploadResult>"};
+    }
+    if (asked.method == "POST") {
+      sizes_[path] = uploading_[path];
+      return {.body =
+                  "<CompleteMultipartUploadResult><ETag>\"e\"</ETag>"
+                  "</CompleteMultipartUploadResult>"};
+    }
+    if (asked.method == "DELETE") {
+      sizes_.erase(path);
+      return {.status = 204};
+    }
+    return query.contains("list-type") ? HttpReply{.body = "<ListBucketResult/>"}
+                                       : get(asked, path);
+  }
+
+ private:
+  HttpReply put(const HttpAsked& asked, const std::string& path, bool is_part) {
+    if (is_part) {
+      uploading_[path] += asked.body_bytes;
+    } else {
+      sizes_[path] = asked.body_bytes;
+    }
+    return {.headers = {{"ETag", "\"e\""}}};
+  }
+
+  HttpReply get(const HttpAsked& asked, const std::string& path) {
+    const std::size_t zeros = path.find("/zeros-");
+    if (zeros == std::string::npos && !sizes_.contains(path)) return {.status = 404};
+    const std::size_t size =
+        zeros == std::string::npos ? sizes_[path] : std::stoull(path.substr(zeros + 7));
+    HttpReply reply = {.headers = {{"ETag", "\"e\""}}, .zeros = size};
+    const std::string range = asked.header("range");
+    if (asked.method == "HEAD") {
+      reply.headers.emplace_back("Content-Length", std::to_string(size));
+    } else if (range.starts_with("bytes=")) {
+      const std::size_t minus = range.find('-');
+      const bool is_end = minus == 6;
+      const std::size_t last = std::stoull(range.substr(minus + 1));
+      const std::size_t begin = is_end ? size - std::min(size, last) : std::stoull(range.substr(6));
+      const std::size_t end = is_end ? size : std::min(size, last + 1);
+      reply.status = 206;
+      reply.zeros = end - begin;
+      reply.headers.emplace_back("Content-Range", "bytes " + std::to_string(begin) + "-" +
+                                                      std::to_string(end - 1) + "/" +
+                                                      std::to_string(size));
+    }
+    return reply;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::size_t> sizes_;
+  std::map<std::string, std::size_t> uploading_;  // by path: one upload of each
+};
+
+}  // namespace
+
+int main() {
+  Sink sink;
+  const cairn::testing::HttpServer server(
+      [&](const HttpAsked& asked) { return sink.answer(asked); },
+      /*keeps_bodies=*/false);
+  std::printf("%s\n", server.url().c_str());
+  std::fflush(stdout);
+  for (;;)
+    pause();
+}

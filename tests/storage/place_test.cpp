@@ -1,0 +1,63 @@
+#include "storage/place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/stores.h"
+
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using testing::batch_of_sample;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::sample_checkpoint;
+
+TEST(PlaceTest, AFileUriIsAPath) {
+  const testing::TempFolder folder;
+  const std::string uri = "file://" + folder.path();
+  save(sample_checkpoint(1), uri + "/run/ep0-ba1-rank0.pt");
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/ep0-ba1-rank0.pt"));
+  EXPECT_EQ(batch_of_sample(load(folder / "run/ep0-ba1-rank0.pt")), 1);
+  EXPECT_EQ(batch_of_sample(load("FILE://localhost" + folder.path() + "/run/ep0-ba1-rank0.pt")), 1);
+  const auto found = find_latest(uri + "/run", {.full_state_only = false});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, uri + "/run/ep0-ba1-rank0.pt");
+  const auto store = object_store_of(uri);
+  store->move_pointer(uri + "/run/latest", uri + "/run/ep0-ba1-rank0.pt");
+  EXPECT_EQ(store->read_pointer(uri + "/run/latest")->target, uri + "/run/ep0-ba1-rank0.pt");
+  EXPECT_EQ(batch_of_sample(load(folder / "run/latest")), 1);
+  EXPECT_THAT(message_of<UsageError>([] { load("file://host/a.pt"); }), HasSubstr("three slashes"));
+}
+
+TEST(PlaceTest, MemoryIsKeptByItsName) {
+  save(sample_checkpoint(2), "memory://place_test/a.pt");
+  EXPECT_EQ(batch_of_sample(load("memory://place_test/a.pt")), 2);
+  EXPECT_THROW(load("memory://place_test2/a.pt"), NotFoundError);
+}
+
+TEST(PlaceTest, AStoreKnowsItsOwnRootOnly) {
+  const auto store = object_store_of("memory://place_test3/a");
+  EXPECT_THAT(message_of<UsageError>([&] { store->open("memory://place_test4/a"); }),
+              HasSubstr("is not in memory://place_test3"));
+}
+
+TEST(PlaceTest, AGivenStoreTakesNamesAsTheyAre) {
+  const auto given = memory_store();
+  EXPECT_EQ(store_of("s3://bucket/a", given), given);
+  EXPECT_EQ(store_of("a/path", nullptr), local_store());
+  EXPECT_EQ(place_problem("a/path"), "");
+  EXPECT_EQ(place_problem("memory://x"), "");
+  EXPECT_THAT(place_problem("nfs3://x"), HasSubstr("no store for nfs3://"));
+}
+
+}  // namespace
+}  // namespace cairn
