@@ -1,5 +1,6 @@
 #include "net/net_time.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -30,8 +31,11 @@ std::optional<NetTime> time_of(const Fields& f) {
   const chrono::year_month_day date{chrono::year(*f.year), chrono::month(unsigned(*f.month)),
                                     chrono::day(unsigned(*f.day))};
   if (!date.ok() || *f.hour > 23 || *f.minute > 59 || *f.second > 60) return std::nullopt;
-  return chrono::sys_days(date) + chrono::hours(*f.hour) + chrono::minutes(*f.minute) +
-         chrono::seconds(*f.second);
+  const chrono::sys_seconds whole = chrono::sys_days(date) + chrono::hours(*f.hour) +
+                                    chrono::minutes(*f.minute) + chrono::seconds(*f.second);
+  // NetTime counts nanoseconds: it ends in the year 2262, and keys may be said to hold for longer.
+  return std::clamp(whole, chrono::ceil<chrono::seconds>(NetTime::min()),
+                    chrono::floor<chrono::seconds>(NetTime::max()));
 }
 
 struct Broken {

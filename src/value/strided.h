@@ -89,6 +89,7 @@ void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std:
 // bytes from `offset` on, shows, and cuts off what of the first and the last was not asked for.
 void fill_from_elements(std::size_t item, std::uint64_t offset, std::span<std::byte> into,
                         auto&& fill) {
+  if (into.empty()) return;
   if (offset % item == 0 && into.size() % item == 0) return fill(offset / item, into);
   const std::uint64_t first = offset / item;
   std::vector<std::byte> whole((offset + into.size() + item - 1) / item * item - first * item);

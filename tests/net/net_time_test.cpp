@@ -14,6 +14,13 @@ TEST(NetTimeTest, IsReadAndWritten) {
   EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09.123Z"), time);
 }
 
+// Of what a clock that counts nanoseconds can say, the end or the beginning.
+TEST(NetTimeTest, WhatIsTooFarAwayIsAsFarAsCanBe) {
+  EXPECT_EQ(parse_iso_time("2999-01-01T00:00:00Z"), parse_iso_time("9999-12-31T23:59:59Z"));
+  EXPECT_GT(parse_iso_time("2999-01-01T00:00:00Z"), parse_iso_time("2262-01-01T00:00:00Z"));
+  EXPECT_LT(parse_iso_time("0001-01-01T00:00:00Z"), parse_iso_time("1678-01-01T00:00:00Z"));
+}
+
 TEST(NetTimeTest, WhatIsNoneIsNone) {
   for (const char* text : {"", "Fri, 24 May 2013 00:00:09", "Fri, 24 Mai 2013 00:00:09 GMT",
                            "Fri, 31 Feb 2013 00:00:09 GMT", "Fri, 24 May 2013 24:00:09 GMT"}) {
