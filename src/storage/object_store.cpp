@@ -44,7 +44,7 @@ std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name,
 
 void ObjectStore::rename(const std::string& from, const std::string& to) {
   const auto source = open(from);
-  BeginOptions options;  // by itself: GCC 12 takes the string in a temporary one for uninitialized
+  BeginOptions options;  // a variable: of one made in the call GCC 12 calls a string uninitialized
   options.expected_bytes = source->size();
   const auto copy = begin(to, options);
   for (std::uint64_t begin = 0; begin < source->size(); begin += kCopyBytes) {

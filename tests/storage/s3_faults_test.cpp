@@ -93,7 +93,8 @@ TEST(S3FaultsTest, WhoComesRightBehindIsNoFailure) {
       .headers = {{"ETag", "\"his\""}, {"Content-Length", "3"}, {"x-amz-meta-cairn-write", "his"}}};
   served.fake.answer_next("HEAD /bucket/a", {.status = 404});
   served.fake.answer_next("HEAD /bucket/a", his);
-  write_text(*store, "a", "mine");
+  EXPECT_NO_THROW(write_text(*store, "a", "mine"));
+  EXPECT_EQ(served.fake.count("PUT /bucket/a"), 1U) << "it was not written again over his";
 }
 
 TEST(S3FaultsTest, AConditionIsNotDroppedForAnotherReason) {
