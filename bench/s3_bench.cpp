@@ -1,13 +1,15 @@
 // What uploads and downloads cost, beside those of curl, and of boto3 where there is one, to the
 // same server, which keeps nothing (testing/s3_sink.cpp).
 //
-//   s3_bench [MIB [ROUNDS]]
+//   s3_bench [MIB [ROUNDS [FOLDER]]]
 //
 // Prints, of the median round: wall time and processor time of cairn; the wall time of curl (one
-// connection) and of boto3 (s3_peer.py), both from and to a file in memory, and theirs by cairn's; and
-// the most memory of an upload.
+// connection) and of boto3 (s3_peer.py), both from and to a file in memory, and theirs by cairn's;
+// and the most memory of an upload. With a folder, on the disk that is meant, also a save() of as
+// many bytes to the server, by the slower of one into the folder, durable, and an upload.
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "cairn/byte_source.h"
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/storage/s3.h"
 
 #include "testing/child_process.h"
@@ -61,6 +64,13 @@ long peak_mib() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss >> 10;
+}
+
+// A checkpoint of so many bytes.
+cairn::Value weights(const std::vector<std::byte>& bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  cairn::TensorView tensor = cairn::make_tensor(cairn::DType::kUInt8, {size}, {bytes, nullptr});
+  return cairn::Dict{{"weight", std::move(tensor)}};
 }
 
 template <class Work>
@@ -163,8 +173,22 @@ int main(int argc, char** argv) {
     run_boto3(down.boto3, {url, "download", size, file});
   }
   std::remove(file.c_str());
+  Cost there, here;
+  const std::string folder = argc > 3 ? argv[3] : "";
+  for (int round = 0; round < rounds && !folder.empty(); ++round) {
+    measure(there, [&] { cairn::save(weights(place), "saved.pt", {.store = store}); });
+    const std::string path = folder + "/s3_bench.pt";
+    measure(here, [&] { cairn::save(weights(place), path); });
+    std::remove(path.c_str());
+    ::sync();
+  }
   std::printf("%zu MiB, medians of %d\n", bytes >> 20, rounds);
   up.print("upload", bytes);
   down.print("download", bytes);
+  if (there.any()) {
+    const double slower = std::max(here.wall(), up.cairn.wall());
+    std::printf("save there %5.2f s   here %5.2f s   ratio to the slower %4.2f (at most 1.2)\n",
+                there.wall(), here.wall(), there.wall() / slower);
+  }
   std::printf("memory of an upload: %ld MiB more (at most 64)\n", after_upload - before);
 }
