@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "io/uri.h"
+#include "storage/dbfs/store.h"
 #include "storage/s3/config.h"
 
 namespace cairn {
@@ -22,6 +23,8 @@ std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
 
 }  // namespace
 
-std::map<std::string, ObjectStoreFactory> network_stores() { return {{"s3", kept_s3_store}}; }
+std::map<std::string, ObjectStoreFactory> network_stores() {
+  return {{"dbfs", dbfs::kept_dbfs_store}, {"s3", kept_s3_store}};
+}
 
 }  // namespace cairn
