@@ -1,4 +1,5 @@
 #include "cairn/error.h"
+#include "cairn/storage/gcs.h"
 #include "cairn/storage/s3.h"
 
 #include "storage/network_stores.h"
@@ -14,6 +15,10 @@ namespace {
 
 }  // namespace
 
+std::shared_ptr<ObjectStore> gcs_store(const GcsOptions& options) {
+  refuse_network("gs://" + options.bucket);
+}
+
 std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
@@ -22,7 +27,7 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"s3", refuse}};
+  return {{"gs", refuse}, {"http", refuse}, {"https", refuse}, {"s3", refuse}};
 }
 
 }  // namespace cairn
