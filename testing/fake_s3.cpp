@@ -18,14 +18,6 @@ constexpr std::chrono::minutes kMostSkew{15};
 constexpr const char* kCrc = "x-amz-checksum-crc64nvme";
 const HttpReply kFine = {.status = 0};  // of a check: go on
 
-HttpReply error(int status, const std::string& code, const std::string& more = "") {
-  return {.status = status,
-          .headers = {{"Content-Type", "application/xml"}},
-          .body = "<?xml version=\"1.0\"?>\n<Error><Code>" + code +
-                  "</Code><Message>of the fake: " + code + "</Message>" + more +
-                  "<RequestId>1</RequestId></Error>"};
-}
-
 std::string quoted_md5(const std::string& bytes) {
   const ByteView view = as_bytes(bytes);
   return "\"" + hex(md5({&view, 1})) + "\"";
@@ -54,22 +46,20 @@ std::string encoded_key(const std::string& key) {
   return text;
 }
 
+// As text of XML.
+std::string escaped_key(const std::string& key) {
+  std::string text;
+  for (const char c : key) {
+    const bool is_plain = c != '&' && c != '<' && c != '>' && c >= ' ';
+    text += is_plain || c < 0 ? std::string(1, c) : "&#" + std::to_string(int{c}) + ";";
+  }
+  return text;
+}
+
 std::string iso_time(Clock::time_point time) {
   const std::string basic = basic_iso_time(time);
   return basic.substr(0, 4) + "-" + basic.substr(4, 2) + "-" + basic.substr(6, 2) + "T" +
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
-}
-
-// What of a request stays with the object.
-std::map<std::string, std::string> kept_headers(const HttpAsked& asked) {
-  std::map<std::string, std::string> kept;
-  for (const auto& [name, value] : asked.headers) {
-    if (name.starts_with("x-amz-meta-") || name == "x-amz-acl" ||
-        name.starts_with("x-amz-server-side-")) {
-      kept[name] = value;
-    }
-  }
-  return kept;
 }
 
 // From the request as it came, and from nothing that the client under test is made of.
@@ -99,6 +89,14 @@ std::string expected_signature(const HttpAsked& asked, const std::string& secret
 
 }  // namespace
 
+HttpReply FakeS3::error(int status, const std::string& code, const std::string& more) {
+  return {.status = status,
+          .headers = {{"Content-Type", "application/xml"}},
+          .body = "<?xml version=\"1.0\"?>\n<Error><Code>" + code +
+                  "</Code><Message>of the fake: " + code + "</Message>" + more +
+                  "<RequestId>1</RequestId></Error>"};
+}
+
 FakeS3::FakeS3(FakeS3Options options)
     : FakeServer(options.seed, {error(500, "InternalError"), error(503, "SlowDown"),
                                 error(400, "RequestTimeout")}),
@@ -126,7 +124,7 @@ std::string FakeS3::object(const std::string& path) {
 
 void FakeS3::put_object(const std::string& path, const std::string& bytes) {
   const std::scoped_lock lock(mutex_);
-  objects_[path] = {.bytes = bytes, .etag = quoted_md5(bytes)};
+  objects_[path] = {.bytes = bytes, .etag = quoted_md5(bytes), .generation = ++generation_};
 }
 
 std::map<std::string, std::string> FakeS3::metadata(const std::string& path) {
@@ -256,25 +254,63 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
   const auto found = objects_.find(path);
   if (found == objects_.end()) return error(404, "NoSuchKey");
   const Object& object = found->second;
-  const std::string wanted = asked.header("if-match");
-  if (!wanted.empty() && wanted != object.etag) return error(412, "PreconditionFailed");
-  HttpReply reply = {.headers = {{"ETag", object.etag},
-                                 {"Last-Modified", http_date(Clock::now())},
-                                 {"Content-Type", "application/octet-stream"}},
-                     .body = object.bytes};
+  HttpReply reply = check_read(asked, object);
+  if (reply.status != 0) return reply;
+  reply = {.headers = {{"ETag", object.etag},
+                       {"Last-Modified", http_date(Clock::now())},
+                       {"Content-Type", "application/octet-stream"}},
+           .body = object.bytes};
   for (const auto& [name, value] : object.headers)
     reply.headers.emplace_back(name, value);
-  if (!object.crc64.empty() && asked.header("x-amz-checksum-mode") == "ENABLED") {
-    reply.headers.emplace_back(kCrc, object.crc64);
-  }
+  describe(asked, object, reply);
   if (!cut_to_range(asked.header("range"), reply)) return error(416, "InvalidRange");
   if (asked.method == "HEAD")
     reply.headers.emplace_back("Content-Length", std::to_string(object.bytes.size()));
   return reply;
 }
 
-HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path,
-                                  FakeS3Options::Conditions how) {
+HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
+  const std::string wanted = asked.header("if-match");
+  return wanted.empty() || wanted == object.etag ? kFine : error(412, "PreconditionFailed");
+}
+
+void FakeS3::describe(const Asked& asked, const Object& object, HttpReply& reply) {
+  const bool is_told = asked.method == "PUT" || asked.header("x-amz-checksum-mode") == "ENABLED";
+  if (is_told && !object.crc64.empty()) reply.headers.emplace_back(kCrc, object.crc64);
+}
+
+std::string FakeS3::listed(const Object& /*object*/) const { return ""; }
+
+bool FakeS3::lists_so(const Asked& asked) const {
+  auto query = asked.query();
+  return query["list-type"] == "2" && query["encoding-type"] == "url";
+}
+
+bool FakeS3::keeps_header(const std::string& name) const {
+  return name.starts_with("x-amz-meta-") || name == "x-amz-acl" ||
+         name.starts_with("x-amz-server-side-");
+}
+
+std::string FakeS3::copy_source(const Asked& asked) const {
+  return asked.header("x-amz-copy-source");
+}
+
+const FakeS3::Object* FakeS3::find(const std::string& path) const {
+  const auto found = objects_.find(path);
+  return found == objects_.end() ? nullptr : &found->second;
+}
+
+// What of a request stays with the object.
+std::map<std::string, std::string> FakeS3::kept_headers(const Asked& asked) const {
+  std::map<std::string, std::string> kept;
+  for (const auto& [name, value] : asked.headers)
+    if (keeps_header(name)) kept[name] = value;
+  return kept;
+}
+
+HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path, bool is_upload) {
+  const FakeS3Options::Conditions how =
+      is_upload ? options_.upload_conditions : options_.conditions;
   const std::string match = asked.header("if-match");
   const std::string none = asked.header("if-none-match");
   if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kFine;
@@ -294,24 +330,26 @@ void FakeS3::keep(const std::string& path, Object object) {
 }
 
 HttpReply FakeS3::put(const Asked& asked, const std::string& path) {
-  if (!asked.header("x-amz-copy-source").empty()) return copy(asked, path);
-  const HttpReply refused = check_condition(asked, path, options_.conditions);
+  if (!copy_source(asked).empty()) return copy(asked, path);
+  const HttpReply refused = check_condition(asked, path, /*is_upload=*/false);
   if (refused.status != 0) return refused;
-  Object object = {
-      .bytes = asked.body, .etag = quoted_md5(asked.body), .headers = kept_headers(asked)};
+  Object object = {.bytes = asked.body,
+                   .etag = quoted_md5(asked.body),
+                   .headers = kept_headers(asked),
+                   .generation = ++generation_};
+  if (options_.keeps_crc64) object.crc64 = crc_text(crc64_nvme(as_bytes(asked.body)));
   HttpReply reply = {.headers = {{"ETag", object.etag}}};
-  if (options_.keeps_crc64) {
-    object.crc64 = crc_text(crc64_nvme(as_bytes(asked.body)));
-    reply.headers.emplace_back(kCrc, object.crc64);
-  }
+  describe(asked, object, reply);
   keep(path, std::move(object));
   return reply;
 }
 
 HttpReply FakeS3::copy(const Asked& asked, const std::string& path) {
-  const auto from = objects_.find(percent_decoded(asked.header("x-amz-copy-source")).substr(1));
+  const auto from = objects_.find(percent_decoded(copy_source(asked)).substr(1));
   if (from == objects_.end()) return error(404, "NoSuchKey");
-  objects_[path] = Object(from->second);
+  Object copy = from->second;
+  copy.generation = ++generation_;
+  objects_[path] = std::move(copy);
   return xml(tag("CopyObjectResult", tag("ETag", objects_[path].etag)));
 }
 
@@ -321,7 +359,8 @@ HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
     const auto found = query.find(name);
     return found == query.end() ? std::string() : found->second;
   };
-  if (of("list-type") != "2" || of("encoding-type") != "url") return error(400, "InvalidArgument");
+  if (!lists_so(asked)) return error(400, "InvalidArgument");
+  const bool is_encoded = of("encoding-type") == "url";
   const std::string prefix = bucket + "/" + of("prefix");
   const std::string delimiter = of("delimiter");
   const int most = of("max-keys").empty() ? kPage : std::min(kPage, std::stoi(of("max-keys")));
@@ -340,21 +379,23 @@ HttpReply FakeS3::list(const Asked& asked, const std::string& bucket) {
     is_truncated = count == most;
     if (is_truncated) break;
     ++count;
-    const std::string key = encoded_key(name.substr(bucket.size() + 1));
+    const std::string plain = name.substr(bucket.size() + 1);
+    const std::string key = is_encoded ? encoded_key(plain) : escaped_key(plain);
     if (end == std::string::npos) {
       body += tag("Contents",
                   tag("Key", key) + tag("LastModified", iso_time(Clock::now())) +
                       tag("ETag", "&quot;" + between(at->second.etag, "\"", "\"") + "&quot;") +
-                      tag("Size", std::to_string(at->second.bytes.size())));
+                      tag("Size", std::to_string(at->second.bytes.size())) + listed(at->second));
     } else {
       last_prefix = name;
       body += tag("CommonPrefixes", tag("Prefix", key));
     }
     if (count == most) after = name;
   }
-  return xml(tag("ListBucketResult",
-                 tag("EncodingType", "url") + tag("IsTruncated", is_truncated ? "true" : "false") +
-                     (is_truncated ? tag("NextContinuationToken", after) : "") + body));
+  return xml(tag("ListBucketResult", (is_encoded ? tag("EncodingType", "url") : "") +
+                                         tag("IsTruncated", is_truncated ? "true" : "false") +
+                                         (is_truncated ? tag("NextContinuationToken", after) : "") +
+                                         body));
 }
 
 HttpReply FakeS3::list_uploads(const Asked& asked, const std::string& bucket) {
@@ -396,7 +437,7 @@ HttpReply FakeS3::put_part(const Asked& asked) {
 HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
   const auto upload = uploads_.find(asked.query()["uploadId"]);
   if (upload == uploads_.end()) return error(404, "NoSuchUpload");
-  const HttpReply refused = check_condition(asked, path, options_.upload_conditions);
+  const HttpReply refused = check_condition(asked, path, /*is_upload=*/true);
   if (refused.status != 0) return refused;
   std::string bytes;
   std::string hashes;
@@ -423,12 +464,15 @@ HttpReply FakeS3::complete(const Asked& asked, const std::string& path) {
   const std::string md5 = quoted_md5(hashes);
   Object object = {.bytes = bytes,
                    .etag = md5.substr(0, md5.size() - 1) + "-" + std::to_string(count) + "\"",
-                   .headers = upload->second.headers};
+                   .headers = upload->second.headers,
+                   .generation = ++generation_};
   if (options_.keeps_crc64) object.crc64 = crc;
-  const std::string etag = object.etag;
+  HttpReply reply =
+      xml(tag("CompleteMultipartUploadResult", tag("ETag", options_.like_ceph ? "" : object.etag)));
+  describe(asked, object, reply);
   keep(path, std::move(object));
   uploads_.erase(upload);
-  return xml(tag("CompleteMultipartUploadResult", tag("ETag", options_.like_ceph ? "" : etag)));
+  return reply;
 }
 
 HttpReply FakeS3::abort(const Asked& asked) {

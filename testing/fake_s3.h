@@ -36,7 +36,7 @@ struct FakeS3Options {
 class FakeS3 : public FakeServer {
  public:
   explicit FakeS3(FakeS3Options options = {});
-  ~FakeS3() { stop(); }
+  virtual ~FakeS3() { stop(); }
 
   // All that is stored: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
@@ -49,13 +49,33 @@ class FakeS3 : public FakeServer {
 
   void change(const FakeS3Options& options);
 
- private:
+ protected:
+  using Asked = HttpAsked;
   struct Object {
     std::string bytes;
     std::string etag;
     std::map<std::string, std::string> headers = {};  // what HEAD tells
     std::string crc64 = {};
+    int generation = 0;  // another one for each that is kept
   };
+
+  // What another server that speaks S3's XML does in its own way. A reply of status 0: go on.
+  virtual HttpReply answer(const Asked& asked);
+  virtual HttpReply check_signature(const Asked& asked);
+  virtual HttpReply check_body(const Asked& asked);
+  virtual HttpReply check_read(const Asked& asked, const Object& object);
+  virtual HttpReply check_condition(const Asked& asked, const std::string& path, bool is_upload);
+  virtual void describe(const Asked& asked, const Object& object, HttpReply& reply);
+  virtual std::string listed(const Object& object) const;  // its elements besides S3's
+  virtual bool lists_so(const Asked& asked) const;         // knows such a request for a list
+  virtual bool keeps_header(const std::string& name) const;
+  virtual std::string copy_source(const Asked& asked) const;
+
+  HttpReply dispatch(const Asked& asked, const std::string& path);
+  static HttpReply error(int status, const std::string& code, const std::string& more = "");
+  const Object* find(const std::string& path) const;
+
+ private:
   struct Upload {
     std::string path;
     std::map<std::string, std::string> headers;
@@ -63,12 +83,7 @@ class FakeS3 : public FakeServer {
     std::chrono::system_clock::time_point begun = std::chrono::system_clock::now();
     std::map<int, Object> parts = {};
   };
-  using Asked = HttpAsked;
 
-  HttpReply answer(const Asked& asked);
-  HttpReply dispatch(const Asked& asked, const std::string& path);
-  HttpReply check_signature(const Asked& asked);
-  HttpReply check_body(const Asked& asked);
   HttpReply get(const Asked& asked, const std::string& path);
   HttpReply put(const Asked& asked, const std::string& path);
   HttpReply copy(const Asked& asked, const std::string& path);
@@ -79,14 +94,14 @@ class FakeS3 : public FakeServer {
   HttpReply complete(const Asked& asked, const std::string& path);
   HttpReply abort(const Asked& asked);
   void keep(const std::string& path, Object object);
-  HttpReply check_condition(const Asked& asked, const std::string& path,
-                            FakeS3Options::Conditions how);
+  std::map<std::string, std::string> kept_headers(const Asked& asked) const;
   std::string path_of(const Asked& asked) const;
 
   FakeS3Options options_;
   std::map<std::string, Object> objects_;
   std::map<std::string, Upload> uploads_;
   int next_upload_ = 0;
+  int generation_ = 0;
 };
 
 }  // namespace cairn::testing

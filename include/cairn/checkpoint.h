@@ -12,6 +12,7 @@
 #include "cairn/exit_code.h"
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
+#include "cairn/storage/gcs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/storage/s3.h"

@@ -54,6 +54,7 @@ struct HttpResponse {
   // Why there is no whole answer: no connection, no certificate, broken off. Empty: there is one.
   std::string failure = {};
   bool may_work_later = false;  // of a failure
+  bool is_too_long = false;     // the failure: more came than there is room for
   bool cancelled = false;
 
   // Value of a header, in lower case; "" when there is none.

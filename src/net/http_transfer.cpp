@@ -234,6 +234,7 @@ void HttpTransfer::finish(CURLcode code) {
     response_.failure = !too_much_.empty() ? too_much_
                         : says_more        ? std::string(error_.data())
                                            : std::string(api_.easy_strerror(code));
+    response_.is_too_long = !too_much_.empty();
     response_.may_work_later = too_much_.empty() && may_work_later(code);
   } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
     response_.failure = "the connection broke off in the headers of the answer";

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cairn/error.h"
+#include "cairn/storage/gcs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/s3.h"
 
@@ -51,9 +52,6 @@ struct OtherProvider {
 };
 
 constexpr std::array kOtherProviders = {
-    OtherProvider{"google_storage",
-                  "a store of your own, or its S3 interface: provider s3_rgw with "
-                  "host storage.googleapis.com and an HMAC key"},
     OtherProvider{"azure_blobs", "a store of your own"},
     OtherProvider{"backblaze_b2", "its S3 interface: provider s3_rgw with the host of your region"},
     OtherProvider{"oss", "its S3 interface: provider s3_rgw with the host of your region"},
@@ -89,6 +87,30 @@ std::string endpoint_of(const LibcloudOptions& options) {
          (options.port == 0 ? "" : ":" + std::to_string(options.port));
 }
 
+std::string key_of(const LibcloudOptions& options) {
+  return options.key.empty() ? from_environment(options.key_environ, "key_environ") : options.key;
+}
+
+std::string secret_of(const LibcloudOptions& options) {
+  return options.secret.empty() ? from_environment(options.secret_environ, "secret_environ")
+                                : options.secret;
+}
+
+// An HMAC key, or the address of a service account, whose secret is then the path of its file.
+std::shared_ptr<ObjectStore> google_storage(const LibcloudOptions& options) {
+  GcsOptions gcs;
+  gcs.bucket = options.container;
+  gcs.endpoint_url = endpoint_of(options);
+  const std::string key = key_of(options);
+  if (key.find('@') != std::string::npos) {
+    gcs.credentials_file = secret_of(options);
+  } else {
+    gcs.key = key;
+    gcs.secret = secret_of(options);
+  }
+  return gcs_store(gcs);
+}
+
 }  // namespace
 
 std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
@@ -99,6 +121,7 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   if (provider.empty() || options.container.empty()) {
     throw UsageError("libcloud store: provider and container are required");
   }
+  if (provider == "google_storage") return google_storage(options);
   const auto* row = std::ranges::find(kS3Providers, provider, &S3Provider::name);
   if (row == kS3Providers.end()) refuse_provider(provider);
   if (row->needs_host && options.host.empty()) {
@@ -108,11 +131,8 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   s3.bucket = options.container;
   s3.region = options.region.empty() ? std::string(row->region) : options.region;
   s3.endpoint_url = endpoint_of(options);
-  s3.access_key_id =
-      options.key.empty() ? from_environment(options.key_environ, "key_environ") : options.key;
-  s3.secret_access_key = options.secret.empty()
-                             ? from_environment(options.secret_environ, "secret_environ")
-                             : options.secret;
+  s3.access_key_id = key_of(options);
+  s3.secret_access_key = secret_of(options);
   return s3_store(s3);
 }
 

@@ -4,6 +4,8 @@
 
 #include "io/uri.h"
 #include "storage/dbfs/store.h"
+#include "storage/gcs/config.h"
+#include "storage/http/store.h"
 #include "storage/s3/config.h"
 
 namespace cairn {
@@ -11,20 +13,39 @@ namespace {
 
 // One for each bucket and configuration: with it are kept what was learned of the server, and keys
 // that were fetched.
-std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
+template <typename Config>
+std::shared_ptr<ObjectStore> kept_store(Config config,
+                                        std::shared_ptr<ObjectStore> (*make)(Config)) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<ObjectStore>> stores;
-  s3::Config config = s3::resolve_config({.bucket = split_uri(root).authority});
   const std::scoped_lock lock(mutex);
   auto& store = stores[config.identity];
-  if (store == nullptr) store = s3::make_s3_store(std::move(config));
+  if (store == nullptr) store = make(std::move(config));
   return store;
+}
+
+std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
+  return kept_store(s3::resolve_config({.bucket = split_uri(root).authority}), s3::make_s3_store);
+}
+
+std::shared_ptr<ObjectStore> kept_gcs_store(const std::string& root) {
+  return kept_store(gcs::resolve_config({.bucket = split_uri(root).authority}),
+                    gcs::make_gcs_store);
+}
+
+// Nothing is learned of a web server: one each time.
+std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
+  return web::make_web_store(web::resolve_config(root));
 }
 
 }  // namespace
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
-  return {{"dbfs", dbfs::kept_dbfs_store}, {"s3", kept_s3_store}};
+  return {{"dbfs", dbfs::kept_dbfs_store},
+          {"gs", kept_gcs_store},
+          {"http", web_store_of},
+          {"https", web_store_of},
+          {"s3", kept_s3_store}};
 }
 
 }  // namespace cairn

@@ -90,6 +90,15 @@ void register_object_store(const std::string& scheme, ObjectStoreFactory factory
 
 std::vector<std::string> object_store_schemes() { return schemes().names(); }
 
+std::string shown_place(const std::string& place) {
+  const Uri uri = split_uri(place);
+  if (uri.scheme != "http" && uri.scheme != "https") return place;
+  const std::size_t host = uri.authority.rfind('@') + 1;  // 0 without a user
+  const std::size_t mark = uri.path.find_first_of("?#");
+  return uri.scheme + "://" + uri.authority.substr(host) + "/" + uri.path.substr(0, mark) +
+         (mark == std::string::npos ? "" : "?...");
+}
+
 std::string place_problem(const std::string& place) {
   const std::string scheme = scheme_in(place);
   if (scheme.empty() || schemes().find(scheme) != nullptr) return {};
@@ -106,8 +115,10 @@ std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {
   if (scheme.empty()) return local_store();
   const ObjectStoreFactory factory = schemes().find(scheme);
   if (factory == nullptr) throw UnsupportedError(place_problem(place));
-  const std::string root = split_uri(place).root();
-  return uri_store(root, factory(root), scheme == "file" ? "/" : "");
+  const Uri uri = split_uri(place);
+  return uri_store(
+      uri.root(), factory(uri.root()),
+      {.before = scheme == "file" ? "/" : "", .shown = shown_place(place), .meant = uri.path});
 }
 
 std::shared_ptr<ObjectStore> store_of(const std::string& place,

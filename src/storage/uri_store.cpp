@@ -3,14 +3,15 @@
 #include "cairn/error.h"
 
 #include "io/uri.h"
+#include "storage/place.h"
 
 namespace cairn {
 namespace {
 
 class UriStore final : public ObjectStore {
  public:
-  UriStore(std::string root, std::shared_ptr<ObjectStore> under, std::string before)
-      : root_(std::move(root)), under_(std::move(under)), before_(std::move(before)) {}
+  UriStore(std::string root, std::shared_ptr<ObjectStore> under, UriNames names)
+      : root_(std::move(root)), under_(std::move(under)), names_(std::move(names)) {}
 
   StoreFeatures features() const override { return under_->features(); }
   std::string describe(const std::string& name) const override {
@@ -60,26 +61,27 @@ class UriStore final : public ObjectStore {
 
  private:
   std::string inside(const std::string& name) const {
+    if (!names_.shown.empty() && name == names_.shown) return names_.before + names_.meant;
     const Uri uri = split_uri(name);
     if (uri.scheme.empty()) return name;
-    if (uri.root() == root_) return before_ + uri.path;
-    throw UsageError(name + " is not in " + root_);
+    if (uri.root() == root_) return names_.before + uri.path;
+    throw UsageError(shown_place(name) + " is not in " + shown_place(root_));
   }
 
   std::string outside(const std::string& name) const {
-    return root_ + "/" + name.substr(name.starts_with(before_) ? before_.size() : 0);
+    return root_ + "/" + name.substr(name.starts_with(names_.before) ? names_.before.size() : 0);
   }
 
   std::string root_;
   std::shared_ptr<ObjectStore> under_;
-  std::string before_;
+  UriNames names_;
 };
 
 }  // namespace
 
 std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under,
-                                       std::string before) {
-  return std::make_shared<UriStore>(std::move(root), std::move(under), std::move(before));
+                                       UriNames names) {
+  return std::make_shared<UriStore>(std::move(root), std::move(under), std::move(names));
 }
 
 }  // namespace cairn

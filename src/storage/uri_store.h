@@ -8,9 +8,15 @@
 
 namespace cairn {
 
-// `root` as Uri::root() gives it. Names of another root are a UsageError. With `before`, that
-// stands in front of each name below: "/" makes absolute paths.
+struct UriNames {
+  std::string before = {};  // stands in front of each name below: "/" makes absolute paths
+  // A place that messages say, and the name it stands for: shown_place().
+  std::string shown = {};
+  std::string meant = {};
+};
+
+// `root` as Uri::root() gives it. Names of another root are a UsageError.
 std::shared_ptr<ObjectStore> uri_store(std::string root, std::shared_ptr<ObjectStore> under,
-                                       std::string before = {});
+                                       UriNames names = {});
 
 }  // namespace cairn

@@ -188,16 +188,16 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
+  const auto store = store_of(path, options.load_object_store);
   // Weights alone are not worth the transfer of three times as much optimizer state.
-  const bool is_dear =
-      options.load_weights_only && !is_local(*store_of(path, options.load_object_store));
-  return load_for_run({.path = path,
+  const bool is_dear = options.load_weights_only && !is_local(*store);
+  return load_for_run({.path = options.load_object_store ? path : shown_place(path),
                        .options = {.load_weights_only = options.load_weights_only,
                                    .strict_model_weights = options.load_strict_model_weights,
                                    .ignore_keys = options.load_ignore_keys,
                                    .exclude_algorithms = options.load_exclude_algorithms,
                                    .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
-                                   .store = options.load_object_store,
+                                   .store = store,
                                    .in_place = options.load_in_place}},
                       state, logger);
 }

@@ -4,6 +4,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/libcloud.h"
 
+#include "gcs_fixture.h"
 #include "s3_fixture.h"
 #include "testing/message_of.h"
 
@@ -58,7 +59,6 @@ TEST_F(LibcloudTest, WhatCannotBeIsRefusedWithWhatToDo) {
     with.host = host;
     return message_of([&] { libcloud_store(with); });
   };
-  EXPECT_THAT(refused("GOOGLE_STORAGE", ""), HasSubstr("storage.googleapis.com"));
   EXPECT_THAT(refused("azure_blobs", ""), HasSubstr("a store of your own"));
   EXPECT_THAT(refused("local", ""), HasSubstr("a path"));
   EXPECT_THAT(refused("magicloud", ""),
@@ -66,6 +66,27 @@ TEST_F(LibcloudTest, WhatCannotBeIsRefusedWithWhatToDo) {
   EXPECT_THAT(refused("minio", ""), HasSubstr("needs the host"));
   EXPECT_THROW(libcloud_store({.provider = "s3"}), UsageError);
   EXPECT_THROW(libcloud_store({.container = "a"}), UsageError);
+}
+
+TEST_F(LibcloudTest, GooglesStorageIsAStore) {
+  GcsServed served;
+  const testing::CleanGoogleEnvironment clean;
+  const auto store = libcloud_store({.provider = "GOOGLE_STORAGE",
+                                     .container = "bucket",
+                                     .key = served.keys.key,
+                                     .secret = served.keys.secret,
+                                     .host = "127.0.0.1",
+                                     .port = served.fake.port(),
+                                     .secure = false});
+  write_text(*store, "a", "bytes");
+  EXPECT_EQ(served.fake.object("bucket/a"), "bytes");
+  const auto robot = [] {
+    libcloud_store({.provider = "google_storage",
+                    .container = "bucket",
+                    .key = "robot@project.iam.gserviceaccount.com",
+                    .secret = "/nonexistent/robot.json"});
+  };
+  EXPECT_THAT(message_of<NotFoundError>(robot), HasSubstr("/nonexistent/robot.json"));
 }
 
 TEST_F(LibcloudTest, TheHparamsOfOlderComposersAreTheSame) {

@@ -11,6 +11,7 @@
 #include "cairn/storage/object_store_checks.h"
 
 #ifdef CAIRN_BUILD_NET
+#include "gcs_fixture.h"
 #include "s3_fixture.h"
 #include "trackers_fixture.h"
 #endif
@@ -92,6 +93,11 @@ Opened open_s3(const testing::FakeS3Options& options) {
   const auto served = std::make_shared<S3Served>(options);
   return {served->store(), "a/folder", served};
 }
+
+Opened open_gcs(const testing::FakeGcsOptions& options) {
+  const auto served = std::make_shared<GcsServed>(options);
+  return {served->store(), "a/folder", served};
+}
 #endif
 
 #ifdef CAIRN_BUILD_NET
@@ -137,6 +143,8 @@ const std::vector<Kind>& kinds() {
          return Opened{std::make_shared<OwnStore>(), "folder"};
        }},
 #ifdef CAIRN_BUILD_NET
+      {"Gcs", [] { return open_gcs({}); }},
+      {"GcsOfAFifthOfFaults", [] { return open_gcs({.fault_rate = 0.2}); }},
       {"S3", [] { return open_s3({}); }},
       {"S3LikeCeph", [] { return open_s3({.like_ceph = true, .keeps_crc64 = false}); }},
       {"S3OfAFifthOfFaults", [] { return open_s3({.fault_rate = 0.2}); }},

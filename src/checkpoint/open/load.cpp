@@ -4,6 +4,7 @@
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "storage/place.h"
 
 namespace cairn {
 
@@ -30,7 +31,7 @@ Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSourc
 }
 
 Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
-  return checkpoint_of(path, open_source(path, {.store = store}));
+  return checkpoint_of(store ? path : shown_place(path), open_source(path, {.store = store}));
 }
 
 Value load(const Checkpoint& checkpoint, const LoadOptions& options) {

@@ -151,7 +151,7 @@ KnownFormats known_formats() {
 
 std::unique_ptr<CheckpointSource> open_source(const std::string& path, const OpenOptions& options) {
   const auto store = store_of(path, options.store);
-  const std::string there = follow_pointer(*store, path);
+  const std::string there = follow_pointer(*store, options.store ? path : shown_place(path));
   return guard_source(guarded(there, [&] { return recognise(look_at(store, there, options)); }),
                       there);
 }

@@ -200,7 +200,7 @@ VerifyReport verify_path(const std::string& path, Verify how, const OpenOptions&
     return open_source(path, options)->verify(how);
   } catch (const CorruptError& e) {
     const auto info = store_of(path, options.store)->stat(path);
-    return report_of(e, path, info ? info->size : 0);
+    return report_of(e, options.store ? path : shown_place(path), info ? info->size : 0);
   }
 }
 

@@ -165,7 +165,7 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
   const auto store = store_of(path, options.store);
   remove_leftovers_of(*store, path);
   save_now(store, {.value = value,
-                   .path = path,
+                   .path = options.store ? path : shown_place(path),
                    .info = options.info,
                    .condition = condition_of(options.overwrite)});
 }

@@ -165,6 +165,7 @@ bool RemoteCall::answered(const HttpResponse& response) {
     }
     return !again(retry_after(response.header("retry-after"), remote_.now()));
   }
+  if (response.is_too_long && request_.gives_too_long) return true;
   if (resume_behind(response)) attempts_.progress();
   const std::string text = request_.method + " of " + remote_.describe(request_.key) + ": " +
                            printable_line(response.failure);

@@ -32,6 +32,9 @@ struct RemoteSettings {
   std::uint64_t part_bytes = 8 << 20;  // what is larger is written in parts of so many
   int parallel_requests = 6;           // of one object, either way
   bool has_suffix_ranges = true;       // the server knows "bytes=-9": the last ones
+  // An object of at most so many bytes is read as a whole, into memory, where the server knows no
+  // ranges; 0: all that is asked know them.
+  std::uint64_t most_without_ranges = 0;
 };
 
 struct RemoteRequest {
@@ -42,7 +45,8 @@ struct RemoteRequest {
   std::vector<SharedBytes> body = {};
   std::span<std::byte> into = {};
   std::size_t most_bytes = std::size_t{8} << 20;
-  bool is_last_wish = false;      // of what is given up: one attempt, and a few seconds
+  bool is_last_wish = false;    // of what is given up: one attempt, and a few seconds
+  bool gives_too_long = false;  // an answer of over `most_bytes` is given, not thrown: is_too_long
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
   std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
   bool is_prepared = false;       // Remote::prepared() was here

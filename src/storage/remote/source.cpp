@@ -176,7 +176,9 @@ std::optional<std::uint64_t> size_in(std::string_view content_range) {
 // Asks for the last bytes. A server that cannot be asked so is asked for the size first.
 HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
   if (remote.settings().has_suffix_ranges) {
-    return remote.send({.key = key, .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}}});
+    return remote.send({.key = key,
+                        .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}},
+                        .gives_too_long = remote.settings().most_without_ranges > 0});
   }
   const HttpResponse head = remote.send({.method = "HEAD", .key = key});
   const std::uint64_t size = is_success(head) ? content_length(head) : 0;
@@ -187,11 +189,35 @@ HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
   return remote.send(std::move(request));
 }
 
+// Of a server that sends all of it, whatever it is asked for: `head` is how such an answer began.
+std::shared_ptr<const ByteSource> open_whole(const std::shared_ptr<Remote>& remote,
+                                             const std::string& key, const HttpResponse& head) {
+  const std::uint64_t size = content_length(head);
+  if (size == 0 || size > remote->settings().most_without_ranges) {
+    throw UnsupportedError(
+        remote->describe(key) + ": the server knows no ranges, and " +
+        (size == 0 ? std::string("does not tell the size")
+                   : std::to_string(size) + " bytes are too many to be read into memory") +
+        "; download the file, and load it from there");
+  }
+  const auto bytes = std::make_shared<std::vector<std::byte>>(size);
+  const HttpResponse response = remote->send({.key = key, .into = *bytes});
+  remote->check(response, "opening", key);
+  if (response.received != size) {
+    throw StorageError(remote->describe(key) + ": the server sent " +
+                           std::to_string(response.received) + " bytes, after it had said " +
+                           std::to_string(size),
+                       response.status, /*retryable=*/true);
+  }
+  return source_of({*bytes, bytes}, remote->describe(key));
+}
+
 }  // namespace
 
 std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Remote> remote,
                                               const std::string& key) {
   HttpResponse response = ask_for_tail(*remote, key);
+  if (response.is_too_long) return open_whole(remote, key, response);
   if (remote->is_missing(response)) return nullptr;
   const bool is_empty = response.status == 416;  // of nothing there are no last bytes
   if (!is_empty) remote->check(response, "opening", key);

@@ -1,7 +1,7 @@
 // Writing an object:
 //
 //  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun. Parts are hashed, by threads of their own, and go out
+//  2. With the second part an upload is begun. Parts are hashed, in threads of their own, and sent
 //     while the next one is gathered, as many at once as the settings allow: then write() waits for
 //     the oldest. Each is tried again by itself (remote.cpp); the server compares its checksum with
 //     what came.

@@ -1,5 +1,7 @@
 #include "storage/s3/answers.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include <pugixml.hpp>
@@ -83,6 +85,24 @@ ErrorAnswer parse_error(const std::string& body) {
           .endpoint = text_of(error, "Endpoint")};
 }
 
+bool is_passing_code(const std::string& code) {
+  constexpr std::array kPassing = {"RequestTimeout",
+                                   "RequestTimeoutException",
+                                   "SlowDown",
+                                   "InternalError",
+                                   "ServiceUnavailable",
+                                   "Throttling",
+                                   "ThrottlingException",
+                                   "RequestLimitExceeded",
+                                   "BandwidthLimitExceeded",
+                                   "IncompleteBody",
+                                   "BadDigest",
+                                   "XAmzContentSHA256Mismatch",
+                                   "OperationAborted",
+                                   "ConditionalRequestConflict"};
+  return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
+}
+
 bool refuses_conditions(int status, const std::string& body) {
   const ErrorAnswer error = parse_error(body);
   if (status == 501 || error.code == "NotImplemented") return true;
@@ -94,7 +114,7 @@ bool refuses_conditions(int status, const std::string& body) {
          text.find("if-match") != std::string::npos;
 }
 
-RemoteList parse_list(const std::string& body) {
+RemoteList parse_list(const std::string& body, const char* version) {
   const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
@@ -105,7 +125,7 @@ RemoteList parse_list(const std::string& body) {
     answer.objects.push_back(
         {.key = name(text_of(object, "Key")),
          .size = number_of(text_of(object, "Size")),
-         .version = text_of(object, "ETag"),
+         .version = text_of(object, version),
          .modified = parse_iso_time(text_of(object, "LastModified")).value_or(NetTime())});
   }
   for (const pugi::xml_node prefix : list.children("CommonPrefixes")) {

@@ -17,12 +17,16 @@ struct ErrorAnswer {
 };
 ErrorAnswer parse_error(const std::string& body);
 
+// Whether the server, or the way to it, may do better the next time.
+bool is_passing_code(const std::string& code);
+
 // Whether a server refuses a write because it knows no conditions of such ones, and not because of
 // anything else that is wrong.
 bool refuses_conditions(int status, const std::string& body);
 
-// StorageError when it is no list; retryable() when it is not whole. The versions are ETags.
-RemoteList parse_list(const std::string& body);
+// StorageError when it is no list; retryable() when it is not whole. `version` is the element
+// that tells versions apart.
+RemoteList parse_list(const std::string& body, const char* version = "ETag");
 
 // Of a new multipart upload; empty when there is none in it.
 std::string parse_upload_id(const std::string& body);

@@ -128,12 +128,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {
-  return is_passing_status(status) ||
-         is_one_of(code,
-                   {"RequestTimeout", "RequestTimeoutException", "SlowDown", "InternalError",
-                    "ServiceUnavailable", "Throttling", "ThrottlingException",
-                    "RequestLimitExceeded", "BandwidthLimitExceeded", "IncompleteBody", "BadDigest",
-                    "XAmzContentSHA256Mismatch", "OperationAborted", "ConditionalRequestConflict"});
+  return is_passing_status(status) || is_passing_code(code);
 }
 
 std::string Connection::advice_for(int status, const std::string& code) const {

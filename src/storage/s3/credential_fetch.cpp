@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "core/printable.h"
+#include "io/cancellation.h"
 #include "io/file.h"
 #include "io/program.h"
 #include "io/source_part.h"
@@ -22,27 +23,15 @@ constexpr const char* kOfContainers = "http://169.254.170.2";
 constexpr const char* kOfInstances = "http://169.254.169.254";
 
 [[noreturn]] void refuse_fetch(const std::string& where, const std::string& why, int status = 0) {
-  throw StorageError("keys for S3 from " + where + " cannot be had: " + why, status,
-                     /*retryable=*/status == 0 || status >= 500 || status == 429);
+  refuse_keys("keys for S3 from " + where, why, status);
 }
 
-// The first answer that is not worth another attempt. StorageError when there is none.
 HttpResponse ask(const CredentialContext& context, const HttpRequest& request) {
-  Attempts attempts(context.retries, kFetchAttempts);
-  for (;;) {
-    HttpResponse response = context.client->start(request)->wait();
-    const bool is_passing =
-        !response.failure.empty() || response.status >= 500 || response.status == 429;
-    if (!is_passing || !attempts.again()) return response;
-  }
+  return ask_for_keys(*context.client, context.retries, request);
 }
 
 std::string answer_of(const HttpResponse& response, const std::string& where) {
-  if (!response.failure.empty()) refuse_fetch(where, printable_line(response.failure));
-  if (response.status != 200) {
-    refuse_fetch(where, "the answer was " + std::to_string(response.status), response.status);
-  }
-  return response.body;
+  return keys_answer(response, "keys for S3 from " + where);
 }
 
 // All those servers say it in nearly the same words.
@@ -68,14 +57,6 @@ std::string token_in(const std::string& path) {
   return token;
 }
 
-bool is_of_this_machine(const std::string& host) {
-  const std::string name = host.substr(0, host.rfind(':'));
-  constexpr std::string_view kNames[] = {"127.0.0.1",     "localhost",      "[::1]",
-                                         "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](std::string_view known) { return name == known || host == known; });
-}
-
 class Gathered final : public ByteSink {
  public:
   void write(ByteView bytes) override { text_ += as_text(bytes); }
@@ -86,6 +67,44 @@ class Gathered final : public ByteSink {
 };
 
 }  // namespace
+
+void refuse_keys(const std::string& what, const std::string& why, int status) {
+  throw StorageError(what + " cannot be had: " + why, status,
+                     /*retryable=*/status == 0 || status >= 500 || status == 429);
+}
+
+HttpResponse ask_for_keys(HttpClient& client, const NetRetries& retries,
+                          const HttpRequest& request) {
+  Attempts attempts(retries, kFetchAttempts);
+  for (;;) {
+    const auto call = client.start(request);
+    HttpResponse response;
+    {
+      const CancelHook hook([&] { call->cancel(); });
+      response = call->wait();
+    }
+    if (response.cancelled) check_cancelled_here();
+    const bool is_passing =
+        !response.failure.empty() || response.status >= 500 || response.status == 429;
+    if (!is_passing || !attempts.again()) return response;
+  }
+}
+
+std::string keys_answer(const HttpResponse& response, const std::string& what) {
+  if (!response.failure.empty()) refuse_keys(what, printable_line(response.failure));
+  if (response.status != 200) {
+    refuse_keys(what, "the answer was " + std::to_string(response.status), response.status);
+  }
+  return response.body;
+}
+
+bool is_of_this_machine(const std::string& host) {
+  const std::string name = host.substr(0, host.rfind(':'));
+  constexpr std::string_view kNames[] = {"127.0.0.1",     "localhost",      "[::1]",
+                                         "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view known) { return name == known || host == known; });
+}
 
 Credentials fetch_web_identity(const CredentialContext& context, const WebIdentity& identity) {
   const std::string region = context.region.empty() ? "us-east-1" : context.region;

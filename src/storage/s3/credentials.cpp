@@ -12,18 +12,15 @@ namespace {
 // So long before their end they are fetched anew.
 constexpr std::chrono::minutes kEarly{5};
 
-[[noreturn]] void refuse_without_keys() {
-  throw UsageError(
-      "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE "
-      "to "
-      "one of the profiles in ~/.aws/credentials");
-}
+constexpr const char* kNoKeys =
+    "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to "
+    "one of the profiles in ~/.aws/credentials";
 
 class FixedCredentials final : public CredentialSource {
  public:
   explicit FixedCredentials(Credentials credentials) : credentials_(std::move(credentials)) {}
   Credentials get() override {
-    if (!credentials_.complete()) refuse_without_keys();
+    if (!credentials_.complete()) throw UsageError(kNoKeys);
     return credentials_;
   }
 
@@ -33,8 +30,11 @@ class FixedCredentials final : public CredentialSource {
 
 class FetchedCredentials final : public CredentialSource {
  public:
-  FetchedCredentials(std::function<Credentials()> fetch, std::shared_ptr<NetClock> clock)
-      : fetch_(std::move(fetch)), clock_(clock ? std::move(clock) : real_net_clock()) {}
+  FetchedCredentials(std::function<Credentials()> fetch, std::shared_ptr<NetClock> clock,
+                     std::string what)
+      : fetch_(std::move(fetch)),
+        clock_(clock ? std::move(clock) : real_net_clock()),
+        what_(std::move(what)) {}
 
   Credentials get() override {
     const std::scoped_lock lock(mutex_);
@@ -66,13 +66,15 @@ class FetchedCredentials final : public CredentialSource {
   Credentials fetch() {
     const bool had_some = kept_.complete();
     const auto refuse = [&](const Error& why) {
-      throw StorageError(std::string("keys for S3 cannot be had: ") + why.what(), 0, had_some);
+      throw StorageError(what_ + " cannot be had: " + why.what(), 0, had_some);
     };
     try {
       Credentials fetched = fetch_();
-      if (!fetched.complete()) refuse_without_keys();
+      if (!fetched.complete()) throw UsageError(kNoKeys);
       return fetched;
     } catch (const StorageError&) {
+      throw;
+    } catch (const CancelledError&) {
       throw;
     } catch (const UsageError& e) {
       if (!had_some) throw;
@@ -88,6 +90,7 @@ class FetchedCredentials final : public CredentialSource {
 
   std::function<Credentials()> fetch_;
   std::shared_ptr<NetClock> clock_;
+  const std::string what_;
   std::mutex mutex_;
   Credentials kept_ = {};
   bool is_refused_ = false;
@@ -140,8 +143,9 @@ std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials) {
 }
 
 std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
-                                                      std::shared_ptr<NetClock> clock) {
-  return std::make_shared<FetchedCredentials>(std::move(fetch), std::move(clock));
+                                                      std::shared_ptr<NetClock> clock,
+                                                      std::string what) {
+  return std::make_shared<FetchedCredentials>(std::move(fetch), std::move(clock), std::move(what));
 }
 
 FoundCredentials find_credentials(const CredentialContext& context) {

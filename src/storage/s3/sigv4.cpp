@@ -7,8 +7,6 @@
 namespace cairn::s3 {
 namespace {
 
-constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
-
 std::vector<HttpHeader> sorted(std::vector<HttpHeader> headers) {
   std::sort(headers.begin(), headers.end(),
             [](const HttpHeader& a, const HttpHeader& b) { return a.name < b.name; });
@@ -35,8 +33,8 @@ std::string folded(std::string_view value) {
 }
 
 std::string scope_text(const Scope& scope) {
-  return basic_iso_time(scope.time).substr(0, 8) + "/" + scope.region + "/" + scope.service +
-         "/aws4_request";
+  return basic_iso_time(scope.time).substr(0, 8) + "/" + scope.region + "/" + scope.service + "/" +
+         std::string(scope.scheme.end_of_scope);
 }
 
 }  // namespace
@@ -52,22 +50,22 @@ std::string canonical_request(const ToSign& request) {
 }
 
 std::string text_to_sign(const ToSign& request, const Scope& scope) {
-  return std::string(kAlgorithm) + "\n" + basic_iso_time(scope.time) + "\n" + scope_text(scope) +
-         "\n" + hex(sha256(canonical_request(request)));
+  return std::string(scope.scheme.algorithm) + "\n" + basic_iso_time(scope.time) + "\n" +
+         scope_text(scope) + "\n" + hex(sha256(canonical_request(request)));
 }
 
 std::string signature(const ToSign& request, const Scope& scope, const Credentials& by) {
-  const std::string first = "AWS4" + by.secret_key;
+  const std::string first = std::string(scope.scheme.key_prefix) + by.secret_key;
   Sha256 key = hmac_sha256(as_bytes(first), basic_iso_time(scope.time).substr(0, 8));
   key = hmac_sha256(key, scope.region);
   key = hmac_sha256(key, scope.service);
-  key = hmac_sha256(key, "aws4_request");
+  key = hmac_sha256(key, scope.scheme.end_of_scope);
   return hex(hmac_sha256(key, text_to_sign(request, scope)));
 }
 
 std::string authorization(const ToSign& request, const Scope& scope, const Credentials& by) {
-  return std::string(kAlgorithm) + " Credential=" + by.access_key + "/" + scope_text(scope) +
-         ", SignedHeaders=" + signed_names(sorted(request.headers)) +
+  return std::string(scope.scheme.algorithm) + " Credential=" + by.access_key + "/" +
+         scope_text(scope) + ", SignedHeaders=" + signed_names(sorted(request.headers)) +
          ", Signature=" + signature(request, scope, by);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "net/http.h"
@@ -24,10 +25,18 @@ struct ToSign {
   std::string payload_hash;              // of the body, in hex, or "UNSIGNED-PAYLOAD"
 };
 
+// What another one than AWS calls its own.
+struct SignatureScheme {
+  std::string_view algorithm = "AWS4-HMAC-SHA256";
+  std::string_view key_prefix = "AWS4";
+  std::string_view end_of_scope = "aws4_request";
+};
+
 struct Scope {
   NetTime time;
   std::string region;
   std::string service = "s3";
+  SignatureScheme scheme = {};
 };
 
 // What the header Authorization says.

@@ -1,0 +1,91 @@
+// CRCs whose lowest bit is the highest power, of any width, 16 bytes at a time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "cairn/bytes.h"
+
+namespace cairn {
+
+// `kPolynomial`: lowest power first. The register begins, and is given, with all bits turned.
+template <typename Word, Word kPolynomial>
+class SlicedCrc {
+ public:
+  // Of `bytes`, or of what `before` is the checksum of with `bytes` behind it.
+  static Word of(ByteView bytes, Word before) {
+    Word crc = static_cast<Word>(~before);
+    const std::byte* at = bytes.data();
+    std::size_t left = bytes.size();
+    for (; left >= kSlices; left -= kSlices, at += kSlices) {
+      const std::uint64_t low = crc ^ eight_bytes(at);
+      const std::uint64_t high = eight_bytes(at + 8);
+      crc = 0;
+      for (unsigned i = 0; i < 8; ++i) {
+        crc ^= kTable[15 - i][low >> 8 * i & 0xFF] ^ kTable[7 - i][high >> 8 * i & 0xFF];
+      }
+    }
+    for (; left > 0; --left, ++at) {
+      crc = static_cast<Word>(crc >> 8 ^ kTable[0][(crc ^ std::to_integer<Word>(*at)) & 0xFF]);
+    }
+    return static_cast<Word>(~crc);
+  }
+
+  // Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.
+  static Word joined(Word first, Word second, std::uint64_t size) {
+    // first * x^(8 * size), by squaring.
+    Word shift = kOne;                          // x^0
+    Word power = static_cast<Word>(kOne >> 8);  // x^8
+    for (; size > 0; size >>= 1) {
+      if ((size & 1) != 0) shift = product(shift, power);
+      power = product(power, power);
+    }
+    return product(first, shift) ^ second;
+  }
+
+ private:
+  static constexpr std::size_t kSlices = 16;
+  static constexpr Word kOne = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
+  using Table = std::array<std::array<Word, 256>, kSlices>;
+
+  // [s][b]: what a byte b does to the register, when s bytes come behind it.
+  static constexpr Table make_table() {
+    Table table = {};
+    for (std::size_t b = 0; b < 256; ++b) {
+      Word crc = static_cast<Word>(b);
+      for (int bit = 0; bit < 8; ++bit) {
+        crc = crc >> 1 ^ ((crc & 1) != 0 ? kPolynomial : 0);
+      }
+      table[0][b] = crc;
+    }
+    for (std::size_t s = 1; s < kSlices; ++s) {
+      for (std::size_t b = 0; b < 256; ++b) {
+        table[s][b] = table[s - 1][b] >> 8 ^ table[0][table[s - 1][b] & 0xFF];
+      }
+    }
+    return table;
+  }
+
+  // The product of two polynomials modulo kPolynomial; the highest bit is x^0.
+  static constexpr Word product(Word a, Word b) {
+    Word result = 0;
+    for (Word bit = kOne; bit != 0; bit >>= 1) {
+      if ((a & bit) != 0) result ^= b;
+      b = b >> 1 ^ ((b & 1) != 0 ? kPolynomial : 0);
+    }
+    return result;
+  }
+
+  static std::uint64_t eight_bytes(const std::byte* at) {
+    std::uint64_t word = 0;
+    for (int i = 7; i >= 0; --i) {
+      word = word << 8 | std::to_integer<std::uint64_t>(at[i]);
+    }
+    return word;
+  }
+
+  static constexpr Table kTable = make_table();
+};
+
+}  // namespace cairn

@@ -1,0 +1,178 @@
+// A bucket of Google's: S3's lists and uploads in parts, with generations for versions and CRC-32C
+// for checksums.
+//
+//  1. Every PUT says its CRC-32C, and the server compares it; behind it generation and checksum
+//     are asked for and compared once more.
+//  2. Conditions are about generations. Google checks them of a PUT, and of no upload in parts:
+//     then cairn looks before it completes one.
+#include <array>
+
+#include "cairn/error.h"
+
+#include "core/crc32c.h"
+#include "net/digest.h"
+#include "storage/gcs/connection.h"
+#include "storage/remote/store.h"
+#include "storage/s3/upload.h"
+
+namespace cairn::gcs {
+namespace {
+
+constexpr const char* kWriteId = "x-goog-meta-cairn-write";
+constexpr const char* kHash = "x-goog-hash";
+constexpr std::string_view kCrc32c = "crc32c=";
+
+// A checksum as Google writes it.
+std::string crc32c_text(std::uint32_t crc) {
+  std::array<std::byte, 4> bytes;
+  for (std::size_t i = 0; i < 4; ++i)
+    bytes[i] = static_cast<std::byte>(crc >> (24 - 8 * i));
+  return base64(bytes);
+}
+
+HttpHeader hash_header(const std::string& crc) { return {kHash, std::string(kCrc32c) + crc}; }
+
+// There may be two such headers, or both kinds in one: "crc32c=n03x6A==,
+// md5=Ojk9c3dhfxgoKVVHYwFbHQ==".
+std::string crc32c_in(const HttpResponse& response) {
+  for (const HttpHeader& header : response.headers) {
+    const std::size_t at = header.name == kHash ? header.value.find(kCrc32c) : std::string::npos;
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + kCrc32c.size();
+    return header.value.substr(begin, header.value.find_first_of(", ", begin) - begin);
+  }
+  return "";
+}
+
+class GoogleUpload final : public s3::Upload {
+ public:
+  using Upload::Upload;
+
+  RemoteRequest part(int number, const SharedBytes& bytes) override {
+    RemoteRequest request = Upload::part(number, bytes);
+    const std::uint32_t crc = crc32c(bytes.view);
+    of_parts_.push_back(crc32c_text(crc));
+    request.headers.push_back(hash_header(of_parts_.back()));
+    crc_ = crc32c_joined(crc_, crc, bytes.view.size());
+    return request;
+  }
+
+  void sent(int number, const HttpResponse& response) override {
+    Upload::sent(number, response);
+    const std::string given = crc32c_in(response);
+    const std::string& wanted = of_parts_[static_cast<std::size_t>(number) - 1];
+    if (given.empty() || given == wanted) return;
+    throw StorageError("part " + std::to_string(number) +
+                           " of an upload to gs:// came as CRC-32C " + given + " instead of " +
+                           wanted + "; write it again",
+                       response.status, /*retryable=*/true);
+  }
+
+  Completed complete(const std::vector<HttpHeader>& condition) override {
+    Completed done = Upload::complete(condition);
+    done.version = std::string(done.response.header("x-goog-generation"));  // not the ETag
+    done.checksum = crc32c_text(crc_);
+    return done;
+  }
+
+ private:
+  std::uint32_t crc_ = 0;
+  std::vector<std::string> of_parts_;
+};
+
+class Bucket final : public RemoteContainer {
+ public:
+  explicit Bucket(std::shared_ptr<Connection> connection)
+      : RemoteContainer(connection), bucket_(connection->bucket()) {}
+
+  StoreFeatures features(const std::string& /*folder*/) override {
+    return {.versioned_writes = true,
+            .fenced_writes = false,  // of what goes in parts
+            .fenced_pointers = true,
+            .whole_folders = false};
+  }
+
+  std::vector<HttpHeader> condition_headers(const std::string& /*key*/,
+                                            const WriteCondition& condition) override {
+    if (condition.when == WriteCondition::If::kAlways) return {};
+    const bool is_version = condition.when == WriteCondition::If::kVersion;
+    return {{"x-goog-if-generation-match", is_version ? condition.version : "0"}};
+  }
+  std::vector<HttpHeader> upload_condition_headers(const std::string& /*key*/,
+                                                   const WriteCondition& /*condition*/) override {
+    return {};
+  }
+
+  RemoteHead head_in(const HttpResponse& response) const override {
+    return {.size = content_length(response),
+            .version = std::string(response.header("x-goog-generation")),
+            .modified = parse_http_date(response.header("last-modified")).value_or(NetTime()),
+            .write_id = std::string(response.header(kWriteId)),
+            .checksum = crc32c_in(response)};
+  }
+
+  std::unique_ptr<PartedUpload> begin_upload(const std::string& key,
+                                             const std::string& write_id) override {
+    const HttpResponse response = server().send({.method = "POST",
+                                                 .key = key,
+                                                 .query = {{"uploads", ""}},
+                                                 .headers = write_headers(write_id)});
+    return std::make_unique<GoogleUpload>(server(), key, s3::begun_upload(server(), key, response));
+  }
+  std::vector<RemoteUpload> uploads(const std::string& prefix) override {
+    return s3::list_uploads(server(), prefix);
+  }
+
+  void copy(const std::string& from, const std::string& to) override {
+    const HttpResponse response = server().send(
+        {.method = "PUT",
+         .key = to,
+         .headers = {{"x-goog-copy-source", "/" + percent_encoded(bucket_) + "/" +
+                                                percent_encoded(from, /*keep_slashes=*/true)}},
+         .is_answered_late = true});
+    server().check(response, "copying to", to);
+    if (s3::parse_copy_etag(response.body).empty()) server().refuse(response, "copying to", to);
+  }
+
+ protected:
+  RemoteRequest list_request(const ListQuery& asked) const override {
+    Query query = {{"list-type", "2"}, {"prefix", asked.prefix}};
+    if (!asked.delimiter.empty()) query.emplace_back("delimiter", asked.delimiter);
+    if (!asked.page.empty()) query.emplace_back("continuation-token", asked.page);
+    if (asked.most > 0) query.emplace_back("max-keys", std::to_string(asked.most));
+    return {.query = std::move(query)};
+  }
+  RemoteList list_in(const std::string& body) const override {
+    return s3::parse_list(body, "Generation");
+  }
+
+  PutAnswer send_put(const RemotePut& put, const std::string& write_id) override {
+    const std::string crc = crc32c_text(crc32c(put.bytes.view));
+    RemoteRequest request = {.method = "PUT", .key = put.key, .headers = write_headers(write_id)};
+    for (HttpHeader& header : condition_headers(put.key, put.condition)) {
+      request.headers.push_back(std::move(header));
+    }
+    request.headers.push_back(hash_header(crc));
+    if (!put.bytes.view.empty()) request.body = {put.bytes};
+    return {server().send(std::move(request)), crc};
+  }
+  const char* version_title() const override { return "generation"; }
+  const char* checksum_title() const override { return "CRC-32C"; }
+
+ private:
+  static std::vector<HttpHeader> write_headers(const std::string& write_id) {
+    return {{"content-type", "application/octet-stream"}, {kWriteId, write_id}};
+  }
+
+  const std::string bucket_;
+};
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> make_gcs_store(Config config) {
+  const std::string prefix = config.options.prefix;
+  return remote_store(std::make_shared<Bucket>(std::make_shared<Connection>(std::move(config))),
+                      prefix);
+}
+
+}  // namespace cairn::gcs

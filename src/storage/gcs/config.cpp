@@ -1,0 +1,140 @@
+#include "storage/gcs/config.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "net/digest.h"
+#include "storage/gcs/token.h"
+#include "storage/s3/credential_fetch.h"
+
+namespace cairn::gcs {
+namespace {
+
+using s3::environment;
+
+constexpr const char* kGoogle = "https://storage.googleapis.com";
+constexpr std::uint64_t kSmallestPart = 5 << 20;  // Google's rule for all parts but the last
+constexpr int kTriesAtMost = 100;
+constexpr int kParallelAtMost = 64;
+
+void check_options(const GcsOptions& options) {
+  if (options.bucket.empty() || options.bucket.find('/') != std::string::npos) {
+    throw UsageError("a gs:// store needs the name of a bucket, as in gs://bucket/name; given: \"" +
+                     options.bucket + "\"");
+  }
+  if (options.part_bytes < kSmallestPart) {
+    throw UsageError("part_bytes of a gs:// store must be at least " +
+                     std::to_string(kSmallestPart) +
+                     ", given: " + std::to_string(options.part_bytes));
+  }
+  if (options.parallel_requests < 1 || options.parallel_requests > kParallelAtMost) {
+    throw UsageError("parallel_requests of a gs:// store must be 1 to " +
+                     std::to_string(kParallelAtMost) +
+                     ", given: " + std::to_string(options.parallel_requests));
+  }
+  if (options.key.empty() != options.secret.empty()) {
+    throw UsageError("a gs:// store needs key and secret, or neither");
+  }
+  if (options.attempts < 0) throw UsageError("attempts of a gs:// store cannot be negative");
+}
+
+Url endpoint_of(const GcsOptions& options) {
+  std::string text = options.endpoint_url;
+  if (text.empty()) text = environment("STORAGE_EMULATOR_HOST");
+  if (text.empty()) text = kGoogle;
+  if (text.find("://") == std::string::npos) text = "http://" + text;
+  return parse_http_url(text, "the gs:// endpoint (STORAGE_EMULATOR_HOST)");
+}
+
+// What gcloud keeps of a user who logged in; "" when there is none.
+std::string gclouds_file() {
+  std::string folder = environment("CLOUDSDK_CONFIG");
+  if (folder.empty()) {
+    const std::string home = environment("HOME");
+    if (home.empty()) return "";
+    folder = join_path(home, ".config/gcloud");
+  }
+  std::string path = join_path(folder, "application_default_credentials.json");
+  return posix_file_system().stat(path) ? path : std::string();
+}
+
+// As Composer: an HMAC key goes first, from one place as a whole.
+void find_keys(Config& config) {
+  GcsOptions& options = config.options;
+  if (options.key.empty() && options.credentials_file.empty()) {
+    options.key = environment("GCS_KEY");
+    options.secret = environment("GCS_SECRET");
+  }
+  if (!options.key.empty() && !options.secret.empty()) {
+    config.is_hmac = true;
+    config.credentials =
+        s3::fixed_credentials({.access_key = options.key, .secret_key = options.secret});
+    config.identity = "key " + options.key + "\n" + options.secret;
+    return;
+  }
+  if (config.endpoint.scheme != "https" && !s3::is_of_this_machine(config.endpoint.host)) {
+    throw UsageError(
+        "the gs:// endpoint is another machine without https: a token would cross the network in "
+        "the clear. Use an HMAC key, GCS_KEY and GCS_SECRET");
+  }
+  std::string file = options.credentials_file;
+  if (file.empty()) file = environment("GOOGLE_APPLICATION_CREDENTIALS");
+  if (file.empty()) file = gclouds_file();
+  const TokenContext context = {config.settings.client, config.settings.retries,
+                                config.settings.ca_file};
+  const auto keep = [&](std::function<s3::Credentials()> fetch) {
+    config.credentials =
+        s3::fetched_credentials(std::move(fetch), context.retries.clock, "a token for gs://");
+  };
+  config.identity = "file " + file;
+  if (!file.empty()) {
+    keep([context, account = read_account(file)] { return fetch_token(context, account); });
+  } else if (environment("NO_GCE_CHECK") != "true") {
+    keep([context] { return fetch_machine_token(context); });
+  } else {
+    throw UsageError(
+        "no credentials for gs:// were found: set GCS_KEY and GCS_SECRET (an HMAC key), or "
+        "GOOGLE_APPLICATION_CREDENTIALS to the JSON file of a service account");
+  }
+}
+
+}  // namespace
+
+Config resolve_config(const GcsOptions& options, const Outside& outside) {
+  check_options(options);
+  Config config;
+  config.options = options;
+  config.endpoint = endpoint_of(options);
+  RemoteSettings& settings = config.settings;
+  settings.retries = outside.retries;
+  if (options.attempts > 0) {
+    settings.retries.policy.attempts = std::min(options.attempts, kTriesAtMost);
+  }
+  settings.client = outside.client ? outside.client : shared_http_client();
+  settings.ca_file = environment("SSL_CERT_FILE");
+  settings.part_bytes = options.part_bytes;
+  settings.parallel_requests = options.parallel_requests;
+  find_keys(config);
+  std::string text = config.identity + "\n";
+  for (const std::string& part :
+       {options.bucket, options.prefix, config.endpoint.origin() + config.endpoint.path,
+        settings.ca_file, std::to_string(settings.retries.policy.attempts)}) {
+    text += part + "\n";
+  }
+  config.identity = hex(sha256(text));
+  config.options.key.clear();
+  config.options.secret.clear();
+  return config;
+}
+
+}  // namespace cairn::gcs
+
+namespace cairn {
+
+std::shared_ptr<ObjectStore> gcs_store(const GcsOptions& options) {
+  return gcs::make_gcs_store(gcs::resolve_config(options));
+}
+
+}  // namespace cairn

@@ -1,0 +1,165 @@
+// A web server as a store that can only be read:
+//
+//  1. A file is opened and read in ranges as an object is (remote/source.h). Its version is a
+//     strong ETag, or else when it was changed.
+//  2. A server that knows no ranges sends all of it, which is kept in memory.
+//  3. What stands behind the question mark is sent as it is, and told nobody: whoever has it has
+//     the file.
+#include "storage/http/store.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "net/digest.h"
+#include "storage/remote/source.h"
+#include "storage/s3/profile.h"
+
+namespace cairn::web {
+namespace {
+
+constexpr std::uint64_t kMostWithoutRanges = std::uint64_t{1} << 30;
+constexpr int kRedirects = 10;
+constexpr std::string_view kOfUrls = "-._~:/?[]@!$&'()*+,;=%";
+
+// Bytes that no URL may hold, as a browser sends them; what is encoded already stays.
+std::string sendable(std::string_view name) {
+  std::string text;
+  for (const char c : name.substr(0, name.find('#'))) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || kOfUrls.find(c) != std::string_view::npos;
+    text += is_plain ? std::string(1, c) : percent_encoded({&c, 1});
+  }
+  return text;
+}
+
+class WebServer final : public Remote {
+ public:
+  explicit WebServer(Config config)
+      : Remote(config.settings), url_(config.server.origin()), user_(std::move(config.user)) {
+    keep_secret({user_});
+  }
+
+  std::string describe(const std::string& key) const override {
+    const std::size_t mark = std::min(key.find_first_of("?#"), key.size());
+    return url_ + "/" + key.substr(0, mark) +
+           (key.compare(mark, 1, "?") == 0 ? "?..." : std::string());
+  }
+
+  std::optional<HttpHeader> same_version(const HttpResponse& response) const override {
+    const std::string etag(response.header("etag"));
+    if (!etag.empty() && !etag.starts_with("W/")) return HttpHeader{"if-match", etag};
+    const std::string changed(response.header("last-modified"));
+    if (changed.empty()) return std::nullopt;
+    return HttpHeader{"if-unmodified-since", changed};
+  }
+
+ protected:
+  SignedRequest sign(const RemoteRequest& request) override {
+    SignedRequest made = {.http = {.method = request.method,
+                                   .url = url_ + "/" + sendable(request.key),
+                                   .headers = request.headers,
+                                   .redirects = kRedirects}};
+    if (!user_.empty()) {
+      made.http.headers.push_back({"authorization", "Basic " + base64(as_bytes(user_))});
+    }
+    return made;
+  }
+  // What a web server says of it is a page for people.
+  RemoteError error_in(const HttpResponse& /*response*/) const override { return {}; }
+  std::string advice_for(int status, const std::string& /*code*/) const override {
+    if (status == 401) return "; it wants a user: https://user:password@host/...";
+    if (status == 403) return "; a signed URL may have ended";
+    return "";
+  }
+
+ private:
+  const std::string url_;
+  const std::string user_;
+};
+
+ObjectInfo info_in(const HttpResponse& response, std::uint64_t size) {
+  const std::string etag(response.header("etag"));
+  const std::string changed(response.header("last-modified"));
+  return {.size = size,
+          .modified = parse_http_date(changed).value_or(NetTime()),
+          .version = etag.empty() ? changed : etag};
+}
+
+class WebStore final : public ObjectStore {
+ public:
+  explicit WebStore(Config config) : server_(std::make_shared<WebServer>(std::move(config))) {}
+
+  std::string describe(const std::string& name) const override { return server_->describe(name); }
+
+  std::optional<ObjectInfo> stat(const std::string& name, bool /*follow*/) override {
+    const HttpResponse head = server_->send({.method = "HEAD", .key = name});
+    if (head.status == 404 || head.status == 410) return std::nullopt;
+    if (is_success(head) && !head.header("content-length").empty()) {
+      return info_in(head, content_length(head));
+    }
+    // A URL that is signed for GET allows no HEAD.
+    const auto source = open_object(server_, name);
+    if (source == nullptr) return std::nullopt;
+    return info_in(head, source->size());
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    auto source = open_object(server_, name);
+    if (source == nullptr) throw NotFoundError("there is no file " + describe(name));
+    return source;
+  }
+
+  std::optional<Pointer> read_pointer(const std::string& /*name*/) override { return std::nullopt; }
+  ListPage list(const std::string& folder, const std::string& /*page*/) override {
+    refuse(folder, "listed");
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& /*options*/) override {
+    refuse(name, "written");
+  }
+  bool remove(const std::string& name) override { refuse(name, "removed"); }
+  bool remove_folder(const std::string& name) override { refuse(name, "removed"); }
+  void rename(const std::string& from, const std::string& /*to*/) override {
+    refuse(from, "renamed");
+  }
+  void move_pointer(const std::string& name, const std::string& /*target*/,
+                    const std::optional<std::string>& /*expected*/) override {
+    refuse(name, "written");
+  }
+  void prepare(const std::string& folder) override { refuse(folder, "written"); }
+
+ private:
+  [[noreturn]] void refuse(const std::string& name, const std::string& what) const {
+    throw UnsupportedError(describe(name) + " cannot be " + what +
+                           ": files of a web server can only be loaded; give a bucket (s3://, "
+                           "gs://) or a path");
+  }
+
+  std::shared_ptr<WebServer> server_;
+};
+
+}  // namespace
+
+Config resolve_config(const std::string& root) {
+  Config config;
+  const std::size_t begin = std::min(root.find("://"), root.size() - 1) + 3;
+  const std::size_t at = root.rfind('@');
+  std::string text = root;
+  if (at != std::string::npos && at >= begin) {
+    config.user = percent_decoded(root.substr(begin, at - begin));
+    text.erase(begin, at + 1 - begin);
+  }
+  config.server = parse_http_url(text, "a place on a web server");
+  RemoteSettings& settings = config.settings;
+  settings.client = shared_http_client();
+  settings.ca_file = s3::environment("SSL_CERT_FILE");
+  settings.most_without_ranges = kMostWithoutRanges;
+  return config;
+}
+
+std::shared_ptr<ObjectStore> make_web_store(Config config) {
+  return std::make_shared<WebStore>(std::move(config));
+}
+
+}  // namespace cairn::web
