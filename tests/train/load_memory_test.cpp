@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <functional>
 #include <new>
 
 #include "cairn/error.h"
@@ -104,6 +105,52 @@ TEST(LoadMemory, AnyAllocationThatFailsChangesNothing) {
   EXPECT_GT(failed, all / 2) << all;
   EXPECT_TRUE(load_with_failure(opened, *trainer, 0));
   EXPECT_EQ(now(*trainer), loaded);
+}
+
+// --- How many ----------------------------------------------------------------------------------
+
+constexpr int kTensors = 2000;
+
+struct Many : Model {
+  Many() {
+    for (int i = 0; i < kTensors; ++i) {
+      std::string name = "a_parameter_with_a_long_name_" + std::to_string(i);
+      net->register_parameter(name, torch::rand({3, 2}));
+    }
+  }
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& /*batch*/) override { return {}; }
+  Losses loss(const Outputs& /*outputs*/, const Batch& /*batch*/) override { return {}; }
+  std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
+};
+
+std::uint64_t allocations_of(const std::function<void()>& body) {
+  allocations = 0;
+  failing = 0;
+  is_counting = true;
+  body();
+  is_counting = false;
+  return allocations;
+}
+
+// What comes by once for every tensor is most of the time that many small ones take.
+TEST(LoadMemory, GatheringAgainTakesFourAllocationsATensor) {
+  Many model;
+  const auto gather = [&] { (void)state_dict(model.module()); };
+  gather();
+  EXPECT_LE(allocations_of(gather), 4 * kTensors + 100U);
+}
+
+TEST(LoadMemory, LoadingTakesFewAllocationsATensor) {
+  const TempFolder folder;
+  State state;
+  Logger logger{state};
+  state.model = std::make_shared<Many>();
+  const std::string path =
+      save_checkpoint(state, folder / "saved.pt", SaveCheckpointOptions{.weights_only = true});
+  const auto load = [&] { load_checkpoint(path, state, logger, {.load_weights_only = true}); };
+  load();
+  EXPECT_LE(allocations_of(load), 20 * kTensors + 2000U);
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cairn/train/state_dict.h"
@@ -15,9 +15,13 @@
 
 namespace cairn {
 
+// Of a tensor: its name is `prefix` and `name`, one behind the other.
+using UseNamedTensor = std::function<void(const std::string& prefix, const std::string& name,
+                                          const at::Tensor& tensor)>;
+
 // What Python's state_dict() lists: parameters and buffers under every name that they have, in its
 // order: a module's own parameters, its buffers, then its children. Undefined ones are left out.
-std::vector<std::pair<std::string, at::Tensor>> named_tensors(const torch::nn::Module& module);
+void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use);
 
 struct ModuleLoad {
   std::vector<TensorLoad> tensors;  // each of the module's once

@@ -1,13 +1,13 @@
 #include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
 
-#include <unordered_map>
-#include <unordered_set>
+#include <algorithm>
 
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/read_storages.h"
+#include "core/pointer_map.h"
 #include "train/state/module_load.h"
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
@@ -43,12 +43,16 @@ std::string why_read_only(const std::string& name, const at::Tensor& target) {
   return {};
 }
 
+bool is_same_shape(at::IntArrayRef sizes, const std::vector<std::int64_t>& shape) {
+  return std::equal(sizes.begin(), sizes.end(), shape.begin(), shape.end());
+}
+
 // Why `view` cannot be copied into `target`; empty when it can.
 std::string misfit(const std::string& name, const at::Tensor& target, const TensorView& view) {
   if (std::string reason = why_read_only(name, target); !reason.empty()) return reason;
   // Files from before PyTorch 0.4 have scalars as one-element vectors.
-  const bool is_old_scalar = target.dim() == 0 && view.shape == std::vector<std::int64_t>{1};
-  if (target.sizes().vec() != view.shape && !is_old_scalar) {
+  const bool is_old_scalar = target.dim() == 0 && view.shape.size() == 1 && view.shape[0] == 1;
+  if (!is_same_shape(target.sizes(), view.shape) && !is_old_scalar) {
     return "size mismatch for " + name + ": " + shape_text(view.shape) + " in the checkpoint, " +
            shape_text(target.sizes().vec()) + " in the model";
   }
@@ -63,7 +67,7 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
 
 // The module's tensors that have a plan, and where it is. One that stands at two places gets what
 // the second has, as in Python.
-using Planned = std::unordered_map<const c10::TensorImpl*, std::size_t>;
+using Planned = PointerMap<std::size_t>;
 
 // Does all that may fail, too: what cannot be decoded is found before anything is written.
 void plan_tensor(const std::string& name, const at::Tensor& target, const TensorView& view,
@@ -72,11 +76,12 @@ void plan_tensor(const std::string& name, const at::Tensor& target, const Tensor
   if (!reason.empty()) return load.misfits.push_back(std::move(reason));
   try {
     TensorLoad tensor(target, view);
-    const auto [known, is_new] = planned.emplace(target.unsafeGetTensorImpl(), load.tensors.size());
+    const auto [place, is_new] = planned.try_emplace(target.unsafeGetTensorImpl());
     if (is_new) {
+      *place = load.tensors.size();
       load.tensors.push_back(std::move(tensor));
     } else {
-      load.tensors[known->second] = std::move(tensor);
+      load.tensors[*place] = std::move(tensor);
     }
   } catch (const UnsupportedError& e) {
     load.misfits.push_back(name + ": " + e.what());
@@ -88,10 +93,12 @@ void plan_tensor(const std::string& name, const at::Tensor& target, const Tensor
 Value in_memory(const torch::nn::Module& module, const Value& state) {
   if (!state.is_dict()) return state;
   Dict needed;
-  for (const auto& [name, tensor] : named_tensors(module)) {
+  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
+                                    const at::Tensor& /*tensor*/) {
+    const std::string name = prefix + own_name;
     const Value* value = state.find(name);
     if (value != nullptr && value->is_tensor()) needed.set(name, *value);
-  }
+  });
   std::vector<StorageRead> reads;
   const auto is_far = [](const Storage& storage) {
     return storage.source() != nullptr && !storage.source()->in_memory();
@@ -107,63 +114,116 @@ Value in_memory(const torch::nn::Module& module, const Value& state) {
   return result;
 }
 
+// The names of a module's tensors as Values. Those of the last module that a thread saved are kept:
+// the next save most often has the same ones, and makes none then.
+class NameValues {
+ public:
+  std::size_t size() const { return names_.size(); }
+  void begin() { next_ = 0; }
+  // The names in the order of the walk.
+  const Value& next(const std::string& prefix, const std::string& name) {
+    if (next_ == names_.size()) names_.emplace_back();
+    Value& known = names_[next_++];
+    if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) known = prefix + name;
+    return known;
+  }
+  void end() { names_.resize(next_); }
+
+ private:
+  static bool is_sum(std::string_view text, std::string_view prefix, std::string_view name) {
+    return text.size() == prefix.size() + name.size() && text.starts_with(prefix) &&
+           text.ends_with(name);
+  }
+
+  std::vector<Value> names_;
+  std::size_t next_ = 0;
+};
+
+// Plans what it finds of a module's tensors in a state dict, one after the other.
+class ModulePlanner {
+ public:
+  ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
+      : state_(state), options_(options), planned_(state.as_dict().size()) {
+    load_.tensors.reserve(state.as_dict().size());
+  }
+
+  void add(const std::string& name, const at::Tensor& tensor) {
+    const Value* value = state_.find(name);
+    if (value == nullptr) {
+      if (!options_.left_out.contains(name)) load_.keys.missing.push_back(name);
+      return;
+    }
+    *known_.try_emplace(value).first = true;
+    if (value->is_tensor()) return plan_tensor(name, tensor, value->as_tensor(), planned_, load_);
+    load_.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
+  }
+
+  ModuleLoad finish() && {
+    for (const auto& [key, value] : state_.as_dict()) {
+      if (known_.size() == state_.as_dict().size()) break;  // all of them
+      if (known_.find(&value) == nullptr) {
+        load_.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
+      }
+    }
+    std::vector<std::string>& misfits = load_.misfits;
+    if (options_.strict && !load_.keys.unexpected.empty()) {
+      misfits.insert(misfits.begin(), "unexpected names: " + join(load_.keys.unexpected));
+    }
+    if (options_.strict && !load_.keys.missing.empty()) {
+      misfits.insert(misfits.begin(), "missing names: " + join(load_.keys.missing));
+    }
+    return std::move(load_);
+  }
+
+ private:
+  const Value& state_;
+  const PlanModuleLoadOptions& options_;
+  Planned planned_;
+  PointerMap<bool> known_;  // the entries that the module has a name for
+  ModuleLoad load_;
+};
+
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
+  thread_local NameValues names;
+  names.begin();
   Dict result = Dict::ordered();
-  // A tensor that stands at two places is one Value.
-  const auto tensors = named_tensors(module);
-  std::unordered_map<const c10::TensorImpl*, Value> seen;
-  seen.reserve(tensors.size());
-  result.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) {
-    Value& view = seen[tensor.unsafeGetTensorImpl()];
-    if (view.is_none()) view = view_of(tensor);
-    result.set(name, view);
-  }
+  result.reserve(names.size());
+  PointerMap<std::size_t> seen;  // a tensor that stands at two places is one Value
+  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
+                                    const at::Tensor& tensor) {
+    const Value& name = names.next(prefix, own_name);
+    if (tensor.use_count() > 1) {  // otherwise it stands nowhere else
+      const auto [place, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
+      if (!is_new) {
+        const auto at = static_cast<std::ptrdiff_t>(*place);
+        return result.set(name, Value(result.begin()[at].second));
+      }
+      *place = result.size();
+    }
+    result.set(name, view_of(tensor));
+  });
+  names.end();
   return result;
 }
 
 ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
                             const PlanModuleLoadOptions& options) {
-  ModuleLoad load;
   if (!state.is_dict()) {
+    ModuleLoad load;
     load.misfits.push_back("a state_dict is a dict of tensors, this is a " +
                            std::string(state.type_name()));
     return load;
   }
-  const auto tensors = named_tensors(module);
-  Planned planned;
-  planned.reserve(tensors.size());
-  load.tensors.reserve(tensors.size());
-  std::unordered_set<std::string_view> known;
-  known.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) {
-    const Value* value = state.find(name);
-    if (value == nullptr) {
-      if (!options.left_out.contains(name)) load.keys.missing.push_back(name);
-      continue;
-    }
-    known.insert(name);
-    if (!value->is_tensor()) {
-      load.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
-      continue;
-    }
-    plan_tensor(name, tensor, value->as_tensor(), planned, load);
-  }
-  for (const auto& [key, value] : state.as_dict()) {
-    if (known.size() == state.as_dict().size()) break;  // all of them
-    if (!key.is_str() || !known.contains(key.as_str())) {
-      load.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
-    }
-  }
-  if (options.strict && !load.keys.unexpected.empty()) {
-    load.misfits.insert(load.misfits.begin(), "unexpected names: " + join(load.keys.unexpected));
-  }
-  if (options.strict && !load.keys.missing.empty()) {
-    load.misfits.insert(load.misfits.begin(), "missing names: " + join(load.keys.missing));
-  }
-  return load;
+  ModulePlanner planner(state, options);
+  std::string name;
+  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
+                                    const at::Tensor& tensor) {
+    name.assign(prefix).append(own_name);
+    planner.add(name, tensor);
+  });
+  return std::move(planner).finish();
 }
 
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,

@@ -4,8 +4,7 @@
 
 #include <torch/torch.h>
 
-#include <unordered_set>
-
+#include "core/pointer_map.h"
 #include "train/state/module_load.h"
 
 namespace cairn {
@@ -23,35 +22,39 @@ struct ParametersOf : torch::nn::Module {
   }
 };
 
-void collect(const torch::nn::Module& module, const std::string& prefix, int kinds,
-             NamedTensorList& found) {
-  const auto add = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+// Calls use(prefix, name, tensor).
+template <class Use>
+void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use) {
+  const auto each = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
     for (const auto& item : tensors) {
-      if (item.value().defined()) found.emplace_back(prefix + item.key(), item.value());
+      if (item.value().defined()) use(prefix, item.key(), item.value());
     }
   };
-  if ((kinds & kParameters) != 0) add(ParametersOf::in(module));
-  if ((kinds & kBuffers) != 0) add(module.named_buffers(/*recurse=*/false));
+  if ((kinds & kParameters) != 0) each(ParametersOf::in(module));
+  if ((kinds & kBuffers) != 0) each(module.named_buffers(/*recurse=*/false));
   for (const auto& item : module.named_children()) {
-    if (item.value() != nullptr) collect(*item.value(), prefix + item.key() + ".", kinds, found);
+    if (item.value() != nullptr) walk(*item.value(), prefix + item.key() + ".", kinds, use);
   }
 }
 
 // Remembers the tensors that it was asked about.
 class FirstTime {
  public:
-  explicit FirstTime(std::size_t tensors) { seen_.reserve(tensors); }
+  explicit FirstTime(std::size_t tensors) : seen_(tensors) {}
   bool operator()(const at::Tensor& tensor) {
-    return seen_.insert(tensor.unsafeGetTensorImpl()).second;
+    return seen_.try_emplace(tensor.unsafeGetTensorImpl()).second;
   }
 
  private:
-  std::unordered_set<const c10::TensorImpl*> seen_;
+  struct Nothing {};
+  PointerMap<Nothing> seen_;
 };
 
 NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
   NamedTensorList found;
-  collect(module, "", kinds, found);
+  walk(module, "", kinds, [&](const auto& prefix, const auto& name, const at::Tensor& tensor) {
+    found.emplace_back(prefix + name, tensor);
+  });
   FirstTime first(found.size());
   std::erase_if(found, [&](const auto& item) { return !first(item.second); });
   return found;
@@ -59,10 +62,8 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
 
 }  // namespace
 
-NamedTensorList named_tensors(const torch::nn::Module& module) {
-  NamedTensorList found;
-  collect(module, "", kParameters | kBuffers, found);
-  return found;
+void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use) {
+  walk(module, "", kParameters | kBuffers, use);
 }
 
 NamedTensorList named_parameters(const torch::nn::Module& module) {

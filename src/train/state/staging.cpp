@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <unordered_map>
 
 #include "checkpoint/convert/map_tensors.h"
+#include "core/pointer_map.h"
 #include "core/round_up.h"
 #include "io/page_memory.h"
 #include "train/state/tensor_bridge.h"
@@ -15,7 +15,9 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kSlabBytes = std::size_t{32} << 20;
+// The little more is for what stands between tensors: eight of 4 MiB fit, and what they do not
+// fill of the last huge page is not touched.
+constexpr std::size_t kSlabBytes = (std::size_t{32} << 20) + (std::size_t{64} << 10);
 constexpr std::size_t kLargestShared = kSlabBytes / 4;
 constexpr std::size_t kStorageAlignment = 64;  // libtorch's
 constexpr std::size_t kPageBytes = 4096;
@@ -75,20 +77,27 @@ class Slabs {
 Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wanted,
              std::vector<StorageRead>& reads) {
   Slabs slabs;
-  // By storage only: a storage that is seen in two dtypes stays one.
-  std::unordered_map<const Storage*, std::shared_ptr<const Storage>> known;
+  const auto make = [&](const std::shared_ptr<const Storage>& storage) {
+    const std::uint64_t size = storage->size();
+    const at::Storage memory = slabs.take(size, storage->source_offset());
+    auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
+    reads.push_back({storage, {data, size}});
+    return storage_over(memory, storage->location());
+  };
+  // By storage only: a storage that is seen in two dtypes stays one. What belongs to one tensor
+  // alone comes by once.
+  PointerMap<std::shared_ptr<const Storage>> known;
   return map_tensors(tree, [&](const TensorView& tensor) {
-    if (tensor.storage == nullptr || tensor.storage->size() == 0) return tensor;
-    std::shared_ptr<const Storage>& made = known[tensor.storage.get()];
-    if (made == nullptr && is_wanted(*tensor.storage)) {
-      const std::uint64_t size = tensor.storage->size();
-      const at::Storage memory = slabs.take(size, tensor.storage->source_offset());
-      auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
-      made = storage_of(bytes_of(memory), tensor.storage->location());
-      reads.push_back({tensor.storage, {data, size}});
-    }
     TensorView result = tensor;
-    if (made != nullptr) result.storage = made;
+    const std::shared_ptr<const Storage>& storage = tensor.storage;
+    if (storage == nullptr || storage->size() == 0 || !is_wanted(*storage)) return result;
+    if (storage.use_count() == 2) {  // the other one is in `result`
+      result.storage = make(storage);
+      return result;
+    }
+    std::shared_ptr<const Storage>& made = *known.try_emplace(storage.get()).first;
+    if (made == nullptr) made = make(storage);
+    result.storage = made;
     return result;
   });
 }

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "core/pointer_map.h"
 #include "train/state/device_storage.h"
 
 namespace cairn {
@@ -49,14 +52,63 @@ constexpr std::array kDTypes = {
     DTypeRow{DType::kFloat4E2M1FNx2, "Float4_e2m1fn_x2"},
 };
 
-DType dtype_of(const at::Tensor& tensor) {
-  const std::string_view wanted = c10::toString(tensor.scalar_type());
-  for (const auto& [dtype, torch_name] : kDTypes) {
-    if (torch_name == wanted) return dtype;
+constexpr std::size_t kScalarTypes = static_cast<std::size_t>(at::ScalarType::NumOptions);
+
+// Those tables by enumerators, made once.
+struct DTypeTables {
+  DTypeTables() {
+    of_core.fill(at::ScalarType::Undefined);
+    for (std::size_t i = 0; i < kScalarTypes; ++i) {
+      const std::string_view torch_name = c10::toString(static_cast<at::ScalarType>(i));
+      for (const DTypeRow& row : kDTypes) {
+        if (row.torch_name != torch_name) continue;
+        of_torch[i] = row.dtype;
+        of_core[static_cast<std::size_t>(row.dtype)] = static_cast<at::ScalarType>(i);
+      }
+    }
   }
-  throw UnsupportedError("tensors of type " + std::string(wanted) +
+
+  std::array<std::optional<DType>, kScalarTypes> of_torch = {};
+  std::array<at::ScalarType, 256> of_core = {};  // Undefined: this libtorch has none
+};
+
+const DTypeTables& dtype_tables() {
+  static const DTypeTables tables;
+  return tables;
+}
+
+DType dtype_of(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  const auto index = static_cast<std::size_t>(type);
+  if (index < kScalarTypes) {
+    if (const std::optional<DType> dtype = dtype_tables().of_torch[index]) return *dtype;
+  }
+  throw UnsupportedError("tensors of type " + std::string(c10::toString(type)) +
                          " cannot be saved; convert them first, or save their parts");
 }
+
+// A storage of libtorch on the CPU, and what looks at its bytes: one object.
+class TorchStorage final : public Storage, public std::enable_shared_from_this<TorchStorage> {
+ public:
+  TorchStorage(c10::Storage memory, std::string location)
+      : Storage(memory.nbytes(), std::move(location)),
+        memory_(std::move(memory)),
+        bytes_(static_cast<const std::byte*>(memory_.data()), memory_.nbytes()) {}
+
+  std::optional<SharedBytes> try_view() const override {
+    return SharedBytes{bytes_, shared_from_this()};
+  }
+  const c10::Storage& memory() const { return memory_; }
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    std::memcpy(into.data(), bytes_.data() + offset, into.size());
+  }
+
+ private:
+  const c10::Storage memory_;
+  const ByteView bytes_;
+};
 
 // The Storages that view_of() handed out and that are still in use, so that the next tensor of the
 // same memory gets the same one: tied weights must be one record of a file. The entries own
@@ -64,7 +116,8 @@ DType dtype_of(const at::Tensor& tensor) {
 class LiveStorages {
  public:
   std::shared_ptr<const Storage> of(const at::Storage& memory) {
-    Entry& entry = entries_[memory.unsafeGetStorageImpl()];
+    if (entries_.size() >= sweep_at_) sweep();
+    Entry& entry = *entries_.try_emplace(memory.unsafeGetStorageImpl()).first;
     // A live entry keeps its StorageImpl alive, so the key cannot have been reused; but a storage
     // may have been resized in place.
     auto known = entry.storage.lock();
@@ -72,24 +125,24 @@ class LiveStorages {
       if (!memory.device().is_cpu()) note_stream(memory.device());
       return known;
     }
-    auto made = memory.device().is_cpu() ? storage_of(bytes_of(memory)) : device_storage(memory);
+    entry.storage.reset();  // the new one gets the room of that of the save before
+    auto made = memory.device().is_cpu() ? storage_over(memory) : device_storage(memory);
     entry = {made, memory.data()};
-    if (entries_.size() > sweep_at_) sweep();
     return made;
   }
 
  private:
   struct Entry {
-    std::weak_ptr<const Storage> storage;
+    std::weak_ptr<const Storage> storage = {};
     const void* data = nullptr;
   };
 
   void sweep() {
-    std::erase_if(entries_, [](const auto& entry) { return entry.second.storage.expired(); });
+    entries_.erase_if([](const Entry& entry) { return entry.storage.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
   }
 
-  std::unordered_map<const void*, Entry> entries_;
+  PointerMap<Entry> entries_;
   std::size_t sweep_at_ = 64;
 };
 
@@ -98,21 +151,14 @@ LiveStorages& live_storages() {
   return storages;
 }
 
-// Owner of the bytes of a storage of libtorch, which can be found again by its type.
-struct StorageOwner {
-  at::Storage memory;
-  void operator()(const void* /*data*/) { memory = at::Storage(); }
-};
-
 bool is_aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
 }  // namespace
 
-SharedBytes bytes_of(const c10::Storage& memory) {
-  const auto* data = static_cast<const std::byte*>(memory.data());
-  return {ByteView(data, memory.nbytes()), std::shared_ptr<const void>(data, StorageOwner{memory})};
+std::shared_ptr<const Storage> storage_over(const c10::Storage& memory, std::string location) {
+  return std::make_shared<const TorchStorage>(memory, std::move(location));
 }
 
 at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
@@ -124,13 +170,8 @@ at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
 }
 
 at::ScalarType scalar_type_of(DType dtype) {
-  for (const auto& row : kDTypes) {
-    if (row.dtype != dtype) continue;
-    for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
-      const auto type = static_cast<at::ScalarType>(i);
-      if (c10::toString(type) == row.torch_name) return type;
-    }
-  }
+  const at::ScalarType type = dtype_tables().of_core[static_cast<std::size_t>(dtype)];
+  if (type != at::ScalarType::Undefined) return type;
   throw UnsupportedError("this libtorch has no tensors of dtype " + std::string(name(dtype)) +
                          "; read their bytes with TensorView, or use a newer libtorch");
 }
@@ -153,11 +194,14 @@ TensorView view_of(const at::Tensor& tensor) {
     throw UsageError("a tensor on " + tensor.device().str() + " cannot be saved from there: its " +
                      "memory cannot be looked at; save its .cpu()");
   }
-  const at::Tensor stored = tensor.detach().resolve_conj().resolve_neg();
+  const bool is_as_stored = !tensor.is_conj() && !tensor.is_neg();
+  const at::Tensor resolved =
+      is_as_stored ? at::Tensor() : tensor.detach().resolve_conj().resolve_neg();
+  const at::Tensor& stored = is_as_stored ? tensor : resolved;
   TensorView view;
   view.dtype = dtype_of(stored);
-  view.shape = stored.sizes().vec();
-  view.strides = stored.strides().vec();
+  view.shape.assign(stored.sizes().begin(), stored.sizes().end());
+  view.strides.assign(stored.strides().begin(), stored.strides().end());
   view.storage_offset = stored.storage_offset();
   view.storage = live_storages().of(stored.storage());
   return view;
@@ -180,9 +224,9 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());
     return copy;
   }
-  if (const auto* owner = std::get_deleter<StorageOwner>(loaded.owner)) {
+  if (const auto* owner = dynamic_cast<const TorchStorage*>(view.storage.get())) {
     const at::Tensor tensor =
-        tensor_over(owner->memory, {view.shape, view.strides, view.storage_offset}, options);
+        tensor_over(owner->memory(), {view.shape, view.strides, view.storage_offset}, options);
     return share ? tensor : tensor.clone();
   }
   at::Tensor shared = at::from_blob(

@@ -6,13 +6,17 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/Storage.h>
 
+#include <memory>
+#include <string>
+
 #include "cairn/tensor.h"
 
 namespace cairn {
 
-// The memory of a storage of libtorch, on the CPU. A tensor_of() a Storage over these bytes that
-// shares them has that very storage of libtorch.
-SharedBytes bytes_of(const c10::Storage& memory);
+// The memory of a storage of libtorch, on the CPU. A tensor_of() this Storage that shares it has
+// that very storage of libtorch.
+std::shared_ptr<const Storage> storage_over(const c10::Storage& memory,
+                                            std::string location = "cpu");
 
 // Where the elements of a tensor lie in its storage, in elements.
 struct StridedPlace {

@@ -1,0 +1,98 @@
+// Values by the addresses of objects that live meanwhile: an entry costs no allocation of its own,
+// and finding one is a look into one array. Not for keys that come from a file: somebody could
+// choose them so that they collide (core/seeded_hash.h).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+template <class T>
+class PointerMap {
+ public:
+  PointerMap() = default;
+  // With room for that many.
+  explicit PointerMap(std::size_t entries) { make_room(entries); }
+
+  std::size_t size() const { return size_; }
+
+  // nullptr when it is not there. Also of the key nullptr; stays where it is until one is added.
+  T* find(const void* key) {
+    if (slots_.empty()) return nullptr;
+    Slot& slot = slots_[place_of(number_of(key))];
+    return slot.key == kFree ? nullptr : &slot.value;
+  }
+
+  // What there is, or a T{}; and whether it is new. Stays where it is until one is added.
+  std::pair<T*, bool> try_emplace(const void* key) {
+    if (2 * (size_ + 1) > slots_.size()) make_room(2 * size_ + 8);
+    Slot& slot = slots_[place_of(number_of(key))];
+    const bool is_new = slot.key == kFree;
+    if (is_new) {
+      slot.key = number_of(key);
+      ++size_;
+    }
+    return {&slot.value, is_new};
+  }
+
+  // Removes every value for which `goes(value)`. Takes time in proportion to all.
+  template <class Goes>
+  void erase_if(Goes goes) {
+    std::vector<Slot> old = std::exchange(slots_, {});
+    std::size_t stay = 0;
+    for (Slot& slot : old) {
+      if (slot.key != kFree && goes(slot.value)) slot = Slot();
+      if (slot.key != kFree) ++stay;
+    }
+    size_ = 0;
+    make_room(stay);
+    take_over(old);
+  }
+
+ private:
+  static constexpr std::uintptr_t kFree = ~std::uintptr_t{0};  // where no object is
+  struct Slot {
+    std::uintptr_t key = kFree;
+    T value = {};
+  };
+
+  static std::uintptr_t number_of(const void* key) {
+    return reinterpret_cast<std::uintptr_t>(key);  // NOLINT
+  }
+
+  // Of the key's slot, or of the free one that it would have.
+  std::size_t place_of(std::uintptr_t key) const {
+    constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15;
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t place = static_cast<std::size_t>((key * kGolden) >> 32) & mask;
+    while (slots_[place].key != kFree && slots_[place].key != key) {
+      place = (place + 1) & mask;
+    }
+    return place;
+  }
+
+  void make_room(std::size_t entries) {
+    const std::size_t slots = std::bit_ceil(2 * entries + 2);
+    if (slots <= slots_.size()) return;
+    std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots));
+    size_ = 0;
+    take_over(old);
+  }
+
+  void take_over(std::vector<Slot>& old) {
+    for (Slot& slot : old) {
+      if (slot.key == kFree) continue;
+      slots_[place_of(slot.key)] = std::move(slot);
+      ++size_;
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two, at most half of them used
+  std::size_t size_ = 0;
+};
+
+}  // namespace cairn
