@@ -3,7 +3,9 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -64,7 +66,11 @@ class Pairs {
 
 Value placed_in(const torch::nn::Module& module, const Value& model, InPlace& in_place) {
   if (!model.is_dict()) return model;
-  const auto tensors = named_tensors(module);
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for_each_named_tensor(
+      module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {
+        tensors.emplace_back(prefix + name, tensor);
+      });
   Pairs pairs;
   std::vector<const TensorView*> views(tensors.size(), nullptr);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -86,7 +92,7 @@ Value placed_in(const torch::nn::Module& module, const Value& model, InPlace& in
     std::shared_ptr<const Storage>& live = made[view.storage.get()];
     if (live == nullptr) {
       auto* const data = static_cast<std::byte*>(target.data_ptr());
-      live = storage_of(bytes_of(target.storage()), view.storage->location());
+      live = storage_over(target.storage(), view.storage->location());
       in_place.reads.push_back({view.storage, {data, live->size()}});
       in_place.storages.insert(live.get());
     }
