@@ -206,14 +206,15 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
                            const CheckpointSaver& saver, Logger& logger) {
   PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
-  std::exception_ptr refused;     // the first that could not be loaded
+  std::exception_ptr lost;        // what the first one said that cost the weights
+  bool weights_are_lost = false;
   for (;;) {
-    const auto job = find_newest(options, except, state.run_name, saver, logger);
+    auto job = find_newest(options, except, state.run_name, saver, logger);
     // To begin again would leave behind what a repaired disk may still give.
     if (!job && unreadable) std::rethrow_exception(unreadable);
-    // The weights may be some of each.
-    if (!job && refused && options.load_in_place) std::rethrow_exception(refused);
+    if (!job && weights_are_lost) std::rethrow_exception(lost);
     if (!job) return load_first(options, state, logger);
+    job->weights_are_lost = &weights_are_lost;
     try {
       LoadOutcome outcome = load_for_run(*job, state, logger);
       outcome.is_resumed = true;
@@ -223,7 +224,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();
       }
-      if (!refused) refused = std::current_exception();
+      if (weights_are_lost && !lost) lost = std::current_exception();
       logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
       except.emplace_back(job->options.store, job->path);

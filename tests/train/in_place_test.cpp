@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
@@ -254,6 +256,96 @@ TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwar
   EXPECT_THROW(Trainer{options}, CorruptError);
   options.load_in_place = false;
   EXPECT_EQ(Trainer(options).state().timestamp.batch, 0);
+}
+
+// Of a file that lacks some of them nobody would know what stands there.
+TEST_F(InPlaceLoading, AnOlderCheckpointHasToReplaceAllWeightsThatWereLost) {
+  TrainerOptions options = loading_run();
+  options.save_folder = folder / "ckpt";
+  options.save_filename = "ba{batch}.pt";
+  options.save_interval = "1ba";
+  options.autoresume = true;
+  options.load_strict_model_weights = false;
+  const std::string parameter = "first.weight";
+  options.max_duration = "1ba";
+  options.save_ignore_keys = IgnoreKeys(std::vector<std::string>{"state/model/" + parameter});
+  Trainer(options).fit();
+  options.max_duration = "2ba";
+  options.save_ignore_keys = IgnoreKeys();
+  Trainer(options).fit();
+  options.load_in_place = true;
+  std::string bytes = testing::read_file(folder / "ckpt/ba2.pt");
+  bytes[record_of(bytes, parameter).offset] ^= 1;
+  testing::write_file(folder / "ckpt/ba2.pt", bytes);
+  try {
+    const Trainer trainer(options);
+    ADD_FAILURE() << "no error";
+  } catch (const MismatchError& e) {
+    EXPECT_THAT(e.what(), HasSubstr(parameter));
+  }
+}
+
+// Memory that libtorch did not allocate: not aligned, or that of another weight, too.
+struct Borrowed final : Model {
+  explicit Borrowed(std::size_t begin) : bytes(64 * sizeof(float) + 1) {
+    const auto at = [this](std::size_t offset, std::int64_t count) {
+      return torch::from_blob(bytes.data() + offset, {count}, torch::kFloat);
+    };
+    net->register_buffer("a", at(begin, 48));
+    net->register_buffer("b", at(begin + 32 * sizeof(float), 32));
+    for (const at::Tensor& tensor : net->buffers()) {
+      std::memset(tensor.data_ptr(), 0, tensor.nbytes());
+    }
+  }
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& /*batch*/) override { return {}; }
+  Losses loss(const Outputs& /*outputs*/, const Batch& /*batch*/) override { return {}; }
+  std::vector<std::byte> bytes;
+  std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
+};
+
+TEST(InPlace, BorrowedMemoryEndsAsItDoesOtherwise) {
+  const TempFolder folder;
+  const auto net = std::make_shared<torch::nn::Module>();
+  net->register_buffer("a", torch::rand({48}));
+  net->register_buffer("b", torch::rand({32}));
+  const Value weights = state_dict(*net);
+  save(Dict{{"state", Dict{{"model", weights}}}}, folder / "borrowed.pt");
+  for (const std::size_t begin : {0, 1}) {
+    std::vector<std::vector<std::byte>> loaded;
+    for (const bool in_place : {false, true}) {
+      State state;
+      const auto model = std::make_shared<Borrowed>(begin);
+      state.model = model;
+      Logger logger(state);
+      load_checkpoint(folder / "borrowed.pt", state, logger,
+                      {.load_weights_only = true, .in_place = in_place});
+      loaded.push_back(model->bytes);
+    }
+    EXPECT_EQ(loaded[0], loaded[1]) << begin;
+  }
+}
+
+TEST(InPlace, BytesThatTensorsAreMadeOfAreCheckedToo) {
+  const TempFolder folder;
+  std::string bytes = testing::read_file(CAIRN_TEST_DATA "/big-endian/big_endian.pt");
+  const TorchFile file(source_of({as_bytes(bytes), nullptr}, "file"));
+  const auto& records = file.records();
+  const auto data = std::ranges::find_if(records, [](const FileRecord& record) {
+    return record.name.starts_with("data/") && record.size > 0;
+  });
+  ASSERT_NE(data, records.end());
+  bytes[data->offset] ^= 1;
+  testing::write_file(folder / "bad.pt", bytes);
+  const Checkpoint opened = open_checkpoint(folder / "bad.pt");
+  const Value value = load(opened, {.verify = Verify::kQuick});
+  std::vector<std::vector<std::byte>> places;
+  std::vector<StorageRead> reads;
+  for (const auto& [name, tensor] : tensors_of(value)) {
+    places.emplace_back(tensor->storage->size());
+    reads.push_back({tensor->storage, places.back()});
+  }
+  EXPECT_FALSE(opened.read(reads, Verify::kWhatIsRead).ok());
 }
 
 }  // namespace

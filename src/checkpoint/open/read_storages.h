@@ -25,6 +25,8 @@ class PendingReads {
 
   // Whether nothing was asked for.
   bool empty() const { return is_empty_; }
+  // Whether something has to be made of bytes that step 2 does not see.
+  bool has_made() const { return !made_.empty(); }
   // Step 2: the ranges of `source`, in order and without overlaps, once.
   std::vector<ByteSource::Range> take(const ByteSource& source);
   // Step 3, once. StorageError, CorruptError of what is made.

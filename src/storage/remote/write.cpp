@@ -17,6 +17,8 @@
 #include <deque>
 #include <future>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "cairn/error.h"
 
@@ -54,7 +56,7 @@ class RemoteWrite final : public ObjectWrite {
     while (!bytes.empty()) {
       if (part_ && part_->size() == part_bytes()) send_part();
       if (!part_) {
-        part_ = std::make_shared<Part>();
+        part_ = new_part();
         part_->reserve(upload_ == nullptr ? 0 : part_bytes());
       }
       const std::size_t now = std::min<std::size_t>(bytes.size(), part_bytes() - part_->size());
@@ -67,10 +69,12 @@ class RemoteWrite final : public ObjectWrite {
  private:
   struct HashedPart {
     int number;
+    std::shared_ptr<Part> part;
     std::future<RemoteRequest> request;
   };
   struct SentPart {
     int number;
+    std::shared_ptr<Part> part;
     std::unique_ptr<RemoteCall> call;
   };
 
@@ -94,6 +98,14 @@ class RemoteWrite final : public ObjectWrite {
     complete();
   }
 
+  // Memory is used again: of what malloc gets back in turns it keeps more than this needs.
+  std::shared_ptr<Part> new_part() {
+    if (spare_.empty()) return std::make_shared<Part>();
+    std::shared_ptr<Part> part = std::move(spare_.back());
+    spare_.pop_back();
+    return part;
+  }
+
   void send_part() {
     if (upload_ == nullptr) {
       write_id_ = new_write_id();
@@ -108,10 +120,9 @@ class RemoteWrite final : public ObjectWrite {
       if (under_way_.empty()) start_part();
       finish_part();
     }
-    const SharedBytes bytes{*part_, part_};
-    part_.reset();
     const int number = ++parts_begun_;
-    hashed_.push_back({number, prepared(upload_->part(number, bytes))});
+    auto request = prepared(upload_->part(number, {*part_, part_}));
+    hashed_.push_back({number, std::exchange(part_, nullptr), std::move(request)});
     while (hashed_.size() > kHashedAtOnce) {
       start_part();
     }
@@ -130,14 +141,18 @@ class RemoteWrite final : public ObjectWrite {
   void start_part() {
     HashedPart next = std::move(hashed_.front());
     hashed_.pop_front();
-    under_way_.push_back({next.number, std::make_unique<RemoteCall>(remote(), next.request.get())});
+    under_way_.push_back({next.number, std::move(next.part),
+                          std::make_unique<RemoteCall>(remote(), next.request.get())});
   }
 
   // Waits for the oldest part.
   void finish_part() {
-    const SentPart sent = std::move(under_way_.front());
+    SentPart sent = std::move(under_way_.front());
     under_way_.pop_front();
     const HttpResponse response = sent.call->wait();
+    sent.call.reset();  // nobody reads the part any more
+    sent.part->clear();
+    spare_.push_back(std::move(sent.part));
     if (remote().is_missing(response)) refuse_removed(response.status);
     remote().check(response, "writing part " + std::to_string(sent.number) + " of", key_);
     upload_->sent(sent.number, response);
@@ -201,6 +216,7 @@ class RemoteWrite final : public ObjectWrite {
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
   int parts_begun_ = 0;
   bool is_done_ = false;
+  std::vector<std::shared_ptr<Part>> spare_;
   std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
 };

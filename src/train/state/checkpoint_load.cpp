@@ -61,8 +61,12 @@ static_assert(std::is_nothrow_move_assignable_v<Value> && std::is_nothrow_move_a
 
 class CheckpointLoad {
  public:
-  CheckpointLoad(State& state, Logger& logger, const LoadCheckpointOptions& options)
-      : state_(state), logger_(logger), options_(options) {}
+  CheckpointLoad(State& state, Logger& logger, const LoadJob& job)
+      : state_(state),
+        logger_(logger),
+        options_(job.options),
+        weights_are_lost_(job.weights_are_lost),
+        needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_) {}
 
   // Steps 1, but for decoding, to 6. Returns the entry "rng".
   std::optional<Value> run(const Checkpoint& opened, Value checkpoint);
@@ -70,6 +74,7 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void read(const Checkpoint& opened, Value& checkpoint);  // step 2
+  void place_model(Value& saved);                          // step 2, in place
   void read_in_place(const Checkpoint& opened);            // step 5
   void read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const;
   bool may_need(const std::string& key) const;
@@ -101,6 +106,8 @@ class CheckpointLoad {
   State& state_;
   Logger& logger_;
   const LoadCheckpointOptions& options_;
+  bool* const weights_are_lost_;  // LoadJob's
+  const bool needs_all_weights_;
 
   std::set<std::string> ignored_names_;  // of the model: not missing, whatever `strict` says
   std::vector<std::string> misfits_;
@@ -164,8 +171,9 @@ void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& nee
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
-  model_ = plan_module_load(state_.model->module(), model,
-                            {.strict = options_.strict_model_weights, .left_out = ignored_names_});
+  model_ = plan_module_load(
+      state_.model->module(), model,
+      {.strict = options_.strict_model_weights || needs_all_weights_, .left_out = ignored_names_});
   for (const std::string& reason : model_.misfits) {
     misfit("model: " + reason);
   }
@@ -349,7 +357,9 @@ void CheckpointLoad::check(const Value& checkpoint) {
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
-    warn("the checkpoint has no model; the present weights stay");
+    const std::string lacks = "the checkpoint has no model";
+    if (needs_all_weights_) return misfit(lacks + ", and the present weights are lost");
+    warn(lacks + "; the present weights stay");
   }
   const Value* rng = checkpoint.find("rng");
   if (rng == nullptr && saved.find("timestamp") == nullptr) {
@@ -464,16 +474,23 @@ bool CheckpointLoad::may_need(const std::string& key) const {
               size_text(report.bytes));
 }
 
+// Not where the names are those of an older Composer, or those of another entry are taken.
+void CheckpointLoad::place_model(Value& saved) {
+  const Value* const model = saved.find("model");
+  Value present = saved;
+  migrate_state(present);
+  const Value* const taken = present.find("model");
+  if (model == nullptr || taken == nullptr || taken->identity() != model->identity()) return;
+  saved.mutable_dict().set("model", placed_in(state_.model->module(), *model, in_place_));
+}
+
 void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
   std::vector<StorageRead> reads;
   const auto is_wanted = [&](const Storage& s) { return !in_place_.storages.contains(&s); };
   try {
     Value wanted = checkpoint;
     Value& state = wanted.mutable_dict()["state"];
-    if (const Value* model = state.find("model"); model != nullptr && options_.in_place) {
-      Value placed = placed_in(state_.model->module(), *model, in_place_);
-      state.mutable_dict().set("model", std::move(placed));
-    }
+    if (options_.in_place) place_model(state);
     Dict needed = Dict();
     if (state.is_dict()) {
       for (const auto& [key, value] : state.as_dict()) {
@@ -509,7 +526,9 @@ void CheckpointLoad::read(const Checkpoint& opened, const std::vector<StorageRea
 
 void CheckpointLoad::read_in_place(const Checkpoint& opened) {
   if (in_place_.reads.empty()) return;
+  in_place_.check();
   is_overwriting_ = true;
+  if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
   read(opened, in_place_.reads);
 }
 
@@ -531,8 +550,7 @@ std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpo
     check_mapped_reads(path);  // of what is in no tensor
     checkpoint = Value();      // so that the plans are the only owners of their memory
     prepare();
-    read_in_place(opened);
-    apply_all(model_.tensors);
+    apply_all(model_.tensors, [&] { read_in_place(opened); });
   } catch (const Refused&) {
     checkpoint = Value();
     throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
@@ -549,6 +567,7 @@ std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpo
     throw Error("cannot load " + path + ", " + undo() + ": " + e.what());
   }
   apply_plans();
+  if (weights_are_lost_ != nullptr) *weights_are_lost_ = false;
   return rng;
 }
 
@@ -568,7 +587,7 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  return CheckpointLoad(state, logger, job.options).run(opened, std::move(checkpoint));
+  return CheckpointLoad(state, logger, job).run(opened, std::move(checkpoint));
 }
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,

@@ -190,17 +190,14 @@ Value state_dict(const torch::nn::Module& module) {
   names.begin();
   Dict result = Dict::ordered();
   result.reserve(names.size());
-  PointerMap<std::size_t> seen;  // a tensor that stands at two places is one Value
+  PointerMap<Value> seen;  // a tensor that stands at two places is one Value
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& tensor) {
     const Value& name = names.next(prefix, own_name);
     if (tensor.use_count() > 1) {  // otherwise it stands nowhere else
-      const auto [place, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
-      if (!is_new) {
-        const auto at = static_cast<std::ptrdiff_t>(*place);
-        return result.set(name, Value(result.begin()[at].second));
-      }
-      *place = result.size();
+      const auto [view, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
+      if (is_new) *view = view_of(tensor);
+      return result.set(name, *view);
     }
     result.set(name, view_of(tensor));
   });

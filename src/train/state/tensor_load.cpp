@@ -137,7 +137,7 @@ void TensorLoad::wait_for_devices(const std::vector<TensorLoad>& loads) {
   }
 }
 
-void apply_all(std::vector<TensorLoad>& loads) {
+void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last) {
   for (TensorLoad& load : loads) {
     load.put_aside();
   }
@@ -147,6 +147,7 @@ void apply_all(std::vector<TensorLoad>& loads) {
       load.copy();
     }
     TensorLoad::wait_for_devices(loads);
+    if (last) last();
   } catch (...) {
     for (TensorLoad& load : loads) {
       load.copy_back();

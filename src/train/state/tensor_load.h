@@ -18,6 +18,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 #include "cairn/tensor.h"
@@ -31,7 +32,7 @@ class TensorLoad {
   TensorLoad(const at::Tensor& target, const TensorView& elements);
 
  private:
-  friend void apply_all(std::vector<TensorLoad>& loads);
+  friend void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last);
 
   void arrange();  // step 1
   bool may_hand_over() const noexcept;
@@ -51,7 +52,8 @@ class TensorLoad {
 };
 
 // Applies all; or throws with none applied, which only libtorch's own copies can cause. Memory is
-// handed over where the Values that it was loaded into are gone.
-void apply_all(std::vector<TensorLoad>& loads);
+// handed over where the Values that it was loaded into are gone. `last` is called when nothing of
+// that can fail any more, before steps 2 and 3; what it throws, nothing applied, goes on.
+void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last = {});
 
 }  // namespace cairn
