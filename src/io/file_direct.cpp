@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <exception>
@@ -20,6 +22,21 @@ namespace {
 constexpr std::uint64_t kAlignment = DirectReads::kAlignment;
 
 std::uint64_t aligned_down(std::uint64_t offset) { return offset / kAlignment * kAlignment; }
+
+// Memory that a disk may write into; none when there is none.
+class SharedPages {
+ public:
+  explicit SharedPages(std::size_t bytes)
+      : pages_(::operator new (bytes, std::align_val_t{kAlignment}, std::nothrow)) {}
+  ~SharedPages() { ::operator delete (pages_, std::align_val_t{kAlignment}); }
+  SharedPages(const SharedPages&) = delete;
+  SharedPages& operator=(const SharedPages&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(pages_); }
+
+ private:
+  void* pages_;
+};
 
 FileDescriptor open_direct(const FileDescriptor& file) {
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
@@ -61,21 +78,36 @@ bool DirectReads::read(std::uint64_t begin, std::uint64_t end,
   return is_read;
 }
 
-std::optional<DirectReads::Filled> DirectReads::read_in_place(std::uint64_t offset,
-                                                              std::span<std::byte> into) const {
+bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into, std::size_t behind,
+                                const std::function<void(ByteView)>& use) const {
   const auto address = reinterpret_cast<std::uintptr_t>(into.data());
   const std::uint64_t end = offset + into.size();
   const std::uint64_t from = round_up(offset, kAlignment);
   const std::uint64_t to = aligned_down(end);
-  if (pages_ == nullptr || address % kAlignment != offset % kAlignment || from >= to) {
-    return std::nullopt;
-  }
-  const Filled filled{static_cast<std::size_t>(from - offset),
-                      static_cast<std::size_t>(to - offset)};
-  if (!read_into(into.subspan(filled.begin, filled.end - filled.begin), from, to)) {
-    return std::nullopt;
-  }
-  return filled;
+  const bool lies_so = address % kAlignment == offset % kAlignment && from < to;
+  if (pages_ == nullptr || !lies_so || behind > kMostBehind) return false;
+  const std::size_t head = from - offset;
+  const std::size_t tail = end - to;
+  const std::size_t after = aligned_up(tail + behind);
+  const SharedPages shared(kAlignment + after);
+  if (shared.data() == nullptr) return false;
+  std::byte* const rest = shared.data() + kAlignment;
+  std::array<iovec, 3> places = {};
+  std::size_t count = 0;
+  if (head > 0) places[count++] = {shared.data(), kAlignment};
+  places[count++] = {into.data() + head, static_cast<std::size_t>(to - from)};
+  if (after > 0) places[count++] = {rest, after};
+  const std::uint64_t begin = aligned_down(offset);
+  ssize_t done = 0;
+  do {
+    done = preadv(direct_.get(), places.data(), static_cast<int>(count), static_cast<off_t>(begin));
+  } while (done < 0 && errno == EINTR);
+  // The file may end in the last page.
+  if (done < 0 || static_cast<std::uint64_t>(done) < end + behind - begin) return false;
+  std::copy_n(rest - head, head, into.begin());
+  std::copy_n(rest, tail, into.last(tail).begin());
+  use({rest + tail, behind});
+  return true;
 }
 
 // Asks about 16 pages rather than all, which would take a tenth of the time of reading them.

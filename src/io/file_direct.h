@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <semaphore>
 #include <span>
 #include <vector>
@@ -31,7 +30,7 @@ namespace cairn {
 // Of one file, for the time of one call. Thread-safe.
 class DirectReads {
  public:
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{5} << 20;  // of a read()
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{6} << 20;  // of a read()
   // Of offsets, sizes and memory; no disk wants more.
   static constexpr std::uint64_t kAlignment = 4096;
   // So many reads are in the disk's queue at once, each with a buffer of its own.
@@ -50,15 +49,13 @@ class DirectReads {
   // it returns. False when it could not read them.
   bool read(std::uint64_t begin, std::uint64_t end, const std::function<void(ByteView)>& use);
 
-  // What of a place was filled.
-  struct Filled {
-    std::size_t begin = 0;
-    std::size_t end = 0;
-  };
-  // Step 3 without a copy: fills all of `into` but for the ends, where it shares pages with others.
-  // nullopt when it does not lie as in the file, is too small, or could not be read: then what
-  // stands there is undefined.
-  std::optional<Filled> read_in_place(std::uint64_t offset, std::span<std::byte> into) const;
+  // Step 3 without a copy: fills `into`, and calls use() with the `behind` bytes that follow it in
+  // the file, kMostBehind at most, which are gone when it returns: they come with the same call, as
+  // do the pages that `into` shares with others. False when `into` does not lie as in the file, is
+  // too small, or could not be read: then what stands there is undefined.
+  bool read_in_place(std::uint64_t offset, std::span<std::byte> into, std::size_t behind,
+                     const std::function<void(ByteView)>& use) const;
+  static constexpr std::size_t kMostBehind = std::size_t{64} << 10;
 
  private:
   bool read_into(std::span<std::byte> aligned, std::uint64_t begin, std::uint64_t end) const;

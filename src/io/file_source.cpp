@@ -28,9 +28,10 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 // Less than these go through the page cache: of one call, and of one of its pieces.
 constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
-static_assert(kPieceBytes + kLeastDirectPiece <= DirectReads::kMostBytes);
-constexpr unsigned kDiskThreads = 4;                     // they wait most of the time
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
+constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
+static_assert(kPieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
+constexpr unsigned kDiskThreads = 4;  // they wait most of the time
 
 // Bytes between two ranges; nobody looks at them, so threads may share the place.
 std::span<std::byte> unwanted() {
@@ -79,15 +80,25 @@ std::vector<Item> in_order(std::span<const Part> parts) {
   return items;
 }
 
+// Whether a piece that begins with `first` may have `next`, which ends at `end`. What is large has
+// a piece of its own, with what little stands behind it: it may be read without a copy.
+bool fits(const Item& first, const Item& next, std::uint64_t end) {
+  if (first.size >= kLeastDirectPiece && !first.into.empty()) {
+    return end - (first.offset + first.size) <= kMostBehind;
+  }
+  if (next.size >= kLeastDirectPiece && !next.into.empty()) return false;
+  return end - first.offset <= kPieceBytes;
+}
+
 std::vector<Piece> pieces_of(std::span<const Item> items) {
   constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
   std::vector<Piece> pieces;
   std::size_t first = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint64_t end = items[i].offset + items[i].size;
-    const bool joins = !pieces.empty() && items[i].offset >= pieces.back().end &&
-                       items[i].offset - pieces.back().end <= kGapBytes &&
-                       end - pieces.back().offset <= kPieceBytes && i - first < kMostItems;
+    const bool is_near = !pieces.empty() && items[i].offset >= pieces.back().end &&
+                         items[i].offset - pieces.back().end <= kGapBytes;
+    const bool joins = is_near && i - first < kMostItems && fits(items[first], items[i], end);
     if (!joins) {
       pieces.push_back({.offset = items[i].offset});
       first = i;
@@ -190,7 +201,7 @@ class FileSource final : public ByteSource {
       const Piece& piece = pieces[i];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
-        if (read_in_place(*fd, *direct, piece, look)) return;
+        if (read_in_place(*direct, piece, look)) return;
         if (direct->read(piece.offset, piece.end, [&](ByteView all) { take(piece, all, look); })) {
           return;
         }
@@ -221,21 +232,16 @@ class FileSource final : public ByteSource {
     }
   }
 
-  // What has a place that lies in its pages as in the file's is read into it, but for its ends.
-  // False when it has not, or cannot.
-  bool read_in_place(const FileDescriptor& fd, DirectReads& direct, const Piece& piece,
-                     const Look& look) const {
+  // What has a place that lies in its pages as in the file's is read into it, with what little
+  // stands behind it. False when it has not, or cannot.
+  static bool read_in_place(const DirectReads& direct, const Piece& piece, const Look& look) {
     const Item& item = piece.items.front();
-    if (piece.items.size() != 1 || item.into.empty()) return false;
-    const auto done = direct.read_in_place(item.offset, item.into);
-    if (!done) return false;
-    std::array<iovec, 1> head = {{{item.into.data(), done->begin}}};
-    read_places(fd, item.offset, head);
-    const std::span<std::byte> rest = item.into.subspan(done->end);
-    std::array<iovec, 1> tail = {{{rest.data(), rest.size()}}};
-    read_places(fd, item.offset + done->end, tail);
-    look(item.part, item.begin, item.into);
-    return true;
+    const std::uint64_t end = item.offset + item.size;
+    if (item.into.empty()) return false;
+    return direct.read_in_place(item.offset, item.into, piece.end - end, [&](ByteView behind) {
+      look(item.part, item.begin, item.into);
+      take({end, piece.end, piece.items.subspan(1)}, behind, look);
+    });
   }
 
   void read_cached(const FileDescriptor& fd, const Piece& piece, const Look& look) const {

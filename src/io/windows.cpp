@@ -94,6 +94,8 @@ void Windows::read_each(std::span<const Part> parts, const Look& look) const {
   };
   std::vector<Part> others;
   std::vector<Origin> origins;
+  others.reserve(parts.size());
+  origins.reserve(parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
     check_range(part.offset, part.size);

@@ -209,6 +209,7 @@ const Value* Value::find(std::string_view key) const {
 }
 
 const void* Value::identity() const {
+  if (const auto* tensor = std::get_if<SharedObject<TensorView>>(&data_)) return tensor->identity();
   if (is_foreign()) return get_if<std::shared_ptr<const Foreign>>()->get();
   return std::visit(
       [this](const auto& v) -> const void* {
@@ -225,6 +226,9 @@ const void* Value::identity() const {
 }
 
 bool Value::may_be_shared() const {
+  if (const auto* tensor = std::get_if<SharedObject<TensorView>>(&data_)) {
+    return tensor->is_shared();  // of most states everything
+  }
   if (is_foreign()) return true;
   return std::visit(
       [](const auto& v) -> bool {

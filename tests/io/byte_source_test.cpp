@@ -251,8 +251,13 @@ TEST_F(FileSourceTest, OfNoBytesCanBeReadAndViewed) {
   EXPECT_TRUE(empty->view(0, 0).view.empty());
 }
 
-// Half of the pages of the file.
-bool is_in_page_cache(const std::string& path) {
+// How many pages of the file, and how many of them are in the page cache.
+struct CachedPages {
+  std::size_t all = 0;
+  std::size_t there = 0;
+};
+
+CachedPages cached_pages(const std::string& path) {
   const auto size = static_cast<std::size_t>(std::filesystem::file_size(path));
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -263,7 +268,12 @@ bool is_in_page_cache(const std::string& path) {
   ::close(fd);
   const auto there =
       std::count_if(pages.begin(), pages.end(), [](auto p) { return (p & 1U) != 0; });
-  return 2 * static_cast<std::size_t>(there) > pages.size();
+  return {pages.size(), static_cast<std::size_t>(there)};
+}
+
+bool is_in_page_cache(const std::string& path) {
+  const CachedPages pages = cached_pages(path);
+  return 2 * pages.there > pages.all;
 }
 
 void drop_from_page_cache(const std::string& path) {
@@ -344,6 +354,40 @@ TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
     EXPECT_EQ(seen, place.size());
     EXPECT_TRUE(as_text(ByteView(place)) == std::string_view(bytes_).substr(3)) << shift;
   }
+}
+
+// Tensors whose places lie in their pages as in the file, and headers between them, as a load asks
+// for them: no byte needs a call of its own through the page cache.
+TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
+  if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
+  constexpr std::size_t kTensor = std::size_t{3} << 20;
+  constexpr std::size_t kHeader = 187;
+  const PageMemory memory(bytes_.size());
+  std::string headers(bytes_.size() / kTensor * kHeader, '?');
+  std::vector<ByteSource::Part> parts;
+  std::span<std::byte> left = std::as_writable_bytes(std::span(headers));
+  for (std::size_t at = 777; at + kTensor + kHeader <= bytes_.size(); at += kTensor + kHeader) {
+    parts.push_back({at, kTensor, {memory.data() + at, kTensor}});
+    parts.push_back({at + kTensor, kHeader, left.first(kHeader)});
+    left = left.subspan(kHeader);
+  }
+  std::vector<std::uint64_t> seen(parts.size());
+  std::mutex mutex;
+  source_->read_each(parts, [&](std::size_t part, std::uint64_t begin, ByteView some) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(some.data(), parts[part].into.data() + begin);
+    seen[part] += some.size();
+  });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(seen[i], parts[i].size) << i;
+    EXPECT_TRUE(as_text(ByteView(parts[i].into)) ==
+                std::string_view(bytes_).substr(parts[i].offset, parts[i].size))
+        << i;
+  }
+  const int direct = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (direct < 0) GTEST_SKIP() << "a file system without O_DIRECT";
+  ::close(direct);
+  EXPECT_EQ(cached_pages(path_).there, 0U);
 }
 
 TEST_F(ColdFileTest, ThatIsCutOffIsAnErrorWithItsByte) {

@@ -40,9 +40,13 @@ class Cut {
   std::vector<Piece> all(const std::vector<FileRecord>& records) {
     std::vector<std::size_t> order(records.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto is_before = [&](std::size_t a, std::size_t b) {
       return records[a].offset < records[b].offset;
-    });
+    };
+    if (!std::is_sorted(order.begin(), order.end(), is_before)) {
+      std::stable_sort(order.begin(), order.end(), is_before);
+    }
+    pieces_.reserve(records.size() + places_.size());
     for (const std::size_t i : order) {
       add(i, records[i]);
     }

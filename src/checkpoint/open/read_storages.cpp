@@ -40,18 +40,24 @@ void fill(const ByteSource& source, const std::vector<Range>& ranges) {
 
 PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(reads.empty()) {
   std::vector<SourceRange> ranges;
+  ranges.reserve(reads.size());
   for (const StorageRead& read : reads) {
     if (read.into.empty()) continue;
     const Storage& storage = *read.storage;
-    const auto* assembled = dynamic_cast<const AssembledStorage*>(&storage);
-    if (storage.source() != nullptr) {
-      ranges.push_back({storage.source(), {storage.source_offset(), read.into}});
-    } else if (assembled == nullptr || !assembled->add_ranges(read.into, ranges)) {
-      made_.push_back(read);
+    if (const ByteSource* source = storage.source()) {
+      ranges.push_back({source, {storage.source_offset(), read.into}});
+      continue;
     }
+    const auto* assembled = dynamic_cast<const AssembledStorage*>(&storage);
+    if (assembled == nullptr || !assembled->add_ranges(read.into, ranges)) made_.push_back(read);
   }
-  for (const SourceRange& range : ranges) {
-    by_source_[range.source].push_back(range.range);
+  for (std::size_t i = 0; i < ranges.size();) {
+    const ByteSource* const source = ranges[i].source;
+    std::vector<Range>& wanted = by_source_[source];
+    if (source == ranges.back().source && i == 0) wanted.reserve(ranges.size());
+    for (; i < ranges.size() && ranges[i].source == source; ++i) {
+      wanted.push_back(ranges[i].range);
+    }
   }
   for (auto& [source, wanted] : by_source_) {
     add(wanted);

@@ -108,11 +108,11 @@ struct DictExtras {
   Ref default_factory = None{};
 };
 
-// The rare and large ones by pointer: a pickle may make a node with each of its bytes.
-using Node =
-    std::variant<Text, Container, const Global*, StorageClass, NumpyDType, std::int64_t, double,
-                 Value, Converted, std::unique_ptr<StorageReference>, std::unique_ptr<Object>,
-                 std::unique_ptr<NumpyArrayShell>, std::unique_ptr<ForeignName>>;
+// The rare and large ones by pointer: a pickle may make a node with each of its bytes. Those of
+// storages, which are many, stand in a table of the graph.
+using Node = std::variant<Text, Container, const Global*, StorageClass, NumpyDType, std::int64_t,
+                          double, Value, Converted, StorageReference*, std::unique_ptr<Object>,
+                          std::unique_ptr<NumpyArrayShell>, std::unique_ptr<ForeignName>>;
 static_assert(sizeof(Node) <= 32);
 
 // Bytes that `value` takes beyond the Value itself, without its items.
@@ -162,8 +162,11 @@ class Graph {
   T* find(const Ref& ref) {
     const auto id = ref.node();
     if (!id) return nullptr;
-    if constexpr (std::is_same_v<T, StorageReference> || std::is_same_v<T, Object> ||
-                  std::is_same_v<T, NumpyArrayShell> || std::is_same_v<T, ForeignName>) {
+    if constexpr (std::is_same_v<T, StorageReference>) {
+      auto* pointer = std::get_if<StorageReference*>(&node(*id));
+      return pointer == nullptr ? nullptr : *pointer;
+    } else if constexpr (std::is_same_v<T, Object> || std::is_same_v<T, NumpyArrayShell> ||
+                         std::is_same_v<T, ForeignName>) {
       auto* pointer = std::get_if<std::unique_ptr<T>>(&node(*id));
       return pointer == nullptr ? nullptr : pointer->get();
     } else {
@@ -184,6 +187,7 @@ class Graph {
 
  private:
   std::deque<Node> nodes_;
+  std::deque<StorageReference> storages_;
   std::deque<std::string> texts_;
   std::unordered_map<std::uint32_t, DictExtras> extras_;
   MemoryBudget& budget_;

@@ -7,14 +7,14 @@
 namespace cairn::pickle {
 
 void Refs::append(std::span<const Ref> refs, MemoryBudget& budget) {
-  if (refs.size() > capacity_ - size_) grow(refs.size(), budget);
-  std::copy(refs.begin(), refs.end(), data_.get() + size_);
+  if (refs.size() > room() - size_) grow(refs.size(), budget);
+  std::copy(refs.begin(), refs.end(), data() + size_);
   size_ += static_cast<std::uint32_t>(refs.size());
 }
 
 void Refs::resize(std::size_t size, MemoryBudget& budget) {
-  if (size > capacity_) grow(size - size_, budget);
-  if (size > size_) std::fill(data_.get() + size_, data_.get() + size, Ref::nothing());
+  if (size > room()) grow(size - size_, budget);
+  if (size > size_) std::fill(data() + size_, data() + size, Ref::nothing());
   size_ = static_cast<std::uint32_t>(size);
 }
 
@@ -33,9 +33,10 @@ void Refs::grow(std::size_t more, MemoryBudget& budget) {
   capacity = std::min(kMost, (MemoryBudget::allocation(capacity * sizeof(Ref)) - 8) / sizeof(Ref));
   const std::uint64_t old_bytes = MemoryBudget::allocation(capacity_ * sizeof(Ref));
   budget.take(MemoryBudget::allocation(capacity * sizeof(Ref)));
-  auto data = std::make_unique_for_overwrite<Ref[]>(capacity);
-  std::copy(begin(), end(), data.get());
-  data_ = std::move(data);
+  auto larger = std::make_unique_for_overwrite<Ref[]>(capacity);
+  std::copy(begin(), end(), larger.get());
+  if (capacity_ > 0) delete[] place_.outside;
+  place_.outside = larger.release();
   capacity_ = static_cast<std::uint32_t>(capacity);
   budget.give_back(old_bytes);
 }

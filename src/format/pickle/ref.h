@@ -73,34 +73,38 @@ class Ref {
   std::uint64_t bits_;
 };
 
-// A vector of references in 16 bytes, paid for from a budget. clear() gives back, the destructor
-// does not.
+// A vector of references in 16 bytes, paid for from a budget. One alone lies in it, as the sizes of
+// vectors do; more are allocated. clear() gives back, the destructor does not.
 class Refs {
  public:
   Refs() = default;
   Refs(Refs&& other) noexcept
-      : data_(std::move(other.data_)),
+      : place_(std::exchange(other.place_, {})),
         size_(std::exchange(other.size_, 0)),
         capacity_(std::exchange(other.capacity_, 0)) {}
   Refs& operator=(Refs&& other) noexcept {
-    data_ = std::move(other.data_);
-    size_ = std::exchange(other.size_, 0);
-    capacity_ = std::exchange(other.capacity_, 0);
+    Refs old(std::move(other));
+    std::swap(place_, old.place_);
+    std::swap(size_, old.size_);
+    std::swap(capacity_, old.capacity_);
     return *this;
+  }
+  ~Refs() {
+    if (capacity_ > 0) delete[] place_.outside;
   }
 
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const Ref* begin() const { return data_.get(); }
-  const Ref* end() const { return data_.get() + size_; }
-  const Ref& operator[](std::size_t i) const { return data_[i]; }
-  Ref& operator[](std::size_t i) { return data_[i]; }
-  const Ref& back() const { return data_[size_ - 1]; }
+  const Ref* begin() const { return capacity_ > 0 ? place_.outside : &place_.inside; }
+  const Ref* end() const { return begin() + size_; }
+  const Ref& operator[](std::size_t i) const { return begin()[i]; }
+  Ref& operator[](std::size_t i) { return data()[i]; }
+  const Ref& back() const { return begin()[size_ - 1]; }
   operator std::span<const Ref>() const { return {begin(), size_}; }  // NOLINT
 
   void push_back(Ref ref, MemoryBudget& budget) {
-    if (size_ == capacity_) grow(1, budget);
-    data_[size_++] = ref;
+    if (size_ == room()) grow(1, budget);
+    data()[size_++] = ref;
   }
   // `refs` may not be part of this one.
   void append(std::span<const Ref> refs, MemoryBudget& budget);
@@ -110,11 +114,18 @@ class Refs {
   void clear(MemoryBudget& budget);
 
  private:
+  union Place {
+    Ref* outside = nullptr;
+    Ref inside;
+  };
+
+  Ref* data() { return capacity_ > 0 ? place_.outside : &place_.inside; }
+  std::uint32_t room() const { return capacity_ > 0 ? capacity_ : 1; }
   void grow(std::size_t more, MemoryBudget& budget);
 
-  std::unique_ptr<Ref[]> data_;
+  Place place_ = {};
   std::uint32_t size_ = 0;
-  std::uint32_t capacity_ = 0;
+  std::uint32_t capacity_ = 0;  // outside; 0: inside
 };
 
 }  // namespace cairn::pickle
