@@ -115,6 +115,8 @@ void add_loading(Flags flags, TrainerOptions& o) {
   flags.toggle("load-weights-only", o.load_weights_only, "take nothing but the weights");
   flags.toggle("load-strict-model-weights", o.load_strict_model_weights,
                "refuse missing and unexpected weights");
+  flags.toggle("load-in-place", o.load_in_place,
+               "read weights straight into the model, without memory beside it");
   flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,
                     "leave out when loading, such as 'state/callbacks/*'");
   flags.list("--load-exclude-algorithms", o.load_exclude_algorithms,

@@ -3,8 +3,9 @@
 #include <libdeflate.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
-#include <unordered_map>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -24,6 +25,43 @@ constexpr const char* kScriptConstants = "constants";
 
 std::uint32_t crc_of(ByteView bytes) { return libdeflate_crc32(0, bytes.data(), bytes.size()); }
 
+// The records by their names, of which there is one each: an entry costs no allocation.
+class RecordIndex {
+ public:
+  RecordIndex() = default;
+  // `records` must outlive it, and stay where they are.
+  explicit RecordIndex(const std::vector<FileRecord>& records)
+      : slots_(std::bit_ceil(2 * records.size() + 2)) {
+    for (const FileRecord& record : records) {
+      const auto [hash, place] = find_place(record.name);
+      if (slots_[place].record == nullptr) slots_[place] = {hash, &record};
+    }
+  }
+
+  const FileRecord* find(std::string_view name) const {
+    return slots_.empty() ? nullptr : slots_[find_place(name).second].record;
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t hash = 0;
+    const FileRecord* record = nullptr;
+  };
+
+  // The name's hash, and its slot or the free one that it would have.
+  std::pair<std::uint64_t, std::size_t> find_place(std::string_view name) const {
+    const std::uint64_t hash = seeded_hash(name);
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t place = hash & mask;
+    for (; slots_[place].record != nullptr; place = (place + 1) & mask) {
+      if (slots_[place].hash == hash && slots_[place].record->name == name) break;
+    }
+    return {hash, place};
+  }
+
+  std::vector<Slot> slots_;  // a power of two, at most half of them used
+};
+
 }  // namespace
 
 struct TorchFile::Impl {
@@ -32,15 +70,12 @@ struct TorchFile::Impl {
   Windows windows{source};
   zip::Directory directory = {};
   std::vector<FileRecord> records = {};
-  std::unordered_map<std::string_view, const FileRecord*, TextHash> by_name = {};
+  RecordIndex by_name = {};
   bool has_checksums = false;
   bool is_big_endian = false;
 
   bool is_script() const { return find("constants.pkl") != nullptr; }
-  const FileRecord* find(std::string_view name) const {
-    const auto found = by_name.find(name);
-    return found == by_name.end() ? nullptr : found->second;
-  }
+  const FileRecord* find(std::string_view name) const { return by_name.find(name); }
   SharedBytes bytes_of(const FileRecord& record) const {
     return windows.view(record.offset, record.size);
   }
@@ -136,9 +171,7 @@ void TorchFile::Impl::read_records() {
     records.push_back(entry.record);
     has_checksums = has_checksums || entry.record.crc32 != 0;
   }
-  for (const FileRecord& record : records) {
-    by_name.emplace(record.name, &record);
-  }
+  by_name = RecordIndex(records);
 }
 
 void TorchFile::Impl::check_kind_of_zip() const {

@@ -12,13 +12,14 @@
 #include <string>
 #include <utility>
 
+#include "core/round_up.h"
+
 namespace cairn {
 namespace {
 
 constexpr std::uint64_t kAlignment = DirectReads::kAlignment;
 
 std::uint64_t aligned_down(std::uint64_t offset) { return offset / kAlignment * kAlignment; }
-std::uint64_t aligned_up(std::uint64_t offset) { return aligned_down(offset + kAlignment - 1); }
 
 FileDescriptor open_direct(const FileDescriptor& file) {
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
@@ -64,7 +65,7 @@ std::optional<DirectReads::Filled> DirectReads::read_in_place(std::uint64_t offs
                                                               std::span<std::byte> into) const {
   const auto address = reinterpret_cast<std::uintptr_t>(into.data());
   const std::uint64_t end = offset + into.size();
-  const std::uint64_t from = aligned_up(offset);
+  const std::uint64_t from = round_up(offset, kAlignment);
   const std::uint64_t to = aligned_down(end);
   if (pages_ == nullptr || address % kAlignment != offset % kAlignment || from >= to) {
     return std::nullopt;
@@ -97,9 +98,9 @@ bool DirectReads::read_into(std::span<std::byte> aligned, std::uint64_t from,
                             std::uint64_t end) const {
   const std::uint64_t wanted = end - from;
   std::uint64_t done = 0;
-  if (aligned_up(wanted) > aligned.size()) return false;
+  if (round_up(wanted, kAlignment) > aligned.size()) return false;
   while (done < wanted) {
-    const std::uint64_t rest = aligned_up(wanted - done);
+    const std::uint64_t rest = round_up(wanted - done, kAlignment);
     const ssize_t count =
         pread(direct_.get(), aligned.data() + done, rest, static_cast<off_t>(from + done));
     if (count < 0 && errno == EINTR) continue;

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "io/uri.h"
+#include "storage/dbfs/store.h"
 #include "storage/gcs/config.h"
 #include "storage/http/store.h"
 #include "storage/s3/config.h"
@@ -40,7 +41,8 @@ std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
 }  // namespace
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
-  return {{"gs", kept_gcs_store},
+  return {{"dbfs", dbfs::kept_dbfs_store},
+          {"gs", kept_gcs_store},
           {"http", web_store_of},
           {"https", web_store_of},
           {"s3", kept_s3_store}};

@@ -1,4 +1,5 @@
 #include "cairn/error.h"
+#include "cairn/storage/dbfs.h"
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/s3.h"
 
@@ -23,11 +24,15 @@ std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
 
+std::shared_ptr<ObjectStore> dbfs_store(const DbfsOptions& /*options*/) {
+  refuse_network("dbfs:/");
+}
+
 std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"gs", refuse}, {"http", refuse}, {"https", refuse}, {"s3", refuse}};
+  return {{"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse}, {"s3", refuse}};
 }
 
 }  // namespace cairn

@@ -2,6 +2,8 @@
 
 #include "cairn/error.h"
 
+#include "storage/object_folder.h"
+
 namespace cairn {
 namespace {
 
@@ -36,10 +38,8 @@ void ObjectWrite::commit() {
   publish();
 }
 
-std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name,
-                                                       bool /*overwrite*/) {
-  throw UnsupportedError(describe(name) +
-                         ": this store cannot publish several files at once; write one file");
+std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name, bool overwrite) {
+  return write_folder_of_objects(*this, name, overwrite);
 }
 
 void ObjectStore::rename(const std::string& from, const std::string& to) {

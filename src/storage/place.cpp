@@ -9,7 +9,9 @@
 
 #include "core/printable.h"
 #include "io/uri.h"
+#include "storage/local_store.h"
 #include "storage/network_stores.h"
+#include "storage/retrying_store.h"
 #include "storage/uri_store.h"
 
 namespace cairn {
@@ -31,6 +33,9 @@ std::shared_ptr<ObjectStore> files_of(const std::string& root) {
                    "/...: a file:// place has three slashes and then a path from the root: "
                    "file:///a/b");
 }
+
+// A store of somebody else's may leave it to us to ask again.
+const RetryPolicy kReadsOfOthers = {.attempts = 5, .first_pause = std::chrono::milliseconds(100)};
 
 // Everything that there is a store for.
 class Schemes {
@@ -77,7 +82,10 @@ void register_object_store(const std::string& scheme, ObjectStoreFactory factory
                      "\" cannot be registered: a store needs a scheme in lower case, as \"s3\", of "
                      "at least two letters, and a factory");
   }
-  schemes().add(scheme, std::move(factory));
+  schemes().add(scheme, [factory = std::move(factory)](const std::string& root) {
+    auto store = factory(root);
+    return store == nullptr || is_local(*store) ? store : retrying_store(store, kReadsOfOthers);
+  });
 }
 
 std::vector<std::string> object_store_schemes() { return schemes().names(); }

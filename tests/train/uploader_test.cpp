@@ -331,16 +331,22 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   logger.add(destination);
   SaverUploads uploads(/*keep=*/-1);
   uploads.begin("last.pt", {"run/1.pt", "run/latest"});
-  uploads.hand_over("last.pt", logger, false);
+  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
   uploads.begin("last.pt", {"run/2.pt", "run/latest"});
   destination->files.at(0).on_done({});
   EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
-  uploads.hand_over("last.pt", logger, false);
-  EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
+  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
+  const auto uploaded = [&] {
+    std::vector<std::pair<std::string, bool>> all;
+    for (const auto& [path, is_there] : uploads.take_uploaded())
+      all.emplace_back(path, is_there);
+    return all;
+  };
+  EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", false)));
   destination->files.at(1).on_done({});
-  EXPECT_THAT(uploads.take_uploaded(), ElementsAre("last.pt"));
+  EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", true)));
   EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
-  uploads.hand_over("another.pt", logger, false);  // which was not begun
+  uploads.hand_over("another.pt", logger, SaverUploads::Overwrite::kNone);  // which was not begun
   EXPECT_EQ(destination->files.size(), 2U);
 }
 

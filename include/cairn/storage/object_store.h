@@ -78,7 +78,8 @@ struct StoreFeatures {
   // A condition of move_pointer() holds also against another process in the same instant; without
   // it, against everything that was done before the call.
   bool fenced_pointers = false;
-  // begin_folder(): several objects that appear at once.
+  // begin_folder(): several objects that appear at once. Without it: one by one, what the folder is
+  // known by last.
   bool whole_folders = false;
 };
 
@@ -117,13 +118,15 @@ struct BeginOptions {
 class FolderWrite {
  public:
   virtual ~FolderWrite() = default;
-  // Begins to write the object `name`, without slashes, in it. Its commit() does not make it
-  // visible: that of the folder does. `expected_bytes` as in BeginOptions.
+  // Begins to write the object `name`, without slashes, in it. Its commit() does not make it part
+  // of a checkpoint: that of the folder does. `expected_bytes` as in BeginOptions.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              std::uint64_t expected_bytes) = 0;
   // Reads an object of it that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
-  // Makes all of them durable and visible, at once. Once, when every object is committed.
+  // Makes all of them durable and visible, at once, or, without features().whole_folders, what
+  // readers know the folder by (`.metadata`, an index) last: until then it is no checkpoint. Once,
+  // when every object is committed.
   virtual void commit() = 0;
 };
 
@@ -158,7 +161,8 @@ class ObjectStore {
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              const BeginOptions& options = {}) = 0;
   // Begins to write a folder, in place of one of that name when `overwrite`. AlreadyExistsError,
-  // UsageError; UnsupportedError without features().whole_folders.
+  // UsageError. The default writes its objects with begin(), and the store must outlive it; a
+  // writer that is killed while it replaces a folder may then leave neither of the two.
   virtual std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite);
 
   // Removes an object or a pointer, for good when this returns. False when there is none, or a

@@ -95,6 +95,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool load_weights_only = false;
   // Every name of the model must be in the file and the other way round. Shapes must fit always.
   bool load_strict_model_weights = true;
+  // Weights are read straight into the model: no memory beside it, and less time. A disk that fails
+  // meanwhile, or damage that is found then, leaves it with some of each: load_path throws, and
+  // autoresume goes on to an older checkpoint, or throws when there is none.
+  bool load_in_place = false;
   // Parts of the file to pass over: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/open/read_storages.h"
+#include "core/round_up.h"
 #include "io/page_memory.h"
 #include "io/stream_copy.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line, and torch's own
 constexpr std::size_t kGranule = std::size_t{2} << 20;
-
-std::size_t round_up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
 
 bool can_hold_tensors(const Value& value) {
   return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||

@@ -7,6 +7,7 @@
 #include "cairn/error.h"
 
 #include "core/checked.h"
+#include "core/round_up.h"
 #include "format/deepspeed/gather.h"
 #include "value/numbers.h"
 #include "value/tensor_pieces.h"
@@ -75,10 +76,6 @@ std::vector<Shapes> param_shapes(const Value& model) {
 
 std::uint64_t size_of(const TensorView& flat) { return static_cast<std::uint64_t>(flat.shape[0]); }
 
-std::uint64_t round_up(std::uint64_t n, std::uint64_t multiple) {
-  return checked_add(n, multiple - 1) / multiple * multiple;
-}
-
 // Takes consecutive elements of flat tensors that follow one another.
 class Reader {
  public:
@@ -134,7 +131,7 @@ void cut_group(const Shapes& shapes, Reader reader, std::size_t ranks, const std
   }
   // Each rank's slice starts at an even element, so that there may be padding at the end.
   const std::uint64_t align = 2 * static_cast<std::uint64_t>(ranks);
-  if (round_up(reader.taken(), align) == round_up(reader.total(), align)) return;
+  if (checked_round_up(reader.taken(), align) == checked_round_up(reader.total(), align)) return;
   throw CorruptError("the parameters of a group have " + std::to_string(reader.taken()) +
                      " elements, its partitions " + std::to_string(reader.total()));
 }

@@ -115,7 +115,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
       const Storage& known = *storage.loaded->storage;
       placed_->place(known.source_offset(), storage.at + sizeof(std::uint64_t));
     }
-    if (found.size() != loaded().size()) {
+    if (found.size() != loaded_count()) {
       throw CorruptError("a storage of a tensor is missing", {},
                          found.empty() ? at : found.back().at);
     }
@@ -147,8 +147,8 @@ class LegacyStorages final : public pickle::KeyedStorages {
     std::unordered_set<std::string, TextHash> seen;
     for (const Value& key : keys) {
       if (!key.is_str()) throw CorruptError("a storage key is a " + std::string(key.type_name()));
-      const auto known = loaded().find(key.as_str());
-      if (known == loaded().end()) {
+      const Loaded* known = find_loaded(key.as_str());
+      if (known == nullptr) {
         throw CorruptError("storage " + key.as_str() + " is of no tensor", {}, at);
       }
       if (!seen.insert(key.as_str()).second) {
@@ -158,7 +158,7 @@ class LegacyStorages final : public pickle::KeyedStorages {
         check_counts(found);  // which may say why
         throw CorruptError("a storage ends too early: its number of elements is missing", {}, at);
       }
-      found.push_back({&known->first, &known->second, at});
+      found.push_back({&key.as_str(), known, at});
       at = end_of(found.back());
       if (at > file_->size()) break;
     }

@@ -9,19 +9,57 @@
 
 namespace cairn::pickle {
 
+namespace {
+
+// The number that is written so; nullopt for every other text.
+std::optional<std::size_t> number_of(std::string_view key) {
+  constexpr std::size_t kMostDigits = 9;
+  if (key.empty() || key.size() > kMostDigits || (key.size() > 1 && key[0] == '0')) {
+    return std::nullopt;
+  }
+  std::size_t number = 0;
+  for (const char c : key) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = 10 * number + static_cast<std::size_t>(c - '0');
+  }
+  return number;
+}
+
+}  // namespace
+
+const KeyedStorages::Loaded* KeyedStorages::find_loaded(std::string_view key) const {
+  const auto number = number_of(key);
+  if (number && *number < numbered_.size()) return &numbered_[*number];
+  const auto found = others_.find(std::string(key));
+  return found == others_.end() ? nullptr : &found->second;
+}
+
+// What there is of the key, or an empty one; and whether it is new.
+std::pair<KeyedStorages::Loaded*, bool> KeyedStorages::try_emplace(std::string_view key) {
+  const auto number = number_of(key);
+  if (number && *number < numbered_.size()) return {&numbered_[*number], false};
+  // Once one came out of turn they all go to the table: no key is in both.
+  if (number && *number == numbered_.size() && others_.empty()) {
+    return {&numbered_.emplace_back(), true};
+  }
+  const auto [entry, is_new] = others_.try_emplace(std::string(key));
+  return {&entry->second, is_new};
+}
+
 std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& reference) {
-  const auto [entry, is_new] = loaded_.try_emplace(std::string(reference.key));
-  Loaded& loaded = entry->second;
+  const auto [loaded, is_new] = try_emplace(reference.key);
   if (is_new) {
     if (reference.location == "meta") {
-      throw UnsupportedError("storage " + entry->first + " is of a meta tensor: no data");
+      throw UnsupportedError("storage " + std::string(reference.key) +
+                             " is of a meta tensor: no data");
     }
-    loaded = {make(reference), reference.dtype, reference.numel};
+    *loaded = {make(reference), reference.dtype, reference.numel};
   }
-  if (loaded.dtype != reference.dtype || loaded.numel != reference.numel) {
-    throw CorruptError("storage " + entry->first + " is given two dtypes or two lengths");
+  if (loaded->dtype != reference.dtype || loaded->numel != reference.numel) {
+    throw CorruptError("storage " + std::string(reference.key) +
+                       " is given two dtypes or two lengths");
   }
-  return loaded.storage;
+  return loaded->storage;
 }
 
 void KeyedStorages::account_copy(std::uint64_t bytes) {

@@ -1,8 +1,14 @@
 // The storages of one file, each made once, as its tensors ask for them by key.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "core/seeded_hash.h"
 #include "format/pickle/globals.h"
@@ -27,12 +33,17 @@ class KeyedStorages : public StorageLoader {
   // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
 
-  const std::unordered_map<std::string, Loaded, TextHash>& loaded() const { return loaded_; }
+  // nullptr for a key that was not asked for.
+  const Loaded* find_loaded(std::string_view key) const;
+  std::size_t loaded_count() const { return numbered_.size() + others_.size(); }
 
  private:
+  std::pair<Loaded*, bool> try_emplace(std::string_view key);
   std::uint64_t file_size_;
   std::uint64_t copied_ = 0;
-  std::unordered_map<std::string, Loaded, TextHash> loaded_;
+  // PyTorch numbers its storages as they come: those of the keys "0", "1", "2" and so on.
+  std::deque<Loaded> numbered_;
+  std::unordered_map<std::string, Loaded, TextHash> others_;
 };
 
 // What the elements of `reference` take. CorruptError when that overflows.

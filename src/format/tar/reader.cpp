@@ -14,7 +14,7 @@
 
 #include "cairn/error.h"
 
-#include "core/checked.h"
+#include "core/round_up.h"
 #include "core/seeded_hash.h"
 #include "format/tar/header.h"
 #include "io/read_ahead.h"
@@ -35,9 +35,7 @@ std::string_view text_of(ByteView bytes) {
   return text.substr(0, text.find('\0'));
 }
 
-std::uint64_t padded(std::uint64_t size) {
-  return checked_add<std::uint64_t>(size, kBlockBytes - 1) / kBlockBytes * kBlockBytes;
-}
+std::uint64_t padded(std::uint64_t size) { return checked_round_up(size, kBlockBytes); }
 
 // Octal digits with blanks around them; or, when the first bit is set, a big-endian number.
 std::optional<std::uint64_t> number_of(ByteView bytes) {

@@ -6,6 +6,7 @@
 
 #include "cairn/error.h"
 
+#include "core/round_up.h"
 #include "format/tar/header.h"
 
 namespace cairn::tar {
@@ -46,7 +47,7 @@ std::string header(std::string_view name, std::uint64_t size, char type) {
 }
 
 std::string padded(std::string text) {
-  text.resize((text.size() + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
+  text.resize(round_up(text.size(), kBlockBytes));
   return text;
 }
 

@@ -99,6 +99,27 @@ std::vector<RawEntry> read_central_directory(ByteView bytes, const DirectoryExte
   return entries;
 }
 
+// Whether there may be two of one name, in whatever case: by their hashes, which costs nothing that
+// has to be freed again.
+bool may_have_twins(const std::vector<RawEntry>& entries) {
+  std::vector<std::uint64_t> hashes;
+  hashes.reserve(entries.size());
+  for (const RawEntry& raw : entries) {
+    hashes.push_back(seeded_hash(folded(raw.entry.record.name)));
+  }
+  std::sort(hashes.begin(), hashes.end());
+  return std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end();
+}
+
+void check_twins(const std::vector<RawEntry>& entries, std::uint64_t directory_offset) {
+  if (!may_have_twins(entries)) return;
+  std::unordered_set<std::string, TextHash> seen;
+  for (const RawEntry& raw : entries) {
+    if (seen.insert(folded(raw.entry.record.name)).second) continue;
+    throw CorruptError("record " + std::string(raw.name) + " is there twice", {}, directory_offset);
+  }
+}
+
 // Sets record.name and drops entries that stand for folders, which zip tools (not PyTorch) write.
 std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_offset) {
   const std::string_view first = entries.front().name;
@@ -110,7 +131,6 @@ std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_o
   std::erase_if(entries, [](const RawEntry& raw) {
     return raw.name.ends_with('/') && raw.entry.record.size == 0;
   });
-  std::unordered_set<std::string, TextHash> seen;
   for (RawEntry& raw : entries) {
     const bool has_prefix =
         raw.name.size() > slash + 1 && raw.name.starts_with(prefix) && raw.name[slash] == '/';
@@ -119,11 +139,8 @@ std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_o
                          directory_offset);
     }
     raw.entry.record.name = raw.name.substr(slash + 1);
-    if (!seen.insert(folded(raw.entry.record.name)).second) {
-      throw CorruptError("record " + std::string(raw.name) + " is there twice", {},
-                         directory_offset);
-    }
   }
+  check_twins(entries, directory_offset);
   return prefix;
 }
 
@@ -302,9 +319,12 @@ Directory read_directory(Windows& source) {
   const SharedBytes bytes = source.view(extent.offset, extent.size);
   std::vector<RawEntry> raws = read_central_directory(bytes.view, extent);
   directory.prefix = take_names(raws, extent.offset);
-  std::sort(raws.begin(), raws.end(), [](const RawEntry& a, const RawEntry& b) {
+  const auto by_place = [](const RawEntry& a, const RawEntry& b) {
     return a.entry.header_offset < b.entry.header_offset;
-  });
+  };
+  if (!std::is_sorted(raws.begin(), raws.end(), by_place)) {
+    std::sort(raws.begin(), raws.end(), by_place);
+  }
   const bool is_laid_out = set_offsets_by_layout(raws, extent.offset);
   if (!is_laid_out) read_offsets(raws, source, extent.offset);
   check_overlaps(raws);
@@ -332,23 +352,39 @@ void check_local_headers(const Directory& directory, const ByteSource& source) {
 
 bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset) {
   Comparison file(source);
+  std::string name = directory.prefix + "/";
+  const std::size_t stem = name.size();
+  const auto name_of = [&](const Entry& entry) -> const std::string& {
+    name.resize(stem);
+    return name += entry.record.name;
+  };
   const auto is_same = [&] {
     for (const Entry& entry : directory.entries) {
-      const std::string name = full_name(directory, entry);
-      if (!file.expect(local_header(name, file.at(), entry.record.size))) return false;
+      const std::uint64_t at = file.at();
+      const bool is_header = file.expect([&](std::string& out) {
+        append_local_header(out, name_of(entry), at, entry.record.size);
+      });
+      if (!is_header) return false;
       if (file.at() != entry.record.offset) {
         file.finish();  // for the difference: here, or before
         return false;
       }
       file.skip(entry.record.size);
-      if (!file.expect(data_descriptor(entry))) return false;
+      const Placed placed{entry.header_offset, entry.record.size};
+      const bool is_descriptor = file.expect(
+          [&](std::string& out) { append_data_descriptor(out, placed, entry.record.crc32); });
+      if (!is_descriptor) return false;
     }
     DirectoryExtent extent{.offset = file.at(), .entries = directory.entries.size()};
     for (const Entry& entry : directory.entries) {
-      if (!file.expect(central_header(full_name(directory, entry), entry))) return false;
+      const Placed placed{entry.header_offset, entry.record.size};
+      const bool is_entry = file.expect([&](std::string& out) {
+        append_central_header(out, name_of(entry), placed, entry.record.crc32);
+      });
+      if (!is_entry) return false;
     }
     extent.size = file.at() - extent.offset;
-    return file.expect(end_of_directory(extent)) && file.finish();
+    return file.expect([&](std::string& out) { out += end_of_directory(extent); }) && file.finish();
   };
   const bool same = is_same();
   *offset = same ? source.size() : file.difference();

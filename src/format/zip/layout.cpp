@@ -87,13 +87,6 @@ void append_local_header(std::string& out, std::string_view name, std::uint64_t 
   out.append(padding, kPaddingByte);
 }
 
-std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size) {
-  std::string out;
-  out.reserve(local_header_size(name.size(), header_offset, size));
-  append_local_header(out, name, header_offset, size);
-  return out;
-}
-
 void append_data_descriptor(std::string& out, const Placed& record, std::uint32_t crc32) {
   if (record.size == 0) return;
   put32(out, kDescriptorSignature);
@@ -105,12 +98,6 @@ void append_data_descriptor(std::string& out, const Placed& record, std::uint32_
       put32(out, static_cast<std::uint32_t>(record.size));
     }
   }
-}
-
-std::string data_descriptor(const Entry& entry) {
-  std::string out;
-  append_data_descriptor(out, {entry.header_offset, entry.record.size}, entry.record.crc32);
-  return out;
 }
 
 void append_central_header(std::string& out, std::string_view name, const Placed& record,
@@ -133,12 +120,6 @@ void append_central_header(std::string& out, std::string_view name, const Placed
   put32(out, saturated32(record.header_offset));
   out += name;
   append_zip64_field(out, record, record.size);
-}
-
-std::string central_header(std::string_view name, const Entry& entry) {
-  std::string out;
-  append_central_header(out, name, {entry.header_offset, entry.record.size}, entry.record.crc32);
-  return out;
 }
 
 std::string end_of_directory(const DirectoryExtent& directory) {

@@ -53,7 +53,6 @@ struct Placed {
 };
 
 // Everything before the record's first byte. `name` includes the prefix.
-std::string local_header(std::string_view name, std::uint64_t header_offset, std::uint64_t size);
 void append_local_header(std::string& out, std::string_view name, std::uint64_t header_offset,
                          std::uint64_t size);
 // Its length, for a name of that length.
@@ -61,12 +60,10 @@ std::uint64_t local_header_size(std::size_t name_size, std::uint64_t header_offs
                                 std::uint64_t size);
 
 // Everything between the record's last byte and the next local header; empty for an empty record.
-std::string data_descriptor(const Entry& entry);
 void append_data_descriptor(std::string& out, const Placed& record, std::uint32_t crc32);
 std::uint64_t data_descriptor_size(const Placed& record);
 
 // The record's line in the central directory.
-std::string central_header(std::string_view name, const Entry& entry);
 void append_central_header(std::string& out, std::string_view name, const Placed& record,
                            std::uint32_t crc32);
 std::uint64_t central_header_size(std::size_t name_size, const Placed& record);

@@ -34,24 +34,49 @@ bool SmallParts::flush() {
   return true;
 }
 
-bool Comparison::expect(std::string expected) {
+bool Comparison::add(std::uint64_t size) {
   const std::uint64_t here = at_;
-  const std::uint64_t size = expected.size();
   at_ += size;
   if (here > source_.size() || size > source_.size() - here) {
-    if (parts_.flush()) difference_ = source_.size();
+    expected_.resize(expected_.size() - size);
+    if (compare()) difference_ = source_.size();
     return false;
   }
-  return parts_.add(here, size, [this, here, text = std::move(expected)](ByteView bytes) {
-    const std::string_view found = as_text(bytes);
-    const auto differs = std::mismatch(found.begin(), found.end(), text.begin()).first;
-    difference_ = here + static_cast<std::uint64_t>(differs - found.begin());
-    return differs == found.end();
-  });
+  if (!parts_.empty() && parts_.back().offset + parts_.back().size == here) {
+    parts_.back().size += size;
+  } else {
+    parts_.push_back({here, size});
+  }
+  return (parts_.size() < kMostParts && expected_.size() < kMostBytes) || compare();
+}
+
+bool Comparison::compare() {
+  found_.resize(expected_.size());
+  ranges_.clear();
+  std::span<std::byte> left = found_;
+  for (const Part& part : parts_) {
+    ranges_.push_back({part.offset, left.first(part.size)});
+    left = left.subspan(part.size);
+  }
+  source_.read(ranges_);
+  const std::string_view found = as_text(found_);
+  if (found != expected_) {
+    const auto differs = std::mismatch(found.begin(), found.end(), expected_.begin()).first;
+    auto at = static_cast<std::uint64_t>(differs - found.begin());
+    auto part = parts_.begin();
+    for (; at >= part->size; ++part) {
+      at -= part->size;
+    }
+    difference_ = part->offset + at;
+    return false;
+  }
+  parts_.clear();
+  expected_.clear();
+  return true;
 }
 
 bool Comparison::finish() {
-  if (!parts_.flush()) return false;
+  if (!compare()) return false;
   difference_ = at_;
   return at_ == source_.size();
 }

@@ -36,21 +36,38 @@ class SmallParts {
 // Compares a file, from its first byte on, with what should stand there.
 class Comparison {
  public:
-  explicit Comparison(const ByteSource& source) : source_(source), parts_(source) {}
+  explicit Comparison(const ByteSource& source) : source_(source) {}
 
   std::uint64_t at() const { return at_; }
   // Passes over bytes that may be anything.
   void skip(std::uint64_t size) { at_ += size; }
-  // False when this, or something before it, differs.
-  bool expect(std::string expected);
+  // `append` appends to a text what should stand here. False when this, or something before it,
+  // differs.
+  template <class Append>
+  bool expect(const Append& append) {
+    const std::size_t before = expected_.size();
+    append(expected_);
+    return add(expected_.size() - before);
+  }
   // After all: whether nothing differs, and the file ends here.
   bool finish();
   // After one of them was false: where the first difference is.
   std::uint64_t difference() const { return difference_; }
 
  private:
+  struct Part {
+    std::uint64_t offset;
+    std::uint64_t size;
+  };
+
+  bool add(std::uint64_t size);  // the last bytes of expected_ should stand here
+  bool compare();                // what was not yet
+
   const ByteSource& source_;
-  SmallParts parts_;
+  std::string expected_;  // in parts_, one behind the other
+  std::vector<Part> parts_;
+  std::vector<std::byte> found_;
+  std::vector<ByteSource::Range> ranges_;
   std::uint64_t at_ = 0;
   std::uint64_t difference_ = 0;
 };

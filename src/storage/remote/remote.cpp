@@ -36,6 +36,12 @@ std::uint64_t content_length(const HttpResponse& response) {
 
 // --- Remote --------------------------------------------------------------------------------------
 
+RemoteRequest Remote::prepared(RemoteRequest request) const {
+  if (!request.is_prepared) prepare(request);
+  request.is_prepared = true;
+  return request;
+}
+
 HttpResponse Remote::send(RemoteRequest request) {
   return RemoteCall(*this, std::move(request)).wait();
 }
@@ -104,13 +110,12 @@ void Remote::check(const HttpResponse& response, const std::string& doing,
 
 RemoteCall::RemoteCall(Remote& remote, RemoteRequest request)
     : remote_(remote),
-      request_(std::move(request)),
+      request_(remote.prepared(std::move(request))),
       attempts_(remote.settings().retries),
       hook_([this] {
         const std::scoped_lock lock(mutex_);
         if (call_ != nullptr) call_->cancel();
       }) {
-  remote_.prepare(request_);
   start();
 }
 

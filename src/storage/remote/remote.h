@@ -49,6 +49,7 @@ struct RemoteRequest {
   bool gives_too_long = false;  // an answer of over `most_bytes` is given, not thrown: is_too_long
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
   std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
+  bool is_prepared = false;       // Remote::prepared() was here
 };
 
 // A request as it is signed: method, URL and headers of `http`; the rest is filled in by
@@ -74,6 +75,9 @@ class Remote {
 
   const RemoteSettings& settings() const { return settings_; }
 
+  // With what is the same in all attempts, which may take its time (a hash of the body): any thread
+  // can do it before the request is made.
+  RemoteRequest prepared(RemoteRequest request) const;
   // All attempts, to the end: as RemoteCall.
   HttpResponse send(RemoteRequest request);
   // The error that an answer is, typed; `doing` as "reading".

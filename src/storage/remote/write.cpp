@@ -1,9 +1,10 @@
 // Writing an object:
 //
 //  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun; parts go out while the next one is gathered, as many
-//     at once as the settings allow: then write() waits for the oldest. Each is tried again by
-//     itself (remote.cpp); the server compares its checksum with what came.
+//  2. With the second part an upload is begun. Parts are hashed, by threads of their own, and go
+//     out while the next one is gathered, as many at once as the settings allow: then write() waits
+//     for the oldest. Each is tried again by itself (remote.cpp); the server compares its checksum
+//     with what came.
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
@@ -14,6 +15,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
+#include <system_error>
 
 #include "cairn/error.h"
 
@@ -25,6 +28,7 @@ namespace {
 constexpr int kMostParts = 10'000;      // the limit of those that have the lowest
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
+constexpr std::size_t kHashedAtOnce = 2;
 
 using Part = std::vector<std::byte>;
 
@@ -39,6 +43,7 @@ class RemoteWrite final : public ObjectWrite {
             std::max(remote().settings().part_bytes, options.expected_bytes / kPartsOfKnown + 1)) {}
 
   ~RemoteWrite() override {
+    hashed_.clear();  // waits for their threads
     under_way_.clear();
     if (upload_ != nullptr && !is_done_) abort();
   }
@@ -60,6 +65,10 @@ class RemoteWrite final : public ObjectWrite {
   }
 
  private:
+  struct HashedPart {
+    int number;
+    std::future<RemoteRequest> request;
+  };
   struct SentPart {
     int number;
     std::unique_ptr<RemoteCall> call;
@@ -78,6 +87,8 @@ class RemoteWrite final : public ObjectWrite {
       return;
     }
     if (part_) send_part();
+    while (!hashed_.empty())
+      start_part();
     while (!under_way_.empty())
       finish_part();
     complete();
@@ -93,14 +104,33 @@ class RemoteWrite final : public ObjectWrite {
                        " parts: tell its size when it is begun, or choose larger part_bytes");
     }
     const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);
-    while (under_way_.size() >= most) {
+    while (under_way_.size() + hashed_.size() >= most) {
+      if (under_way_.empty()) start_part();
       finish_part();
     }
     const SharedBytes bytes{*part_, part_};
     part_.reset();
     const int number = ++parts_begun_;
-    under_way_.push_back(
-        {number, std::make_unique<RemoteCall>(remote(), upload_->part(number, bytes))});
+    hashed_.push_back({number, prepared(upload_->part(number, bytes))});
+    while (hashed_.size() > kHashedAtOnce) {
+      start_part();
+    }
+  }
+
+  // By a thread of its own; where there is none to be had, by this one, when it is asked for.
+  std::future<RemoteRequest> prepared(RemoteRequest request) const {
+    const auto work = [this, request = std::move(request)] { return remote().prepared(request); };
+    try {
+      return std::async(std::launch::async, work);
+    } catch (const std::system_error&) {
+      return std::async(std::launch::deferred, work);
+    }
+  }
+
+  void start_part() {
+    HashedPart next = std::move(hashed_.front());
+    hashed_.pop_front();
+    under_way_.push_back({next.number, std::make_unique<RemoteCall>(remote(), next.request.get())});
   }
 
   // Waits for the oldest part.
@@ -171,6 +201,7 @@ class RemoteWrite final : public ObjectWrite {
   std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
   int parts_begun_ = 0;
   bool is_done_ = false;
+  std::deque<HashedPart> hashed_;  // or about to be
   std::deque<SentPart> under_way_;
 };
 

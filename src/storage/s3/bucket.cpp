@@ -270,9 +270,11 @@ bool Bucket::probe_upload(const std::string& key) {
                               .body = {{as_bytes(*body), body}},
                               .is_answered_late = true});
   };
-  const bool checks = is_success(part) && complete({{"if-none-match", "*"}}).status == 412 &&
-                      complete({{"if-match", std::string(kNoEtag)}}).status == 412 &&
-                      parse_complete(complete(condition_headers(key, its_own)).body).is_done;
+  const auto refuses = [&](const std::string& name, const std::string_view value) {
+    return complete({{name, std::string(value)}}).status == 412;
+  };
+  bool checks = is_success(part) && refuses("if-none-match", "*") && refuses("if-match", kNoEtag);
+  if (checks) checks = parse_complete(complete(condition_headers(key, its_own)).body).is_done;
   if (!checks) connection_->send({.method = "DELETE", .key = key, .query = {{"uploadId", id}}});
   return checks;
 }

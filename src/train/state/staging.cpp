@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "checkpoint/convert/map_tensors.h"
+#include "core/round_up.h"
 #include "io/page_memory.h"
 #include "train/state/tensor_bridge.h"
 
@@ -43,8 +44,7 @@ class Slabs {
   at::Storage take(std::size_t bytes, std::uint64_t offset) {
     const bool has_phase = bytes >= kPhasedBytes && offset % kStorageAlignment == 0;
     const std::size_t phase = has_phase ? offset % kPageBytes : 0;
-    const std::size_t room =
-        (bytes + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+    const std::size_t room = round_up(bytes, kStorageAlignment);
     std::size_t begin = has_phase ? used_ + (phase - used_ % kPageBytes) % kPageBytes : used_;
     if (slab_ == nullptr || slab_->memory.size() < begin + room) {
       release();

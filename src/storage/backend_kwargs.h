@@ -1,0 +1,20 @@
+// A store with options that are given by name: Composer's backend_kwargs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+namespace cairn {
+
+using BackendKwargs = std::map<std::string, std::string>;
+
+// The store of a bucket ("s3://bucket"), whose names are the URIs of that bucket, with options in
+// place of what the environment says: the arguments of Composer's store of that scheme. UsageError
+// for an option that this scheme's store does not have, by its name, and for a value that is none.
+std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
+                                               const BackendKwargs& kwargs);
+
+}  // namespace cairn

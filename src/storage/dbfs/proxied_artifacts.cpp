@@ -1,0 +1,109 @@
+// Artifacts of a run on an MLflow server that passes them on (api/2.0/mlflow-artifacts):
+//
+//  1. The server tells of a file its name and size, and that only in the list of its folder.
+//  2. It sends files whole: what is opened is read into memory, as many bytes as the list told.
+//  3. Behind every write the list is asked for the file's size, and compared.
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/page_memory.h"
+#include "storage/dbfs/artifact_list.h"
+#include "storage/dbfs/runs.h"
+
+namespace cairn::dbfs {
+namespace {
+
+constexpr const char* kArtifacts = "/api/2.0/mlflow-artifacts/artifacts";
+
+// "E/R/artifacts" of "mlflow-artifacts:/E/R/artifacts", or of the server's own URL for that.
+std::string proxied_root(const RestServer& server, const Run& run) {
+  constexpr std::string_view kScheme = "mlflow-artifacts:";
+  const std::string own = server.url.origin() + server.url.path + kArtifacts + "/";
+  std::string root;
+  if (run.artifact_uri.starts_with(own)) {
+    root = run.artifact_uri.substr(own.size());
+  } else if (run.artifact_uri.starts_with(kScheme)) {
+    root = run.artifact_uri.substr(kScheme.size());
+    const bool has_host = root.starts_with("//") && !root.starts_with("///");
+    if (has_host) root.clear();  // another server would get this one's authorization
+  }
+  root.erase(0, std::min(root.find_first_not_of('/'), root.size()));
+  while (root.ends_with('/'))
+    root.pop_back();
+  if (!root.empty()) return root;
+  throw UnsupportedError("the artifacts of MLflow's run " + run.id + " are at " +
+                         printable_line(run.artifact_uri) +
+                         ", and the server does not pass them on: use that place itself, or start "
+                         "the server with --serve-artifacts");
+}
+
+class ProxiedArtifacts final : public ListedArtifacts {
+ public:
+  ProxiedArtifacts(const RestServer& server, const Run& run)
+      : root_(proxied_root(server, run)),
+        files_(server, std::string(kArtifacts) + "/" + root_ + "/", "dbfs:/" + run.root()),
+        lists_(server, kArtifacts, "dbfs:/" + run.root()) {}
+
+  std::string describe(const std::string& path) const override { return files_.describe(path); }
+  std::uint64_t largest_file() const override { return std::uint64_t{1} << 62; }
+
+  std::shared_ptr<const ByteSource> open(const std::string& path) override {
+    const auto info = find_file(path);
+    if (!info) return nullptr;
+    const auto memory = std::make_shared<PageMemory>(info->size);
+    const std::span<std::byte> place(memory->data(), info->size);
+    const HttpResponse response = files_.send({.key = path, .into = place});
+    files_.check(response, "reading", path);
+    if (response.received != info->size) {
+      throw StorageError("reading " + describe(path) + ": the server sent " +
+                             std::to_string(response.received) + " of " +
+                             std::to_string(info->size) + " bytes",
+                         response.status, /*retryable=*/true);
+    }
+    return source_of({place, memory}, describe(path));
+  }
+
+  void put(const std::string& path, const SharedBytes& bytes, bool only_new) override {
+    if (only_new) refuse_existing(path);
+    const HttpResponse response =
+        files_.send({.method = "PUT",
+                     .key = path,
+                     .headers = {{"content-type", "application/octet-stream"}},
+                     .body = {bytes}});
+    files_.check(response, "writing", path);
+    verify_size(path, bytes.view.size());
+  }
+
+  bool remove_file(const std::string& path) override {
+    const HttpResponse response = files_.send({.method = "DELETE", .key = path});
+    if (response.status != 404) files_.check(response, "removing", path);
+    return true;
+  }
+  void remove_folder(const std::string& path) override {
+    if (has_folder(path)) remove_file(path);
+  }
+
+ protected:
+  ListPage entries(const std::string& folder, const std::string& /*page*/) override {
+    const HttpResponse response =
+        lists_.send({.query = {{"path", folder.empty() ? root_ : root_ + "/" + folder}}});
+    if (response.status == 404) return {};
+    return {.names = listed_artifacts(lists_.read(response, "listing", folder))};
+  }
+
+ private:
+  std::string root_;
+  RestRemote files_;
+  RestRemote lists_;
+};
+
+}  // namespace
+
+std::shared_ptr<Tree> proxied_artifacts(const RestServer& server, const Run& run) {
+  return std::make_shared<ProxiedArtifacts>(server, run);
+}
+
+}  // namespace cairn::dbfs

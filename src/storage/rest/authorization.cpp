@@ -1,0 +1,74 @@
+#include "storage/rest/authorization.h"
+
+#include <mutex>
+
+#include "cairn/error.h"
+
+#include "net/digest.h"
+
+namespace cairn {
+namespace {
+
+// So long before its end a token is fetched anew.
+constexpr std::chrono::minutes kEarlyToken{2};
+
+class FixedAuthorization final : public Authorization {
+ public:
+  explicit FixedAuthorization(std::string header) : header_(std::move(header)) {}
+  std::string header() override { return header_; }
+
+ private:
+  std::string header_;
+};
+
+class FetchedAuthorization final : public Authorization {
+ public:
+  FetchedAuthorization(std::function<FetchedToken()> fetch, std::shared_ptr<NetClock> clock)
+      : fetch_(std::move(fetch)), clock_(clock ? std::move(clock) : real_net_clock()) {}
+
+  std::string header() override {
+    const std::scoped_lock lock(mutex_);
+    const NetTime now = clock_->now();
+    const bool holds = !kept_.header.empty() && now < kept_.expires && !is_refused_;
+    if (holds && now < kept_.expires - kEarlyToken) return kept_.header;
+    try {
+      kept_ = fetch_();
+      is_refused_ = false;
+    } catch (const StorageError&) {
+      if (!holds) throw;
+    }
+    return kept_.header;
+  }
+
+  bool refused(const std::string& used) override {
+    const std::scoped_lock lock(mutex_);
+    if (used == kept_.header) is_refused_ = true;  // another thread may have fetched one meanwhile
+    return true;
+  }
+
+ private:
+  std::function<FetchedToken()> fetch_;
+  std::shared_ptr<NetClock> clock_;
+  std::mutex mutex_;
+  FetchedToken kept_ = {};
+  bool is_refused_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Authorization> fixed_authorization(std::string header) {
+  return std::make_shared<FixedAuthorization>(std::move(header));
+}
+
+std::string bearer(const std::string& token) { return "Bearer " + token; }
+
+std::string basic(const std::string& user, const std::string& password) {
+  return "Basic " + base64(as_bytes(user + ":" + password));
+}
+
+std::shared_ptr<Authorization> fetched_authorization(std::function<FetchedToken()> fetch,
+                                                     std::shared_ptr<NetClock> clock) {
+  return std::make_shared<FetchedAuthorization>(std::move(fetch), std::move(clock));
+}
+
+}  // namespace cairn

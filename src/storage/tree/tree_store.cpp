@@ -1,0 +1,232 @@
+// Trees as a store. What they have no notion of is made of what they have:
+//
+//  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another. Its version
+//     is that text.
+//  2. A folder that is removed goes file by file: first the hidden ones, as .metadata, without
+//     which nobody takes the rest for a checkpoint; then the folders.
+//  3. There are no versions to demand of what is replaced: who asks for one is refused.
+#include "storage/tree/tree_store.h"
+
+#include <algorithm>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "io/source_part.h"
+#include "storage/links.h"
+#include "storage/tree/spooled_write.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t kLongestTarget = 4096;
+
+struct ReadLink {
+  std::string target;
+  ObjectInfo info;
+};
+
+bool is_link_path(const std::string& path) { return path.ends_with(kLinkFile); }
+
+std::string link_path(const std::string& path) {
+  return is_link_path(path) ? path : path + std::string(kLinkFile);
+}
+
+std::string below(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : folder + "/" + name;
+}
+
+class TreeStore final : public ObjectStore {
+ public:
+  explicit TreeStore(TreeRouter router) : router_(std::move(router)) {}
+
+  std::string describe(const std::string& name) const override {
+    const TreePlace at = router_(name);
+    return at.tree->describe(at.path);
+  }
+
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    const TreePlace at = router_(name);
+    if (at.path.empty()) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    if (!is_link_path(at.path)) {
+      if (auto info = at.tree->find_file(at.path)) return info;
+    }
+    if (const auto link = read_link(at)) {
+      if (!follow) return link->info;
+      const TreePlace target = router_(link->target);
+      return target.tree->find_file(target.path);
+    }
+    if (at.tree->has_folder(at.path)) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    return std::nullopt;
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    const TreePlace at = router_(name);
+    std::shared_ptr<const ByteSource> source;
+    if (!at.path.empty()) {
+      if (!is_link_path(at.path)) source = at.tree->open(at.path);
+      if (source != nullptr) return source;
+      if (const auto link = read_link(at)) {
+        const TreePlace target = router_(link->target);
+        source = target.tree->open(target.path);
+        if (source != nullptr) return source;
+        throw NotFoundError(describe(name) + " points at " + describe(link->target) +
+                            ", which is not there");
+      }
+    }
+    if (at.path.empty() || at.tree->has_folder(at.path)) {
+      throw UsageError(describe(name) + " is a folder, not a file");
+    }
+    throw NotFoundError("there is no object " + describe(name));
+  }
+
+  ListPage list(const std::string& folder, const std::string& page) override {
+    const TreePlace at = router_(folder);
+    auto listed = at.tree->list(at.path, page);
+    if (!listed) {
+      if (!at.path.empty() && at.tree->find_file(at.path)) {
+        throw UsageError(describe(folder) + " is not a folder");
+      }
+      if (at.path.empty()) return {};
+      throw NotFoundError("there is no folder " + describe(folder));
+    }
+    for (ListedName& each : listed->names) {
+      const bool is_link = is_link_path(each.name) && each.name.size() > kLinkFile.size() &&
+                           each.info && each.info->type == ObjectInfo::Type::kObject &&
+                           each.info->size <= kLongestTarget;
+      if (!is_link) continue;
+      each.name.resize(each.name.size() - kLinkFile.size());
+      each.info = std::nullopt;  // its version is its text
+    }
+    return *std::move(listed);
+  }
+
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    const TreePlace at = router_(name);
+    if (at.path.empty() || at.tree->has_folder(at.path)) {
+      throw UsageError("cannot write " + describe(name) + ": a folder has that name");
+    }
+    if (options.condition.when == WriteCondition::If::kVersion) {
+      throw UnsupportedError(describe(name) +
+                             ": this server does not check the version of what is replaced");
+    }
+    const bool only_new = options.condition.when == WriteCondition::If::kAbsent;
+    if (only_new) check_absent(at);
+    return std::make_unique<SpooledWrite>(
+        SpooledWrite::What{.name = describe(name),
+                           .most_bytes = at.tree->largest_file(),
+                           .expected_bytes = options.expected_bytes},
+        [at, only_new](const SharedBytes& bytes) { at.tree->put(at.path, bytes, only_new); });
+  }
+
+  bool remove(const std::string& name) override {
+    const TreePlace at = router_(name);
+    if (!at.path.empty()) {
+      for (const std::string& path : {at.path, link_path(at.path)}) {
+        if (at.tree->find_file(path)) return at.tree->remove_file(path);
+      }
+    }
+    if (at.path.empty() || at.tree->has_folder(at.path)) {
+      throw UsageError("cannot remove " + describe(name) + " as a file: it is a folder");
+    }
+    return false;
+  }
+
+  bool remove_folder(const std::string& name) override {
+    const TreePlace at = router_(name);
+    if (at.path.empty()) {
+      throw UsageError("cannot remove " + describe(name) + ": it is the whole store");
+    }
+    std::vector<std::string> files;
+    std::vector<std::string> folders;
+    if (!gather(*at.tree, at.path, files, folders)) {
+      if (at.tree->find_file(at.path) || at.tree->find_file(link_path(at.path))) {
+        throw UsageError("cannot remove " + describe(name) +
+                         " as a folder: it is a file or a link");
+      }
+      return false;
+    }
+    std::stable_partition(files.begin(), files.end(),
+                          [](const std::string& path) { return base_name(path).starts_with('.'); });
+    for (const std::string& path : files)
+      at.tree->remove_file(path);
+    for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
+      at.tree->remove_folder(*folder);
+    return true;
+  }
+
+  std::optional<Pointer> read_pointer(const std::string& name) override {
+    const auto link = read_link(router_(name));
+    if (!link) return std::nullopt;
+    return Pointer{.target = link->target, .version = link->info.version};
+  }
+
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    const TreePlace at = router_(name);
+    const auto there = expected ? read_link(at) : std::nullopt;
+    if (expected && (there ? there->info.version : "") != *expected) {
+      throw AlreadyExistsError(describe(name) + " does not point at \"" + *expected +
+                               "\" any more: another program moved it");
+    }
+    const auto text = std::make_shared<const std::string>(router_(target).name());
+    at.tree->put(link_path(at.path), {as_bytes(*text), text}, expected && expected->empty());
+  }
+
+ private:
+  void check_absent(const TreePlace& at) const {
+    if (!at.tree->find_file(at.path)) return;
+    throw AlreadyExistsError(at.tree->describe(at.path) +
+                             " exists already: choose another name, or allow overwriting");
+  }
+
+  static std::optional<ReadLink> read_link(const TreePlace& at) {
+    const auto source = at.path.empty() ? nullptr : at.tree->open(link_path(at.path));
+    if (source == nullptr || source->size() > kLongestTarget) return std::nullopt;
+    const SharedBytes bytes = read_all(*source);
+    std::string text(as_text(bytes.view));
+    while (text.ends_with('\n') || text.ends_with('\r'))
+      text.pop_back();
+    const bool is_name = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
+      return (c >= 0 && c < 0x20) || c == 0x7F;
+    });
+    if (!is_name) return std::nullopt;
+    return ReadLink{.target = text, .info = {.type = ObjectInfo::Type::kPointer, .version = text}};
+  }
+
+  // All files and folders in a folder, and itself; folders before what is in them. False when there
+  // is no such folder.
+  static bool gather(Tree& tree, const std::string& top, std::vector<std::string>& files,
+                     std::vector<std::string>& folders) {
+    const std::size_t before = folders.size();
+    folders.push_back(top);
+    for (std::size_t i = before; i < folders.size(); ++i) {
+      std::string page;
+      do {
+        const std::string folder = folders[i];
+        const auto listed = tree.list(folder, page);
+        if (!listed) {
+          if (i == before) return false;
+          break;  // gone meanwhile
+        }
+        for (const ListedName& each : listed->names) {
+          const bool is_folder = each.info && each.info->type == ObjectInfo::Type::kFolder;
+          (is_folder ? folders : files).push_back(below(folder, each.name));
+        }
+        page = listed->next;
+      } while (!page.empty());
+    }
+    return true;
+  }
+
+  TreeRouter router_;
+};
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> tree_store(TreeRouter router) {
+  return std::make_shared<TreeStore>(std::move(router));
+}
+
+}  // namespace cairn

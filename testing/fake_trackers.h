@@ -1,0 +1,117 @@
+// A strict server in this process of Databricks' Files API, of MLflow's REST API with the storage
+// behind it, and of W&B's, which fails as it is told: a request that is not as the documents have
+// it is refused, and noted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "testing/http_server.h"
+
+namespace cairn::testing {
+
+struct FakeTrackersOptions {
+  std::string token = "canary-token-of-the-fake";  // what requests must bear
+  std::string user = {};                           // with `password`, instead of the token
+  std::string password = {};
+  std::string client_id = {};  // with `client_secret`: gets tokens, one after another
+  std::string client_secret = {};
+  std::string signed_type = "AWS_PRESIGNED_URL";  // of the URLs that the workspace gives
+  bool serves_artifacts = false;                  // runs are at mlflow-artifacts:/...
+  std::size_t page = 1000;                        // of a list
+  double fault_rate = 0;                          // of all requests
+  unsigned seed = 1;
+};
+
+class FakeTrackers {
+ public:
+  explicit FakeTrackers(FakeTrackersOptions options = {});
+
+  std::string url() const { return server_.url(); }
+
+  // "PUT /api/2.0/fs/files/Volumes/c/s/v/a?overwrite=true" of all so far.
+  std::vector<std::string> log();
+  void forget_log();
+  std::size_t count(const std::string& beginning);  // of the log
+  // What in requests is not as the documents have it.
+  std::vector<std::string> violations();
+  std::size_t faults();
+
+  // "Volumes/c/s/v/a" or "E/R/artifacts/a" to bytes.
+  std::map<std::string, std::string> files();
+  void put_file(const std::string& path, const std::string& bytes);
+  // A run of the experiment; its id.
+  std::string add_run(const std::string& experiment, const std::string& artifact_uri = "");
+  std::size_t runs();
+  // As if the signed URLs, or the tokens, that were given so far had ended.
+  void end_urls();
+  void end_tokens();
+
+  // As FakeS3: the next requests that begin so are answered like this.
+  enum class When : std::uint8_t { kInstead, kAfter };
+  void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
+                   When when = When::kInstead);
+
+ private:
+  struct File {
+    std::string bytes;
+    std::int64_t modified_ms = 0;
+  };
+  struct Planned {
+    std::string beginning;
+    HttpReply reply;
+    int times;
+    When when;
+  };
+  using Asked = HttpAsked;
+  using Json = nlohmann::json;
+
+  HttpReply handle(const Asked& asked);
+  HttpReply answer(const Asked& asked);
+  HttpReply token(const Asked& asked);
+  HttpReply volume_file(const Asked& asked, const std::string& path);
+  HttpReply volume_folder(const Asked& asked, const std::string& path);
+  HttpReply mlflow(const Asked& asked, const std::string& endpoint);
+  HttpReply make_run(const Json& body);
+  HttpReply list_artifacts(const Asked& asked);
+  HttpReply sign_url(const Json& body, bool is_write);
+  HttpReply proxy(const Asked& asked, const std::string& path);
+  HttpReply storage(const Asked& asked, const std::string& path);
+  HttpReply storage_put(const Asked& asked, const std::string& path);
+  HttpReply serve(const Asked& asked, const File& file, bool suffix_ranges);
+  HttpReply violation(const std::string& what);
+  // A violation unless the request has these parameters and no others; "?" behind optional ones.
+  HttpReply check_query(const Asked& asked, const std::set<std::string>& allowed);
+  bool is_authorized(const Asked& asked);
+  Json entries(const std::string& root, const std::string& folder, const char* kind);
+  bool is_folder(const std::string& path) const;
+  void keep(const std::string& path, const std::string& bytes);
+
+  std::mutex mutex_;
+  FakeTrackersOptions options_;
+  std::mt19937 random_;
+  std::map<std::string, File> files_;
+  std::set<std::string> folders_;                                     // of volumes
+  std::map<std::string, std::string> experiments_;                    // by name
+  std::map<std::string, Json> runs_;                                  // RunInfo by id
+  std::map<std::string, std::map<std::string, std::string>> blocks_;  // of Azure, by path
+  int next_ = 0;
+  int url_era_ = 0;
+  int token_era_ = 0;
+  std::int64_t last_ms_ = 0;
+  std::vector<std::string> log_;
+  std::vector<std::string> violations_;
+  std::vector<Planned> planned_;
+  std::size_t faults_ = 0;
+  HttpServer server_;  // the last: it is stopped first
+};
+
+}  // namespace cairn::testing

@@ -1,0 +1,222 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/stores.h"
+
+#include "s3_fixture.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+#include "trackers_fixture.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::message_of;
+using ::testing::Not;
+
+std::string in_run(const std::string& experiment, const std::string& run, const std::string& path) {
+  return "databricks/mlflow-tracking/" + experiment + "/" + run + "/artifacts/" + path;
+}
+
+const char* const kNoExperiment = "{mlflow_experiment_id}";
+const char* const kNoRun = "{mlflow_run_id}";
+
+TEST(MlflowTest, AServerThatServesArtifactsIsAskedAsTheDocumentsSay) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  const std::string name = in_run("7", run, "ck/ep 1.pt");
+  write_text(*store, name, "bytes");
+  EXPECT_EQ(served.fake.files()["7/" + run + "/artifacts/ck/ep 1.pt"], "bytes");
+  EXPECT_EQ(served.fake.count("PUT /api/2.0/mlflow-artifacts/artifacts/7/" + run +
+                              "/artifacts/ck/ep%201.pt"),
+            1U);
+  EXPECT_EQ(read_text(*store, name), "bytes");
+  EXPECT_TRUE(store->remove(name));
+  EXPECT_THAT(served.fake.files(), IsEmpty());
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST(MlflowTest, FoldersOfAThousandArtifactsAreListedWhole) {
+  for (const bool serves : {true, false}) {
+    TrackersServed served({.serves_artifacts = serves, .page = 100});
+    const std::string run = served.fake.add_run("7");
+    for (int i = 0; i < 1100; ++i) {
+      served.fake.put_file(
+          "7/" + run + "/artifacts/ck/n" + std::to_string(i) + (i % 100 == 0 ? "/below" : ""), "x");
+    }
+    EXPECT_EQ(list_names(*served.store(), in_run("7", run, "ck")).size(), 1100U);
+    EXPECT_TRUE(served.store()->stat(in_run("7", run, "ck/n999")).has_value());
+  }
+}
+
+class MlflowOfDatabricks : public ::testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Clouds, MlflowOfDatabricks,
+                         ::testing::Values("AWS_PRESIGNED_URL", "GCP_SIGNED_URL", "AZURE_SAS_URI"));
+
+TEST_P(MlflowOfDatabricks, BytesGoByTheUrlsThatItSigns) {
+  TrackersServed served({.signed_type = GetParam(), .page = 2});
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  for (const char* path : {"a", "below/b", "c", "d", "empty"}) {
+    const std::string text = std::string(path) == "empty" ? "" : "bytes of " + std::string(path);
+    write_text(*store, in_run("7", run, path), text);
+    EXPECT_EQ(read_text(*store, in_run("7", run, path)), text) << path;
+  }
+  EXPECT_EQ(served.fake.files()["7/" + run + "/artifacts/below/b"], "bytes of below/b");
+  EXPECT_THAT(list_names(*store, in_run("7", run, "")),
+              ElementsAre("a", "below", "c", "d", "empty"));
+  EXPECT_THROW(store->list(in_run("7", run, "a")), UsageError);
+  EXPECT_THROW(store->open(in_run("7", run, "none")), NotFoundError);
+  EXPECT_THAT(message_of<UnsupportedError>([&] { store->remove(in_run("7", run, "a")); }),
+              AllOf(HasSubstr("dbfs:/" + in_run("7", run, "a")), HasSubstr("volume")));
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST_P(MlflowOfDatabricks, AUrlThatEndsIsFetchedAgain) {
+  TrackersServed served({.signed_type = GetParam()});
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  served.fake.put_file("7/" + run + "/artifacts/big", std::string(1 << 20, 'b'));
+  const auto source = store->open(in_run("7", run, "big"));
+  served.fake.end_urls();
+  EXPECT_EQ(as_text(source->view(0, 3).view), "bbb");
+  EXPECT_EQ(served.fake.count("POST /api/2.0/mlflow/artifacts/credentials-for-read"), 2U);
+  served.fake.put_file("7/" + run + "/artifacts/big", std::string(1 << 20, 'c'));
+  EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 3); }), HasSubstr("was replaced"));
+  served.fake.answer_next("GET /storage", {.status = 403}, 100);
+  EXPECT_THAT(
+      message_of<StorageError>([&] { source->view(0, 3); }),
+      AllOf(HasSubstr("refuses the URL"), Not(HasSubstr("canary")), Not(HasSubstr("storage/7"))));
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST(MlflowTest, PlaceholdersBecomeOneRunOfTheExperiment) {
+  TrackersServed served;
+  served.environment.set("MLFLOW_EXPERIMENT_NAME", "/Users/me/cairn");
+  const auto store = served.store();
+  const std::string name = in_run(kNoExperiment, kNoRun, "ep1.pt");
+  write_text(*store, name, "bytes");
+  store->move_pointer(in_run(kNoExperiment, kNoRun, "latest"), name);
+  EXPECT_EQ(served.fake.runs(), 1U);
+  EXPECT_EQ(served.fake.count("POST /api/2.0/mlflow/experiments/create"), 1U);
+  EXPECT_EQ(read_text(*store, in_run(kNoExperiment, kNoRun, "latest")), "bytes");
+  // The pointer holds the run as it is; another job reads it so.
+  const auto pointer = store->read_pointer(in_run(kNoExperiment, kNoRun, "latest"));
+  ASSERT_TRUE(pointer.has_value());
+  EXPECT_EQ(pointer->target, in_run("exp1", "run2", "ep1.pt"));
+  EXPECT_EQ(read_text(*served.store(), pointer->target), "bytes");
+  // The experiment is there by now: another store makes only a run.
+  write_text(*served.store(), name, "other");
+  EXPECT_EQ(served.fake.count("POST /api/2.0/mlflow/experiments/create"), 1U);
+  EXPECT_EQ(served.fake.runs(), 2U);
+  write_text(*served.store(), in_run("exp1", kNoRun, "ep1.pt"), "third");
+  EXPECT_EQ(served.fake.runs(), 3U);
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST(MlflowTest, AnExperimentWhoseMakingGotNoAnswerIsNotMissed) {
+  TrackersServed served;
+  served.fake.answer_next("POST /api/2.0/mlflow/experiments/create", {.sends_at_most = 0}, 1,
+                          testing::FakeTrackers::When::kAfter);
+  write_text(*served.store(), in_run(kNoExperiment, kNoRun, "a"), "bytes");
+  EXPECT_TRUE(served.fake.files().contains("exp1/run2/artifacts/a"));
+}
+
+TEST(MlflowTest, ARunThatIsGivenIsTakenAndChecked) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UsageError>([&] { store->stat(in_run("8", run, "a")); }),
+              AllOf(HasSubstr("experiment 7"), HasSubstr("not of 8")));
+  EXPECT_THROW(store->stat(in_run("7", "none", "a")), NotFoundError);
+  EXPECT_THROW(store->stat(in_run(kNoExperiment, run, "a")), UsageError);
+  EXPECT_THROW(store->stat("databricks/mlflow-tracking/7/" + run + "/a"), UsageError);
+  served.environment.set("MLFLOW_RUN_ID", run);
+  write_text(*served.store(), in_run(kNoExperiment, kNoRun, "a"), "bytes");
+  EXPECT_TRUE(served.fake.files().contains("7/" + run + "/artifacts/a"));
+}
+
+TEST(MlflowTest, RanksDoNotMakeARunEach) {
+  TrackersServed served;
+  served.environment.set("WORLD_SIZE", "4");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UsageError>([&] { store->stat(in_run("7", kNoRun, "a")); }),
+              AllOf(HasSubstr("4 ranks"), HasSubstr("MLFLOW_RUN_ID")));
+  EXPECT_EQ(served.fake.runs(), 0U);
+}
+
+TEST(MlflowTest, ErrorsAreTypedAsComposerTypesThem) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  const auto answer = [&](int status, const std::string& code, const std::string& message) {
+    served.fake.answer_next(
+        "GET /api/2.0/mlflow/artifacts/list",
+        {.status = status,
+         .body = R"({"error_code": ")" + code + R"(", "message": ")" + message + "\"}"});
+  };
+  answer(400, "TEMPORARILY_UNAVAILABLE", "later");
+  EXPECT_FALSE(store->stat(in_run("7", run, "a")).has_value()) << "it was tried again";
+  answer(500, "INTERNAL_ERROR", "403 Client Error: Forbidden");
+  const std::size_t before = served.fake.count("GET /api/2.0/mlflow/artifacts/list");
+  EXPECT_THAT(message_of<StorageError>([&] { store->stat(in_run("7", run, "a")); }),
+              HasSubstr("403 Client Error"));
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow/artifacts/list"), before + 1);
+}
+
+TEST(MlflowTest, ServersThatCannotBeAreRefusedWithWhatToDo) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string elsewhere = served.fake.add_run("7", "s3://bucket/7/artifacts");
+  const std::string other_host =
+      served.fake.add_run("7", "mlflow-artifacts://other:80/7/artifacts");
+  const auto store = served.store();
+  for (const std::string& run : {elsewhere, other_host}) {
+    EXPECT_THAT(message_of<UnsupportedError>([&] { store->stat(in_run("7", run, "a")); }),
+                HasSubstr("--serve-artifacts"));
+  }
+  served.environment.set("MLFLOW_TRACKING_TOKEN", "canary-wrong");
+  EXPECT_THAT(message_of<StorageError>(
+                  [&] { served.store(served.options())->stat(in_run("7", elsewhere, "a")); }),
+              AllOf(HasSubstr("MLFLOW_TRACKING_TOKEN"), Not(HasSubstr("canary"))));
+  DbfsOptions options = served.options();
+  options.tracking_uri = "sqlite:///mlruns.db";
+  EXPECT_THROW(served.store(options)->stat(in_run("7", "run1", "a")), UsageError);
+}
+
+TEST(MlflowTest, AUserAndAPasswordAreTaken) {
+  TrackersServed served({.user = "me", .password = "canary-password", .serves_artifacts = true});
+  served.environment.set("MLFLOW_TRACKING_USERNAME", "me");
+  served.environment.set("MLFLOW_TRACKING_PASSWORD", "canary-password");
+  const std::string run = served.fake.add_run("7");
+  write_text(*served.store(), in_run("7", run, "a"), "bytes");
+  EXPECT_TRUE(served.fake.files().contains("7/" + run + "/artifacts/a"));
+}
+
+TEST(MlflowTest, CheckpointsAreFoundByTheirUrisWithPlaceholders) {
+  TrackersServed served;
+  served.environment.set("DATABRICKS_HOST", served.fake.url());
+  served.environment.set("DATABRICKS_TOKEN", served.keys.token);
+  const std::string folder = "dbfs:/" + in_run(kNoExperiment, kNoRun, "run");
+  for (const std::int64_t batch : {1, 2}) {
+    save(testing::sample_checkpoint(batch),
+         folder + "/ep0-ba" + std::to_string(batch) + "-rank0.pt",
+         {.info = testing::sample_info(batch)});
+  }
+  const auto found = find_latest(folder);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
+  EXPECT_EQ(served.fake.runs(), 1U);
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace cairn
