@@ -15,6 +15,7 @@
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/object_store.h"
+#include "cairn/storage/oci.h"
 #include "cairn/storage/s3.h"
 #include "cairn/storage/stores.h"
 #include "cairn/tensor.h"

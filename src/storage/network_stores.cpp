@@ -6,6 +6,7 @@
 #include "storage/dbfs/store.h"
 #include "storage/gcs/config.h"
 #include "storage/http/store.h"
+#include "storage/oci/config.h"
 #include "storage/s3/config.h"
 
 namespace cairn {
@@ -33,6 +34,11 @@ std::shared_ptr<ObjectStore> kept_gcs_store(const std::string& root) {
                     gcs::make_gcs_store);
 }
 
+std::shared_ptr<ObjectStore> kept_oci_store(const std::string& root) {
+  return kept_store(oci::resolve_config({.bucket = split_uri(root).authority}),
+                    oci::make_oci_store);
+}
+
 // Nothing is learned of a web server: one each time.
 std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
   return web::make_web_store(web::resolve_config(root));
@@ -41,11 +47,8 @@ std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
 }  // namespace
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
-  return {{"dbfs", dbfs::kept_dbfs_store},
-          {"gs", kept_gcs_store},
-          {"http", web_store_of},
-          {"https", web_store_of},
-          {"s3", kept_s3_store}};
+  return {{"dbfs", dbfs::kept_dbfs_store}, {"gs", kept_gcs_store},  {"http", web_store_of},
+          {"https", web_store_of},         {"oci", kept_oci_store}, {"s3", kept_s3_store}};
 }
 
 }  // namespace cairn

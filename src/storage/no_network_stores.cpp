@@ -1,6 +1,7 @@
 #include "cairn/error.h"
 #include "cairn/storage/dbfs.h"
 #include "cairn/storage/gcs.h"
+#include "cairn/storage/oci.h"
 #include "cairn/storage/s3.h"
 
 #include "storage/network_stores.h"
@@ -20,6 +21,10 @@ std::shared_ptr<ObjectStore> gcs_store(const GcsOptions& options) {
   refuse_network("gs://" + options.bucket);
 }
 
+std::shared_ptr<ObjectStore> oci_store(const OciOptions& options) {
+  refuse_network("oci://" + options.bucket);
+}
+
 std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
@@ -32,7 +37,8 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse}, {"s3", refuse}};
+  return {{"dbfs", refuse},  {"gs", refuse},  {"http", refuse},
+          {"https", refuse}, {"oci", refuse}, {"s3", refuse}};
 }
 
 }  // namespace cairn

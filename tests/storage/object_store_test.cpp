@@ -12,6 +12,7 @@
 
 #ifdef CAIRN_BUILD_NET
 #include "gcs_fixture.h"
+#include "oci_fixture.h"
 #include "s3_fixture.h"
 #include "trackers_fixture.h"
 #endif
@@ -94,6 +95,11 @@ Opened open_s3(const testing::FakeS3Options& options) {
   return {served->store(), "a/folder", served};
 }
 
+Opened open_oci(const testing::FakeOciOptions& options) {
+  const auto served = std::make_shared<OciServed>(options);
+  return {served->store(), "a/folder", served};
+}
+
 Opened open_gcs(const testing::FakeGcsOptions& options) {
   const auto served = std::make_shared<GcsServed>(options);
   return {served->store(), "a/folder", served};
@@ -145,6 +151,8 @@ const std::vector<Kind>& kinds() {
 #ifdef CAIRN_BUILD_NET
       {"Gcs", [] { return open_gcs({}); }},
       {"GcsOfAFifthOfFaults", [] { return open_gcs({.fault_rate = 0.2}); }},
+      {"Oci", [] { return open_oci({}); }},
+      {"OciOfAFifthOfFaults", [] { return open_oci({.fault_rate = 0.2}); }},
       {"S3", [] { return open_s3({}); }},
       {"S3LikeCeph", [] { return open_s3({.like_ceph = true, .keeps_crc64 = false}); }},
       {"S3OfAFifthOfFaults", [] { return open_s3({.fault_rate = 0.2}); }},

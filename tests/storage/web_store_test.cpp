@@ -155,6 +155,7 @@ TEST(WebStoreTest, ASignedUrlAllowsNoHead) {
   const auto store = served.store();
   const std::string name = std::string(kName) + "?sig=canary%2F&x=//y";
   EXPECT_EQ(store->stat(name)->size, 5U);
+  EXPECT_EQ(store->stat(name)->version, "\"1\"");
   EXPECT_EQ(all_of(*store, name), "bytes");
   EXPECT_THAT(store->describe(name), AllOf(HasSubstr("/run/a%20b.pt?..."), Not(HasSubstr("sig"))));
 }

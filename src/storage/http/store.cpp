@@ -8,6 +8,7 @@
 #include "storage/http/store.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "cairn/error.h"
 
@@ -86,6 +87,15 @@ ObjectInfo info_in(const HttpResponse& response, std::uint64_t size) {
           .version = etag.empty() ? changed : etag};
 }
 
+// "bytes 0-0/10" is 10.
+std::uint64_t size_in(const HttpResponse& response) {
+  const std::string range(response.header("content-range"));
+  std::uint64_t size = 0;
+  std::from_chars(range.data() + std::min(range.rfind('/'), range.size() - 1) + 1,
+                  range.data() + range.size(), size);
+  return size;
+}
+
 class WebStore final : public ObjectStore {
  public:
   explicit WebStore(Config config) : server_(std::make_shared<WebServer>(std::move(config))) {}
@@ -99,9 +109,12 @@ class WebStore final : public ObjectStore {
       return info_in(head, content_length(head));
     }
     // A URL that is signed for GET allows no HEAD.
-    const auto source = open_object(server_, name);
-    if (source == nullptr) return std::nullopt;
-    return info_in(head, source->size());
+    const HttpResponse byte =
+        server_->send({.key = name, .headers = {{"range", "bytes=0-0"}}, .gives_too_long = true});
+    if (byte.status == 404 || byte.status == 410) return std::nullopt;
+    if (byte.status == 416) return info_in(byte, 0);  // of nothing there is no first byte
+    server_->check(byte, "looking at", name);
+    return info_in(byte, byte.status == 206 ? size_in(byte) : content_length(byte));
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& name) override {

@@ -1,10 +1,10 @@
 // Writing an object:
 //
 //  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun. Parts are hashed, in threads of their own, and sent
-//     while the next one is gathered, as many at once as the settings allow: then write() waits for
-//     the oldest. Each is tried again by itself (remote.cpp); the server compares its checksum with
-//     what came.
+//  2. With the second part an upload is begun. Parts are hashed, by threads of their own, and go
+//     out while the next one is gathered, as many at once as the settings allow: then write() waits
+//     for the oldest. Each is tried again by itself (remote.cpp); the server compares its checksum
+//     with what came.
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, version and, where the server keeps it, the checksum of the whole are compared with

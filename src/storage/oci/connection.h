@@ -1,0 +1,44 @@
+// Requests to one bucket of Oracle's: addressed below its namespace, and signed as
+// draft-cavage-http-signatures has it.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "storage/oci/config.h"
+#include "storage/remote/remote.h"
+
+namespace cairn::oci {
+
+// In a query, and not sent: what is meant are uploads, not objects.
+inline constexpr const char* kOfUploads = "uploads";
+
+class Connection final : public Remote {
+ public:
+  explicit Connection(Config config) : Remote(config.settings), config_(std::move(config)) {}
+
+  std::string describe(const std::string& key) const override;
+  bool is_missing(const HttpResponse& response) const override;
+
+ protected:
+  void prepare(RemoteRequest& request) const override;
+  SignedRequest sign(const RemoteRequest& request) override;
+  RemoteError error_in(const HttpResponse& response) const override;
+  bool learn(const HttpResponse& response, const RemoteError& error,
+             const std::string& signed_by) override;
+  bool is_passing(int status, const std::string& code) const override;
+  std::string advice_for(int status, const std::string& code) const override;
+
+ private:
+  HttpRequest signed_request(HttpRequest request, const std::string& target,
+                             const std::string& payload_hash) const;
+  // The bucket's; asked for once. StorageError.
+  std::string name_space();
+  std::string target_of(const RemoteRequest& request);
+
+  const Config config_;
+  std::mutex mutex_;
+  std::string name_space_ = {};  // learned; under the lock
+};
+
+}  // namespace cairn::oci
