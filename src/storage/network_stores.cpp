@@ -5,6 +5,7 @@
 #include "io/uri.h"
 #include "storage/dbfs/store.h"
 #include "storage/s3/config.h"
+#include "storage/wandb/store.h"
 
 namespace cairn {
 namespace {
@@ -24,7 +25,9 @@ std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
 }  // namespace
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
-  return {{"dbfs", dbfs::kept_dbfs_store}, {"s3", kept_s3_store}};
+  return {{"dbfs", dbfs::kept_dbfs_store},
+          {"s3", kept_s3_store},
+          {"wandb", wandb::wandb_store_of}};
 }
 
 }  // namespace cairn
