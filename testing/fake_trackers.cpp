@@ -22,6 +22,12 @@ HttpReply wrong(int status, const std::string& code) {
   return said({{"error_code", code}, {"message", "of the fake: " + code}}, status);
 }
 
+HttpReply too_many() {
+  HttpReply busy = wrong(429, "REQUEST_LIMIT_EXCEEDED");
+  busy.headers.emplace_back("Retry-After", "1");
+  return busy;
+}
+
 // "a/b" of "/a/b/c" below "/": what stands behind a beginning, or nothing.
 bool takes(const std::string& path, const std::string& beginning, std::string& rest) {
   if (!path.starts_with(beginning)) return false;
@@ -39,36 +45,18 @@ std::string etag_of(const std::string& bytes) {
 }  // namespace
 
 FakeTrackers::FakeTrackers(FakeTrackersOptions options)
-    : options_(std::move(options)),
-      random_(options_.seed),
-      server_([this](const HttpAsked& asked) { return handle(asked); }) {}
+    : FakeServer(options.seed,
+                 {wrong(500, "INTERNAL_ERROR"), too_many(), wrong(503, "TEMPORARILY_UNAVAILABLE")}),
+      options_(std::move(options)) {
+  fault_rate_ = options_.fault_rate;
+  start([this](const HttpAsked& asked) { return answer(asked); });
+}
 
 // --- What tests ask and plan ---------------------------------------------------------------------
-
-std::vector<std::string> FakeTrackers::log() {
-  const std::scoped_lock lock(mutex_);
-  return log_;
-}
-
-void FakeTrackers::forget_log() {
-  const std::scoped_lock lock(mutex_);
-  log_.clear();
-}
-
-std::size_t FakeTrackers::count(const std::string& beginning) {
-  const auto all = log();
-  return static_cast<std::size_t>(std::count_if(
-      all.begin(), all.end(), [&](const auto& line) { return line.starts_with(beginning); }));
-}
 
 std::vector<std::string> FakeTrackers::violations() {
   const std::scoped_lock lock(mutex_);
   return violations_;
-}
-
-std::size_t FakeTrackers::faults() {
-  const std::scoped_lock lock(mutex_);
-  return faults_;
 }
 
 std::map<std::string, std::string> FakeTrackers::files() {
@@ -113,47 +101,10 @@ void FakeTrackers::end_tokens() {
   ++token_era_;
 }
 
-void FakeTrackers::answer_next(const std::string& beginning, const HttpReply& reply, int times,
-                               When when) {
-  const std::scoped_lock lock(mutex_);
-  planned_.push_back({beginning, reply, times, when});
-}
-
 // --- Requests ------------------------------------------------------------------------------------
 
-HttpReply FakeTrackers::handle(const Asked& asked) {
-  const std::scoped_lock lock(mutex_);
-  log_.push_back(asked.method + " " + asked.target);
-  for (Planned& planned : planned_) {
-    if (planned.times == 0 || !log_.back().starts_with(planned.beginning)) continue;
-    --planned.times;
-    if (planned.when == When::kAfter) answer(asked);
-    return planned.reply;
-  }
-  int kind = -1;
-  if (std::uniform_real_distribution<double>(0, 1)(random_) < options_.fault_rate) {
-    ++faults_;
-    kind = std::uniform_int_distribution<int>(0, 4)(random_);
-  }
-  if (kind == 0) return wrong(500, "INTERNAL_ERROR");
-  if (kind == 1) {
-    HttpReply busy = wrong(429, "REQUEST_LIMIT_EXCEEDED");
-    busy.headers.emplace_back("Retry-After", "1");
-    return busy;
-  }
-  if (kind == 2) return {.sends_at_most = 0};
-  HttpReply reply = answer(asked);
-  if (kind == 3) reply.sends_at_most = 0;  // it was done, and the answer is lost
-  if (kind == 4 && !reply.body.empty() && asked.method != "HEAD") {
-    reply.headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
-    reply.body.resize(reply.body.size() / 2);
-    reply.closes = true;
-  }
-  return reply;
-}
-
 HttpReply FakeTrackers::violation(const std::string& what) {
-  violations_.push_back(log_.back() + ": " + what);
+  violations_.push_back(now_ + ": " + what);
   return wrong(400, "INVALID_PARAMETER_VALUE");
 }
 
@@ -182,10 +133,12 @@ bool FakeTrackers::is_authorized(const Asked& asked) {
 }
 
 HttpReply FakeTrackers::answer(const Asked& asked) {
+  now_ = asked.method + " " + asked.target;
   const std::string path = percent_decoded(asked.path());
   std::string rest;
   if (path == "/oidc/v1/token") return token(asked);
   if (takes(path, "/storage/", rest)) return storage(asked, rest);
+  if (path == "/graphql") return graphql(asked);
   if (!is_authorized(asked)) return wrong(401, "UNAUTHENTICATED");
   if (takes(path, "/api/2.0/fs/files/", rest)) return volume_file(asked, rest);
   if (takes(path, "/api/2.0/fs/directories/", rest)) return volume_folder(asked, rest);
@@ -231,26 +184,10 @@ HttpReply FakeTrackers::serve(const Asked& asked, const File& file, bool suffix_
   if (!match.empty() && match != etag_of(file.bytes)) return {.status = 412};
   const std::string range = asked.header("range");
   if (range.empty()) return reply;
-  const std::size_t dash = range.find('-');
-  if (!range.starts_with("bytes=") || dash == std::string::npos) return violation("the range");
-  const std::size_t size = file.bytes.size();
-  std::size_t begin = 0;
-  std::size_t end = size;
-  if (dash == 6) {
-    if (!suffix_ranges) return violation("a range of last bytes");
-    begin = size - std::min<std::size_t>(size, std::stoull(range.substr(7)));
-  } else {
-    begin = std::stoull(range.substr(6, dash - 6));
-    if (dash + 1 < range.size()) {
-      end = std::min<std::size_t>(size, std::stoull(range.substr(dash + 1)) + 1);
-    }
-  }
-  if (begin >= size) return {.status = 416};
-  reply.status = 206;
-  reply.headers.emplace_back("Content-Range", "bytes " + std::to_string(begin) + "-" +
-                                                  std::to_string(end - 1) + "/" +
-                                                  std::to_string(size));
-  reply.body = file.bytes.substr(begin, end - begin);
+  const bool is_range = range.starts_with("bytes=") && range.find('-') != std::string::npos;
+  if (!is_range) return violation("the range");
+  if (range.starts_with("bytes=-") && !suffix_ranges) return violation("a range of last bytes");
+  if (!cut_to_range(range, reply)) return {.status = 416};
   return reply;
 }
 
@@ -484,7 +421,7 @@ HttpReply FakeTrackers::sign_url(const Json& body, bool is_write) {
   const Json info = {
       {"run_id", run->first},
       {"path", body["path"][0]},
-      {"signed_uri", server_.url() + "/storage/" + encoded + "?op=" + (is_write ? "w" : "r") +
+      {"signed_uri", url() + "/storage/" + encoded + "?op=" + (is_write ? "w" : "r") +
                          "&sig=canary-signature-" + std::to_string(url_era_)},
       {"headers", Json::array({{{"name", "x-of-the-url"}, {"value", "yes"}}})},
       {"type", options_.signed_type}};
@@ -522,12 +459,80 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
           .body = file->second.bytes};
 }
 
+// --- W&B -----------------------------------------------------------------------------------------
+
+HttpReply FakeTrackers::graphql(const Asked& asked) {
+  if (asked.method != "POST") return violation("the method");
+  if (asked.header("content-type") != "application/json") return violation("JSON says what it is");
+  if (asked.header("authorization") != "Basic " + base64(as_bytes("api:" + options_.token))) {
+    return said({{"error", "user is not logged in"}}, 401);
+  }
+  const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
+  const bool is_right = body.is_object() && body.size() == 2 && body.contains("query") &&
+                        body["query"].is_string() && body.contains("variables") &&
+                        body["variables"].is_object();
+  if (!is_right) return violation("a query and its variables");
+  const std::string query = body["query"];
+  for (const auto& [name, value] : body["variables"].items()) {
+    if (!value.is_string()) return violation("the variable " + name);
+    if (query.find("$" + name + ": String") == std::string::npos) {
+      return violation("a variable that the query does not have: " + name);
+    }
+  }
+  for (const char* part : {"project(name: $project, entityName: $entity)", "artifact(name: $name)",
+                           "pageInfo { endCursor hasNextPage }", "directUrl"}) {
+    if (query.find(part) == std::string::npos) return violation("no " + std::string(part));
+  }
+  if (std::count(query.begin(), query.end(), '{') != std::count(query.begin(), query.end(), '}')) {
+    return violation("the braces");
+  }
+  const Json& of = body["variables"];
+  const std::string project =
+      "wandb/" + of.value("entity", "") + "/" + of.value("project", "") + "/";
+  const auto first = files_.lower_bound(project);
+  if (first == files_.end() || !first->first.starts_with(project)) {
+    return said({{"data", {{"project", nullptr}}}});
+  }
+  const std::string root = project + of.value("name", "") + "/";
+  const auto there = files_.lower_bound(root);
+  if (there == files_.end() || !there->first.starts_with(root)) {
+    return said({{"data", {{"project", {{"artifact", nullptr}}}}}});
+  }
+  const Json artifact = {{"id", "QXJ0"}, {"files", artifact_files(root, of.value("cursor", ""))}};
+  return said({{"data", {{"project", {{"artifact", artifact}}}}}});
+}
+
+FakeTrackers::Json FakeTrackers::artifact_files(const std::string& root,
+                                                const std::string& cursor) {
+  Json edges = Json::array();
+  bool has_next = false;
+  std::string last;
+  for (const auto& [path, file] : files_) {
+    if (!path.starts_with(root) || path <= root + cursor) continue;
+    has_next = edges.size() == options_.page;
+    if (has_next) break;
+    last = path.substr(root.size());
+    const ByteView view = as_bytes(file.bytes);
+    edges.push_back({{"node",
+                      {{"name", last},
+                       {"sizeBytes", std::to_string(file.bytes.size())},
+                       {"digest", base64(md5({&view, 1}))},
+                       {"updatedAt", "2026-01-02T03:04:05Z"},
+                       {"directUrl", url() + "/storage/" + path + "?op=r&sig=canary-signature-" +
+                                         std::to_string(url_era_)}}}});
+  }
+  return {{"pageInfo", {{"endCursor", last}, {"hasNextPage", has_next}}}, {"edges", edges}};
+}
+
 // --- The storage behind Databricks ---------------------------------------------------------------
 
 HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
   auto query = asked.query();
   if (!asked.header("authorization").empty()) return violation("a token was sent to the storage");
-  if (asked.header("x-of-the-url") != "yes") return violation("the URL's headers");
+  const bool is_of_wandb = path.starts_with("wandb/");
+  if (!is_of_wandb && asked.header("x-of-the-url") != "yes") {
+    return violation("the URL's headers");
+  }
   if (query["sig"] != "canary-signature-" + std::to_string(url_era_)) return {.status = 403};
   const bool is_azure = options_.signed_type == "AZURE_SAS_URI";
   if (asked.method == "PUT")

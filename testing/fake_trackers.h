@@ -4,17 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <mutex>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "testing/http_server.h"
+#include "testing/fake_server.h"
 
 namespace cairn::testing {
 
@@ -31,21 +28,15 @@ struct FakeTrackersOptions {
   unsigned seed = 1;
 };
 
-class FakeTrackers {
+class FakeTrackers final : public FakeServer {
  public:
   explicit FakeTrackers(FakeTrackersOptions options = {});
+  ~FakeTrackers() { stop(); }
 
-  std::string url() const { return server_.url(); }
-
-  // "PUT /api/2.0/fs/files/Volumes/c/s/v/a?overwrite=true" of all so far.
-  std::vector<std::string> log();
-  void forget_log();
-  std::size_t count(const std::string& beginning);  // of the log
   // What in requests is not as the documents have it.
   std::vector<std::string> violations();
-  std::size_t faults();
 
-  // "Volumes/c/s/v/a" or "E/R/artifacts/a" to bytes.
+  // "Volumes/c/s/v/a", "E/R/artifacts/a" or "wandb/entity/project/name:alias/a" to bytes.
   std::map<std::string, std::string> files();
   void put_file(const std::string& path, const std::string& bytes);
   // A run of the experiment; its id.
@@ -55,26 +46,14 @@ class FakeTrackers {
   void end_urls();
   void end_tokens();
 
-  // As FakeS3: the next requests that begin so are answered like this.
-  enum class When : std::uint8_t { kInstead, kAfter };
-  void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
-                   When when = When::kInstead);
-
  private:
   struct File {
     std::string bytes;
     std::int64_t modified_ms = 0;
   };
-  struct Planned {
-    std::string beginning;
-    HttpReply reply;
-    int times;
-    When when;
-  };
   using Asked = HttpAsked;
   using Json = nlohmann::json;
 
-  HttpReply handle(const Asked& asked);
   HttpReply answer(const Asked& asked);
   HttpReply token(const Asked& asked);
   HttpReply volume_file(const Asked& asked, const std::string& path);
@@ -84,6 +63,8 @@ class FakeTrackers {
   HttpReply list_artifacts(const Asked& asked);
   HttpReply sign_url(const Json& body, bool is_write);
   HttpReply proxy(const Asked& asked, const std::string& path);
+  HttpReply graphql(const Asked& asked);
+  Json artifact_files(const std::string& root, const std::string& cursor);
   HttpReply storage(const Asked& asked, const std::string& path);
   HttpReply storage_put(const Asked& asked, const std::string& path);
   HttpReply serve(const Asked& asked, const File& file, bool suffix_ranges);
@@ -95,9 +76,7 @@ class FakeTrackers {
   bool is_folder(const std::string& path) const;
   void keep(const std::string& path, const std::string& bytes);
 
-  std::mutex mutex_;
   FakeTrackersOptions options_;
-  std::mt19937 random_;
   std::map<std::string, File> files_;
   std::set<std::string> folders_;                                     // of volumes
   std::map<std::string, std::string> experiments_;                    // by name
@@ -107,11 +86,8 @@ class FakeTrackers {
   int url_era_ = 0;
   int token_era_ = 0;
   std::int64_t last_ms_ = 0;
-  std::vector<std::string> log_;
+  std::string now_;  // the request that is answered
   std::vector<std::string> violations_;
-  std::vector<Planned> planned_;
-  std::size_t faults_ = 0;
-  HttpServer server_;  // the last: it is stopped first
 };
 
 }  // namespace cairn::testing

@@ -72,6 +72,8 @@ class FinishedQueue {
 };
 
 CheckpointSaverOptions checked(CheckpointSaverOptions options) {
+  const std::string problem = options.store ? "" : writing_problem(options.folder);
+  if (!problem.empty()) throw UnsupportedError(problem);
   options.store = store_of(options.folder, options.store);
   if (options.folder.empty()) options.folder = ".";
   for (auto* name :

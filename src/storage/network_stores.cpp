@@ -8,6 +8,7 @@
 #include "storage/http/store.h"
 #include "storage/oci/config.h"
 #include "storage/s3/config.h"
+#include "storage/wandb/store.h"
 
 namespace cairn {
 namespace {
@@ -48,7 +49,8 @@ std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
   return {{"dbfs", dbfs::kept_dbfs_store}, {"gs", kept_gcs_store},  {"http", web_store_of},
-          {"https", web_store_of},         {"oci", kept_oci_store}, {"s3", kept_s3_store}};
+          {"https", web_store_of},         {"oci", kept_oci_store}, {"s3", kept_s3_store},
+          {"wandb", wandb::wandb_store_of}};
 }
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/oci.h"
 #include "cairn/storage/s3.h"
+#include "cairn/storage/wandb.h"
 
 #include "storage/network_stores.h"
 
@@ -29,6 +30,10 @@ std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
 
+std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options) {
+  refuse_network("wandb://" + options.entity);
+}
+
 std::shared_ptr<ObjectStore> dbfs_store(const DbfsOptions& /*options*/) {
   refuse_network("dbfs:/");
 }
@@ -37,8 +42,8 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"dbfs", refuse},  {"gs", refuse},  {"http", refuse},
-          {"https", refuse}, {"oci", refuse}, {"s3", refuse}};
+  return {{"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse},
+          {"oci", refuse},  {"s3", refuse}, {"wandb", refuse}};
 }
 
 }  // namespace cairn

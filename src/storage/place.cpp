@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
@@ -48,6 +49,12 @@ class Schemes {
   void add(const std::string& scheme, ObjectStoreFactory factory) {
     const std::scoped_lock lock(mutex_);
     factories_[scheme] = std::move(factory);
+    own_.insert(scheme);
+  }
+  // Whether the program has registered it.
+  bool is_own(const std::string& scheme) {
+    const std::scoped_lock lock(mutex_);
+    return own_.contains(scheme);
   }
   ObjectStoreFactory find(const std::string& scheme) {
     const std::scoped_lock lock(mutex_);
@@ -65,6 +72,7 @@ class Schemes {
  private:
   std::mutex mutex_;
   std::map<std::string, ObjectStoreFactory> factories_;
+  std::set<std::string> own_;
 };
 
 Schemes& schemes() {
@@ -108,6 +116,13 @@ std::string place_problem(const std::string& place) {
   }
   return printable_line(place) + ": there is no store for " + scheme + "://, but for " + known +
          "; give it a store of your own, or register one (register_object_store())";
+}
+
+std::string writing_problem(const std::string& place) {
+  const std::string scheme = scheme_in(place);
+  const bool is_for_loading = scheme == "wandb" || scheme == "http" || scheme == "https";
+  if (!is_for_loading || schemes().is_own(scheme)) return place_problem(place);
+  return scheme + "://: checkpoints are loaded from there, and not written; give another place";
 }
 
 std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {

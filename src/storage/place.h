@@ -20,5 +20,7 @@ std::string shown_place(const std::string& place);
 // Why there is no store for a place: one line. Empty when there is one, as far as that can be told
 // without asking anybody.
 std::string place_problem(const std::string& place);
+// The same of a place that is to be written to: of some servers things can only be loaded.
+std::string writing_problem(const std::string& place);
 
 }  // namespace cairn

@@ -111,7 +111,7 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   }
   if (options.save_folder) {
     found.add(options.save_folder->empty(), "save_folder is empty");
-    const std::string problem = place_problem(*options.save_folder);
+    const std::string problem = writing_problem(*options.save_folder);
     found.add(!options.save_object_store && !problem.empty(), "save_folder " + problem);
   }
   found.add(options.save_num_checkpoints_to_keep < -1,

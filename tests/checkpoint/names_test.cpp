@@ -122,6 +122,14 @@ TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
             "{run_name:d}: type \"d\" is for numbers, and this is a text");
 }
 
+// As without a logger of MLflow's: the store fills them in.
+TEST(NamesTest, PlaceholdersOfMlflowStay) {
+  const std::string folder =
+      "dbfs:/databricks/mlflow-tracking/{mlflow_experiment_id}/{mlflow_run_id}";
+  EXPECT_EQ(strict_format(folder + "/artifacts/{run_name}", {{"run_name", "a"}}),
+            folder + "/artifacts/a");
+}
+
 TEST(NamesTest, StrictFormatNamesTheUnknownVariableAndThoseThatExist) {
   EXPECT_EQ(usage_error([] {
               return strict_format("ep{epoch}-{foo:3}", {{"epoch", "1"}});

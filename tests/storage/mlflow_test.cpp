@@ -123,6 +123,15 @@ TEST(MlflowTest, PlaceholdersBecomeOneRunOfTheExperiment) {
   EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
+TEST(MlflowTest, MessagesAskNobodyAndMakeNoRun) {
+  TrackersServed served;
+  const auto store = served.store();
+  EXPECT_EQ(store->describe(in_run(kNoExperiment, kNoRun, "a//b")),
+            "dbfs:/" + in_run(kNoExperiment, kNoRun, "a/b"));
+  EXPECT_EQ(store->describe("root/a"), "dbfs:/root/a");
+  EXPECT_THAT(served.fake.log(), IsEmpty());
+}
+
 TEST(MlflowTest, AnExperimentWhoseMakingGotNoAnswerIsNotMissed) {
   TrackersServed served;
   served.fake.answer_next("POST /api/2.0/mlflow/experiments/create", {.sends_at_most = 0}, 1,

@@ -51,6 +51,11 @@ std::string names_of(const FormatVariables& variables) {
   return names.empty() ? "none" : names;
 }
 
+// Composer's of MLflow: they stay, and the store of dbfs:/ fills them in.
+bool is_of_store(const std::string& name) {
+  return name == "mlflow_experiment_id" || name == "mlflow_run_id";
+}
+
 }  // namespace
 
 FormatVariables dist_variables(const std::string& run_name, const ReadEnvironment& read) {
@@ -95,7 +100,8 @@ std::string partial_format(const std::string& format, const FormatVariables& var
 
 std::string strict_format(const std::string& format, const FormatVariables& variables) {
   for (const FormatPiece& piece : split_format(format)) {
-    if (piece.is_field && find_variable(variables, piece.name) == nullptr) {
+    const bool is_known = !piece.is_field || find_variable(variables, piece.name) != nullptr;
+    if (!is_known && !is_of_store(piece.name)) {
       throw UsageError("format \"" + format + "\": unknown variable " + piece.text +
                        "; there are: " + names_of(variables));
     }

@@ -113,7 +113,7 @@ std::string identity_of_environment() {
 
 std::shared_ptr<ObjectStore> make_dbfs_store(const DbfsOptions& options, const Outside& outside) {
   const auto router = std::make_shared<Router>(options, outside);
-  return tree_store([router](const std::string& name) { return router->place_of(name); });
+  return tree_store([router](const std::string& name) { return router->place_of(name); }, "dbfs:/");
 }
 
 std::shared_ptr<ObjectStore> kept_dbfs_store(const std::string& root) {

@@ -38,11 +38,11 @@ std::string below(const std::string& folder, const std::string& name) {
 
 class TreeStore final : public ObjectStore {
  public:
-  explicit TreeStore(TreeRouter router) : router_(std::move(router)) {}
+  TreeStore(TreeRouter router, std::string root)
+      : router_(std::move(router)), root_(std::move(root)) {}
 
   std::string describe(const std::string& name) const override {
-    const TreePlace at = router_(name);
-    return at.tree->describe(at.path);
+    return root_ + normal_path("/" + name).substr(1);
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
@@ -221,12 +221,13 @@ class TreeStore final : public ObjectStore {
   }
 
   TreeRouter router_;
+  std::string root_;
 };
 
 }  // namespace
 
-std::shared_ptr<ObjectStore> tree_store(TreeRouter router) {
-  return std::make_shared<TreeStore>(std::move(router));
+std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root) {
+  return std::make_shared<TreeStore>(std::move(router), std::move(root));
 }
 
 }  // namespace cairn

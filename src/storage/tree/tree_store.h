@@ -23,8 +23,10 @@ struct TreePlace {
 // UsageError for names that cannot be.
 using TreeRouter = std::function<TreePlace(const std::string& name)>;
 
+// Messages say `root` and then the name as it was given: they ask nobody, and make no run.
+//
 // Its pointers are objects NAME.symlink, whose text is a name. Conditions hold against what was
 // done before, but that a name is absent holds as Tree::put() makes it.
-std::shared_ptr<ObjectStore> tree_store(TreeRouter router);
+std::shared_ptr<ObjectStore> tree_store(TreeRouter router, std::string root);
 
 }  // namespace cairn

@@ -1,0 +1,22 @@
+// Artifacts of W&B as a store.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/storage/wandb.h"
+
+#include "storage/rest/rest.h"
+
+namespace cairn::wandb {
+
+std::shared_ptr<ObjectStore> make_wandb_store(const WandbOptions& options,
+                                              const RemoteSettings& settings);
+
+// Of the environment: "wandb://entity".
+std::shared_ptr<ObjectStore> wandb_store_of(const std::string& root);
+
+// The password that a file as ~/.netrc has for a machine; "" when it has none.
+std::string netrc_password(const std::string& text, const std::string& machine);
+
+}  // namespace cairn::wandb
