@@ -1,6 +1,7 @@
 #include "net/url.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "cairn/error.h"
 
@@ -58,6 +59,20 @@ std::string percent_encoded(std::string_view text, bool keep_slashes) {
     }
   }
   return encoded;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool is_byte = text[i] == '%' && i + 2 < text.size() &&
+                         std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    plain += is_byte ? static_cast<char>(byte) : text[i];
+    if (is_byte) i += 2;
+  }
+  return plain;
 }
 
 std::string query_text(const Query& query) {

@@ -25,6 +25,8 @@ Url parse_http_url(const std::string& text, const std::string& what);
 
 // RFC 3986: all but letters, digits and "-._~" as %XX; slashes too, unless they are kept.
 std::string percent_encoded(std::string_view text, bool keep_slashes = false);
+// The bytes that an encoded text is of; a percent sign that begins no byte stays.
+std::string percent_decoded(std::string_view text);
 
 // "a=1&b=" with both sides encoded, sorted as AWS signs them.
 std::string query_text(const Query& query);
