@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cairn/error.h"
+#include "cairn/storage/azure.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/s3.h"
 
@@ -54,7 +55,6 @@ constexpr std::array kOtherProviders = {
     OtherProvider{"google_storage",
                   "a store of your own, or its S3 interface: provider s3_rgw with "
                   "host storage.googleapis.com and an HMAC key"},
-    OtherProvider{"azure_blobs", "a store of your own"},
     OtherProvider{"backblaze_b2", "its S3 interface: provider s3_rgw with the host of your region"},
     OtherProvider{"oss", "its S3 interface: provider s3_rgw with the host of your region"},
     OtherProvider{"local", "a path, without a store"},
@@ -89,6 +89,26 @@ std::string endpoint_of(const LibcloudOptions& options) {
          (options.port == 0 ? "" : ":" + std::to_string(options.port));
 }
 
+std::string key_of(const LibcloudOptions& options) {
+  return options.key.empty() ? from_environment(options.key_environ, "key_environ") : options.key;
+}
+
+std::string secret_of(const LibcloudOptions& options) {
+  return options.secret.empty() ? from_environment(options.secret_environ, "secret_environ")
+                                : options.secret;
+}
+
+// The key is the account, the secret its key. A host is a server that has the account in the path.
+std::shared_ptr<ObjectStore> azure_blobs(const LibcloudOptions& options) {
+  AzureOptions azure;
+  azure.container = options.container;
+  azure.account_name = key_of(options);
+  azure.account_key = secret_of(options);
+  azure.endpoint_url = endpoint_of(options);
+  if (!azure.endpoint_url.empty()) azure.endpoint_url += "/" + azure.account_name;
+  return azure_store(azure);
+}
+
 }  // namespace
 
 std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
@@ -99,6 +119,7 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   if (provider.empty() || options.container.empty()) {
     throw UsageError("libcloud store: provider and container are required");
   }
+  if (provider == "azure_blobs") return azure_blobs(options);
   const auto* row = std::ranges::find(kS3Providers, provider, &S3Provider::name);
   if (row == kS3Providers.end()) refuse_provider(provider);
   if (row->needs_host && options.host.empty()) {
@@ -108,11 +129,8 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   s3.bucket = options.container;
   s3.region = options.region.empty() ? std::string(row->region) : options.region;
   s3.endpoint_url = endpoint_of(options);
-  s3.access_key_id =
-      options.key.empty() ? from_environment(options.key_environ, "key_environ") : options.key;
-  s3.secret_access_key = options.secret.empty()
-                             ? from_environment(options.secret_environ, "secret_environ")
-                             : options.secret;
+  s3.access_key_id = key_of(options);
+  s3.secret_access_key = secret_of(options);
   return s3_store(s3);
 }
 

@@ -1,7 +1,10 @@
 #include "cairn/error.h"
+#include "cairn/storage/azure.h"
 #include "cairn/storage/s3.h"
 
+#include "storage/kept_store.h"
 #include "storage/network_stores.h"
+#include "storage/sftp/config.h"
 
 namespace cairn {
 namespace {
@@ -18,11 +21,19 @@ std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
 
+std::shared_ptr<ObjectStore> azure_store(const AzureOptions& options) {
+  refuse_network("azure://" + options.container);
+}
+
 std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"s3", refuse}};
+  // It needs no library, but the program ssh.
+  const auto sftp = [](const std::string& root) {
+    return kept_store(sftp::resolve_config(sftp::options_of(root)), sftp::make_sftp_store);
+  };
+  return {{"azure", refuse}, {"s3", refuse}, {"sftp", sftp}};
 }
 
 }  // namespace cairn

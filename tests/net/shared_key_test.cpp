@@ -11,11 +11,11 @@ namespace cairn::azure {
 namespace {
 
 TEST(SharedKeyTest, WritesARequestAsInMicrosoftsDocument) {
-  const ToSign request = {.method = "GET",
-                          .path = "/mycontainer",
-                          .query = {{"restype", "container"}, {"comp", "metadata"}, {"timeout", "20"}},
-                          .headers = {{"x-ms-version", "2015-02-21"},
-                                      {"x-ms-date", "Fri, 26 Jun 2015 23:39:12 GMT"}}};
+  const ToSign request = {
+      .method = "GET",
+      .path = "/mycontainer",
+      .query = {{"restype", "container"}, {"comp", "metadata"}, {"timeout", "20"}},
+      .headers = {{"x-ms-version", "2015-02-21"}, {"x-ms-date", "Fri, 26 Jun 2015 23:39:12 GMT"}}};
   EXPECT_EQ(text_to_sign(request, "myaccount"),
             "GET\n\n\n\n\n\n\n\n\n\n\n\n"
             "x-ms-date:Fri, 26 Jun 2015 23:39:12 GMT\n"

@@ -158,9 +158,9 @@ TEST(AzureStoreTest, WhatTheServerHasInsteadIsNotTakenForWhatWasSent) {
   served.keys.keeps_old = true;
   served.fake.change(served.keys);
   for (const char* name : {"a", "b"}) {
-    EXPECT_THAT(message_of<StorageError>(
-                    [&] { write_text(*store, name, *name == 'a' ? "two" : kBlocks); }),
-                HasSubstr("the server does not have what was written"));
+    EXPECT_THAT(
+        message_of<StorageError>([&] { write_text(*store, name, *name == 'a' ? "two" : kBlocks); }),
+        HasSubstr("the server does not have what was written"));
   }
 }
 

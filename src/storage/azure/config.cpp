@@ -90,7 +90,11 @@ Found find_keys(const AzureOptions& options) {
               .key = options.account_key,
               .sas = options.sas_token,
               .endpoint = options.endpoint_url};
-  if (found.can_sign()) return found;
+  const std::string server = environment("AZURE_STORAGE_SERVICE_ENDPOINT");
+  if (found.can_sign()) {
+    if (found.endpoint.empty()) found.endpoint = server;
+    return found;
+  }
   const bool is_given = !options.connection_string.empty();
   const std::string text =
       is_given ? options.connection_string : environment("AZURE_STORAGE_CONNECTION_STRING");
@@ -101,7 +105,7 @@ Found find_keys(const AzureOptions& options) {
     other = {.account = variable("AZURE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),
              .key = variable("AZURE_ACCOUNT_ACCESS_KEY", "AZURE_STORAGE_KEY"),
              .sas = environment("AZURE_STORAGE_SAS_TOKEN"),
-             .endpoint = environment("AZURE_STORAGE_SERVICE_ENDPOINT")};
+             .endpoint = server};
   }
   if (found.account.empty()) found.account = other.account;
   if (found.key.empty()) found.key = other.key;
