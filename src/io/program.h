@@ -1,20 +1,16 @@
-// Running another program as a filter: no shell, no files, no descriptors that are not its own.
+// Running another program as a filter.
 #pragma once
 
 #include <sys/types.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/bytes.h"
 
-#include "io/file_descriptor.h"
+#include "io/spawn.h"
 
 namespace cairn {
-
-// Where `name` is found in $PATH.
-std::optional<std::string> find_program(const std::string& name);
 
 // A running program. What is written goes to its standard input, and what it writes to its standard
 // output goes to `out`, all on the caller's thread: from within write() and finish().
@@ -36,7 +32,6 @@ class PipeThrough final : public ByteSink {
   std::string finish();
 
  private:
-  void start(const std::string& path, const std::vector<std::string>& argv);
   void pump(ByteView& input);
   void take_output(FileDescriptor& from);
   std::string describe_end(int status) const;

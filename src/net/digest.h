@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,5 +23,7 @@ Sha256 hmac_sha256(ByteView key, std::string_view text);
 
 std::string hex(ByteView bytes);  // in lower case
 std::string base64(ByteView bytes);
+// With its padding; nullopt for anything else.
+std::optional<std::string> base64_decoded(std::string_view text);
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cairn/error.h"
+#include "cairn/storage/azure.h"
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/s3.h"
@@ -52,7 +53,6 @@ struct OtherProvider {
 };
 
 constexpr std::array kOtherProviders = {
-    OtherProvider{"azure_blobs", "a store of your own"},
     OtherProvider{"backblaze_b2", "its S3 interface: provider s3_rgw with the host of your region"},
     OtherProvider{"oss", "its S3 interface: provider s3_rgw with the host of your region"},
     OtherProvider{"local", "a path, without a store"},
@@ -111,6 +111,17 @@ std::shared_ptr<ObjectStore> google_storage(const LibcloudOptions& options) {
   return gcs_store(gcs);
 }
 
+// The key is the account, the secret its key. A host is a server that has the account in the path.
+std::shared_ptr<ObjectStore> azure_blobs(const LibcloudOptions& options) {
+  AzureOptions azure;
+  azure.container = options.container;
+  azure.account_name = key_of(options);
+  azure.account_key = secret_of(options);
+  azure.endpoint_url = endpoint_of(options);
+  if (!azure.endpoint_url.empty()) azure.endpoint_url += "/" + azure.account_name;
+  return azure_store(azure);
+}
+
 }  // namespace
 
 std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
@@ -122,6 +133,7 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
     throw UsageError("libcloud store: provider and container are required");
   }
   if (provider == "google_storage") return google_storage(options);
+  if (provider == "azure_blobs") return azure_blobs(options);
   const auto* row = std::ranges::find(kS3Providers, provider, &S3Provider::name);
   if (row == kS3Providers.end()) refuse_provider(provider);
   if (row->needs_host && options.host.empty()) {

@@ -1,29 +1,26 @@
 #include "storage/network_stores.h"
 
-#include <mutex>
-
 #include "io/uri.h"
+#include "storage/azure/config.h"
 #include "storage/dbfs/store.h"
 #include "storage/gcs/config.h"
 #include "storage/http/store.h"
+#include "storage/kept_store.h"
 #include "storage/oci/config.h"
 #include "storage/s3/config.h"
+#include "storage/sftp/config.h"
 #include "storage/wandb/store.h"
 
 namespace cairn {
 namespace {
 
-// One for each bucket and configuration: with it are kept what was learned of the server, and keys
-// that were fetched.
-template <typename Config>
-std::shared_ptr<ObjectStore> kept_store(Config config,
-                                        std::shared_ptr<ObjectStore> (*make)(Config)) {
-  static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<ObjectStore>> stores;
-  const std::scoped_lock lock(mutex);
-  auto& store = stores[config.identity];
-  if (store == nullptr) store = make(std::move(config));
-  return store;
+std::shared_ptr<ObjectStore> kept_azure_store(const std::string& root) {
+  return kept_store(azure::resolve_config({.container = split_uri(root).authority}),
+                    azure::make_azure_store);
+}
+
+std::shared_ptr<ObjectStore> kept_sftp_store(const std::string& root) {
+  return kept_store(sftp::resolve_config(sftp::options_of(root)), sftp::make_sftp_store);
 }
 
 std::shared_ptr<ObjectStore> kept_s3_store(const std::string& root) {
@@ -48,8 +45,10 @@ std::shared_ptr<ObjectStore> web_store_of(const std::string& root) {
 }  // namespace
 
 std::map<std::string, ObjectStoreFactory> network_stores() {
-  return {{"dbfs", dbfs::kept_dbfs_store}, {"gs", kept_gcs_store},  {"http", web_store_of},
-          {"https", web_store_of},         {"oci", kept_oci_store}, {"s3", kept_s3_store},
+  return {{"azure", kept_azure_store},     {"dbfs", dbfs::kept_dbfs_store},
+          {"gs", kept_gcs_store},          {"http", web_store_of},
+          {"https", web_store_of},         {"oci", kept_oci_store},
+          {"s3", kept_s3_store},           {"sftp", kept_sftp_store},
           {"wandb", wandb::wandb_store_of}};
 }
 

@@ -1,11 +1,14 @@
 #include "cairn/error.h"
+#include "cairn/storage/azure.h"
 #include "cairn/storage/dbfs.h"
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/oci.h"
 #include "cairn/storage/s3.h"
 #include "cairn/storage/wandb.h"
 
+#include "storage/kept_store.h"
 #include "storage/network_stores.h"
+#include "storage/sftp/config.h"
 
 namespace cairn {
 namespace {
@@ -30,6 +33,10 @@ std::shared_ptr<ObjectStore> s3_store(const S3Options& options) {
   refuse_network("s3://" + options.bucket);
 }
 
+std::shared_ptr<ObjectStore> azure_store(const AzureOptions& options) {
+  refuse_network("azure://" + options.container);
+}
+
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options) {
   refuse_network("wandb://" + options.entity);
 }
@@ -42,8 +49,12 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
   };
-  return {{"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse},
-          {"oci", refuse},  {"s3", refuse}, {"wandb", refuse}};
+  // It needs no library, but the program ssh.
+  const auto sftp = [](const std::string& root) {
+    return kept_store(sftp::resolve_config(sftp::options_of(root)), sftp::make_sftp_store);
+  };
+  return {{"azure", refuse}, {"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse},
+          {"oci", refuse},   {"s3", refuse},   {"sftp", sftp}, {"wandb", refuse}};
 }
 
 }  // namespace cairn

@@ -23,5 +23,14 @@ TEST(DigestTest, Base64) {
   EXPECT_EQ(base64(as_bytes("foobar")), "Zm9vYmFy");
 }
 
+TEST(DigestTest, Base64GoesThereAndBack) {
+  for (const std::string text : {"", "f", "fo", "foo", "foob", "\xFF\xFE\x01"}) {
+    EXPECT_EQ(base64_decoded(base64(as_bytes(text))), text);
+  }
+  for (const char* text : {"a", "Zg=", "Zg", "Z===", "Zm9v!A==", "Zm 9"}) {
+    EXPECT_EQ(base64_decoded(text), std::nullopt) << text;
+  }
+}
+
 }  // namespace
 }  // namespace cairn

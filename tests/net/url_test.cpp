@@ -36,5 +36,12 @@ TEST(UrlTest, BytesAreEncodedOnce) {
   EXPECT_EQ(query_text({{"b", "x y"}, {"a", ""}, {"A", "&="}}), "A=%26%3D&a=&b=x%20y");
 }
 
+TEST(UrlTest, EncodedBytesAreDecoded) {
+  const std::string all = "aZ09-._~ /+%\xC3\xBC";
+  EXPECT_EQ(percent_decoded(percent_encoded(all)), all);
+  EXPECT_EQ(percent_decoded("%2f%2F+%"), "//+%");
+  EXPECT_EQ(percent_decoded("%4%4g%-1%41"), "%4%4g%-1A");
+}
+
 }  // namespace
 }  // namespace cairn

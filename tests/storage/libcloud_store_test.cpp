@@ -59,7 +59,6 @@ TEST_F(LibcloudTest, WhatCannotBeIsRefusedWithWhatToDo) {
     with.host = host;
     return message_of([&] { libcloud_store(with); });
   };
-  EXPECT_THAT(refused("azure_blobs", ""), HasSubstr("a store of your own"));
   EXPECT_THAT(refused("local", ""), HasSubstr("a path"));
   EXPECT_THAT(refused("magicloud", ""),
               AllOf(HasSubstr("is none of s3, "), Not(HasSubstr("canary"))));

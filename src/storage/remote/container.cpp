@@ -42,7 +42,18 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
   return head_in(response);
 }
 
+// Some servers give a page of nothing before those that hold something.
 RemoteList RemoteContainer::list(const ListQuery& query) {
+  ListQuery asked = query;
+  for (;;) {
+    RemoteList answer = list_page(asked);
+    const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
+    if (!is_empty || answer.next.empty() || answer.next == asked.page) return answer;
+    asked.page = answer.next;
+  }
+}
+
+RemoteList RemoteContainer::list_page(const ListQuery& query) {
   Attempts attempts(remote_->settings().retries);
   for (;;) {
     const HttpResponse response = remote_->send(list_request(query));

@@ -103,7 +103,7 @@ class RemoteContainer {
 
   // nullopt when there is none of that key.
   std::optional<RemoteHead> head(const std::string& key);
-  // One page, whole.
+  // One page, whole; an empty one is the last.
   RemoteList list(const ListQuery& query);
   bool has_below(const std::string& prefix);
   // Also one that is not there.
@@ -165,6 +165,8 @@ class RemoteContainer {
   Remote& server() const { return *remote_; }
 
  private:
+  RemoteList list_page(const ListQuery& query);
+
   std::shared_ptr<Remote> remote_;
 };
 

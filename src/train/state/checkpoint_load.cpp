@@ -11,9 +11,8 @@
 //     each is loaded after its own state was put aside.
 //  4. Make everything that applying needs: conversions, tables, copies of what others hold, too.
 //  5. Apply the plans: moves, swaps, and copies from memory to memory. None of it can fail.
-//     In place (options.in_place) the weights that can be read straight into the model are left out
-//     of 2, and read here, before anything else is put: only this can still fail then, and says
-//     that the weights are lost.
+//     In place, weights that can be read straight into the model are left out of 2 and read here,
+//     first: that can fail, and says that they are lost.
 //  6. When something did not fit in 3, or anything at all was thrown before 5 (for want of memory;
 //     by a logger that cannot write its line, say): let go of the plans' memory, give the tried
 //     objects their state back, all of them, and throw one error, which names the file:
@@ -357,9 +356,8 @@ void CheckpointLoad::check(const Value& checkpoint) {
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
-    const std::string lacks = "the checkpoint has no model";
-    if (needs_all_weights_) return misfit(lacks + ", and the present weights are lost");
-    warn(lacks + "; the present weights stay");
+    if (needs_all_weights_) return misfit("it has no model, and the present weights are lost");
+    warn("the checkpoint has no model; the present weights stay");
   }
   const Value* rng = checkpoint.find("rng");
   if (rng == nullptr && saved.find("timestamp") == nullptr) {
@@ -516,7 +514,6 @@ void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
   }
   read(opened, reads);
 }
-
 // What is read in two parts is checked in two: what is loaded, then, and no byte twice.
 void CheckpointLoad::read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const {
   const bool is_part = !in_place_.reads.empty() && options_.verify == Verify::kFull;

@@ -1,0 +1,47 @@
+// Another program that one talks with: requests go in and answers come out, both at once.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "cairn/bytes.h"
+
+#include "io/spawn.h"
+
+namespace cairn {
+
+// One thread at a time, but for interrupt().
+class ProgramDialog {
+ public:
+  // As spawn_program().
+  explicit ProgramDialog(const std::vector<std::string>& argv);
+  // Kills it, with all that it started.
+  ~ProgramDialog();
+  ProgramDialog(const ProgramDialog&) = delete;
+  ProgramDialog& operator=(const ProgramDialog&) = delete;
+
+  enum class Moved : std::uint8_t {
+    kSome,     // bytes, in one direction at least
+    kNothing,  // for so long
+    kEnded,    // it says nothing any more
+  };
+  // Waits until bytes can move, and moves some: from the front of `output` to the program, and from
+  // it to the end of `input`, which grows by at most 64 KiB.
+  Moved pump(ByteView& output, std::string& input, std::chrono::milliseconds most);
+
+  // What it has said on its standard error so far, the first 2000 characters; of one that has
+  // ended, all of them.
+  std::string messages();
+
+  // From any thread: what pump() waits for has ended.
+  void interrupt() const;
+
+ private:
+  void take_messages();
+
+  SpawnedProgram program_;
+  std::string messages_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+// Starting another program: no shell, no files, no descriptors that are not its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+
+namespace cairn {
+
+// Where `name` is found in $PATH; `name` itself when it has a slash. nullopt when it is nowhere, or
+// may not be run.
+std::optional<std::string> find_program(const std::string& name);
+
+struct SpawnedProgram {
+  pid_t pid = -1;         // also of its process group
+  FileDescriptor input;   // a socket: writing to one that is closed need not raise SIGPIPE
+  FileDescriptor output;  // the reading ends of pipes
+  FileDescriptor errors;
+};
+
+// argv[0] is searched for: NotFoundError. StorageError when it cannot be started. Who has it must
+// wait for it.
+SpawnedProgram spawn_program(const std::vector<std::string>& argv);
+
+// Its status, as waitpid() gives it.
+int wait_for_program(pid_t pid);
+
+}  // namespace cairn

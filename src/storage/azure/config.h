@@ -1,0 +1,36 @@
+// What a store of Azure's knows before its first request: options, environment.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cairn/storage/azure.h"
+
+#include "net/url.h"
+#include "storage/azure/shared_key.h"
+#include "storage/remote/remote.h"
+
+namespace cairn::azure {
+
+struct Config {
+  std::string container;
+  std::string prefix;
+  Url endpoint;          // with the account in its path where it is not in the host
+  SharedKey key = {};    // without a key there is
+  std::string sas = {};  // a token, "sv=...&sig=...", as it is appended to queries
+  RemoteSettings settings = {};
+  std::string identity = {};  // a hash of all of it: where it is the same, a store can be, too
+};
+
+// What tests put in the place of the network and the clock; empty ones are the real ones.
+struct Outside {
+  std::shared_ptr<HttpClient> client = {};
+  NetRetries retries = {};
+};
+
+// UsageError for what cannot be.
+Config resolve_config(const AzureOptions& options, const Outside& outside = {});
+
+std::shared_ptr<ObjectStore> make_azure_store(Config config);
+
+}  // namespace cairn::azure

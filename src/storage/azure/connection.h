@@ -1,0 +1,34 @@
+// Requests to one container: addressed and signed, and their errors made ours.
+#pragma once
+
+#include <string>
+
+#include "storage/azure/config.h"
+#include "storage/remote/remote.h"
+
+namespace cairn::azure {
+
+class Connection final : public Remote {
+ public:
+  explicit Connection(Config config);
+
+  std::string describe(const std::string& key) const override;
+  bool is_missing(const HttpResponse& response) const override;
+  // A blob of the container, as what it is copied from: with the token that opens it, if any.
+  std::string copy_source(const std::string& key) const;
+
+ protected:
+  SignedRequest sign(const RemoteRequest& request) override;
+  RemoteError error_in(const HttpResponse& response) const override;
+  bool learn(const HttpResponse& response, const RemoteError& error,
+             const std::string& signed_by) override;
+  bool is_passing(int status, const std::string& code) const override;
+  std::string advice_for(int status, const std::string& code) const override;
+
+ private:
+  std::string path_of(const std::string& key) const;
+
+  const Config config_;
+};
+
+}  // namespace cairn::azure

@@ -1,0 +1,91 @@
+// The connection of a store, made when it is first needed and again when it broke off.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/cancellation.h"
+#include "io/retry.h"
+#include "storage/sftp/config.h"
+#include "storage/sftp/session.h"
+
+namespace cairn::sftp {
+
+// Of a file that is open; it is so in one session only.
+struct Handle {
+  std::uint64_t session = 0;  // 0: none
+  std::string text = {};
+};
+
+// Safe from several threads: each has the session for as long as its call takes.
+class Connection {
+ public:
+  explicit Connection(Config config) : config_(std::move(config)) {}
+
+  const Config& config() const { return config_; }
+  std::string describe(const std::string& name) const {
+    return config_.root + (name.empty() ? "" : "/" + name);
+  }
+
+  // What `act` gives of a session; on another one when it is lost, as often as the options say,
+  // counted from where `progress`, if any, gave another number. StorageError, CancelledError.
+  template <class Act>
+  auto with(const Act& act, const std::function<std::uint64_t()>& progress = nullptr)
+      -> decltype(act(std::declval<Session&>())) {
+    std::uint64_t seen = 0;
+    for (int attempt = 1;; ++attempt) {
+      try {
+        return once(act);
+      } catch (StorageError& e) {
+        if (progress && progress() != std::exchange(seen, progress())) attempt = 1;
+        pause_or_rethrow(config_.retries, attempt, e);
+      }
+    }
+  }
+
+  // The same once, and, unless it is 0, on that session and no other: ConnectionLost.
+  template <class Act>
+  auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
+    const std::scoped_lock lock(mutex_);
+    Session& own = opened(session);
+    const Session::Id first = own.next_id();
+    try {
+      const CancelHook hook([&own] { own.interrupt(); });
+      return act(own);
+    } catch (const ConnectionLost&) {
+      session_.reset();
+      check_cancelled_here();  // says why
+      throw;
+    } catch (StorageError& e) {
+      own.forget_from(first);
+      if (std::string_view(e.what()).find(config_.root) == std::string_view::npos) {
+        e.add_context(config_.root);
+      }
+      throw;
+    } catch (...) {
+      own.forget_from(first);
+      throw;
+    }
+  }
+
+  // Of the session that act() has: what its handles belong to.
+  std::uint64_t session() const { return number_; }
+  // Closes it with what is sent next.
+  void close_later(Handle handle);
+
+ private:
+  Session& opened(std::uint64_t session);
+
+  const Config config_;
+  std::mutex mutex_;
+  std::unique_ptr<Session> session_;
+  std::uint64_t number_ = 0;  // of session_, from 1 on
+  std::mutex closing_mutex_;
+  std::vector<Handle> closing_;
+};
+
+}  // namespace cairn::sftp

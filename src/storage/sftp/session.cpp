@@ -1,0 +1,172 @@
+#include "storage/sftp/session.h"
+
+#include <algorithm>
+
+#include "core/printable.h"
+
+namespace cairn::sftp {
+namespace {
+
+constexpr std::uint32_t kVersion = 3;
+constexpr std::size_t kMostUnsent = std::size_t{1} << 20;
+constexpr std::size_t kMostAnswer = (std::size_t{256} << 10) + 1024;
+constexpr std::uint32_t kMostAtOnce = std::uint32_t{255} << 10;  // of what a server offers
+constexpr std::size_t kHeadBytes = 9;                            // length, type, id
+
+// What ssh says when the next attempt would end as this one.
+bool is_final(const std::string& messages) {
+  for (const char* text : {"Permission denied", "Host key verification failed", "Bad configuration",
+                           "subsystem request failed"}) {
+    if (messages.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::uint32_t number_at(const std::string& bytes, std::size_t at) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
+  }
+  return number;
+}
+
+}  // namespace
+
+Session::Session(const std::vector<std::string>& command, std::string where,
+                 std::chrono::milliseconds stall)
+    : where_(std::move(where)), stall_(stall), dialog_(command) {
+  start();
+  learn_limits();
+}
+
+void Session::start() {
+  output_ = Request(Packet::kInit).u32(kVersion).packet(std::nullopt);
+  while (!is_started_)
+    pump();
+}
+
+// As OpenSSH says it since 8.5: larger requests are fewer.
+void Session::learn_limits() {
+  if (!has("limits@openssh.com")) return;
+  Answer answer = ask(Request(Packet::kExtended).text("limits@openssh.com"));
+  if (answer.type() != Packet::kExtendedReply) return;
+  answer.u64();  // of a packet
+  const auto limit = [&](std::uint32_t known) {
+    const std::uint64_t most = std::min<std::uint64_t>(answer.u64(), kMostAtOnce);
+    return std::max(static_cast<std::uint32_t>(most), known);
+  };
+  most_read_ = limit(most_read_);
+  most_write_ = limit(most_write_);
+}
+
+void Session::lose(const std::string& why) {
+  std::string text = where_ + ": " + why;
+  const std::string messages = printable_line(dialog_.messages());
+  if (!messages.empty()) text += ": " + messages;
+  if (!is_started_ && is_final(messages)) {
+    throw StorageError(
+        text +
+            "; make `ssh` to this host work without a question (keys, known_hosts), then this "
+            "does",
+        0);
+  }
+  throw ConnectionLost(text);
+}
+
+Session::Id Session::send(const Request& request, std::size_t most) {
+  const Id id = next_id_++;
+  asked_[id] = {.most = most};
+  output_ += request.packet(id);
+  while (output_.size() - output_at_ > kMostUnsent)
+    pump();
+  return id;
+}
+
+Answer Session::wait(Id id) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) lose("the answer to request " + std::to_string(id) + " was given up");
+  while (!asked->second.answer)
+    pump();
+  return std::move(*asked_.extract(asked).mapped().answer);
+}
+
+void Session::forget(Id id) {
+  const auto asked = asked_.find(id);
+  if (asked == asked_.end()) return;
+  asked->second.is_forgotten = true;
+  if (asked->second.answer) asked_.erase(asked);
+}
+
+void Session::forget_from(Id first) {
+  for (auto at = asked_.lower_bound(first); at != asked_.end();) {
+    const Id id = at->first;
+    ++at;
+    forget(id);
+  }
+}
+
+void Session::pump() {
+  take_answers();
+  ByteView unsent = as_bytes(output_).subspan(output_at_);
+  const std::size_t before = unsent.size();
+  const auto moved = dialog_.pump(unsent, input_, stall_);
+  output_at_ += before - unsent.size();
+  if (unsent.empty()) {
+    output_.clear();
+    output_at_ = 0;
+  }
+  if (moved == ProgramDialog::Moved::kNothing) {
+    lose("the server has said nothing for " + std::to_string(stall_.count() / 1000) + " s");
+  }
+  if (moved == ProgramDialog::Moved::kEnded) {
+    lose(is_started_ ? "the connection broke off" : "no connection");
+  }
+  take_answers();
+}
+
+// Of the packet that begins there: how long it may be.
+std::size_t Session::most_of(std::size_t at) const {
+  if (!is_started_ || input_.size() - at < kHeadBytes) return kMostAnswer;
+  const auto asked = asked_.find(number_at(input_, at + 5));
+  return asked == asked_.end() ? kMostAnswer : asked->second.most;
+}
+
+void Session::take_answers() {
+  while (input_.size() - input_at_ >= 4) {
+    const std::size_t size = number_at(input_, input_at_);
+    if (size < 5 || size > most_of(input_at_)) {
+      lose("the server sent a packet of " + std::to_string(size) + " bytes, which is none of SFTP");
+    }
+    if (input_.size() - input_at_ - 4 < size) break;
+    std::string packet = input_.substr(input_at_ + 4, size);
+    input_at_ += 4 + size;
+    take(std::move(packet));
+  }
+  input_.erase(0, input_at_);
+  input_at_ = 0;
+}
+
+void Session::take(std::string packet) {
+  Answer answer(std::move(packet));
+  if (!is_started_) {
+    if (answer.type() != Packet::kVersion) lose("the server does not begin as SFTP does");
+    if (const std::uint32_t version = answer.u32(); version != kVersion) {
+      lose("the server speaks version " + std::to_string(version) + " of SFTP, and not 3");
+    }
+    while (!answer.at_end()) {
+      const std::string name(answer.text());
+      extensions_[name] = answer.text();
+    }
+    is_started_ = true;
+    return;
+  }
+  const auto asked = asked_.find(answer.id());
+  if (asked == asked_.end() || asked->second.answer) lose("the server answers what was not asked");
+  if (asked->second.is_forgotten) {
+    asked_.erase(asked);
+  } else {
+    asked->second.answer = std::move(answer);
+  }
+}
+
+}  // namespace cairn::sftp

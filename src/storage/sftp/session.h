@@ -1,0 +1,95 @@
+// One connection to a server: requests that are sent, and answers that come for them.
+//
+//  1. Many requests may be under way; an answer is its request's by its id, in whatever order.
+//  2. What comes is believed only as far as it was asked for: an answer to nothing, and one that is
+//     larger than its request allows, end the connection. Memory is taken for bytes that came, and
+//     never for a length that was only announced.
+//  3. A server that says nothing for `stall` is taken for lost.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/error.h"
+
+#include "io/program_dialog.h"
+#include "storage/sftp/packets.h"
+
+namespace cairn::sftp {
+
+// The connection is of no use any more; what was asked may work on another one.
+class ConnectionLost : public StorageError {
+ public:
+  explicit ConnectionLost(const std::string& message) : StorageError(message, 0, true) {}
+};
+
+// One thread at a time, but for interrupt().
+class Session {
+ public:
+  using Id = std::uint32_t;
+
+  // Starts `command`, and learns what its server can do. `where` is for messages. ConnectionLost;
+  // StorageError when another attempt would be no better.
+  Session(const std::vector<std::string>& command, std::string where,
+          std::chrono::milliseconds stall);
+
+  // Whether the server has an extension, in the version that OpenSSH has it.
+  bool has(const std::string& extension) const { return extensions_.contains(extension); }
+  // Of one request, in bytes.
+  std::uint32_t most_read() const { return most_read_; }
+  std::uint32_t most_write() const { return most_write_; }
+
+  // Sends it, as far as that needs no waiting. The answer may have `most` bytes.
+  Id send(const Request& request, std::size_t most = kShortAnswer);
+  // Its answer. ConnectionLost.
+  Answer wait(Id id);
+  Answer ask(const Request& request, std::size_t most = kShortAnswer) {
+    return wait(send(request, most));
+  }
+  // Nobody will wait for its answer; for those of what is sent from `first` on. Others', who have
+  // the session in turns, are not touched.
+  void forget(Id id);
+  void forget_from(Id first);
+  Id next_id() const { return next_id_; }
+
+  // From any thread: what waits ends with ConnectionLost.
+  void interrupt() const { dialog_.interrupt(); }
+
+  static constexpr std::size_t kShortAnswer = std::size_t{34} << 10;  // a path, a message
+  static constexpr std::size_t kLongAnswer = std::size_t{256} << 10;  // names: OpenSSH's own limit
+
+ private:
+  struct Asked {
+    std::size_t most;
+    bool is_forgotten = false;
+    std::optional<Answer> answer = std::nullopt;
+  };
+
+  void start();
+  void learn_limits();
+  void pump();
+  // Takes whole packets off what came.
+  void take_answers();
+  void take(std::string packet);
+  std::size_t most_of(std::size_t at) const;
+  [[noreturn]] void lose(const std::string& why);
+
+  std::string where_;
+  std::chrono::milliseconds stall_;
+  ProgramDialog dialog_;
+  std::string output_;  // to be sent, from output_at_ on
+  std::size_t output_at_ = 0;
+  std::string input_;  // came, and is no whole packet yet, from input_at_ on
+  std::size_t input_at_ = 0;
+  bool is_started_ = false;
+  std::map<Id, Asked> asked_;
+  Id next_id_ = 1;
+  std::map<std::string, std::string> extensions_;
+  std::uint32_t most_read_ = std::uint32_t{32} << 10;  // what every server must take
+  std::uint32_t most_write_ = std::uint32_t{32} << 10;
+};
+
+}  // namespace cairn::sftp

@@ -1,0 +1,194 @@
+// Writing a file:
+//
+//  1. A new file `.cairn-tmp-NAME-RANDOM` beside the target, as AtomicFile has it on this machine;
+//     no list shows it.
+//  2. Bytes go there in pieces, many under way at once; write() waits when there are too many.
+//  3. commit() waits for all, makes them durable (fsync@openssh.com) and compares the file's size.
+//  4. It takes its name: over what has it by posix-rename@openssh.com, or as a new one by a second
+//     name, which the server refuses when there is one. When the answer is lost, the temporary name
+//     says whether it was done.
+//  5. A connection that breaks off before that ends it: what the server has on its disk by then,
+//     nobody knows. Whoever writes it again begins at 1.
+#include "storage/sftp/write.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "cairn/error.h"
+
+#include "io/atomic_file.h"
+#include "io/cancellation.h"
+#include "io/file.h"
+#include "storage/sftp/files.h"
+
+namespace cairn::sftp {
+namespace {
+
+constexpr std::size_t kWritesUnderWay = std::size_t{4} << 20;  // bytes
+
+class FileWrite final : public ObjectWrite {
+ public:
+  FileWrite(std::shared_ptr<Connection> connection, std::string path, std::string name,
+            const BeginOptions& options)
+      : connection_(std::move(connection)),
+        path_(std::move(path)),
+        name_(std::move(name)),
+        is_new_(options.condition.when == WriteCondition::If::kAbsent) {
+    connection_->with([&](Session& session) {
+      check_target(session);
+      make_folders(session, parent_path(path_));
+      temporary_ = temporary_name(path_);
+      handle_ = {.session = 0, .text = create(session, temporary_)};
+      handle_.session = connection_->session();
+    });
+  }
+
+  ~FileWrite() override {
+    if (is_done_) return;
+    const CancelScope scope(nullptr);
+    try {
+      connection_->once(
+          [&](Session& session) {
+            forget(session);
+            if (is_open_) close(session, handle_.text, temporary_);
+            remove(session, temporary_);
+          },
+          handle_.session);
+    } catch (...) {
+      // remove_leftovers() will find it
+    }
+  }
+  FileWrite(const FileWrite&) = delete;
+  FileWrite& operator=(const FileWrite&) = delete;
+
+  void write(ByteView bytes) override {
+    if (bytes.empty()) return;
+    connection_->once(
+        [&](Session& session) {
+          while (!bytes.empty()) {
+            const std::size_t count = std::min<std::size_t>(bytes.size(), session.most_write());
+            const Request request = Request(Packet::kWrite)
+                                        .text(handle_.text)
+                                        .u64(size_)
+                                        .text(as_text(bytes.first(count)));
+            under_way_.push_back({session.send(request), count});
+            waiting_ += count;
+            size_ += count;
+            bytes = bytes.subspan(count);
+            while (waiting_ > kWritesUnderWay)
+              finish_one(session);
+          }
+        },
+        handle_.session);
+  }
+
+ private:
+  struct Piece {
+    Session::Id id;
+    std::size_t bytes;
+  };
+
+  void check_target(Session& session) const {
+    const auto there = stat(session, path_);
+    if (there && there->is_folder()) {
+      throw UsageError("cannot write " + name_ + ": a folder has that name");
+    }
+    if (there && is_new_) refuse_existing();
+  }
+
+  [[noreturn]] void refuse_existing() const {
+    throw AlreadyExistsError(name_ + " exists already: choose another name, or allow overwriting");
+  }
+
+  void finish_one(Session& session) {
+    const Piece piece = under_way_.front();
+    under_way_.pop_front();
+    waiting_ -= piece.bytes;
+    check_done(session.wait(piece.id), "cannot write " + name_);
+  }
+
+  void forget(Session& session) {
+    for (const Piece& piece : under_way_)
+      session.forget(piece.id);
+    under_way_.clear();
+  }
+
+  void publish() override {
+    connection_->once(
+        [&](Session& session) {
+          while (!under_way_.empty())
+            finish_one(session);
+          sync(session, handle_.text, name_);
+          const Attributes written = stat_open(session, handle_.text, name_);
+          check_size(written);
+          modified_ = written.modified;
+          close(session, handle_.text, name_);
+          is_open_ = false;
+        },
+        handle_.session);
+    connection_->with([&](Session& session) { take_name(session); });
+    is_done_ = true;
+  }
+
+  // May be done again, on another connection.
+  void take_name(Session& session) {
+    handle_.session = connection_->session();  // where it is removed if this fails
+    if (was_published(session)) return;
+    if (!is_new_) {
+      replace(session, temporary_, path_);
+    } else if (!publish_new(session, temporary_, path_)) {
+      refuse_existing();
+    }
+    was_renamed_ = true;
+    const auto there = stat(session, path_);
+    if (there) check_size(*there);
+  }
+
+  // By an attempt whose answer was lost.
+  bool was_published(Session& session) {
+    const bool is_first = !std::exchange(was_tried_, true);
+    if (is_first) return false;
+    const auto there = stat(session, path_, /*follow=*/false);
+    const bool is_ours = there && there->size == size_ && there->modified == modified_;
+    const auto left = stat(session, temporary_, /*follow=*/false);
+    if (is_ours && left && is_new_) remove(session, temporary_);  // it has both names
+    if (!left && !was_renamed_ && !there) {
+      throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
+                         /*retryable=*/true);
+    }
+    return !left || (is_ours && is_new_);
+  }
+
+  void check_size(const Attributes& attributes) const {
+    if (!attributes.size || *attributes.size == size_) return;
+    throw StorageError(
+        name_ + ": the server does not have what was written: " + std::to_string(*attributes.size) +
+            " bytes instead of " + std::to_string(size_) + "; write it again",
+        0, /*retryable=*/true);
+  }
+
+  std::shared_ptr<Connection> connection_;
+  std::string path_;
+  std::string name_;
+  bool is_new_;
+  std::string temporary_;
+  Handle handle_;
+  bool is_open_ = true;
+  std::uint64_t size_ = 0;
+  std::deque<Piece> under_way_;
+  std::size_t waiting_ = 0;  // bytes of these
+  std::optional<std::uint32_t> modified_;
+  bool was_tried_ = false;
+  bool was_renamed_ = false;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectWrite> write_file(std::shared_ptr<Connection> connection,
+                                        const std::string& path, const std::string& name,
+                                        const BeginOptions& options) {
+  return std::make_unique<FileWrite>(std::move(connection), path, name, options);
+}
+
+}  // namespace cairn::sftp

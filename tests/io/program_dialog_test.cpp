@@ -1,0 +1,59 @@
+#include "io/program_dialog.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cairn/error.h"
+
+namespace cairn {
+namespace {
+
+using Moved = ProgramDialog::Moved;
+constexpr std::chrono::milliseconds kLong = std::chrono::seconds(60);
+
+TEST(ProgramDialogTest, MuchGoesBothWaysAtOnce) {
+  ProgramDialog cat({"cat"});
+  const std::string bytes(5'000'000, 'x');  // more than any pipe holds
+  ByteView output = as_bytes(bytes);
+  std::string input;
+  while (input.size() < bytes.size())
+    ASSERT_EQ(cat.pump(output, input, kLong), Moved::kSome);
+  EXPECT_TRUE(input == bytes);
+}
+
+TEST(ProgramDialogTest, TheEndIsTold) {
+  ProgramDialog program({"sh", "-c", "echo out; echo why >&2"});
+  ByteView nothing;
+  std::string input;
+  while (program.pump(nothing, input, kLong) != Moved::kEnded)
+    continue;
+  EXPECT_EQ(input, "out\n");
+  EXPECT_EQ(program.messages(), "why\n");
+  EXPECT_EQ(program.pump(nothing, input, kLong), Moved::kEnded) << "and stays so";
+}
+
+TEST(ProgramDialogTest, WaitingHasAnEnd) {
+  ProgramDialog silent({"cat"});
+  ByteView nothing;
+  std::string input;
+  EXPECT_EQ(silent.pump(nothing, input, std::chrono::milliseconds(1)), Moved::kNothing);
+}
+
+TEST(ProgramDialogTest, WhatItStartedEndsWithIt) {
+  ProgramDialog program({"sh", "-c", "cat; cat"});  // the shell waits for its children
+  std::thread other([&] { program.interrupt(); });
+  ByteView nothing;
+  std::string input;
+  EXPECT_EQ(program.pump(nothing, input, kLong), Moved::kEnded);
+  other.join();
+}
+
+TEST(ProgramDialogTest, WhatIsNoProgramIsRefused) {
+  EXPECT_THROW(ProgramDialog({"cairn-no-such-program"}), NotFoundError);
+  EXPECT_THROW(ProgramDialog({"/cairn/no/such/program"}), NotFoundError);
+}
+
+}  // namespace
+}  // namespace cairn
