@@ -360,7 +360,7 @@ TEST_F(ColdFileTest, IsReadIntoAnyPlace) {
 // for them: no byte needs a call of its own through the page cache.
 TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
   if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
-  constexpr std::size_t kTensor = std::size_t{3} << 20;
+  constexpr std::size_t kTensor = std::size_t{4} << 20;
   constexpr std::size_t kHeader = 187;
   const PageMemory memory(bytes_.size());
   std::string headers(bytes_.size() / kTensor * kHeader, '?');
