@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
@@ -174,6 +175,12 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   }
   upload.overwrite = file.overwrite;
   upload.only_known = file.only_known;
+  if (!file.remote_file_name_format.empty()) {
+    upload.has_passed = [format = normal_path(impl_->object_name(file.remote_file_name_format)),
+                         now = file.timestamp](const std::string& object) {
+      return has_passed(format, object, {}, now);
+    };
+  }
   if (!file.latest_remote_file_name.empty()) {
     upload.pointer = impl_->object_name(file.latest_remote_file_name);
   }

@@ -331,17 +331,50 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   logger.add(destination);
   SaverUploads uploads(/*keep=*/-1);
   uploads.begin("last.pt", {"run/1.pt", "run/latest"});
-  uploads.hand_over("last.pt", logger, false);
+  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
   uploads.begin("last.pt", {"run/2.pt", "run/latest"});
   destination->files.at(0).on_done({});
   EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
-  uploads.hand_over("last.pt", logger, false);
-  EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
+  uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
+  const auto uploaded = [&] {
+    std::vector<std::pair<std::string, bool>> all;
+    for (const auto& [path, is_there] : uploads.take_uploaded())
+      all.emplace_back(path, is_there);
+    return all;
+  };
+  EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", false)));
   destination->files.at(1).on_done({});
-  EXPECT_THAT(uploads.take_uploaded(), ElementsAre("last.pt"));
+  EXPECT_THAT(uploaded(), ElementsAre(std::pair("last.pt", true)));
   EXPECT_EQ(destination->files.at(1).remote_file_name, "run/2.pt");
-  uploads.hand_over("another.pt", logger, false);  // which was not begun
+  uploads.hand_over("another.pt", logger, SaverUploads::Overwrite::kNone);  // which was not begun
   EXPECT_EQ(destination->files.size(), 2U);
+}
+
+// Whether they arrive, fail, or are replaced while they wait.
+TEST(SaverUploadsTest, HoldsNoMoreOfALongRunThanOfAShortOne) {
+  struct Keeping final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override { files.push_back(file); }
+    std::vector<FileUpload> files;
+  };
+  for (const int keep : {-1, 3}) {
+    State state;
+    Logger logger(state);
+    const auto destination = std::make_shared<Keeping>();
+    logger.add(destination);
+    SaverUploads uploads(keep);
+    std::size_t most = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const std::string path = "ep0-ba" + std::to_string(i) + ".pt";
+      uploads.begin(path, {"run/" + path, "run/latest"});
+      uploads.hand_over(path, logger, SaverUploads::Overwrite::kNone);
+      if (i % 3 != 0) destination->files.back().on_done({});
+      if (destination->files.size() > 2) destination->files.clear();
+      uploads.take_uploaded();
+      most = std::max(most, uploads.size());
+    }
+    EXPECT_LE(most, 8U) << keep;
+  }
 }
 
 TEST_F(Uploader, SaversThatWouldUploadUnderOneNameAreRefused) {
