@@ -17,6 +17,7 @@
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
+#include "storage/backend_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/place.h"
@@ -49,7 +50,16 @@ RemoteUploaderDownloaderOptions checked(RemoteUploaderDownloaderOptions options)
   if (options.bucket_uri.empty() && options.store == nullptr) {
     throw UsageError("RemoteUploaderDownloader needs a bucket_uri, such as \"s3://bucket\"");
   }
-  options.store = store_of(options.bucket_uri, options.store);
+  if (options.backend_kwargs.empty()) {
+    options.store = store_of(options.bucket_uri, options.store);
+    return options;
+  }
+  if (options.store != nullptr) {
+    throw UsageError(
+        "RemoteUploaderDownloader: backend_kwargs are of bucket_uri, and there is a store: give "
+        "one of them");
+  }
+  options.store = store_with_kwargs(options.bucket_uri, options.backend_kwargs);
   return options;
 }
 

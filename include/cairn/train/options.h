@@ -95,10 +95,15 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool load_weights_only = false;
   // Every name of the model must be in the file and the other way round. Shapes must fit always.
   bool load_strict_model_weights = true;
+  // How far a load from a store that is far away is: a line on console_stream.
+  bool load_progress_bar = true;
   // Parts of the file to pass over: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.
   std::vector<std::string> load_exclude_algorithms = {};
+  // Of what is far away: the most that one request asks for, in bytes. 0: as the store likes, which
+  // is faster. Composer had it until 0.7, with 1 MiB.
+  std::uint64_t load_chunk_size = 0;
 
   // --- Saving -----------------------------------------------------------------------------------
 
