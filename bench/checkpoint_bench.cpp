@@ -17,12 +17,14 @@
 //   save_recycled  the same over the file of a retired one: recycling_local_store()
 //   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
 //   load_warm      the same from the page cache
+//   in_place_cold, in_place_warm  both, read straight into the parameters: in_place
 //   gather         the state as a Value of views
 //   stall          what training waits for: that, and submit() with nothing pending
 //   async_save     from then on until it is durable
 //   save_memory    growth of the process's peak memory while save() runs
 //   async_memory   the same from submit() on, when the pipeline is new
-//   load_memory    the same while load_checkpoint() runs, pages of a mapped file among them
+//   load_memory, in_place_memory  the same while load_checkpoint() runs, pages of a mapped file
+//                  among them
 #include <fcntl.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -221,14 +223,22 @@ class Bench {
   }
 
   void load() {
-    const auto load = [&] {
-      cairn::load_checkpoint(path(), state_, logger_, {.load_weights_only = true});
-    };
-    drop_from_page_cache();
-    time("load_cold", load);
-    RawFile(path(), O_RDONLY, /*direct=*/false).read(to_.data(), to_.size());
-    time("load_warm", load);
-    memory("load_memory", load);
+    for (const bool in_place : {false, true}) {
+      // The memory of before is what another load handed over: take some as a program has it.
+      for (at::Tensor tensor : state_.model->module().parameters()) {
+        tensor.set_data(tensor.clone());
+      }
+      const std::string name = in_place ? "in_place" : "load";
+      const auto load = [&] {
+        cairn::load_checkpoint(path(), state_, logger_,
+                               {.load_weights_only = true, .in_place = in_place});
+      };
+      drop_from_page_cache();
+      time((name + "_cold").c_str(), load);
+      RawFile(path(), O_RDONLY, /*direct=*/false).read(to_.data(), to_.size());
+      time((name + "_warm").c_str(), load);
+      memory((name + "_memory").c_str(), load);
+    }
     const at::Tensor first = state_.model->module().parameters().front();
     if (std::memcmp(first.data_ptr(), from_.data(), first.nbytes()) != 0) {
       throw std::runtime_error("what was loaded is not what was saved");

@@ -34,6 +34,10 @@ ROWS = [  # what, divided by, must; of (name, column): 0 is seconds, 1 CPU secon
     ("stall of an asynchronous save / torch.save", ("stall", 0), ("torch_save", 0), None),
     ("asynchronous save until durable / raw direct write", ("async_save", 0), ("raw_write", 0),
      1.1),
+    ("load in place, verified, cold / raw read into memory in use", ("in_place_cold", 0),
+     ("raw_read", 0), 1.15),
+    ("load in place, verified, warm / memcpy into memory in use", ("in_place_warm", 0),
+     ("memcpy", 0), 1.5),
     ("load into live parameters, verified, cold / raw read, fresh memory", ("load_cold", 0),
      ("raw_read_fresh", 0), 1.15),
     ("load into live parameters, verified, warm / memcpy, fresh memory", ("load_warm", 0),
@@ -44,10 +48,12 @@ ROWS = [  # what, divided by, must; of (name, column): 0 is seconds, 1 CPU secon
     ("... warm / torch.load and copy", ("load_warm", 0), ("torch_load_warm", 0), None),
     ("raw direct write over a file / into a new one", ("raw_rewrite", 0), ("raw_write", 0), None),
     ("more memory, save that waits, MiB", ("save_memory", 0), None, 32),
-    ("more memory, load, MiB", ("load_memory", 0), None, 64),
+    ("more memory, load in place, MiB", ("in_place_memory", 0), None, 64),
+    ("more memory, load, MiB", ("load_memory", 0), None, None),
     ("more memory, asynchronous save, MiB", ("async_memory", 0), None, None),
 ]
-GROWTH = [("save", 1.15), ("load_cold", 1.15), ("load_warm", None), ("stall", 1.15)]
+GROWTH = [("save", 1.15), ("load_cold", 1.15), ("in_place_cold", 1.15), ("load_warm", None),
+          ("stall", 1.15)]
 
 
 def equal_sizes(tensors, elements):

@@ -26,11 +26,6 @@ HttpReply error(int status, const std::string& code, const std::string& more = "
                   "<RequestId>1</RequestId></Error>"};
 }
 
-HttpReply xml(const std::string& body) {
-  return {.headers = {{"Content-Type", "application/xml"}},
-          .body = "<?xml version=\"1.0\"?>\n" + body};
-}
-
 std::string quoted_md5(const std::string& bytes) {
   const ByteView view = as_bytes(bytes);
   return "\"" + hex(md5({&view, 1})) + "\"";
@@ -59,33 +54,10 @@ std::string encoded_key(const std::string& key) {
   return text;
 }
 
-std::string tag(const std::string& name, const std::string& text) {
-  return "<" + name + ">" + text + "</" + name + ">";
-}
-
 std::string iso_time(Clock::time_point time) {
   const std::string basic = basic_iso_time(time);
   return basic.substr(0, 4) + "-" + basic.substr(4, 2) + "-" + basic.substr(6, 2) + "T" +
          basic.substr(9, 2) + ":" + basic.substr(11, 2) + ":" + basic.substr(13, 2) + ".000Z";
-}
-
-std::string between(const std::string& text, const std::string& before, const std::string& after,
-                    std::size_t from = 0) {
-  const std::size_t begin = text.find(before, from);
-  if (begin == std::string::npos) return "";
-  const std::size_t end = text.find(after, begin + before.size());
-  return text.substr(begin + before.size(),
-                     end == std::string::npos ? end : end - begin - before.size());
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 // What of a request stays with the object.
@@ -128,41 +100,15 @@ std::string expected_signature(const HttpAsked& asked, const std::string& secret
 }  // namespace
 
 FakeS3::FakeS3(FakeS3Options options)
-    : options_(std::move(options)),
-      random_(options_.seed),
-      server_([this](const HttpAsked& asked) { return handle(asked); }) {}
+    : FakeServer(options.seed, {error(500, "InternalError"), error(503, "SlowDown"),
+                                error(400, "RequestTimeout")}),
+      options_(std::move(options)) {
+  fault_rate_ = options_.fault_rate;
+  start([this](const HttpAsked& asked) { return answer(asked); });
+}
 
 // --- What tests ask and plan
 // ----------------------------------------------------------------------
-
-std::vector<std::string> FakeS3::log() {
-  const std::scoped_lock lock(mutex_);
-  return log_;
-}
-
-void FakeS3::forget_log() {
-  const std::scoped_lock lock(mutex_);
-  log_.clear();
-}
-
-std::size_t FakeS3::count(const std::string& beginning) {
-  const auto all = log();
-  return static_cast<std::size_t>(
-      std::count_if(all.begin(), all.end(),
-                    [&](const std::string& line) { return line.starts_with(beginning); }));
-}
-
-std::string FakeS3::last_header(const std::string& name, const std::string& method) {
-  const std::scoped_lock lock(mutex_);
-  const auto& headers = last_headers_[method];
-  const auto found = headers.find(name);
-  return found == headers.end() ? "" : found->second;
-}
-
-std::size_t FakeS3::faults() {
-  const std::scoped_lock lock(mutex_);
-  return faults_;
-}
 
 std::map<std::string, std::string> FakeS3::objects() {
   const std::scoped_lock lock(mutex_);
@@ -199,20 +145,10 @@ std::size_t FakeS3::uploads() {
   return uploads_.size();
 }
 
-void FakeS3::answer_next(const std::string& beginning, const HttpReply& reply, int times,
-                         When when) {
-  const std::scoped_lock lock(mutex_);
-  planned_.push_back({beginning, reply, times, when});
-}
-
-void FakeS3::forget_plans() {
-  const std::scoped_lock lock(mutex_);
-  planned_.clear();
-}
-
 void FakeS3::change(const FakeS3Options& options) {
   const std::scoped_lock lock(mutex_);
   options_ = options;
+  fault_rate_ = options.fault_rate;
 }
 
 // --- Requests ------------------------------------------------------------------------------------
@@ -223,42 +159,6 @@ std::string FakeS3::path_of(const Asked& asked) const {
   const std::size_t own = host.find(".localhost");
   if (own != std::string::npos) path = host.substr(0, own) + "/" + path;  // virtual-hosted
   return path;
-}
-
-// A kind of fault, or none.
-std::string FakeS3::fault() {
-  if (std::uniform_real_distribution<double>(0, 1)(random_) >= options_.fault_rate) return "";
-  ++faults_;
-  static const std::vector<std::string> kKinds = {"500",  "503",       "reset", "lost",
-                                                  "half", "truncated", "drips", "timeout"};
-  return kKinds[std::uniform_int_distribution<std::size_t>(0, kKinds.size() - 1)(random_)];
-}
-
-HttpReply FakeS3::handle(const Asked& asked) {
-  const std::scoped_lock lock(mutex_);
-  log_.push_back(asked.method + " " + asked.target);
-  last_headers_[""] = last_headers_[asked.method] = asked.headers;
-  for (Planned& planned : planned_) {
-    if (planned.times == 0 || !log_.back().starts_with(planned.beginning)) continue;
-    --planned.times;
-    if (planned.when == When::kAfter) answer(asked);
-    return planned.reply;
-  }
-  const std::string kind = fault();
-  if (kind == "500") return error(500, "InternalError");
-  if (kind == "503") return error(503, "SlowDown");
-  if (kind == "timeout") return error(400, "RequestTimeout");
-  if (kind == "reset") return {.sends_at_most = 0};
-  HttpReply reply = answer(asked);
-  if (kind == "lost") reply.sends_at_most = 0;
-  if (kind == "half") reply.sends_at_most = 20;
-  if (kind == "truncated" && !reply.body.empty()) {
-    reply.headers.emplace_back("Content-Length", std::to_string(reply.body.size()));
-    reply.body.resize(reply.body.size() / 2);
-    reply.closes = true;
-  }
-  reply.drips = kind == "drips" && reply.body.size() < 4096;
-  return reply;
 }
 
 HttpReply FakeS3::answer(const Asked& asked) {
@@ -367,24 +267,9 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
   if (!object.crc64.empty() && asked.header("x-amz-checksum-mode") == "ENABLED") {
     reply.headers.emplace_back(kCrc, object.crc64);
   }
-  const std::string range = asked.header("range");
-  const std::size_t size = object.bytes.size();
-  if (range.starts_with("bytes=")) {
-    const std::size_t minus = range.find('-');
-    const std::string first = range.substr(6, minus - 6);
-    const std::string last = range.substr(minus + 1);
-    const std::size_t begin =
-        first.empty() ? size - std::min<std::size_t>(size, std::stoull(last)) : std::stoull(first);
-    const std::size_t end =
-        first.empty() || last.empty() ? size : std::min<std::size_t>(size, std::stoull(last) + 1);
-    if (begin >= end) return error(416, "InvalidRange");
-    reply.status = 206;
-    reply.body = object.bytes.substr(begin, end - begin);
-    reply.headers.emplace_back("Content-Range", "bytes " + std::to_string(begin) + "-" +
-                                                    std::to_string(end - 1) + "/" +
-                                                    std::to_string(size));
-  }
-  if (asked.method == "HEAD") reply.headers.emplace_back("Content-Length", std::to_string(size));
+  if (!cut_to_range(asked.header("range"), reply)) return error(416, "InvalidRange");
+  if (asked.method == "HEAD")
+    reply.headers.emplace_back("Content-Length", std::to_string(object.bytes.size()));
   return reply;
 }
 

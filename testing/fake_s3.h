@@ -5,12 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <mutex>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "testing/http_server.h"
+#include "testing/fake_server.h"
 
 namespace cairn::testing {
 
@@ -35,22 +33,10 @@ struct FakeS3Options {
   unsigned seed = 1;
 };
 
-class FakeS3 {
+class FakeS3 : public FakeServer {
  public:
   explicit FakeS3(FakeS3Options options = {});
-
-  std::string url() const { return server_.url(); }
-  int port() const { return server_.port(); }
-  int connections() const { return server_.connections(); }
-
-  // "PUT /bucket/key?partNumber=1" of all so far, in the order in which they came.
-  std::vector<std::string> log();
-  void forget_log();
-  // Of the last request (of that method) that came; "" when it did not have it.
-  std::string last_header(const std::string& name, const std::string& method = "");
-  // How many of the log begin like this.
-  std::size_t count(const std::string& beginning);
-  std::size_t faults();
+  ~FakeS3() { stop(); }
 
   // All that is stored: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
@@ -61,12 +47,6 @@ class FakeS3 {
   void age_uploads(std::chrono::hours age);
   std::size_t uploads();  // begun and neither completed nor aborted
 
-  // The next requests whose log line begins with `beginning` are answered like this, `times` often.
-  // kAfter: what was asked is done, and the answer is lost.
-  enum class When : std::uint8_t { kInstead, kAfter };
-  void answer_next(const std::string& beginning, const HttpReply& reply, int times = 1,
-                   When when = When::kInstead);
-  void forget_plans();
   void change(const FakeS3Options& options);
 
  private:
@@ -83,15 +63,8 @@ class FakeS3 {
     std::chrono::system_clock::time_point begun = std::chrono::system_clock::now();
     std::map<int, Object> parts = {};
   };
-  struct Planned {
-    std::string beginning;
-    HttpReply reply;
-    int times;
-    When when;
-  };
   using Asked = HttpAsked;
 
-  HttpReply handle(const Asked& asked);
   HttpReply answer(const Asked& asked);
   HttpReply dispatch(const Asked& asked, const std::string& path);
   HttpReply check_signature(const Asked& asked);
@@ -109,19 +82,11 @@ class FakeS3 {
   HttpReply check_condition(const Asked& asked, const std::string& path,
                             FakeS3Options::Conditions how);
   std::string path_of(const Asked& asked) const;
-  std::string fault();
 
-  std::mutex mutex_;
   FakeS3Options options_;
-  std::mt19937 random_;
   std::map<std::string, Object> objects_;
   std::map<std::string, Upload> uploads_;
   int next_upload_ = 0;
-  std::vector<std::string> log_;
-  std::map<std::string, std::map<std::string, std::string>> last_headers_;  // by method
-  std::vector<Planned> planned_;
-  std::size_t faults_ = 0;
-  HttpServer server_;  // the last: it is stopped first
 };
 
 }  // namespace cairn::testing

@@ -63,7 +63,8 @@ class Sink {
     } else if (range.starts_with("bytes=")) {
       const std::size_t minus = range.find('-');
       const bool is_end = minus == 6;
-      const std::size_t last = std::stoull(range.substr(minus + 1));
+      const bool is_open = minus + 1 == range.size();  // "bytes=5-"
+      const std::size_t last = is_open ? size - 1 : std::stoull(range.substr(minus + 1));
       const std::size_t begin = is_end ? size - std::min(size, last) : std::stoull(range.substr(6));
       const std::size_t end = is_end ? size : std::min(size, last + 1);
       reply.status = 206;

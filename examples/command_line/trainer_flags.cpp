@@ -118,6 +118,8 @@ void add_loading(Flags flags, TrainerOptions& o) {
   flags.toggle("load-progress-bar", o.load_progress_bar, "show how far a load from a store is");
   flags.value("--load-chunk-size", o.load_chunk_size,
               "bytes that one request of such a load asks for at most; 0: as the store likes");
+  flags.toggle("load-in-place", o.load_in_place,
+               "read weights straight into the model, without memory beside it");
   flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,
                     "leave out when loading, such as 'state/callbacks/*'");
   flags.list("--load-exclude-algorithms", o.load_exclude_algorithms,

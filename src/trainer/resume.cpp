@@ -76,7 +76,7 @@ class OtherRuns {
   std::set<std::string> names_;
 };
 
-// Of an error of loading, which changed nothing: whether another checkpoint may be better.
+// Of an error of loading: whether another checkpoint may be better.
 bool is_fault_of_file(const Error& error) {
   const bool is_of_program = dynamic_cast<const MismatchError*>(&error) != nullptr ||
                              dynamic_cast<const UsageError*>(&error) != nullptr;
@@ -145,10 +145,11 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
   logger.log_message("autoresume: going on from " +
                      printable_line(store->describe(furthest->path)) + " (" +
                      position_text(furthest->timestamp) + ")");
-  return LoadJob{
-      .path = furthest->path,
-      .checkpoint = furthest->checkpoint,
-      .options = {.strict_model_weights = trainer.load_strict_model_weights, .store = store}};
+  return LoadJob{.path = furthest->path,
+                 .checkpoint = furthest->checkpoint,
+                 .options = {.strict_model_weights = trainer.load_strict_model_weights,
+                             .store = store,
+                             .in_place = trainer.load_in_place}};
 }
 
 LoadProgress progress_of(const TrainerOptions& options) {
@@ -209,7 +210,8 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
                                    .ignore_keys = options.load_ignore_keys,
                                    .exclude_algorithms = options.load_exclude_algorithms,
                                    .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
-                                   .store = store}},
+                                   .store = store,
+                                   .in_place = options.load_in_place}},
                       state, progress, logger);
 }
 
@@ -222,10 +224,13 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   }
   PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
+  std::exception_ptr refused;     // the first that could not be loaded
   for (;;) {
     const auto job = find_newest(options, places, except, logger);
     // To begin again would leave behind what a repaired disk may still give.
     if (!job && unreadable) std::rethrow_exception(unreadable);
+    // The weights may be some of each.
+    if (!job && refused && options.load_in_place) std::rethrow_exception(refused);
     if (!job) return load_first(options, state, logger);
     try {
       LoadOutcome outcome = load_for_run(*job, state, progress, logger);
@@ -236,6 +241,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();
       }
+      if (!refused) refused = std::current_exception();
       logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
       except.emplace_back(job->options.store, job->path);

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -153,6 +154,12 @@ ssize_t pread(int fd, void* bytes, size_t size, off_t offset) {
   if (is_attacked(fd, Kind::kReading)) return -1;
   static auto* const next = real<ssize_t(int, void*, size_t, off_t)>("pread");
   return next(fd, bytes, size, offset);
+}
+
+ssize_t preadv(int fd, const struct iovec* places, int count, off_t offset) {
+  if (is_attacked(fd, Kind::kReading)) return -1;
+  static auto* const next = real<ssize_t(int, const struct iovec*, int, off_t)>("preadv");
+  return next(fd, places, count, offset);
 }
 
 void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t offset) noexcept {

@@ -97,6 +97,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool load_strict_model_weights = true;
   // How far a load from a store that is far away is: a line on console_stream.
   bool load_progress_bar = true;
+  // Weights are read straight into the model: no memory beside it, and less time. A disk that fails
+  // meanwhile, or damage that is found then, leaves it with some of each: load_path throws, and
+  // autoresume goes on to an older checkpoint, or throws when there is none.
+  bool load_in_place = false;
   // Parts of the file to pass over: patterns of paths, or a function.
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.

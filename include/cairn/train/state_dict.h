@@ -81,6 +81,7 @@ struct LoadCheckpointOptions {
   std::vector<std::string> exclude_algorithms = {};
   Verify verify = Verify::kFull;
   std::shared_ptr<ObjectStore> store = nullptr;  // where the path is; local_store() when null
+  bool in_place = false;
 };
 
 // Loads a checkpoint written by cairn or Composer into `state`: all of it, or, after any error,
@@ -94,6 +95,12 @@ struct LoadCheckpointOptions {
 // Memory: that of the tensors that are loaded, beside the present ones, until the end. Where nobody
 // else has a tensor's memory, it takes that of the new elements: pointers to the old ones
 // (data_ptr(), from_blob() of it) are invalid then, Values of state_dict() and views are not.
+//
+// With `in_place` weights in memory of the host are read straight into the model, when everything
+// else was read, was checked and fits: no memory beside, no pointer is invalid, and half of the
+// time. In return an error of that last part (a byte of the weights is damaged, the disk fails)
+// leaves the model with some of each, and says so. What is loaded is verified, and no other byte of
+// the file. For weights too large to be held twice, and new models, whose weights nobody misses.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 // Of a file that was opened, by find_latest() for one.

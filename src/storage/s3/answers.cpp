@@ -94,18 +94,18 @@ bool refuses_conditions(int status, const std::string& body) {
          text.find("if-match") != std::string::npos;
 }
 
-ListAnswer parse_list(const std::string& body) {
+RemoteList parse_list(const std::string& body) {
   const pugi::xml_document document = whole_document_of(body);
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!list) throw StorageError("the server's list of objects is no ListBucketResult", 0);
   const bool is_encoded = text_of(list, "EncodingType") == "url";
   const auto name = [&](const std::string& text) { return is_encoded ? decoded(text) : text; };
-  ListAnswer answer;
+  RemoteList answer;
   for (const pugi::xml_node object : list.children("Contents")) {
     answer.objects.push_back(
         {.key = name(text_of(object, "Key")),
          .size = number_of(text_of(object, "Size")),
-         .etag = text_of(object, "ETag"),
+         .version = text_of(object, "ETag"),
          .modified = parse_iso_time(text_of(object, "LastModified")).value_or(NetTime())});
   }
   for (const pugi::xml_node prefix : list.children("CommonPrefixes")) {

@@ -2,12 +2,10 @@
 // checked by who needs it.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "net/net_time.h"
+#include "storage/remote/container.h"
 
 namespace cairn::s3 {
 
@@ -23,20 +21,8 @@ ErrorAnswer parse_error(const std::string& body);
 // anything else that is wrong.
 bool refuses_conditions(int status, const std::string& body);
 
-struct ListedObject {
-  std::string key;
-  std::uint64_t size = 0;
-  std::string etag;
-  NetTime modified = {};
-};
-struct ListAnswer {
-  std::vector<ListedObject> objects;
-  std::vector<std::string> prefixes;  // with the slash
-  bool is_truncated = false;          // there is a next page
-  std::string next;                   // its continuation token
-};
-// StorageError when it is no list; retryable() when it is not whole.
-ListAnswer parse_list(const std::string& body);
+// StorageError when it is no list; retryable() when it is not whole. The versions are ETags.
+RemoteList parse_list(const std::string& body);
 
 // Of a new multipart upload; empty when there is none in it.
 std::string parse_upload_id(const std::string& body);
@@ -49,13 +35,8 @@ struct CompleteAnswer {
 CompleteAnswer parse_complete(const std::string& body);
 std::string parse_copy_etag(const std::string& body);
 
-struct ListedUpload {
-  std::string key;
-  std::string id;
-  std::optional<NetTime> begun = std::nullopt;  // nullopt: the server does not say it readably
-};
 struct UploadsAnswer {
-  std::vector<ListedUpload> uploads;
+  std::vector<RemoteUpload> uploads;
   std::string next_key;  // both empty: there is no next page
   std::string next_id;
 };

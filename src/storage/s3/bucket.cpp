@@ -1,14 +1,11 @@
 #include "storage/s3/bucket.h"
 
 #include <array>
-#include <charconv>
-#include <random>
-
-#include "cairn/error.h"
 
 #include "core/crc64.h"
 #include "net/digest.h"
-#include "net/net_time.h"
+#include "storage/remote/store.h"
+#include "storage/s3/upload.h"
 
 namespace cairn::s3 {
 namespace {
@@ -17,89 +14,95 @@ constexpr const char* kWriteId = "x-amz-meta-cairn-write";
 constexpr const char* kCrc64 = "x-amz-checksum-crc64nvme";
 constexpr std::string_view kNoEtag = "\"00000000000000000000000000000000\"";
 
-bool is_success(const HttpResponse& response) {
-  return response.status >= 200 && response.status <= 299;
+// A checksum as S3 writes it.
+std::string crc64_text(std::uint64_t crc) {
+  std::array<std::byte, 8> bytes;
+  for (std::size_t i = 0; i < 8; ++i)
+    bytes[i] = static_cast<std::byte>(crc >> (56 - 8 * i));
+  return base64(bytes);
 }
 
-std::uint64_t length_of(const HttpResponse& response) {
-  const std::string_view text = response.header("content-length");
-  std::uint64_t size = 0;
-  std::from_chars(text.data(), text.data() + text.size(), size);
-  return size;
-}
+// With the CRC-64 of every part and of the whole, where the server keeps it.
+class BucketUpload final : public Upload {
+ public:
+  BucketUpload(Bucket& bucket, const std::string& key, std::string id, bool with_crc64)
+      : Upload(*bucket.remote(), key, std::move(id)), bucket_(bucket), with_crc64_(with_crc64) {}
 
-std::string unquoted(const std::string& etag) {
-  const bool is_quoted = etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"');
-  return is_quoted ? etag.substr(1, etag.size() - 2) : etag;
-}
-
-// A list that ends too early is taken for all there is, and what it lacks for removed.
-void check_next_page(const ListAnswer& answer, const std::string& page) {
-  if (!answer.is_truncated) return;
-  if (answer.next.empty()) {
-    throw StorageError("the server says that there is more, and not how to go on", 0,
-                       /*retryable=*/true);
+  RemoteRequest part(int number, const SharedBytes& bytes) override {
+    RemoteRequest request = Upload::part(number, bytes);
+    if (!with_crc64_) return request;
+    const std::uint64_t crc = crc64_nvme(bytes.view);
+    of_parts_.push_back(crc64_text(crc));
+    request.headers.push_back({kCrc64, of_parts_.back()});
+    crc64_ = crc64_nvme_joined(crc64_, crc, bytes.view.size());
+    return request;
   }
-  if (answer.next == page) {
-    throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+
+  void sent(int number, const HttpResponse& response) override {
+    Upload::sent(number, response);
+    if (with_crc64_) parts().back().crc64 = of_parts_[static_cast<std::size_t>(number) - 1];
   }
-}
+
+  Completed complete(const std::vector<HttpHeader>& condition) override {
+    HttpResponse response = send_complete(with_checksum(condition));
+    const bool is_without =
+        !condition.empty() && refuses_conditions(response.status, response.body);
+    if (is_without) response = send_complete(with_checksum({}));
+    Completed done = completed(std::move(response));
+    if (is_without && done.is_done) bucket_.learn_no_upload_conditions();
+    if (with_crc64_) done.checksum = crc64_text(crc64_);
+    return done;
+  }
+
+ private:
+  std::vector<HttpHeader> with_checksum(std::vector<HttpHeader> headers) const {
+    if (!with_crc64_) return headers;
+    headers.push_back({kCrc64, crc64_text(crc64_)});
+    headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
+    return headers;
+  }
+
+  Bucket& bucket_;
+  bool with_crc64_;
+  std::uint64_t crc64_ = 0;
+  std::vector<std::string> of_parts_;
+};
 
 }  // namespace
 
-// An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
-// refused shows that what was wrong has passed.
-std::optional<Head> Bucket::head(const std::string& key) {
-  const Request request = {
-      .method = "HEAD", .key = key, .headers = {{"x-amz-checksum-mode", "ENABLED"}}};
-  Attempts attempts(connection_->config().retries);
-  HttpResponse response = connection_->send(request);
-  while (response.status != 404 && !is_success(response)) {
-    const HttpResponse why = connection_->send({.key = key, .headers = {{"range", "bytes=0-0"}}});
-    const bool has_passed = is_success(why) || why.status == 404 || why.status == 416;
-    if (!has_passed || !attempts.again()) {
-      connection_->refuse(has_passed ? response : why, "looking at", key);
-    }
-    response = connection_->send(request);
-  }
-  if (response.status == 404) return std::nullopt;
-  return Head{.size = length_of(response),
-              .etag = std::string(response.header("etag")),
-              .modified = parse_http_date(response.header("last-modified")).value_or(NetTime()),
-              .write_id = std::string(response.header(kWriteId)),
-              .crc64 = std::string(response.header(kCrc64))};
+StoreFeatures Bucket::features(const std::string& folder) {
+  const Conditions known = conditions(folder);
+  const bool is_fenced = known.version && known.absent;
+  return {.versioned_writes = known.version,
+          .fenced_writes = is_fenced && checks_upload_conditions(folder),
+          .fenced_pointers = is_fenced,
+          .whole_folders = false};
 }
 
-ListAnswer Bucket::list(const std::string& prefix, const std::string& delimiter,
-                        const std::string& page, int most) {
-  Query query = {{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}};
-  if (!delimiter.empty()) query.emplace_back("delimiter", delimiter);
-  if (!page.empty()) query.emplace_back("continuation-token", page);
-  if (most > 0) query.emplace_back("max-keys", std::to_string(most));
-  Attempts attempts(connection_->config().retries);
-  for (;;) {
-    const HttpResponse response = connection_->send({.query = query});
-    connection_->check(response, "listing", prefix);
-    try {
-      ListAnswer answer = parse_list(response.body);
-      if (most == 0) check_next_page(answer, page);
-      return answer;
-    } catch (StorageError& e) {
-      if (e.retryable() && attempts.again()) continue;
-      e.add_context("listing " + connection_->describe(prefix));
-      throw;
-    }
-  }
+std::vector<HttpHeader> Bucket::head_headers() const {
+  return {{"x-amz-checksum-mode", "ENABLED"}};
 }
 
-bool Bucket::has_below(const std::string& prefix) {
-  const ListAnswer answer = list(prefix, "", "", 1);
-  return !answer.objects.empty();
+RemoteHead Bucket::head_in(const HttpResponse& response) const {
+  return {.size = content_length(response),
+          .version = std::string(response.header("etag")),
+          .modified = parse_http_date(response.header("last-modified")).value_or(NetTime()),
+          .write_id = std::string(response.header(kWriteId)),
+          .checksum = std::string(response.header(kCrc64))};
 }
 
-void Bucket::remove(const std::string& key) {
-  const HttpResponse response = connection_->send({.method = "DELETE", .key = key});
-  if (response.status != 404) connection_->check(response, "removing", key);
+RemoteRequest Bucket::list_request(const ListQuery& asked) const {
+  Query query = {{"list-type", "2"}, {"prefix", asked.prefix}, {"encoding-type", "url"}};
+  if (!asked.delimiter.empty()) query.emplace_back("delimiter", asked.delimiter);
+  if (!asked.page.empty()) query.emplace_back("continuation-token", asked.page);
+  if (asked.most > 0) query.emplace_back("max-keys", std::to_string(asked.most));
+  return {.query = std::move(query)};
+}
+
+RemoteList Bucket::list_in(const std::string& body) const { return parse_list(body); }
+
+std::vector<RemoteUpload> Bucket::uploads(const std::string& prefix) {
+  return list_uploads(*connection_, prefix);
 }
 
 std::vector<HttpHeader> Bucket::write_headers(const std::string& write_id) const {
@@ -116,17 +119,6 @@ std::vector<HttpHeader> Bucket::write_headers(const std::string& write_id) const
   return headers;
 }
 
-std::optional<Head> Bucket::check_condition(const std::string& key,
-                                            const WriteCondition& condition) {
-  auto there = head(key);
-  const bool holds = condition.when == WriteCondition::If::kAlways ? true
-                     : condition.when == WriteCondition::If::kAbsent
-                         ? !there
-                         : there && there->etag == condition.version;
-  if (!holds) refuse_condition(connection_->describe(key), condition);
-  return there;
-}
-
 std::vector<HttpHeader> Bucket::condition_headers(const std::string& key,
                                                   const WriteCondition& condition) {
   if (condition.when == WriteCondition::If::kAlways) return {};
@@ -141,6 +133,11 @@ std::vector<HttpHeader> Bucket::condition_headers(const std::string& key,
   return {};
 }
 
+std::vector<HttpHeader> Bucket::upload_condition_headers(const std::string& key,
+                                                         const WriteCondition& condition) {
+  return takes_upload_conditions_ ? condition_headers(key, condition) : std::vector<HttpHeader>();
+}
+
 std::optional<bool> Bucket::keeps_crc64() {
   const std::scoped_lock lock(mutex_);
   return keeps_crc64_;
@@ -151,9 +148,9 @@ void Bucket::learn_crc64(bool keeps) {
   keeps_crc64_ = keeps;
 }
 
-HttpResponse Bucket::send_put(const Put& put, const std::string& write_id,
+HttpResponse Bucket::put_once(const RemotePut& put, const std::string& write_id,
                               const std::string& crc64) {
-  Request request = {.method = "PUT", .key = put.key, .headers = write_headers(write_id)};
+  RemoteRequest request = {.method = "PUT", .key = put.key, .headers = write_headers(write_id)};
   for (HttpHeader& header : condition_headers(put.key, put.condition)) {
     request.headers.push_back(std::move(header));
   }
@@ -162,44 +159,38 @@ HttpResponse Bucket::send_put(const Put& put, const std::string& write_id,
   return connection_->send(std::move(request));
 }
 
-void Bucket::put(const Put& put) {
-  const std::string write_id = new_write_id();
+RemoteContainer::PutAnswer Bucket::send_put(const RemotePut& put, const std::string& write_id) {
   const auto keeps = keeps_crc64();
   std::string crc64 = keeps.value_or(true) ? crc64_text(crc64_nvme(put.bytes.view)) : "";
-  std::optional<Head> before;
-  if (condition_headers(put.key, put.condition).empty()) {
-    before = check_condition(put.key, put.condition);
-  } else if (put.condition.when == WriteCondition::If::kVersion) {
-    before = Head{.etag = put.condition.version, .write_id = {}, .crc64 = {}};
-  }
-  HttpResponse response = send_put(put, write_id, crc64);
+  HttpResponse response = put_once(put, write_id, crc64);
   if (!keeps && (response.status == 400 || response.status == 501)) {
     crc64.clear();  // perhaps it takes no such header
-    response = send_put(put, write_id, crc64);
+    response = put_once(put, write_id, crc64);
     if (is_success(response)) learn_crc64(false);
   }
   if (!keeps && is_success(response) && !crc64.empty()) {
     learn_crc64(response.header(kCrc64) == crc64);
     if (response.header(kCrc64).empty()) crc64.clear();
   }
-  const bool is_refused =
-      response.status == 412 ||
-      (response.status == 404 && put.condition.when == WriteCondition::If::kVersion);
-  if (is_refused) {
-    // Perhaps an attempt before had done it, and its answer was lost.
-    const auto there = head(put.key);
-    if (!there || there->write_id != write_id) {
-      refuse_condition(connection_->describe(put.key), put.condition);
-    }
-  } else {
-    connection_->check(response, "writing", put.key);
+  return {std::move(response), std::move(crc64)};
+}
+
+std::unique_ptr<PartedUpload> Bucket::begin_upload(const std::string& key,
+                                                   const std::string& write_id) {
+  RemoteRequest request = {
+      .method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = write_headers(write_id)};
+  const bool asks_crc64 = keeps_crc64().value_or(true);
+  RemoteRequest plain = request;
+  if (asks_crc64) {
+    request.headers.push_back({"x-amz-checksum-algorithm", "CRC64NVME"});
+    request.headers.push_back({"x-amz-checksum-type", "FULL_OBJECT"});
   }
-  verify_sent(*this, {.key = put.key,
-                      .size = put.bytes.view.size(),
-                      .etag = is_refused ? "" : std::string(response.header("etag")),
-                      .crc64 = crc64,
-                      .write_id = write_id,
-                      .before = before});
+  HttpResponse response = connection_->send(std::move(request));
+  if (asks_crc64 && (response.status == 400 || response.status == 501)) {
+    response = connection_->send(std::move(plain));
+  }
+  return std::make_unique<BucketUpload>(*this, key, begun_upload(*connection_, key, response),
+                                        response.header("x-amz-checksum-algorithm") == "CRC64NVME");
 }
 
 void Bucket::copy(const std::string& from, const std::string& to) {
@@ -219,7 +210,7 @@ void Bucket::copy(const std::string& from, const std::string& to) {
 std::optional<Conditions> Bucket::probe(const std::string& folder) {
   const std::string key = folder + ".cairn-probe-" + new_write_id();
   const auto ask = [&](std::vector<HttpHeader> condition) {
-    Request request = {.method = "PUT", .key = key, .headers = write_headers(new_write_id())};
+    RemoteRequest request = {.method = "PUT", .key = key, .headers = write_headers(new_write_id())};
     for (HttpHeader& header : condition)
       request.headers.push_back(std::move(header));
     return connection_->send(std::move(request));
@@ -279,9 +270,11 @@ bool Bucket::probe_upload(const std::string& key) {
                               .body = {{as_bytes(*body), body}},
                               .is_answered_late = true});
   };
-  const bool checks = is_success(part) && complete({{"if-none-match", "*"}}).status == 412 &&
-                      complete({{"if-match", std::string(kNoEtag)}}).status == 412 &&
-                      parse_complete(complete(condition_headers(key, its_own)).body).is_done;
+  const auto refuses = [&](const std::string& name, const std::string_view value) {
+    return complete({{name, std::string(value)}}).status == 412;
+  };
+  bool checks = is_success(part) && refuses("if-none-match", "*") && refuses("if-match", kNoEtag);
+  if (checks) checks = parse_complete(complete(condition_headers(key, its_own)).body).is_done;
   if (!checks) connection_->send({.method = "DELETE", .key = key, .query = {{"uploadId", id}}});
   return checks;
 }
@@ -300,58 +293,10 @@ bool Bucket::checks_upload_conditions(const std::string& folder) {
   return *checks_upload_conditions_;
 }
 
-void refuse_condition(const std::string& where, const WriteCondition& condition) {
-  if (condition.when == WriteCondition::If::kAbsent) {
-    throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");
-  }
-  throw AlreadyExistsError(where + " is not of version " + condition.version +
-                           " any more: another program replaced it");
-}
-
-void verify_sent(Bucket& bucket, const Sent& sent) {
-  const std::string where = bucket.connection()->describe(sent.key);
-  const auto there = bucket.head(sent.key);
-  const auto damaged = [&](const std::string& what) {
-    throw StorageError(
-        where + ": the server does not have what was written: " + what + "; write it again", 0,
-        /*retryable=*/true);
-  };
-  if (!there) damaged("no object of that name");
-  if (there->write_id != sent.write_id) {
-    // A server that answered, and kept the old one or still shows it: also of the same size.
-    const bool is_as_before =
-        sent.before && unquoted(there->etag) == unquoted(sent.before->etag) &&
-        (sent.before->write_id.empty() || there->write_id == sent.before->write_id);
-    if (is_as_before && (!there->write_id.empty() || sent.etag.empty())) {
-      damaged("what had the name before, ETag " + there->etag);
-    }
-    // Somebody else's, who came right behind: what was written was there, and whole.
-    if (!there->write_id.empty()) return;
-  }
-  if (there->size != sent.size) {
-    damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
-  }
-  if (!sent.etag.empty() && unquoted(there->etag) != unquoted(sent.etag)) {
-    damaged("ETag " + there->etag + " instead of " + sent.etag);
-  }
-  if (!sent.crc64.empty() && !there->crc64.empty() && there->crc64 != sent.crc64) {
-    damaged("CRC-64/NVME " + there->crc64 + " instead of " + sent.crc64);
-  }
-}
-
-std::string new_write_id() {
-  std::random_device random;
-  std::array<std::byte, 16> bytes;
-  for (std::byte& byte : bytes)
-    byte = static_cast<std::byte>(random());
-  return hex(bytes);
-}
-
-std::string crc64_text(std::uint64_t crc) {
-  std::array<std::byte, 8> bytes;
-  for (std::size_t i = 0; i < 8; ++i)
-    bytes[i] = static_cast<std::byte>(crc >> (56 - 8 * i));
-  return base64(bytes);
+std::shared_ptr<ObjectStore> make_s3_store(Config config) {
+  const std::string prefix = config.options.prefix;
+  return remote_store(std::make_shared<Bucket>(std::make_shared<Connection>(std::move(config))),
+                      prefix);
 }
 
 }  // namespace cairn::s3

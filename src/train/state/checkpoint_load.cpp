@@ -11,6 +11,9 @@
 //     each is loaded after its own state was put aside.
 //  4. Make everything that applying needs: conversions, tables, copies of what others hold, too.
 //  5. Apply the plans: moves, swaps, and copies from memory to memory. None of it can fail.
+//     In place (options.in_place) the weights that can be read straight into the model are left out
+//     of 2, and read here, before anything else is put: only this can still fail then, and says
+//     that the weights are lost.
 //  6. When something did not fit in 3, or anything at all was thrown before 5 (for want of memory;
 //     by a logger that cannot write its line, say): let go of the plans' memory, give the tried
 //     objects their state back, all of them, and throw one error, which names the file:
@@ -39,6 +42,7 @@
 #include "train/state/checkpoint_migration.h"
 #include "train/state/entry_names.h"
 #include "train/state/foreign_parts.h"
+#include "train/state/in_place.h"
 #include "train/state/load_job.h"
 #include "train/state/module_load.h"
 #include "train/state/object_loads.h"
@@ -66,6 +70,8 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void read(const Checkpoint& opened, Value& checkpoint);  // step 2
+  void read_in_place(const Checkpoint& opened);            // step 5
+  void read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
@@ -100,6 +106,8 @@ class CheckpointLoad {
   std::vector<std::string> misfits_;
   ObjectLoads tried_;
   ModuleLoad model_;
+  InPlace in_place_;
+  bool is_overwriting_ = false;  // the weights are no longer what they were
   std::unique_ptr<OptimizerLoad> optimizer_;
   std::optional<Timestamp> timestamp_;
   std::optional<std::int64_t> rank_zero_seed_;
@@ -397,8 +405,13 @@ std::string CheckpointLoad::undo() {
   dataset_state_.reset();
   metric_states_.clear();
   const std::vector<std::string> refused = tried_.undo();
-  if (refused.empty()) return "nothing was changed";
-  std::string text = "nothing was changed but what does not take its own state back";
+  std::string text = is_overwriting_
+                         ? "the weights, which were overwritten in place, are lost (load "
+                           "another checkpoint, or make the model anew); nothing else "
+                           "was changed"
+                         : "nothing was changed";
+  if (refused.empty()) return text;
+  text += " but what does not take its own state back";
   for (const std::string& object : refused) {
     text += " (" + object + ")";
   }
@@ -453,10 +466,14 @@ bool CheckpointLoad::may_need(const std::string& key) const {
 
 void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
   std::vector<StorageRead> reads;
-  const auto all = [](const Storage&) { return true; };
+  const auto is_wanted = [&](const Storage& s) { return !in_place_.storages.contains(&s); };
   try {
     Value wanted = checkpoint;
     Value& state = wanted.mutable_dict()["state"];
+    if (const Value* model = state.find("model"); model != nullptr && options_.in_place) {
+      Value placed = placed_in(state_.model->module(), *model, in_place_);
+      state.mutable_dict().set("model", std::move(placed));
+    }
     Dict needed = Dict();
     if (state.is_dict()) {
       for (const auto& [key, value] : state.as_dict()) {
@@ -465,7 +482,7 @@ void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
       state = std::move(needed);
     }
     if (options_.load_weights_only) wanted = Dict{{"state", Value(state)}};
-    const Value near = staged(wanted, all, reads);
+    const Value near = staged(wanted, is_wanted, reads);
     Value& live = checkpoint.mutable_dict()["state"];
     if (live.is_dict()) {
       for (const auto& [key, value] : near.at("state").as_dict()) {
@@ -480,8 +497,20 @@ void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
     reads.clear();
     refuse_size(opened, options_.verify);
   }
-  const VerifyReport report = opened.read(reads, options_.verify);
+  read(opened, reads);
+}
+
+// What is read in two parts is checked in two: what is loaded, then, and no byte twice.
+void CheckpointLoad::read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const {
+  const bool is_part = !in_place_.reads.empty() && options_.verify == Verify::kFull;
+  const VerifyReport report = opened.read(reads, is_part ? Verify::kWhatIsRead : options_.verify);
   if (!report.ok()) refuse_damage(report, opened.path());
+}
+
+void CheckpointLoad::read_in_place(const Checkpoint& opened) {
+  if (in_place_.reads.empty()) return;
+  is_overwriting_ = true;
+  read(opened, in_place_.reads);
 }
 
 std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpoint) {
@@ -502,6 +531,7 @@ std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpo
     check_mapped_reads(path);  // of what is in no tensor
     checkpoint = Value();      // so that the plans are the only owners of their memory
     prepare();
+    read_in_place(opened);
     apply_all(model_.tensors);
   } catch (const Refused&) {
     checkpoint = Value();

@@ -110,6 +110,8 @@ void TensorLoad::put() noexcept {
   if (before_.defined() || bytes == 0) return;
   if (may_hand_over()) {
     hand_over();
+  } else if (elements_.data_ptr() == target_.data_ptr()) {
+    // They were read in place.
   } else if (is_dense_) {
     std::memmove(target_.data_ptr(), elements_.data_ptr(), bytes);
   } else {

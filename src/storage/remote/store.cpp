@@ -6,18 +6,18 @@
 //     request to move, under a condition; readers see the old text or the new one.
 //  3. A folder that is removed goes object by object: first the files that are hidden, as
 //     .metadata, without which nobody takes the rest for a checkpoint.
+#include "storage/remote/store.h"
+
 #include <algorithm>
 
 #include "cairn/error.h"
 
 #include "io/file.h"
 #include "storage/links.h"
-#include "storage/s3/bucket.h"
-#include "storage/s3/config.h"
-#include "storage/s3/source.h"
-#include "storage/s3/write.h"
+#include "storage/remote/source.h"
+#include "storage/remote/write.h"
 
-namespace cairn::s3 {
+namespace cairn {
 namespace {
 
 constexpr std::uint64_t kLongestPointer = 4096;
@@ -26,47 +26,40 @@ constexpr std::size_t kRemovalsAtOnce = 16;
 
 struct Linked {
   std::string target;  // a name
-  std::string etag;
+  std::string version;
   NetTime modified = {};
 };
 
 bool is_pointer_key(const std::string& key) { return key.ends_with(kLinkFile); }
 
-class BucketStore final : public ObjectStore {
+class RemoteStore final : public ObjectStore {
  public:
-  explicit BucketStore(Config config) : prefix_(config.options.prefix) {
-    prefix_ = normal_path("/" + prefix_ + "/").substr(1);
+  RemoteStore(std::shared_ptr<RemoteContainer> container, const std::string& prefix)
+      : prefix_(normal_path("/" + prefix + "/").substr(1)), container_(std::move(container)) {
     if (prefix_ == "/") prefix_.clear();
-    bucket_ = std::make_shared<Bucket>(std::make_shared<Connection>(std::move(config)));
   }
 
-  StoreFeatures features() const override {
-    const Conditions conditions = bucket_->conditions(prefix_);
-    const bool is_fenced = conditions.version && conditions.absent;
-    return {.versioned_writes = conditions.version,
-            .fenced_writes = is_fenced && bucket_->checks_upload_conditions(prefix_),
-            .fenced_pointers = is_fenced,
-            .whole_folders = false};
-  }
+  StoreFeatures features() const override { return container_->features(prefix_); }
   std::string describe(const std::string& name) const override {
-    return connection().describe(key_of(name));
+    return remote().describe(key_of(name));
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     const std::string key = key_of(name);
     if (key.size() <= prefix_.size()) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
     if (!is_pointer_key(key)) {
-      if (const auto there = bucket_->head(key)) return info_of_object(*there);
+      if (const auto there = container_->head(key)) return info_of_object(*there);
     }
     if (const auto link = read_link(key)) {
       if (!follow) {
-        return ObjectInfo{
-            .type = ObjectInfo::Type::kPointer, .modified = link->modified, .version = link->etag};
+        return ObjectInfo{.type = ObjectInfo::Type::kPointer,
+                          .modified = link->modified,
+                          .version = link->version};
       }
-      const auto there = bucket_->head(key_of(link->target));
+      const auto there = container_->head(key_of(link->target));
       return there ? std::optional(info_of_object(*there)) : std::nullopt;
     }
-    if (bucket_->has_below(key + "/")) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    if (container_->has_below(key + "/")) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
     return std::nullopt;
   }
 
@@ -74,16 +67,16 @@ class BucketStore final : public ObjectStore {
     const std::string key = key_of(name);
     std::shared_ptr<const ByteSource> source;
     if (key.size() > prefix_.size()) {
-      if (!is_pointer_key(key)) source = open_object(bucket_->connection(), key);
+      if (!is_pointer_key(key)) source = open_object(container_->remote(), key);
       if (source != nullptr) return source;
       if (const auto link = read_link(key)) {
-        source = open_object(bucket_->connection(), key_of(link->target));
+        source = open_object(container_->remote(), key_of(link->target));
         if (source != nullptr) return source;
         throw NotFoundError(describe(name) + " points at " + describe(link->target) +
                             ", which is not there");
       }
     }
-    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+    if (key.size() <= prefix_.size() || container_->has_below(key + "/")) {
       throw UsageError(describe(name) + " is a folder, not a file");
     }
     throw NotFoundError("there is no object " + describe(name));
@@ -92,14 +85,14 @@ class BucketStore final : public ObjectStore {
   ListPage list(const std::string& folder, const std::string& page) override {
     const std::string key = key_of(folder);
     const std::string prefix = key.size() <= prefix_.size() ? prefix_ : key + "/";
-    const ListAnswer answer = bucket_->list(prefix, "/", page);
+    const RemoteList answer = container_->list({.prefix = prefix, .delimiter = "/", .page = page});
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
     if (is_empty && page.empty() && prefix != prefix_) {
-      if (bucket_->head(key)) throw UsageError(describe(folder) + " is not a folder");
+      if (container_->head(key)) throw UsageError(describe(folder) + " is not a folder");
       throw NotFoundError("there is no folder " + describe(folder));
     }
     ListPage listed{.names = {}, .next = answer.next};
-    for (const ListedObject& object : answer.objects) {
+    for (const RemoteList::Object& object : answer.objects) {
       if (object.key.size() > prefix.size()) {
         listed.names.push_back(listed_name(object, prefix.size()));
       }
@@ -115,26 +108,26 @@ class BucketStore final : public ObjectStore {
                                      const BeginOptions& options) override {
     const std::string key = key_to_write(name);
     if (options.condition.when == WriteCondition::If::kVersion &&
-        bucket_->condition_headers(key, options.condition).empty()) {
+        container_->condition_headers(key, options.condition).empty()) {
       throw UnsupportedError(describe(name) +
                              ": this server does not check the version of what is replaced");
     }
     if (options.condition.when != WriteCondition::If::kAlways) {
-      bucket_->check_condition(key, options.condition);
+      container_->check_condition(key, options.condition);
     }
-    return write_object(bucket_, key, options);
+    return write_object(container_, key, options);
   }
 
   bool remove(const std::string& name) override {
     const std::string key = key_of(name);
     if (key.size() > prefix_.size()) {
       for (const std::string& candidate : {key, pointer_key(key)}) {
-        if (!bucket_->head(candidate)) continue;
-        bucket_->remove(candidate);
+        if (!container_->head(candidate)) continue;
+        container_->remove(candidate);
         return true;
       }
     }
-    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+    if (key.size() <= prefix_.size() || container_->has_below(key + "/")) {
       throw UsageError("cannot remove " + describe(name) + " as a file: it is a folder");
     }
     return false;
@@ -147,7 +140,7 @@ class BucketStore final : public ObjectStore {
     }
     std::vector<std::string> keys = keys_below(key + "/");
     if (keys.empty()) {
-      if (bucket_->head(key) || bucket_->head(pointer_key(key))) {
+      if (container_->head(key) || container_->head(pointer_key(key))) {
         throw UsageError("cannot remove " + describe(name) +
                          " as a folder: it is a file or a link");
       }
@@ -162,17 +155,17 @@ class BucketStore final : public ObjectStore {
   }
 
   void rename(const std::string& from, const std::string& to) override {
-    const auto there = bucket_->head(key_of(from));
+    const auto there = container_->head(key_of(from));
     if (!there) throw NotFoundError("there is no object " + describe(from));
-    if (there->size > Bucket::kLargestCopy) return ObjectStore::rename(from, to);
-    bucket_->copy(key_of(from), key_to_write(to));
-    bucket_->remove(key_of(from));
+    if (there->size > container_->largest_copy()) return ObjectStore::rename(from, to);
+    container_->copy(key_of(from), key_to_write(to));
+    container_->remove(key_of(from));
   }
 
   std::optional<Pointer> read_pointer(const std::string& name) override {
     const auto link = read_link(key_of(name));
     if (!link) return std::nullopt;
-    return Pointer{.target = link->target, .version = link->etag};
+    return Pointer{.target = link->target, .version = link->version};
   }
 
   void move_pointer(const std::string& name, const std::string& target,
@@ -185,7 +178,7 @@ class BucketStore final : public ObjectStore {
           expected->empty() ? WriteCondition::absent() : WriteCondition::of_version(*expected);
     }
     const SharedBytes bytes = {as_bytes(*text), text};
-    bucket_->put({.key = key, .bytes = bytes, .condition = condition});
+    container_->put({.key = key, .bytes = bytes, .condition = condition});
   }
 
   std::vector<std::string> remove_leftovers(const std::string& folder,
@@ -193,20 +186,19 @@ class BucketStore final : public ObjectStore {
     const std::string key = key_of(folder);
     const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
     std::vector<std::string> removed;
-    for (const ListedUpload& upload : forgotten_uploads(below + of)) {
+    for (const RemoteUpload& upload : forgotten_uploads(below + of)) {
       const std::string name = upload.key.substr(std::min(below.size(), upload.key.size()));
       const bool is_meant = of.empty() ? name.find('/') == std::string::npos
                                        : name == of || name.starts_with(of + "/");
       if (!is_meant) continue;
-      const HttpResponse response = connection().send(
-          {.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}});
+      const HttpResponse response = remote().send(container_->abort_request(upload));
       if (response.status < 300) removed.push_back(name);
     }
     return removed;
   }
 
  private:
-  Connection& connection() const { return *bucket_->connection(); }
+  Remote& remote() const { return *container_->remote(); }
 
   std::string key_of(const std::string& name) const {
     std::string key = normal_path("/" + name);
@@ -219,7 +211,7 @@ class BucketStore final : public ObjectStore {
   // Of what is going to be an object: no folder may have its name.
   std::string key_to_write(const std::string& name) const {
     std::string key = key_of(name);
-    if (key.size() <= prefix_.size() || bucket_->has_below(key + "/")) {
+    if (key.size() <= prefix_.size() || container_->has_below(key + "/")) {
       throw UsageError("cannot write " + describe(name) + ": a folder has that name");
     }
     return key;
@@ -229,12 +221,12 @@ class BucketStore final : public ObjectStore {
     return is_pointer_key(key) ? key : key + std::string(kLinkFile);
   }
 
-  static ObjectInfo info_of_object(const Head& head) {
-    return {.size = head.size, .modified = head.modified, .version = head.etag};
+  static ObjectInfo info_of_object(const RemoteHead& head) {
+    return {.size = head.size, .modified = head.modified, .version = head.version};
   }
 
-  static ListedName listed_name(const ListedObject& object, std::size_t prefix) {
-    ObjectInfo info = {.size = object.size, .modified = object.modified, .version = object.etag};
+  static ListedName listed_name(const RemoteList::Object& object, std::size_t prefix) {
+    ObjectInfo info = {.size = object.size, .modified = object.modified, .version = object.version};
     std::string name = object.key.substr(prefix);
     if (is_pointer_key(name) && name.size() > kLinkFile.size() && info.size <= kLongestPointer) {
       name.resize(name.size() - kLinkFile.size());
@@ -245,11 +237,11 @@ class BucketStore final : public ObjectStore {
 
   std::optional<Linked> read_link(const std::string& of) const {
     const std::string key = pointer_key(of);
-    const HttpResponse response = connection().send(
+    const HttpResponse response = remote().send(
         {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestPointer)}}});
     const bool is_none = response.status == 404 || response.status == 416;
     if (is_none || response.body.size() > kLongestPointer) return std::nullopt;
-    connection().check(response, "reading", key);
+    remote().check(response, "reading", key);
     std::string text = response.body;
     while (text.ends_with('\n') || text.ends_with('\r'))
       text.pop_back();
@@ -257,18 +249,16 @@ class BucketStore final : public ObjectStore {
       return (c >= 0 && c < 0x20) || c == 0x7F;
     });
     if (!is_name) return std::nullopt;
-    return Linked{
-        .target = std::move(text),
-        .etag = std::string(response.header("etag")),
-        .modified = parse_http_date(response.header("last-modified")).value_or(NetTime())};
+    const RemoteHead head = container_->head_in(response);
+    return Linked{.target = std::move(text), .version = head.version, .modified = head.modified};
   }
 
   std::vector<std::string> keys_below(const std::string& prefix) const {
     std::vector<std::string> keys;
     std::string page;
     do {
-      ListAnswer answer = bucket_->list(prefix, "", page);
-      for (ListedObject& object : answer.objects)
+      RemoteList answer = container_->list({.prefix = prefix, .page = page});
+      for (RemoteList::Object& object : answer.objects)
         keys.push_back(std::move(object.key));
       page = answer.next;
     } while (!page.empty());
@@ -278,46 +268,36 @@ class BucketStore final : public ObjectStore {
   void remove_all(const std::vector<std::string>& keys) const {
     for (std::size_t begin = 0; begin < keys.size(); begin += kRemovalsAtOnce) {
       const std::size_t end = std::min(keys.size(), begin + kRemovalsAtOnce);
-      std::vector<std::unique_ptr<Call>> calls;
+      std::vector<std::unique_ptr<RemoteCall>> calls;
       for (std::size_t i = begin; i < end; ++i) {
-        calls.push_back(
-            std::make_unique<Call>(connection(), Request{.method = "DELETE", .key = keys[i]}));
+        calls.push_back(std::make_unique<RemoteCall>(
+            remote(), RemoteRequest{.method = "DELETE", .key = keys[i]}));
       }
       for (std::size_t i = begin; i < end; ++i) {
         const HttpResponse response = calls[i - begin]->wait();
-        if (response.status != 404) connection().check(response, "removing", keys[i]);
+        if (response.status != 404) remote().check(response, "removing", keys[i]);
       }
     }
   }
 
-  std::vector<ListedUpload> forgotten_uploads(const std::string& prefix) const {
-    std::vector<ListedUpload> forgotten;
-    Query query = {{"uploads", ""}, {"prefix", prefix}};
-    for (;;) {
-      const HttpResponse response = connection().send({.query = query});
-      if (response.status >= 300) return forgotten;  // not all servers list them, or let one
-      const UploadsAnswer answer = parse_uploads(response.body);
-      for (const ListedUpload& upload : answer.uploads) {
-        // One whose age is not known may be another job's, that lives.
-        const bool is_old = upload.begun && connection().now() - *upload.begun > kForgotten;
-        if (is_old) forgotten.push_back(upload);
-      }
-      const Query here = std::exchange(query, {{"uploads", ""},
-                                               {"prefix", prefix},
-                                               {"key-marker", answer.next_key},
-                                               {"upload-id-marker", answer.next_id}});
-      if (answer.next_key.empty() || query == here) return forgotten;
-    }
+  std::vector<RemoteUpload> forgotten_uploads(const std::string& prefix) const {
+    std::vector<RemoteUpload> forgotten = container_->uploads(prefix);
+    // One whose age is not known may be another job's, that lives.
+    std::erase_if(forgotten, [&](const RemoteUpload& upload) {
+      return !upload.begun || remote().now() - *upload.begun <= kForgotten;
+    });
+    return forgotten;
   }
 
   std::string prefix_;  // "" or with a slash at its end
-  std::shared_ptr<Bucket> bucket_;
+  std::shared_ptr<RemoteContainer> container_;
 };
 
 }  // namespace
 
-std::shared_ptr<ObjectStore> make_s3_store(Config config) {
-  return std::make_shared<BucketStore>(std::move(config));
+std::shared_ptr<ObjectStore> remote_store(std::shared_ptr<RemoteContainer> container,
+                                          const std::string& prefix) {
+  return std::make_shared<RemoteStore>(std::move(container), prefix);
 }
 
-}  // namespace cairn::s3
+}  // namespace cairn

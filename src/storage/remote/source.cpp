@@ -1,12 +1,12 @@
 // Reading an object:
 //
-//  1. It is opened by asking for its last bytes: the answer tells the size and the ETag, and most
+//  1. It is opened by asking for its last bytes: the answer tells size and version, and most
 //     formats begin at the end. A small object is there whole.
-//  2. Ranges are sorted; near ones become one request, large ones several; as many as the options
+//  2. Ranges are sorted; near ones become one request, large ones several; as many as the settings
 //     allow are under way at once, each straight into its place.
-//  3. Every request says If-Match: bytes of another version are never mixed in.
-//  4. One that breaks off goes on where it stopped (connection.cpp).
-#include "storage/s3/source.h"
+//  3. Every request says which version it means: bytes of another one are never mixed in.
+//  4. One that breaks off goes on where it stopped (remote.cpp).
+#include "storage/remote/source.h"
 
 #include <algorithm>
 #include <charconv>
@@ -15,7 +15,7 @@
 
 #include "cairn/error.h"
 
-namespace cairn::s3 {
+namespace cairn {
 namespace {
 
 constexpr std::uint64_t kTailRead = std::uint64_t{256} << 10;
@@ -24,7 +24,7 @@ constexpr std::uint64_t kWorthReading = std::uint64_t{64} << 10;  // a gap: chea
 
 struct Opened {
   std::uint64_t size = 0;
-  std::string etag;
+  std::optional<HttpHeader> condition = {};  // that it is of the same version
   std::uint64_t tail_begin = 0;
   SharedBytes tail = {};
 };
@@ -46,6 +46,10 @@ struct Read {
     }
   }
 };
+
+HttpHeader range_header(std::uint64_t begin, std::uint64_t end) {
+  return {"range", "bytes=" + std::to_string(begin) + "-" + std::to_string(end - 1)};
+}
 
 // Sorted, without empty ones, none larger than a request.
 std::vector<ByteSource::Range> cut(std::span<const ByteSource::Range> ranges) {
@@ -76,10 +80,10 @@ std::vector<Read> plan_reads(std::span<const ByteSource::Range> ranges) {
 
 class ObjectSource final : public ByteSource {
  public:
-  ObjectSource(std::shared_ptr<Connection> connection, std::string key, Opened opened)
-      : connection_(std::move(connection)),
+  ObjectSource(std::shared_ptr<Remote> remote, std::string key, Opened opened)
+      : remote_(std::move(remote)),
         key_(std::move(key)),
-        name_(connection_->describe(key_)),
+        name_(remote_->describe(key_)),
         opened_(std::move(opened)) {}
 
   std::uint64_t size() const override { return opened_.size; }
@@ -110,8 +114,8 @@ class ObjectSource final : public ByteSource {
 
  private:
   void read_far(std::vector<Read> reads) const {
-    const auto most = static_cast<std::size_t>(connection_->config().options.parallel_requests);
-    std::deque<std::pair<Read*, std::unique_ptr<Call>>> under_way;
+    const auto most = static_cast<std::size_t>(remote_->settings().parallel_requests);
+    std::deque<std::pair<Read*, std::unique_ptr<RemoteCall>>> under_way;
     const auto finish_one = [&] {
       const auto [read, call] = std::move(under_way.front());
       under_way.pop_front();
@@ -122,21 +126,20 @@ class ObjectSource final : public ByteSource {
       if (read.ranges.size() > 1) {
         read.buffer = std::make_shared<std::vector<std::byte>>(read.end - read.begin);
       }
-      under_way.emplace_back(&read, std::make_unique<Call>(*connection_, request_for(read)));
+      under_way.emplace_back(&read, std::make_unique<RemoteCall>(*remote_, request_for(read)));
     }
     while (!under_way.empty())
       finish_one();
   }
 
-  Request request_for(const Read& read) const {
-    return {.key = key_,
-            .headers = {{"if-match", opened_.etag},
-                        {"range", "bytes=" + std::to_string(read.begin) + "-" +
-                                      std::to_string(read.end - 1)}},
-            .into = read.place()};
+  RemoteRequest request_for(const Read& read) const {
+    RemoteRequest request = {
+        .key = key_, .headers = {range_header(read.begin, read.end)}, .into = read.place()};
+    if (opened_.condition) request.headers.push_back(*opened_.condition);
+    return request;
   }
 
-  void finish(const Read& read, Call& call) const {
+  void finish(const Read& read, RemoteCall& call) const {
     const HttpResponse response = call.wait();
     if (response.status == 412 || response.status == 404) {
       throw StorageError(name_ + (response.status == 404 ? " was removed" : " was replaced") +
@@ -144,7 +147,7 @@ class ObjectSource final : public ByteSource {
                              " was read; open it again",
                          response.status);
     }
-    connection_->check(response, "reading", key_);
+    remote_->check(response, "reading", key_);
     if (response.received != read.end - read.begin) {
       throw StorageError(name_ + ": asked for " + std::to_string(read.end - read.begin) +
                              " bytes from " + std::to_string(read.begin) + " on, the server sent " +
@@ -154,7 +157,7 @@ class ObjectSource final : public ByteSource {
     read.scatter();
   }
 
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Remote> remote_;
   std::string key_;
   std::string name_;
   Opened opened_;
@@ -170,38 +173,50 @@ std::optional<std::uint64_t> size_in(std::string_view content_range) {
   return error == std::errc() && stopped == end ? std::optional(size) : std::nullopt;
 }
 
+// Asks for the last bytes. A server that cannot be asked so is asked for the size first.
+HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
+  if (remote.settings().has_suffix_ranges) {
+    return remote.send({.key = key, .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}}});
+  }
+  const HttpResponse head = remote.send({.method = "HEAD", .key = key});
+  const std::uint64_t size = is_success(head) ? content_length(head) : 0;
+  if (head.status == 404 || size == 0) return remote.send({.key = key});
+  RemoteRequest request = {.key = key,
+                           .headers = {range_header(size - std::min(size, kTailRead), size)}};
+  if (auto condition = remote.same_version(head)) request.headers.push_back(std::move(*condition));
+  return remote.send(std::move(request));
+}
+
 }  // namespace
 
-std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Connection> connection,
+std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Remote> remote,
                                               const std::string& key) {
-  HttpResponse response =
-      connection->send({.key = key, .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}}});
-  const ErrorAnswer error = parse_error(response.status >= 300 ? response.body : "");
-  if (response.status == 404 && error.code != "NoSuchBucket") return nullptr;
+  HttpResponse response = ask_for_tail(*remote, key);
+  if (remote->is_missing(response)) return nullptr;
   const bool is_empty = response.status == 416;  // of nothing there are no last bytes
-  if (!is_empty) connection->check(response, "opening", key);
-  Opened opened = {.etag = std::string(response.header("etag"))};
+  if (!is_empty) remote->check(response, "opening", key);
+  Opened opened = {.condition = remote->same_version(response)};
   const auto bytes =
       std::make_shared<const std::string>(is_empty ? std::string() : std::move(response.body));
   opened.tail = {as_bytes(*bytes), bytes};
   opened.size = bytes->size();
   if (response.status == 206) {
     const auto size = size_in(response.header("content-range"));
-    if (!size || *size < bytes->size() || opened.etag.empty()) {
+    if (!size || *size < bytes->size() || !opened.condition) {
       throw StorageError(
-          "opening " + connection->describe(key) + ": the server's answer has no size or no ETag",
+          "opening " + remote->describe(key) + ": the server's answer has no size or no ETag",
           response.status);
     }
     opened.size = *size;
     opened.tail_begin = *size - bytes->size();
     if (*size > bytes->size() && bytes->size() != kTailRead) {
-      throw StorageError("opening " + connection->describe(key) + ": the server sent " +
+      throw StorageError("opening " + remote->describe(key) + ": the server sent " +
                              std::to_string(bytes->size()) + " of the last " +
                              std::to_string(kTailRead) + " bytes",
                          response.status);
     }
   }
-  return std::make_shared<const ObjectSource>(std::move(connection), key, std::move(opened));
+  return std::make_shared<const ObjectSource>(std::move(remote), key, std::move(opened));
 }
 
-}  // namespace cairn::s3
+}  // namespace cairn

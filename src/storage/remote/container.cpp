@@ -1,0 +1,171 @@
+#include "storage/remote/container.h"
+
+#include <array>
+#include <random>
+
+#include "cairn/error.h"
+
+#include "net/digest.h"
+
+namespace cairn {
+namespace {
+
+// A list that ends too early is taken for all there is, and what it lacks for removed.
+void check_next_page(const RemoteList& answer, const std::string& page) {
+  if (!answer.is_truncated) return;
+  if (answer.next.empty()) {
+    throw StorageError("the server says that there is more, and not how to go on", 0,
+                       /*retryable=*/true);
+  }
+  if (answer.next == page) {
+    throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+  }
+}
+
+}  // namespace
+
+// An answer to HEAD has no body that would say why it refuses: then a GET is asked. One that is not
+// refused shows that what was wrong has passed.
+std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
+  const RemoteRequest request = {.method = "HEAD", .key = key, .headers = head_headers()};
+  Attempts attempts(remote_->settings().retries);
+  HttpResponse response = remote_->send(request);
+  while (response.status != 404 && !is_success(response)) {
+    const HttpResponse why = remote_->send({.key = key, .headers = {{"range", "bytes=0-0"}}});
+    const bool has_passed = is_success(why) || why.status == 404 || why.status == 416;
+    if (!has_passed || !attempts.again()) {
+      remote_->refuse(has_passed ? response : why, "looking at", key);
+    }
+    response = remote_->send(request);
+  }
+  if (response.status == 404) return std::nullopt;
+  return head_in(response);
+}
+
+RemoteList RemoteContainer::list(const ListQuery& query) {
+  Attempts attempts(remote_->settings().retries);
+  for (;;) {
+    const HttpResponse response = remote_->send(list_request(query));
+    remote_->check(response, "listing", query.prefix);
+    try {
+      RemoteList answer = list_in(response.body);
+      if (query.most == 0) check_next_page(answer, query.page);
+      return answer;
+    } catch (StorageError& e) {
+      if (e.retryable() && attempts.again()) continue;
+      e.add_context("listing " + remote_->describe(query.prefix));
+      throw;
+    }
+  }
+}
+
+bool RemoteContainer::has_below(const std::string& prefix) {
+  return !list({.prefix = prefix, .most = 1}).objects.empty();
+}
+
+void RemoteContainer::remove(const std::string& key) {
+  const HttpResponse response = remote_->send({.method = "DELETE", .key = key});
+  if (response.status != 404) remote_->check(response, "removing", key);
+}
+
+RemoteRequest RemoteContainer::abort_request(const RemoteUpload& upload) const {
+  return {.method = "DELETE", .key = upload.key, .query = {{"uploadId", upload.id}}};
+}
+
+std::optional<RemoteHead> RemoteContainer::check_condition(const std::string& key,
+                                                           const WriteCondition& condition) {
+  auto there = head(key);
+  const bool holds = condition.when == WriteCondition::If::kAlways ? true
+                     : condition.when == WriteCondition::If::kAbsent
+                         ? !there
+                         : there && there->version == condition.version;
+  if (!holds) refuse_condition(remote_->describe(key), condition);
+  return there;
+}
+
+bool RemoteContainer::is_refused(const HttpResponse& response,
+                                 const WriteCondition& condition) const {
+  return response.status == 412 ||
+         (response.status == 404 && condition.when == WriteCondition::If::kVersion);
+}
+
+void RemoteContainer::put(const RemotePut& put) {
+  const std::string write_id = new_write_id();
+  std::optional<RemoteHead> before;
+  if (condition_headers(put.key, put.condition).empty()) {
+    before = check_condition(put.key, put.condition);
+  } else if (put.condition.when == WriteCondition::If::kVersion) {
+    before = RemoteHead{.version = put.condition.version};
+  }
+  const PutAnswer answer = send_put(put, write_id);
+  const bool is_refused = this->is_refused(answer.response, put.condition);
+  if (is_refused) {
+    // Perhaps an attempt before had done it, and its answer was lost.
+    const auto there = head(put.key);
+    if (!there || there->write_id != write_id) {
+      refuse_condition(remote_->describe(put.key), put.condition);
+    }
+  } else {
+    remote_->check(answer.response, "writing", put.key);
+  }
+  verify({.key = put.key,
+          .size = put.bytes.view.size(),
+          .version = is_refused ? "" : head_in(answer.response).version,
+          .checksum = answer.checksum,
+          .write_id = write_id,
+          .before = before});
+}
+
+void RemoteContainer::verify(const SentObject& sent) {
+  const std::string where = remote_->describe(sent.key);
+  const auto there = head(sent.key);
+  const auto damaged = [&](const std::string& what) {
+    throw StorageError(
+        where + ": the server does not have what was written: " + what + "; write it again", 0,
+        /*retryable=*/true);
+  };
+  if (!there) damaged("no object of that name");
+  if (there->write_id != sent.write_id) {
+    // A server that answered, and kept the old one or still shows it: also of the same size.
+    const bool is_as_before =
+        sent.before && unquoted(there->version) == unquoted(sent.before->version) &&
+        (sent.before->write_id.empty() || there->write_id == sent.before->write_id);
+    if (is_as_before && (!there->write_id.empty() || sent.version.empty())) {
+      damaged(std::string("what had the name before, ") + version_title() + " " + there->version);
+    }
+    // Somebody else's, who came right behind: what was written was there, and whole.
+    if (!there->write_id.empty()) return;
+  }
+  if (there->size != sent.size) {
+    damaged(std::to_string(there->size) + " bytes instead of " + std::to_string(sent.size));
+  }
+  if (!sent.version.empty() && unquoted(there->version) != unquoted(sent.version)) {
+    damaged(std::string(version_title()) + " " + there->version + " instead of " + sent.version);
+  }
+  if (!sent.checksum.empty() && !there->checksum.empty() && there->checksum != sent.checksum) {
+    damaged(std::string(checksum_title()) + " " + there->checksum + " instead of " + sent.checksum);
+  }
+}
+
+void refuse_condition(const std::string& where, const WriteCondition& condition) {
+  if (condition.when == WriteCondition::If::kAbsent) {
+    throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");
+  }
+  throw AlreadyExistsError(where + " is not of version " + condition.version +
+                           " any more: another program replaced it");
+}
+
+std::string unquoted(const std::string& etag) {
+  const bool is_quoted = etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"');
+  return is_quoted ? etag.substr(1, etag.size() - 2) : etag;
+}
+
+std::string new_write_id() {
+  std::random_device random;
+  std::array<std::byte, 16> bytes;
+  for (std::byte& byte : bytes)
+    byte = static_cast<std::byte>(random());
+  return hex(bytes);
+}
+
+}  // namespace cairn

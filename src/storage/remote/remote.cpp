@@ -1,0 +1,221 @@
+#include "storage/remote/remote.h"
+
+#include <charconv>
+
+#include "cairn/error.h"
+
+#include "core/printable.h"
+
+namespace cairn {
+namespace {
+
+constexpr int kMostLearned = 4;  // a region, the time, and keys twice
+constexpr HttpDeadlines kLastWish = {.connect = std::chrono::milliseconds(2000),
+                                     .stall = std::chrono::milliseconds(3000),
+                                     .total = std::chrono::milliseconds(3000)};
+constexpr std::size_t kLongestMessage = 300;
+constexpr std::chrono::minutes kMostSkew{4};  // less is no reason to refuse: AWS allows 15
+
+}  // namespace
+
+bool is_success(const HttpResponse& response) {
+  return response.status >= 200 && response.status <= 299;
+}
+
+bool is_passing_status(int status) {
+  return status == 500 || status == 502 || status == 503 || status == 504 || status == 429 ||
+         status == 408;
+}
+
+std::uint64_t content_length(const HttpResponse& response) {
+  const std::string_view text = response.header("content-length");
+  std::uint64_t size = 0;
+  std::from_chars(text.data(), text.data() + text.size(), size);
+  return size;
+}
+
+// --- Remote --------------------------------------------------------------------------------------
+
+HttpResponse Remote::send(RemoteRequest request) {
+  return RemoteCall(*this, std::move(request)).wait();
+}
+
+NetTime Remote::now() const {
+  const auto& clock = settings_.retries.clock;
+  return (clock ? *clock : *real_net_clock()).now() + std::chrono::milliseconds(skew_ms_.load());
+}
+
+bool Remote::is_passing(int status, const std::string& /*code*/) const {
+  return is_passing_status(status);
+}
+
+std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) const {
+  const std::string_view etag = response.header("etag");
+  return etag.empty() ? std::nullopt : std::optional(HttpHeader{"if-match", std::string(etag)});
+}
+
+bool Remote::learn_time(const HttpResponse& response, bool is_certain) {
+  const auto date = parse_http_date(response.header("date"));
+  if (!date) return false;
+  const auto skew = std::chrono::duration_cast<std::chrono::milliseconds>(*date - now());
+  if (!is_certain && std::chrono::abs(skew) <= kMostSkew) return false;
+  skew_ms_ += skew.count();
+  return true;
+}
+
+void Remote::keep_secret(std::vector<std::string> secrets) {
+  const std::scoped_lock lock(mutex_);
+  secrets_ = std::move(secrets);
+}
+
+// Nobody who reads a log may sign with what stands in it.
+std::string Remote::without_secrets(std::string text) const {
+  const std::scoped_lock lock(mutex_);
+  for (const std::string& secret : secrets_) {
+    if (secret.empty()) continue;
+    for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
+      text.replace(at, secret.size(), "***");
+    }
+  }
+  return text;
+}
+
+void Remote::refuse(const HttpResponse& response, const std::string& doing,
+                    const std::string& key) const {
+  const RemoteError error = error_in(response);
+  std::string text =
+      doing + " " + describe(key) + ": the server answered " + std::to_string(response.status);
+  if (!error.code.empty()) text += " " + printable_line(error.code);
+  if (!error.message.empty()) {
+    text += ": " + printable_line(error.message.substr(0, kLongestMessage));
+  }
+  text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
+  if (response.status == 404) throw NotFoundError(text);
+  if (response.status == 412) throw AlreadyExistsError(text);
+  throw StorageError(text, response.status, is_passing(response.status, error.code));
+}
+
+void Remote::check(const HttpResponse& response, const std::string& doing,
+                   const std::string& key) const {
+  if (!is_success(response)) refuse(response, doing, key);
+}
+
+// --- RemoteCall ----------------------------------------------------------------------------------
+
+RemoteCall::RemoteCall(Remote& remote, RemoteRequest request)
+    : remote_(remote),
+      request_(std::move(request)),
+      attempts_(remote.settings().retries),
+      hook_([this] {
+        const std::scoped_lock lock(mutex_);
+        if (call_ != nullptr) call_->cancel();
+      }) {
+  remote_.prepare(request_);
+  start();
+}
+
+void RemoteCall::start() {
+  SignedRequest made = remote_.sign(request_);
+  const RemoteSettings& settings = remote_.settings();
+  signed_by_ = std::move(made.signed_by);
+  made.http.body = request_.body;
+  made.http.into = request_.into;
+  made.http.most_bytes = request_.most_bytes;
+  made.http.deadlines = request_.is_last_wish ? kLastWish : settings.deadlines;
+  made.http.ca_file = settings.ca_file;
+  {
+    const std::scoped_lock lock(mutex_);
+    call_.reset();  // the places of its body are used again
+  }
+  auto call = settings.client->start(std::move(made.http));
+  const std::scoped_lock lock(mutex_);
+  call_ = std::move(call);
+  if (hook_.is_cancelled()) call_->cancel();
+}
+
+bool RemoteCall::again(std::optional<std::chrono::milliseconds> server_asks) {
+  return !request_.is_last_wish && attempts_.again(server_asks);
+}
+
+HttpResponse RemoteCall::wait() {
+  for (;;) {
+    HttpResponse response = call_->wait();
+    if (answered(response)) {
+      response.received += received_;
+      return response;
+    }
+    start();
+  }
+}
+
+// Whether this is what wait() gives. Otherwise there is another attempt.
+bool RemoteCall::answered(const HttpResponse& response) {
+  if (response.failure.empty()) {
+    const bool may_be_error = response.status >= 300 || request_.is_answered_late;
+    const RemoteError error = may_be_error ? remote_.error_in(response) : RemoteError();
+    if (remote_.learn(response, error, signed_by_) && ++learned_ <= kMostLearned) return false;
+    if (!remote_.is_passing(response.status, error.code)) {
+      if (response.status == 206) check_range(response);
+      return true;
+    }
+    return !again(retry_after(response.header("retry-after"), remote_.now()));
+  }
+  if (resume_behind(response)) attempts_.progress();
+  const std::string text = request_.method + " of " + remote_.describe(request_.key) + ": " +
+                           printable_line(response.failure);
+  if (response.cancelled) {
+    check_cancelled_here();  // says why
+    throw CancelledError(text);
+  }
+  if (response.may_work_later && again()) return false;
+  throw StorageError(
+      text + (response.may_work_later ? " (tried " + std::to_string(attempts_.made()) + " times)"
+                                      : std::string()),
+      response.status, response.may_work_later);
+}
+
+// What a range asks for first: "bytes=5-9" is 5. nullopt when it is none, or the last bytes.
+std::optional<std::uint64_t> RemoteCall::first_byte() const {
+  constexpr std::string_view kUnit = "bytes=";
+  for (const HttpHeader& header : request_.headers) {
+    if (header.name != "range" || !header.value.starts_with(kUnit)) continue;
+    if (header.value.find('-') == kUnit.size()) return std::nullopt;
+    return std::stoull(header.value.substr(kUnit.size()));
+  }
+  return std::nullopt;
+}
+
+// Whether the bytes of the answer are those from `first` on.
+bool RemoteCall::begins_at(const HttpResponse& response, std::uint64_t first) const {
+  return response.status == 206 &&
+         response.header("content-range").starts_with("bytes " + std::to_string(first) + "-");
+}
+
+void RemoteCall::check_range(const HttpResponse& response) const {
+  const auto first = first_byte();
+  const std::string_view given = response.header("content-range");
+  if (!first || begins_at(response, *first)) return;
+  throw StorageError("reading " + remote_.describe(request_.key) + ": asked for bytes from " +
+                         std::to_string(*first) + " on, the server sent \"" +
+                         printable_line(given) + "\"",
+                     response.status);
+}
+
+// A range that broke off goes on where it stopped; one whose bytes are not those that were asked
+// for (a server that ignores ranges sends the first) begins again.
+bool RemoteCall::resume_behind(const HttpResponse& response) {
+  const std::size_t received = response.received;
+  const auto first = first_byte();
+  if (received == 0 || !first || received >= request_.into.size()) return false;
+  if (!begins_at(response, *first)) return false;
+  for (HttpHeader& header : request_.headers) {
+    if (header.name != "range") continue;
+    header.value =
+        "bytes=" + std::to_string(*first + received) + header.value.substr(header.value.find('-'));
+  }
+  request_.into = request_.into.subspan(received);
+  received_ += received;
+  return true;
+}
+
+}  // namespace cairn

@@ -1,0 +1,161 @@
+// A server that keeps objects, as far as all of them are alike: requests by HTTP, each with as many
+// attempts as it takes, ended when their thread's work is cancelled. How requests are addressed and
+// signed, and what answers mean, is each protocol's own.
+//
+//   Remote           requests, attempts, errors                      (here)
+//   open_object()    an object as a source of ranges                 source.h
+//   RemoteContainer  what the store asks of a bucket                 container.h
+//   write_object()   an object that is written, in parts when large  write.h
+//   remote_store()   all of it as an ObjectStore                     store.h
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/cancellation.h"
+#include "net/http.h"
+#include "net/net_time.h"
+#include "net/retry.h"
+#include "net/url.h"
+
+namespace cairn {
+
+struct RemoteSettings {
+  NetRetries retries = {};
+  HttpDeadlines deadlines = {};  // of each attempt
+  std::shared_ptr<HttpClient> client = {};
+  std::string ca_file = {};            // as HttpRequest's
+  std::uint64_t part_bytes = 8 << 20;  // what is larger is written in parts of so many
+  int parallel_requests = 6;           // of one object, either way
+  bool has_suffix_ranges = true;       // the server knows "bytes=-9": the last ones
+};
+
+struct RemoteRequest {
+  std::string method = "GET";
+  std::string key = {};  // "" is what all keys are in: the bucket
+  Query query = {};
+  std::vector<HttpHeader> headers = {};
+  std::vector<SharedBytes> body = {};
+  std::span<std::byte> into = {};
+  std::size_t most_bytes = std::size_t{8} << 20;
+  bool is_last_wish = false;      // of what is given up: one attempt, and a few seconds
+  bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
+  std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
+};
+
+// A request as it is signed: method, URL and headers of `http`; the rest is filled in by
+// RemoteCall.
+struct SignedRequest {
+  HttpRequest http;
+  std::string signed_by = {};  // which keys, for Remote::learn(): may be a secret
+};
+
+// What an answer says is wrong.
+struct RemoteError {
+  std::string code = {};  // "NoSuchKey"; empty when it says nothing
+  std::string message = {};
+};
+
+// Safe from several threads.
+class Remote {
+ public:
+  explicit Remote(RemoteSettings settings) : settings_(std::move(settings)) {}
+  virtual ~Remote() = default;
+  Remote(const Remote&) = delete;
+  Remote& operator=(const Remote&) = delete;
+
+  const RemoteSettings& settings() const { return settings_; }
+
+  // All attempts, to the end: as RemoteCall.
+  HttpResponse send(RemoteRequest request);
+  // The error that an answer is, typed; `doing` as "reading".
+  [[noreturn]] void refuse(const HttpResponse& response, const std::string& doing,
+                           const std::string& key) const;
+  // The same unless its status is 2xx.
+  void check(const HttpResponse& response, const std::string& doing, const std::string& key) const;
+  // The time of the server.
+  NetTime now() const;
+
+  // How messages name an object, or the bucket: "s3://bucket/key".
+  virtual std::string describe(const std::string& key) const = 0;
+  // Whether an answer says that there is no such object, and not that there is no such bucket.
+  virtual bool is_missing(const HttpResponse& response) const { return response.status == 404; }
+  // The header by which a read demands the version that `response` is of; nullopt when nothing in
+  // it tells versions apart.
+  virtual std::optional<HttpHeader> same_version(const HttpResponse& response) const;
+
+ protected:
+  friend class RemoteCall;
+
+  // Before the first attempt: what is the same in all.
+  virtual void prepare(RemoteRequest& /*request*/) const {}
+  virtual SignedRequest sign(const RemoteRequest& request) = 0;
+  // Of a status from 300 on, or of an answer that may be an error all the same.
+  virtual RemoteError error_in(const HttpResponse& response) const = 0;
+  // Whether something was learned from an answer that refuses (another region, the server's time,
+  // other keys), so that the request is made anew, at once.
+  virtual bool learn(const HttpResponse& /*response*/, const RemoteError& /*error*/,
+                     const std::string& /*signed_by*/) {
+    return false;
+  }
+  // Whether the server, or the way to it, may do better the next time.
+  virtual bool is_passing(int status, const std::string& code) const;
+  // What to do next, "; check ...", or nothing.
+  virtual std::string advice_for(int /*status*/, const std::string& /*code*/) const { return {}; }
+
+  // For learn(): takes the server's time when an answer that refuses says that the request's is
+  // wrong; `is_certain`: by its code, or else when it is far off.
+  bool learn_time(const HttpResponse& response, bool is_certain);
+  // What no message may hold from now on, in place of what it was before; empty ones are none.
+  void keep_secret(std::vector<std::string> secrets);
+
+ private:
+  std::string without_secrets(std::string text) const;
+
+  const RemoteSettings settings_;
+  std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock less ours
+  mutable std::mutex mutex_;
+  std::vector<std::string> secrets_ = {};  // under the lock
+};
+
+// Whether a status is one of those that pass: 5xx but not all of them, 429, 408.
+bool is_passing_status(int status);
+bool is_success(const HttpResponse& response);  // 2xx
+// The header; 0 without one.
+std::uint64_t content_length(const HttpResponse& response);
+
+// A request under way, with all its attempts. Its end cancels it, and so does the Cancellation of
+// the thread that made it (io/cancellation.h): CancelledError. Moves are made by whoever waits: one
+// thread at a time.
+class RemoteCall {
+ public:
+  RemoteCall(Remote& remote, RemoteRequest request);
+  // The answer of the last attempt: any status but those that were worth another one. StorageError
+  // when there is none, or the server only kept failing.
+  HttpResponse wait();
+
+ private:
+  void start();
+  bool again(std::optional<std::chrono::milliseconds> server_asks = std::nullopt);
+  bool answered(const HttpResponse& response);
+  std::optional<std::uint64_t> first_byte() const;
+  bool begins_at(const HttpResponse& response, std::uint64_t first) const;
+  void check_range(const HttpResponse& response) const;
+  bool resume_behind(const HttpResponse& response);
+
+  Remote& remote_;
+  RemoteRequest request_;
+  Attempts attempts_;
+  std::size_t received_ = 0;  // of `into`, in earlier attempts
+  std::string signed_by_ = {};
+  int learned_ = 0;   // so often the request was made anew for what was learned
+  std::mutex mutex_;  // of call_, which others cancel
+  std::unique_ptr<HttpCall> call_;
+  CancelHook hook_;  // the last: it uses what is above
+};
+
+}  // namespace cairn

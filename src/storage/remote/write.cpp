@@ -1,0 +1,184 @@
+// Writing an object:
+//
+//  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
+//  2. With the second part an upload is begun; parts go out while the next one is gathered, as many
+//     at once as the settings allow: then write() waits for the oldest. Each is tried again by
+//     itself (remote.cpp); the server compares its checksum with what came.
+//  3. commit() waits for all parts and completes the upload under the condition: only now anything
+//     of the name is visible. When the answer is lost, the object's write id says whose it is.
+//  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
+//     what was sent.
+//  5. The end of one that was not committed aborts the upload, if the server does it at once;
+//     remove_leftovers() of the store does it for killed writers.
+#include "storage/remote/write.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "cairn/error.h"
+
+#include "io/cancellation.h"
+
+namespace cairn {
+namespace {
+
+constexpr int kMostParts = 10'000;      // the limit of those that have the lowest
+constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
+constexpr std::uint64_t kPartsOfKnown = 9'000;
+
+using Part = std::vector<std::byte>;
+
+class RemoteWrite final : public ObjectWrite {
+ public:
+  RemoteWrite(std::shared_ptr<RemoteContainer> container, std::string key,
+              const BeginOptions& options)
+      : container_(std::move(container)),
+        key_(std::move(key)),
+        condition_(options.condition),
+        first_part_bytes_(
+            std::max(remote().settings().part_bytes, options.expected_bytes / kPartsOfKnown + 1)) {}
+
+  ~RemoteWrite() override {
+    under_way_.clear();
+    if (upload_ != nullptr && !is_done_) abort();
+  }
+  RemoteWrite(const RemoteWrite&) = delete;
+  RemoteWrite& operator=(const RemoteWrite&) = delete;
+
+  void write(ByteView bytes) override {
+    while (!bytes.empty()) {
+      if (part_ && part_->size() == part_bytes()) send_part();
+      if (!part_) {
+        part_ = std::make_shared<Part>();
+        part_->reserve(upload_ == nullptr ? 0 : part_bytes());
+      }
+      const std::size_t now = std::min<std::size_t>(bytes.size(), part_bytes() - part_->size());
+      part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
+      bytes = bytes.subspan(now);
+      size_ += now;
+    }
+  }
+
+ private:
+  struct SentPart {
+    int number;
+    std::unique_ptr<RemoteCall> call;
+  };
+
+  Remote& remote() const { return *container_->remote(); }
+
+  std::uint64_t part_bytes() const {
+    return first_part_bytes_ << std::min(parts_begun_ / kPartsOfOneSize, 9);
+  }
+
+  void publish() override {
+    if (upload_ == nullptr) {
+      const SharedBytes bytes = part_ ? SharedBytes{*part_, part_} : SharedBytes{};
+      container_->put({.key = key_, .bytes = bytes, .condition = condition_});
+      return;
+    }
+    if (part_) send_part();
+    while (!under_way_.empty())
+      finish_part();
+    complete();
+  }
+
+  void send_part() {
+    if (upload_ == nullptr) {
+      write_id_ = new_write_id();
+      upload_ = container_->begin_upload(key_, write_id_);
+    }
+    if (parts_begun_ == kMostParts) {
+      throw UsageError(remote().describe(key_) + " is larger than " + std::to_string(kMostParts) +
+                       " parts: tell its size when it is begun, or choose larger part_bytes");
+    }
+    const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);
+    while (under_way_.size() >= most) {
+      finish_part();
+    }
+    const SharedBytes bytes{*part_, part_};
+    part_.reset();
+    const int number = ++parts_begun_;
+    under_way_.push_back(
+        {number, std::make_unique<RemoteCall>(remote(), upload_->part(number, bytes))});
+  }
+
+  // Waits for the oldest part.
+  void finish_part() {
+    const SentPart sent = std::move(under_way_.front());
+    under_way_.pop_front();
+    const HttpResponse response = sent.call->wait();
+    if (remote().is_missing(response)) refuse_removed(response.status);
+    remote().check(response, "writing part " + std::to_string(sent.number) + " of", key_);
+    upload_->sent(sent.number, response);
+  }
+
+  // Somebody's cleaning, or a rule of the bucket: nothing is wrong with what is written.
+  [[noreturn]] void refuse_removed(int status) const {
+    throw StorageError("writing " + remote().describe(key_) +
+                           ": the upload was removed before it was complete; write it again",
+                       status, /*retryable=*/true);
+  }
+
+  void complete() {
+    const auto headers = container_->upload_condition_headers(key_, condition_);
+    // Some check it for a PUT only.
+    const auto before = container_->check_condition(key_, condition_);
+    const PartedUpload::Completed completed = upload_->complete(headers);
+    if (!completed.is_done) check_whose(completed.response);
+    is_done_ = true;
+    container_->verify({.key = key_,
+                        .size = size_,
+                        .version = completed.version,
+                        .checksum = completed.checksum,
+                        .write_id = write_id_,
+                        .before = before});
+  }
+
+  // The upload is not there any more, or the condition does not hold: perhaps because an attempt
+  // before had done it, and its answer was lost.
+  void check_whose(const HttpResponse& response) {
+    const bool is_refused = container_->is_refused(response, condition_);
+    if (response.status == 404 || is_refused) {
+      const auto there = container_->head(key_);
+      if (there && there->write_id == write_id_) return;
+      if (response.status != 404) refuse_condition(remote().describe(key_), condition_);
+      refuse_removed(response.status);
+    }
+    remote().refuse(response, "completing", key_);
+  }
+
+  // Also of what was given up, and then with little time: whoever waits for its end has none left.
+  void abort() noexcept {
+    const CancelScope scope(nullptr);
+    try {
+      auto request = upload_->abort();
+      if (!request) return;
+      request->is_last_wish = true;
+      remote().send(std::move(*request));
+    } catch (...) {
+      // remove_leftovers() will find it
+    }
+  }
+
+  std::shared_ptr<RemoteContainer> container_;
+  std::string key_;
+  WriteCondition condition_;
+  std::uint64_t first_part_bytes_;
+  std::uint64_t size_ = 0;
+  std::shared_ptr<Part> part_;  // being gathered
+  std::string write_id_;
+  std::unique_ptr<PartedUpload> upload_;  // null: nothing was sent yet
+  int parts_begun_ = 0;
+  bool is_done_ = false;
+  std::deque<SentPart> under_way_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectWrite> write_object(std::shared_ptr<RemoteContainer> container,
+                                          std::string key, const BeginOptions& options) {
+  return std::make_unique<RemoteWrite>(std::move(container), std::move(key), options);
+}
+
+}  // namespace cairn

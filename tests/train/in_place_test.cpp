@@ -1,0 +1,260 @@
+// Loading straight into the weights: LoadCheckpointOptions::in_place.
+
+#include <gmock/gmock.h>
+
+#include <cerrno>
+
+#include "cairn/error.h"
+#include "cairn/format/torch_file.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/train/trainer.h"
+
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/source.h"
+#include "storage/local_store.h"
+#include "testing/faulty_file_system.h"
+#include "testing/loading_run.h"
+#include "testing/recording_source.h"
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using testing::FaultyFileSystem;
+using testing::FileCall;
+using ::testing::HasSubstr;
+using testing::loading_run;
+using ::testing::Not;
+using testing::now;
+using testing::RecordingSource;
+using testing::TempFolder;
+
+struct InPlaceLoading : ::testing::Test {
+  InPlaceLoading() {
+    Trainer trainer(loading_run());
+    trainer.fit();
+    path = trainer.save_checkpoint(folder / "saved.pt");
+    saved = now(trainer);
+  }
+
+  // Elements of the record of a parameter of the model, in the bytes of a file.
+  static FileRecord record_of(const std::string& bytes, const std::string& parameter) {
+    const auto source = source_of({as_bytes(bytes), nullptr}, "file");
+    const Value file = TorchFile(source).read();
+    const auto& storage = file.at("state").at("model").at(parameter).as_tensor().storage;
+    for (const FileRecord& record : TorchFile(source).records()) {
+      if (record.offset == storage->source_offset()) return record;
+    }
+    ADD_FAILURE() << parameter << " is in no record";
+    return {};
+  }
+
+  TempFolder folder;
+  std::string path;
+  Value saved;
+};
+
+std::string first_parameter(Trainer& trainer) {
+  return trainer.state().model->module().named_parameters().keys().front();
+}
+
+std::vector<const void*> places_of(Trainer& trainer) {
+  std::vector<const void*> places;
+  for (const at::Tensor& tensor : trainer.state().model->module().parameters()) {
+    places.push_back(tensor.data_ptr());
+  }
+  return places;
+}
+
+TEST_F(InPlaceLoading, GivesTheSameStateWithoutOtherMemory) {
+  Trainer reference(loading_run());
+  load_checkpoint(path, reference.state(), reference.logger());
+  Trainer trainer(loading_run());
+  const auto before = places_of(trainer);
+  const auto version = trainer.state().model->module().parameters().front()._version();
+  load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
+  EXPECT_EQ(now(trainer), now(reference));
+  EXPECT_EQ(places_of(trainer), before);
+  EXPECT_GT(trainer.state().model->module().parameters().front()._version(), version);
+
+  TrainerOptions options = loading_run();
+  options.load_path = path;
+  options.load_in_place = true;
+  Trainer made(options);
+  EXPECT_EQ(now(made).at("state").at("model"), saved.at("state").at("model"));
+}
+
+TEST_F(InPlaceLoading, ReadsEveryByteOfATensorOnce) {
+  const auto source = std::make_shared<const RecordingSource>(posix_file_system().open(path));
+  const Checkpoint opened(std::make_shared<const Checkpoint::Impl>(
+      Checkpoint::Impl{path, open_file_source(source, path)}));
+  Trainer trainer(loading_run());
+  load_checkpoint(opened, trainer.state(), trainer.logger(), {.in_place = true});
+  const TorchFile file(posix_file_system().open(path));
+  for (const FileRecord& record : file.records()) {
+    // What is read when a file is opened may hold tensors at its end.
+    if (!record.name.starts_with("data/") || record.size == 0) continue;
+    const auto [least, most] = source->times(record.offset, record.offset + record.size);
+    EXPECT_GE(least, 1) << record.name;
+    EXPECT_LE(most, 2) << record.name;
+  }
+}
+
+TEST_F(InPlaceLoading, SaysThatTheWeightsAreLostAndTakesAnotherCheckpointThen) {
+  const std::string good = testing::read_file(path);
+  Trainer trainer(loading_run());
+  Value before = now(trainer);
+  std::string bad = good;
+  const FileRecord record = record_of(good, first_parameter(trainer));
+  bad[record.offset + record.size - 1] ^= 1;
+  testing::write_file(folder / "bad.pt", bad);
+  try {
+    load_checkpoint(folder / "bad.pt", trainer.state(), trainer.logger(), {.in_place = true});
+    ADD_FAILURE() << "no error";
+  } catch (const CorruptError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("bad.pt"), HasSubstr(record.name),
+                                HasSubstr("overwritten in place, are lost"),
+                                Not(HasSubstr("bad.pt, nothing was changed"))));
+  }
+  Value after = now(trainer);
+  EXPECT_NE(after, before);
+  for (Value* each : {&before, &after}) {
+    each->mutable_dict()["state"].mutable_dict().erase("model");
+  }
+  EXPECT_EQ(after, before) << "all but the weights";
+  load_checkpoint(path, trainer.state(), trainer.logger(), {.in_place = true});
+  EXPECT_EQ(now(trainer).at("state").at("model"), saved.at("state").at("model"));
+}
+
+TEST_F(InPlaceLoading, DamageElsewhereAndWhatDoesNotFitChangeNothing) {
+  const std::string good = testing::read_file(path);
+  Trainer trainer(loading_run());
+  const Value before = now(trainer);
+  const auto source = source_of({as_bytes(good), nullptr}, path);
+  const Value file = TorchFile(source).read();
+  const Value& moments =
+      file.at("state").at("optimizers").at("AdamW").at("state").at(first_parameter(trainer));
+  std::string bad = good;
+  bad[moments.at("exp_avg").as_tensor().storage->source_offset()] ^= 1;
+  testing::write_file(folder / "bad.pt", bad);
+  EXPECT_THROW(
+      load_checkpoint(folder / "bad.pt", trainer.state(), trainer.logger(), {.in_place = true}),
+      CorruptError);
+  EXPECT_EQ(now(trainer), before);
+
+  TrainerOptions other = loading_run();
+  other.optimizers = SGD({.lr = 0.1});
+  Trainer misfit(other);
+  const Value unlike = now(misfit);
+  EXPECT_THROW(load_checkpoint(path, misfit.state(), misfit.logger(), {.in_place = true}),
+               MismatchError);
+  EXPECT_EQ(now(misfit), unlike);
+}
+
+// Weights that share memory, here or there, or are of another type, take the way of all others.
+struct Shared final : Model {
+  explicit Shared(bool is_tied, at::ScalarType type = at::kFloat, std::int64_t rows = 64) {
+    const at::Tensor both = torch::rand({rows, 32}, type);
+    net->register_parameter("a", both);
+    net->register_parameter("b", is_tied ? both : torch::rand({rows, 32}, type));
+    net->register_buffer("part", both.detach().narrow(0, 3, 5));
+    net->register_buffer("apart", torch::rand({1000}, type));
+  }
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& /*batch*/) override { return {}; }
+  Losses loss(const Outputs& /*outputs*/, const Batch& /*batch*/) override { return {}; }
+  std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
+};
+
+TEST(InPlace, SharedMemoryEndsAsItDoesOtherwise) {
+  const TempFolder folder;
+  for (const bool is_tied_there : {true, false}) {
+    State made;
+    made.model = std::make_shared<Shared>(is_tied_there);
+    const std::string path = save_checkpoint(made, folder / "shared.pt", {.weights_only = true});
+    for (const bool is_tied_here : {true, false}) {
+      for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+        std::vector<Value> loaded;
+        for (const bool in_place : {false, true}) {
+          State state;
+          state.model = std::make_shared<Shared>(is_tied_here, type);
+          Logger logger(state);
+          load_checkpoint(path, state, logger, {.load_weights_only = true, .in_place = in_place});
+          loaded.push_back(Snapshotter().take(state_dict(state.model->module())));
+        }
+        EXPECT_EQ(loaded[0], loaded[1]) << is_tied_there << is_tied_here << type;
+      }
+    }
+  }
+}
+
+TEST(InPlace, AReadThatFailsSaysWhatItCost) {
+  const TempFolder folder;
+  const auto weights = [](State& state) {
+    return Snapshotter().take(state_dict(state.model->module()));
+  };
+  State made;
+  made.model = std::make_shared<Shared>(false, at::kFloat, 20'000);  // 5 MB: read in pieces
+  const std::string path = save_checkpoint(made, folder / "large.pt", {.weights_only = true});
+  int untouched = 0;
+  int lost = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    State state;
+    state.model = std::make_shared<Shared>(false, at::kFloat, 20'000);
+    Logger logger(state);
+    const Value before = weights(state);
+    FaultyFileSystem files(posix_file_system());
+    files.fail(FileCall::kRead, n, EIO);
+    try {
+      load_checkpoint(open_checkpoint(path, local_store(files)), state, logger,
+                      {.load_weights_only = true, .in_place = true});
+      EXPECT_EQ(weights(state), weights(made));
+      break;
+    } catch (const StorageError& e) {
+      const bool is_lost = std::string(e.what()).find("are lost") != std::string::npos;
+      ++(is_lost ? lost : untouched);
+      if (!is_lost) {
+        ASSERT_EQ(weights(state), before) << "read " << n;
+      }
+    }
+  }
+  EXPECT_GT(untouched, 0);
+  EXPECT_GT(lost, 0);
+}
+
+TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwards) {
+  TrainerOptions options = loading_run();
+  options.save_folder = folder / "ckpt";
+  options.save_filename = "ba{batch}.pt";
+  options.save_interval = "1ba";
+  options.autoresume = true;
+  options.load_in_place = true;
+  std::string parameter;
+  {
+    Trainer trainer(options);
+    trainer.fit();
+    parameter = first_parameter(trainer);
+  }
+  const auto spoil = [&](const std::string& file) {
+    std::string bytes = testing::read_file(file);
+    bytes[record_of(bytes, parameter).offset] ^= 1;
+    testing::write_file(file, bytes);
+  };
+  spoil(folder / "ckpt/ba3.pt");
+  {
+    Trainer resumed(options);
+    EXPECT_EQ(resumed.state().timestamp.batch, 2);
+    EXPECT_EQ(now(resumed).at("state").at("model"),
+              load(folder / "ckpt/ba2.pt").at("state").at("model"));
+  }
+  spoil(folder / "ckpt/ba2.pt");
+  spoil(folder / "ckpt/ba1.pt");
+  EXPECT_THROW(Trainer{options}, CorruptError);
+  options.load_in_place = false;
+  EXPECT_EQ(Trainer(options).state().timestamp.batch, 0);
+}
+
+}  // namespace
+}  // namespace cairn
