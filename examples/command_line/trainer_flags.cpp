@@ -115,6 +115,9 @@ void add_loading(Flags flags, TrainerOptions& o) {
   flags.toggle("load-weights-only", o.load_weights_only, "take nothing but the weights");
   flags.toggle("load-strict-model-weights", o.load_strict_model_weights,
                "refuse missing and unexpected weights");
+  flags.toggle("load-progress-bar", o.load_progress_bar, "show how far a load from a store is");
+  flags.value("--load-chunk-size", o.load_chunk_size,
+              "bytes that one request of such a load asks for at most; 0: as the store likes");
   flags.toggle("load-in-place", o.load_in_place,
                "read weights straight into the model, without memory beside it");
   flags.ignore_keys("--load-ignore-keys", o.load_ignore_keys,

@@ -130,7 +130,7 @@ struct CheckpointSaver::Impl {
     return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
   }
   bool saves_anything() const { return keep() != 0 || has_uploads; }
-  void set_condition(SaveJob& job, const Timestamp& now) const;
+  void set_condition(SaveJob& job, const State& state) const;
   std::string remote_name(const State& state, const std::string& format) const {
     return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
   }
@@ -139,7 +139,7 @@ struct CheckpointSaver::Impl {
 
   void look_around(const State& state);
   void look_at_uploads(const State& state, const Logger& logger) const;
-  void remember_versions(const std::vector<std::string>& paths, const Timestamp& now);
+  void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
 
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
@@ -166,8 +166,7 @@ struct CheckpointSaver::Impl {
   std::optional<std::int64_t> last_checkpoint_batch;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
-  std::set<std::string> unusable;     // in the way, but nobody can go on from them
-  std::set<std::string> replaceable;  // far away: as found at the start of fit()
+  std::set<std::string> unusable;  // in the way, but nobody can go on from them
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
   std::optional<std::string> constant_version;  // of what was there at init()
   bool has_uploads = false;                     // since init()
@@ -206,7 +205,7 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   }
   SaveJob request;
   request.path = path(state, options.filename);
-  set_condition(request, state.timestamp);
+  set_condition(request, state);
   request.info = checkpoint_info(state, options.weights_only);
   if (options.latest_filename && keep() != 0) {
     request.latest = path(state, *options.latest_filename);
@@ -226,7 +225,10 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& path) {
-  SaverUploads::Names names = {remote_name(state, *options.remote_file_name), {}};
+  SaverUploads::Names names = {
+      .file = remote_name(state, *options.remote_file_name),
+      .format = partial_format(*options.remote_file_name, dist_variables(state.run_name)),
+      .timestamp = state.timestamp};
   if (options.latest_remote_file_name) {
     names.latest = remote_name(state, *options.latest_remote_file_name);
   }
@@ -252,10 +254,13 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
 
 // Step 7. Of which version what was written last is, the pipeline knows, which may have it still
 // before it.
-void CheckpointSaver::Impl::set_condition(SaveJob& job, const Timestamp& now) const {
+void CheckpointSaver::Impl::set_condition(SaveJob& job, const State& state) const {
   if (!is_far || options.overwrite) return;
   job.condition = WriteCondition::absent();
-  job.replaces_known = replaceable.contains(job.path) || !saved.is_saved_further(job.path, now);
+  job.replaces_known = true;
+  job.has_passed = [place = place(state)](const std::string& path) {
+    return place.has_passed(path);
+  };
 }
 
 // Which of the saves under way have failed is known when none is under way any more.
@@ -370,8 +375,13 @@ void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& lo
                      logger);
 }
 
-void CheckpointSaver::Impl::remember_versions(const std::vector<std::string>& paths,
-                                              const Timestamp& now) {
+// Training begins at `now`: of what this saver may write over the pipeline is told the versions.
+// What lies further on it may not, unless it is among `paths`, also when the saver wrote it itself.
+void CheckpointSaver::Impl::know_versions(const std::vector<std::string>& paths,
+                                          const Timestamp& now) {
+  for (const std::string& path : saved.paths()) {
+    if (saved.is_saved_further(path, now)) pipeline.forget(path);
+  }
   for (const std::string& path : paths) {
     std::optional<std::string> version;
     if (path == constant_path && !saved.is_saved_here(path, now) &&
@@ -381,7 +391,6 @@ void CheckpointSaver::Impl::remember_versions(const std::vector<std::string>& pa
       version = there->version;
     }
     if (!version) continue;
-    replaceable.insert(path);
     pipeline.may_replace(path, *version);
   }
 }
@@ -447,7 +456,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   adopt_saved(place, impl_->saved);
   if (!impl_->options.overwrite) {
     const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
-    if (impl_->is_far) impl_->remember_versions(found.replaceable, state.timestamp);
+    if (impl_->is_far) impl_->know_versions(found.replaceable, state.timestamp);
     for (const auto& [path, problem] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);

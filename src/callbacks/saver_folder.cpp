@@ -94,6 +94,11 @@ std::string SaverPlace::path() const {
   return join_path(folder, strict_format(filename, dist() + time_variables(now)));
 }
 
+bool SaverPlace::has_passed(const std::string& path) const {
+  const std::string name = relative_path(normal_path(path), normal_path(folder));
+  return cairn::has_passed(filename, name, dist(), now);
+}
+
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
   if (!place.store->stat(path)) return false;
   const auto info = look_at(place.store, path, Verify::kQuick).info;

@@ -27,6 +27,8 @@ struct SaverPlace {
   FormatVariables dist() const { return dist_variables(run_name); }
   // The path under which `now` is saved.
   std::string path() const;
+  // Whether it is a path of a save before now, which no save of now or later has.
+  bool has_passed(const std::string& path) const;
 };
 
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.

@@ -12,22 +12,45 @@ struct SaverUploads::Arrivals {
   std::mutex mutex;
   struct Save {
     std::string path;
-    std::size_t missing;  // destinations that do not have it yet
+    std::size_t missing;    // destinations that do not have it yet
+    bool is_newest = true;  // of that path
   };
-  std::map<std::uint64_t, Save> under_way;  // by number
-  std::map<std::uint64_t, std::string> complete;
+  std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
 
   void expect(std::uint64_t number, const std::string& path, std::size_t destinations) {
+    if (destinations == 0) return;
     const std::scoped_lock lock(mutex);
-    under_way.insert({number, {path, destinations}});
+    for (auto& [earlier, save] : saves) {
+      if (save.path == path) save.is_newest = false;
+    }
+    saves.insert({number, {path, destinations}});
   }
   void arrive(std::uint64_t number) {
     const std::scoped_lock lock(mutex);
-    const auto found = under_way.find(number);
-    if (found == under_way.end() || --found->second.missing > 0) return;
-    complete.insert({number, std::move(found->second.path)});
-    under_way.erase(found);
+    const auto found = saves.find(number);
+    if (found != saves.end() && found->second.missing > 0) --found->second.missing;
   }
+  void give_up(std::uint64_t number) {
+    const std::scoped_lock lock(mutex);
+    const auto found = saves.find(number);
+    if (found != saves.end() && found->second.missing > 0) saves.erase(found);
+  }
+};
+
+// Shared by what the destinations were given of one save. When none of them has it any more, and
+// not all have reported, some never will: it failed there, or a newer one took its place.
+class SaverUploads::OnItsWay {
+ public:
+  OnItsWay(std::shared_ptr<Arrivals> arrivals, std::uint64_t number)
+      : arrivals_(std::move(arrivals)), number_(number) {}
+  ~OnItsWay() { arrivals_->give_up(number_); }
+  OnItsWay(const OnItsWay&) = delete;
+  OnItsWay& operator=(const OnItsWay&) = delete;
+  void arrive() const { arrivals_->arrive(number_); }
+
+ private:
+  const std::shared_ptr<Arrivals> arrivals_;
+  const std::uint64_t number_;
 };
 
 SaverUploads::SaverUploads(int keep) : keep_(keep), arrivals_(std::make_shared<Arrivals>()) {}
@@ -51,25 +74,30 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite 
   const auto begun = begun_.extract(path);
   if (begun.empty()) return;
   const Names& names = begun.mapped();
-  std::erase(handed_over_, names.file);
-  handed_over_.push_back(names.file);
   FileUpload file{.remote_file_name = names.file,
                   .file_path = path,
                   .overwrite = overwrite != Overwrite::kNone,
                   .only_known = overwrite == Overwrite::kKnown,
+                  .remote_file_name_format = names.format,
+                  .timestamp = names.timestamp,
                   .latest_remote_file_name = names.latest,
                   .is_immutable = true};
-  while (keep_ > 0 && handed_over_.size() > static_cast<std::size_t>(keep_)) {
-    file.remove_afterwards.push_back(handed_over_.front());
-    handed_over_.pop_front();
+  if (keep_ > 0) {
+    std::erase(kept_, names.file);
+    kept_.push_back(names.file);
+    while (kept_.size() > static_cast<std::size_t>(keep_)) {
+      file.remove_afterwards.push_back(kept_.front());
+      kept_.pop_front();
+    }
   }
   const std::uint64_t number = ++count_;
-  newest_[path] = number;
-  file.on_done = [arrivals = arrivals_, number](const auto&) { arrivals->arrive(number); };
   const auto& all = logger.destinations();
   arrivals_->expect(number, path,
                     static_cast<std::size_t>(std::ranges::count_if(
                         all, [](const auto& d) { return d->can_upload_files(); })));
+  file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
+    on_its_way->arrive();
+  };
   for (const auto& destination : all) {
     if (destination->can_upload_files()) destination->upload_file(file);
   }
@@ -84,13 +112,18 @@ void SaverUploads::drop_failed(const std::vector<std::string>& durable) {
 std::vector<SaverUploads::Uploaded> SaverUploads::take_uploaded() {
   std::vector<Uploaded> uploaded;
   const std::scoped_lock lock(arrivals_->mutex);
-  std::erase_if(arrivals_->complete, [&](const auto& save) {
-    const auto& [number, path] = save;
-    if (begun_.contains(path)) return false;
-    uploaded.push_back({.path = path, .is_there = newest_.at(path) == number});
+  std::erase_if(arrivals_->saves, [&](const auto& numbered) {
+    const Arrivals::Save& save = numbered.second;
+    if (save.missing > 0 || begun_.contains(save.path)) return false;
+    uploaded.push_back({.path = save.path, .is_there = save.is_newest});
     return true;
   });
   return uploaded;
+}
+
+std::size_t SaverUploads::size() const {
+  const std::scoped_lock lock(arrivals_->mutex);
+  return begun_.size() + kept_.size() + arrivals_->saves.size();
 }
 
 }  // namespace cairn

@@ -10,12 +10,15 @@
 //     under way nobody knows whose file is there, and the report waits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "cairn/time.h"
 
 namespace cairn {
 
@@ -25,7 +28,10 @@ class SaverUploads {
  public:
   struct Names {
     std::string file;
-    std::string latest;  // empty: no pointer
+    std::string latest = {};  // empty: no pointer
+    // What `file` was made of, as FileUpload says.
+    std::string format = {};
+    Timestamp timestamp = {};
   };
 
   // `keep`: how many are to stay at a destination, of those that this object handed over; -1: all.
@@ -50,16 +56,18 @@ class SaverUploads {
   void hand_over(const std::string& path, Logger& logger, Overwrite overwrite);
   // Step 4: each save once.
   std::vector<Uploaded> take_uploaded();
+  // How many saves and names it holds: what is on its way, and what is to be removed one day.
+  std::size_t size() const;
 
  private:
   struct Arrivals;
+  class OnItsWay;
 
   const int keep_;
-  std::map<std::string, Names> begun_;           // by path
-  std::map<std::string, std::uint64_t> newest_;  // by path: the save that was handed over last
-  std::uint64_t count_ = 0;                      // of those
-  std::deque<std::string> handed_over_;          // remote names, oldest first
-  std::shared_ptr<Arrivals> arrivals_;           // reported by the destinations' threads
+  std::map<std::string, Names> begun_;  // by path
+  std::uint64_t count_ = 0;             // of those that were handed over
+  std::deque<std::string> kept_;        // remote names, oldest first, when keep_ is a number
+  std::shared_ptr<Arrivals> arrivals_;  // reported by the destinations' threads
 };
 
 }  // namespace cairn

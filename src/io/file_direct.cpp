@@ -88,7 +88,7 @@ bool DirectReads::read_in_place(std::uint64_t offset, std::span<std::byte> into,
   if (pages_ == nullptr || !lies_so || behind > kMostBehind) return false;
   const std::size_t head = from - offset;
   const std::size_t tail = end - to;
-  const std::size_t after = aligned_up(tail + behind);
+  const std::size_t after = round_up(tail + behind, kAlignment);
   const SharedPages shared(kAlignment + after);
   if (shared.data() == nullptr) return false;
   std::byte* const rest = shared.data() + kAlignment;

@@ -13,9 +13,11 @@
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
+#include "storage/backend_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
 #include "storage/place.h"
@@ -48,7 +50,16 @@ RemoteUploaderDownloaderOptions checked(RemoteUploaderDownloaderOptions options)
   if (options.bucket_uri.empty() && options.store == nullptr) {
     throw UsageError("RemoteUploaderDownloader needs a bucket_uri, such as \"s3://bucket\"");
   }
-  options.store = store_of(options.bucket_uri, options.store);
+  if (options.backend_kwargs.empty()) {
+    options.store = store_of(options.bucket_uri, options.store);
+    return options;
+  }
+  if (options.store != nullptr) {
+    throw UsageError(
+        "RemoteUploaderDownloader: backend_kwargs are of bucket_uri, and there is a store: give "
+        "one of them");
+  }
+  options.store = store_with_kwargs(options.bucket_uri, options.backend_kwargs);
   return options;
 }
 
@@ -174,6 +185,12 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   }
   upload.overwrite = file.overwrite;
   upload.only_known = file.only_known;
+  if (!file.remote_file_name_format.empty()) {
+    upload.has_passed = [format = normal_path(impl_->object_name(file.remote_file_name_format)),
+                         now = file.timestamp](const std::string& object) {
+      return has_passed(format, object, {}, now);
+    };
+  }
   if (!file.latest_remote_file_name.empty()) {
     upload.pointer = impl_->object_name(file.latest_remote_file_name);
   }

@@ -5,10 +5,14 @@
 // pointer at it says the same when another job moved it. So what is written over must be of the
 // version that this job knows; otherwise another job is at work, and this one stops:
 // AlreadyExistsError, nothing is changed. A store without features().versioned_writes is looked
-// into first: that holds against what was done before.
+// into first: that holds against what was done before. What it knows nothing of must not be there.
+//
+// It forgets what will not be written again, so that a job of any length knows few names.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,20 +32,24 @@ class OwnObjects {
 
   // It has that version: this job wrote it, or found it and may write over it.
   void know(const std::string& name, const std::string& version);
-  // This job removed it.
-  void removed(const std::string& name);
+  // This job removed it, or will not write it again: it knows nothing of it.
+  void forget(const std::string& name);
+  // The same of all names for which `has_passed` is true. Asks only now and then, so that a
+  // call costs a small, constant number of questions on average.
+  void forget_if(const std::function<bool(const std::string& name)>& has_passed);
   // A write failed. What is there may be its own: whose answer was lost, say.
   void failed(const std::string& name);
 
-  // Of the next write: that the name is as this job knows it; `otherwise` when it knows nothing of
-  // it. AlreadyExistsError; StorageError.
-  WriteCondition condition(const std::string& name, const WriteCondition& otherwise,
-                           const RetryPolicy& retry) const;
+  // Of the next write: that the name is as this job knows it. AlreadyExistsError; StorageError.
+  WriteCondition condition(const std::string& name, const RetryPolicy& retry) const;
+
+  // Whether it knows something of the name, and of how many it does.
+  bool knows(const std::string& name) const { return find(name).has_value(); }
+  std::size_t size() const;
 
  private:
-  enum class State : std::uint8_t { kThere, kRemoved, kUnsure };
   struct Known {
-    State state = State::kThere;
+    bool is_sure = true;
     std::string version = {};
   };
   void set(const std::string& name, Known known);
@@ -50,6 +58,7 @@ class OwnObjects {
   const std::shared_ptr<ObjectStore> store_;
   mutable std::mutex mutex_;
   std::map<std::string, Known> known_;
+  std::size_t ask_at_ = 0;  // forget_if() does when there are so many
 };
 
 }  // namespace cairn

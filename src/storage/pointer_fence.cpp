@@ -1,5 +1,7 @@
 #include "storage/pointer_fence.h"
 
+#include <algorithm>
+
 #include "cairn/error.h"
 
 #include "io/file.h"
@@ -61,6 +63,23 @@ std::string PointerFence::version_of_own(const std::string& target, const RetryP
   } catch (const StorageError&) {
     return "";
   }
+}
+
+std::shared_ptr<PointerFences::Held> PointerFences::find(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  Used& used = used_[name];
+  if (used.held == nullptr) used.held = std::make_shared<Held>(PointerFence(store_, name));
+  used.at = ++uses_;
+  const auto found = used.held;
+  if (used_.size() > kMost) {
+    used_.erase(std::ranges::min_element(used_, {}, [](const auto& one) { return one.second.at; }));
+  }
+  return found;
+}
+
+std::size_t PointerFences::size() const {
+  const std::scoped_lock lock(mutex_);
+  return used_.size();
 }
 
 void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& target) const {

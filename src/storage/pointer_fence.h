@@ -15,9 +15,14 @@
 //     objects' own versions tell two jobs apart (own_objects.h).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cairn/storage/object_store.h"
 
@@ -47,6 +52,35 @@ class PointerFence {
   const std::string name_;
   bool has_looked_ = false;
   std::optional<Pointer> known_;  // its version is empty where there is none, or it is not known
+};
+
+// The fences of a job, by name. Of a run whose every save has a pointer of its own the oldest are
+// forgotten, which nobody moves any more: so many of those used last are kept. Any thread.
+class PointerFences {
+ public:
+  // To be used with the lock held.
+  struct Held {
+    explicit Held(PointerFence f) : fence(std::move(f)) {}
+    std::mutex mutex;
+    PointerFence fence;
+    std::uint64_t number = 0;  // of what the pointer was moved to, as the caller counts
+  };
+  static constexpr std::size_t kMost = 16;
+
+  explicit PointerFences(std::shared_ptr<ObjectStore> store) : store_(std::move(store)) {}
+  std::shared_ptr<Held> find(const std::string& name);
+  std::size_t size() const;
+
+ private:
+  struct Used {
+    std::shared_ptr<Held> held;
+    std::uint64_t at = 0;  // which use it was
+  };
+
+  const std::shared_ptr<ObjectStore> store_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Used> used_;
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace cairn

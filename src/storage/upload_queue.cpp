@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "cairn/error.h"
 
 #include "io/cancellation.h"
+#include "io/file.h"
 #include "storage/listing.h"
 #include "storage/own_objects.h"
 #include "storage/pointer_fence.h"
@@ -28,20 +28,11 @@ struct Waiting {
   std::uint64_t number;  // in the order of submit()
 };
 
-// A pointer, and what it stands at. The lock is held while it is moved.
-struct FencedPointer {
-  FencedPointer(std::shared_ptr<ObjectStore> store, const std::string& name)
-      : fence(std::move(store), name) {}
-  std::mutex mutex;
-  PointerFence fence;
-  std::uint64_t number = 0;  // of the upload that it was moved to
-};
-
 }  // namespace
 
 struct UploadQueue::Impl {
   Impl(std::shared_ptr<ObjectStore> s, UploadQueueOptions o)
-      : store(std::move(s)), options(std::move(o)), own(store) {
+      : store(std::move(s)), options(std::move(o)), own(store), pointers(store) {
     if (options.threads < 1 || options.retry.attempts < 1) {
       throw UsageError("uploads need at least 1 thread and 1 attempt, not " +
                        std::to_string(options.threads) + " and " +
@@ -53,11 +44,11 @@ struct UploadQueue::Impl {
   void work();
   void transfer(const Waiting& next);
   void write(const Upload& upload);
+  void forget_passed(const Upload& upload);
   void send(const Upload& upload, ObjectWrite& out);
   void check_pointer(const std::string& name);
   void move_pointer(const Waiting& next);
   std::vector<std::string> remove_superfluous(const Upload& upload);
-  FencedPointer& pointer(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
   bool take_place(Upload& upload);
   void start_thread();
@@ -67,13 +58,13 @@ struct UploadQueue::Impl {
   UploadQueueOptions options;
   Cancellation cancellation{"the deadline for uploads has passed"};
   OwnObjects own;
+  PointerFences pointers;
 
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Waiting> waiting;
   std::set<std::string> under_way;
   std::set<std::string> failed;
-  std::map<std::string, FencedPointer> pointers;
   std::vector<std::exception_ptr> errors;
   std::uint64_t submitted = 0;
   bool stopped = false;   // submit() takes nothing more; threads end when nothing waits
@@ -122,9 +113,9 @@ void UploadQueue::Impl::work() {
 }
 
 void UploadQueue::Impl::check_pointer(const std::string& name) {
-  FencedPointer& there = pointer(name);
-  const std::scoped_lock lock(there.mutex);
-  there.fence.check(options.retry);
+  const auto there = pointers.find(name);
+  const std::scoped_lock lock(there->mutex);
+  there->fence.check(options.retry);
 }
 
 void UploadQueue::Impl::transfer(const Waiting& next) {
@@ -147,17 +138,36 @@ void UploadQueue::Impl::write(const Upload& upload) {
                             .expected_bytes = upload.file->size(),
                             .fill = [&](ObjectWrite& out) { send(upload, out); }};
   if (upload.overwrite && upload.only_known) {
-    object.condition = own.condition(upload.name, WriteCondition::absent(), options.retry);
+    object.condition = own.condition(upload.name, options.retry);
   }
+  const bool is_followed = upload.only_known || own.knows(upload.name);
   try {
-    own.know(upload.name, publish(*store, object, options.retry).version);
+    const std::string version = publish(*store, object, options.retry).version;
+    if (is_followed) own.know(upload.name, version);
+    forget_passed(upload);
   } catch (const StorageError&) {
-    own.failed(upload.name);
+    if (is_followed) own.failed(upload.name);
     throw;
   } catch (const CancelledError&) {
-    own.failed(upload.name);
+    if (is_followed) own.failed(upload.name);
     throw;
   }
+}
+
+// What is on its way may be an earlier one, and will want to know what it may replace.
+void UploadQueue::Impl::forget_passed(const Upload& upload) {
+  if (!upload.has_passed) return;
+  const std::scoped_lock lock(mutex);
+  std::set<std::string> on_their_way;
+  for (const std::string& name : under_way) {
+    on_their_way.insert(normal_path(name));
+  }
+  for (const Waiting& next : waiting) {
+    on_their_way.insert(normal_path(next.upload.name));
+  }
+  own.forget_if([&](const std::string& name) {
+    return !on_their_way.contains(name) && upload.has_passed(name);
+  });
 }
 
 void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
@@ -177,23 +187,18 @@ void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
   }
 }
 
-FencedPointer& UploadQueue::Impl::pointer(const std::string& name) {
-  const std::scoped_lock lock(mutex);
-  return pointers.try_emplace(name, store, name).first->second;
-}
-
 void UploadQueue::Impl::move_pointer(const Waiting& next) {
-  FencedPointer& there = pointer(next.upload.pointer);
-  const std::scoped_lock lock(there.mutex);
-  if (there.number > next.number) return;
+  const auto there = pointers.find(next.upload.pointer);
+  const std::scoped_lock lock(there->mutex);
+  if (there->number > next.number) return;
   try {
-    there.fence.move(next.upload.name, options.retry);
+    there->fence.move(next.upload.name, options.retry);
   } catch (StorageError& e) {
     e.add_context("uploaded " + store->describe(next.upload.name) + ", but cannot point " +
                   store->describe(next.upload.pointer) + " at it");
     throw;
   }
-  there.number = next.number;
+  there->number = next.number;
 }
 
 std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upload) {
@@ -203,7 +208,7 @@ std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upl
     try {
       if (!with_retries(options.retry, [&] { return store->remove(name); })) continue;
       removed.push_back(name);
-      own.removed(name);
+      own.forget(name);
     } catch (Error& e) {
       e.add_context("uploaded " + store->describe(upload.name) +
                     ", but cannot remove an older one");
@@ -232,9 +237,9 @@ UploadQueue::UploadQueue(std::shared_ptr<ObjectStore> store, const UploadQueueOp
 UploadQueue::~UploadQueue() { stop(Clock::time_point::min()); }
 
 void UploadQueue::look_at_pointer(const std::string& pointer) {
-  FencedPointer& there = impl_->pointer(pointer);
-  const std::scoped_lock lock(there.mutex);
-  there.fence.look(impl_->options.retry);
+  const auto there = impl_->pointers.find(pointer);
+  const std::scoped_lock lock(there->mutex);
+  there->fence.look(impl_->options.retry);
 }
 
 void UploadQueue::may_replace(const std::string& name, const std::string& version) {
@@ -262,6 +267,8 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
   *same = {std::move(upload), ++submitted};
   return true;
 }
+
+std::size_t UploadQueue::known_names() const { return impl_->own.size(); }
 
 void UploadQueue::submit(Upload upload) {
   std::unique_lock lock(impl_->mutex);

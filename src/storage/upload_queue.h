@@ -39,8 +39,12 @@ struct Upload {
   std::string name;
   std::shared_ptr<const ByteSource> file;
   bool overwrite = false;
-  // Of `overwrite`: only what the queue uploaded under that name, or may_replace() (own_objects.h).
+  // Of `overwrite`: only what the queue uploaded so under that name, or may_replace()
+  // (own_objects.h).
   bool only_known = false;
+  // Whether neither this upload nor a later one has that name: what the queue knows of it for
+  // only_known is forgotten. Asked by a thread of the queue. Empty: it forgets nothing.
+  std::function<bool(const std::string& name)> has_passed = nullptr;
   std::string pointer = {};  // to be moved to `name`; empty: none
   // Names that this makes superfluous; `name` is passed over.
   std::vector<std::string> remove_afterwards = {};
@@ -76,6 +80,8 @@ class UploadQueue {
   void throw_error();
   // Waits until nothing is on its way. False when the deadline passed before.
   bool wait(Clock::time_point deadline);
+  // How many names it may overwrite by an upload with `only_known`.
+  std::size_t known_names() const;
   // Step 7. The names of what was not uploaded, sorted: given up, or failed.
   std::vector<std::string> stop(Clock::time_point deadline);
 

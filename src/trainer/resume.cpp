@@ -1,6 +1,7 @@
 #include "trainer/resume.h"
 
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <set>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "storage/place.h"
 #include "train/state/load_job.h"
 #include "trainer/check_savers.h"
+#include "trainer/load_progress.h"
 #include "trainer/search_places.h"
 
 namespace cairn {
@@ -112,26 +114,26 @@ std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const PassedOve
 // Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
 // whether there is a checkpoint, and starting over would be wrong. UsageError when it is another
 // run's.
-std::optional<LoadJob> find_newest(const TrainerOptions& trainer, const PassedOver& except,
-                                   const std::string& run_name, const CheckpointSaver& saver,
+std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
+                                   const std::vector<SearchPlace>& places, const PassedOver& except,
                                    Logger& logger) {
   std::optional<FoundCheckpoint> furthest;
   std::shared_ptr<ObjectStore> store;  // where it is
   std::vector<std::pair<SearchPlace, OtherRuns>> searched;
-  for (SearchPlace& place : search_places(saver.options(), run_name, logger)) {
+  for (const SearchPlace& place : places) {
     OtherRuns others;
     auto found = find_in(place, except, others, logger);
     if (found && (!furthest || position(furthest->timestamp) < position(found->timestamp))) {
       furthest = std::move(found);
       store = place.store;
     }
-    searched.emplace_back(std::move(place), std::move(others));
+    searched.emplace_back(place, std::move(others));
   }
   if (!furthest) {
     std::string folders;
     bool any_other = false;
     for (const auto& [place, others] : searched) {
-      others.refuse_collision(place.folder, place.filename, run_name);
+      others.refuse_collision(place.folder, place.filename, place.run_name);
       folders += (folders.empty() ? "" : ", ") + place.folder;
       any_other = any_other || others.any();
     }
@@ -150,10 +152,20 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer, const PassedOv
                              .in_place = trainer.load_in_place}};
 }
 
+LoadProgress progress_of(const TrainerOptions& options) {
+  return LoadProgress({.is_shown = options.load_progress_bar,
+                       .chunk_bytes = options.load_chunk_size,
+                       .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
+}
+
 // The state keeps the present run's name.
-LoadOutcome load_for_run(const LoadJob& job, State& state, Logger& logger) {
+LoadOutcome load_for_run(const LoadJob& job, State& state, LoadProgress& progress, Logger& logger) {
   const std::string run_name = state.run_name;
-  LoadOutcome outcome{.rng = load_now(job, state, logger), .is_loaded = true};
+  LoadOutcome outcome{.is_loaded = true};
+  {
+    const auto bar = progress.show(job.path);
+    outcome.rng = load_now(job, state, logger);
+  }
   // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
   if (std::exchange(state.run_name, run_name) != run_name) {
     for (CheckpointSaver* saver : savers_among(state.callbacks)) {
@@ -188,7 +200,8 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
-  const auto store = store_of(path, options.load_object_store);
+  LoadProgress progress = progress_of(options);
+  const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
   const bool is_dear = options.load_weights_only && !is_local(*store);
   return load_for_run({.path = options.load_object_store ? path : shown_place(path),
@@ -199,24 +212,29 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
                                    .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                                    .store = store,
                                    .in_place = options.load_in_place}},
-                      state, logger);
+                      state, progress, logger);
 }
 
 LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
                            const CheckpointSaver& saver, Logger& logger) {
+  LoadProgress progress = progress_of(options);
+  std::vector<SearchPlace> places = search_places(saver.options(), state.run_name, logger);
+  for (SearchPlace& place : places) {
+    place.store = progress.watch(place.store);
+  }
   PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
   std::exception_ptr lost;        // what the first one said that cost the weights
   bool weights_are_lost = false;
   for (;;) {
-    auto job = find_newest(options, except, state.run_name, saver, logger);
+    auto job = find_newest(options, places, except, logger);
     // To begin again would leave behind what a repaired disk may still give.
     if (!job && unreadable) std::rethrow_exception(unreadable);
     if (!job && weights_are_lost) std::rethrow_exception(lost);
     if (!job) return load_first(options, state, logger);
     job->weights_are_lost = &weights_are_lost;
     try {
-      LoadOutcome outcome = load_for_run(*job, state, logger);
+      LoadOutcome outcome = load_for_run(*job, state, progress, logger);
       outcome.is_resumed = true;
       return outcome;
     } catch (const Error& e) {

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "storage/local_store.h"
 #include "train/loop/fit_loop.h"
 #include "train/loop/iteration_length.h"
 #include "train/loop/predict_loop.h"
@@ -213,6 +214,7 @@ StopRequestOptions Trainer::Impl::request_options() const {
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
         partial_format(saver->options().folder, dist_variables(state.run_name));
+    if (!is_local(*saver->options().store)) request_options.store = saver->options().store;
   }
   return request_options;
 }

@@ -89,5 +89,31 @@ TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
   EXPECT_NO_THROW(conflict("ep{epoch:03d}-ba{batch_in_epoch}.pt", "x"));
 }
 
+// What a long run need remember of what it wrote.
+TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
+  const auto has_passed = [](const std::string& format, const std::string& name) {
+    return cairn::has_passed(format, name, dist(), kPosition);
+  };
+  const auto at = [](const std::string& format, Timestamp then) {
+    return strict_format(format, dist() + time_variables(then));
+  };
+  Timestamp before = kPosition;
+  before.batch -= 1;
+  before.epoch -= 1;
+  before.batch_in_epoch += 1;
+  Timestamp later = kPosition;
+  later.batch += 1;
+  later.epoch += 1;
+  for (const std::string format : {"ep{epoch}-ba{batch}.pt", "ba{batch:08d}.pt", "ep{epoch}.pt",
+                                   "e{epoch}/b{batch_in_epoch}"}) {
+    EXPECT_FALSE(has_passed(format, at(format, kPosition))) << format;
+    EXPECT_FALSE(has_passed(format, at(format, later))) << format;
+    EXPECT_TRUE(has_passed(format, at(format, before))) << format;
+  }
+  EXPECT_FALSE(has_passed("ckpt.pt", "ckpt.pt"));
+  EXPECT_FALSE(has_passed("ep{epoch}.pt", "ep1-another.pt"));   // not of this format
+  EXPECT_FALSE(has_passed("ba{batch_in_epoch}.pt", "ba0.pt"));  // in each epoch
+}
+
 }  // namespace
 }  // namespace cairn

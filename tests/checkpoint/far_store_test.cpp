@@ -170,6 +170,22 @@ TEST_P(FarPipelineTest, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
   }
 }
 
+TEST_P(FarPipelineTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
+  SavePipeline pipeline(options(memory_));
+  std::size_t most = 0;
+  for (std::int64_t batch = 0; batch < 10'000; ++batch) {
+    const std::string path = far_name(batch);
+    pipeline.submit({.value = batch,
+                     .path = path,
+                     .replaces_known = true,
+                     .has_passed = [path](const std::string& other) { return other != path; }});
+    most = std::max(most, pipeline.known_paths());
+  }
+  pipeline.wait();
+  EXPECT_GE(most, 1U);
+  EXPECT_LE(most, 32U);
+}
+
 TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
   for (const bool is_done : {false, true}) {
     const auto memory = memory_store();

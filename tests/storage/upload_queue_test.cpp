@@ -231,6 +231,16 @@ TEST(PointerFenceTest, ALostAnswerIsFoundOut) {
   EXPECT_EQ(memory->read_pointer("latest")->target, "b.pt");
 }
 
+TEST(PointerFencesTest, OfPointersThatEachSaveHasForItselfTheOldestAreForgotten) {
+  PointerFences fences(memory_store());
+  const auto always = fences.find("run/latest");
+  for (int i = 0; i < 10'000; ++i) {
+    fences.find("run/latest-" + std::to_string(i));
+    EXPECT_EQ(fences.find("run/latest"), always);
+    ASSERT_LE(fences.size(), PointerFences::kMost);
+  }
+}
+
 TEST(UploadQueueTest, UploadsInTheBackgroundThenPointsThenRemovesThenReports) {
   const auto store = memory_store();
   std::vector<std::string> removed;
@@ -389,6 +399,27 @@ TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
     EXPECT_THROW(queue.throw_error(), AlreadyExistsError) << name;
     EXPECT_EQ(text_in(*store, name), "another job's");
   }
+}
+
+TEST(UploadQueueTest, KnowsNoMoreOfALongRunThanOfAShortOne) {
+  UploadQueue queue(memory_store(), {.retry = at_once()});
+  std::size_t most = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string name = "run/" + std::to_string(i);
+    queue.submit({.name = name,
+                  .file = file_of("x"),
+                  .overwrite = true,
+                  .only_known = true,
+                  .has_passed = [name](const std::string& other) {
+                    return other != name && other != "run/constant";
+                  }});
+    queue.submit(
+        {.name = "run/constant", .file = file_of("x"), .overwrite = true, .only_known = true});
+    most = std::max(most, queue.known_names());
+  }
+  EXPECT_THAT(queue.stop(kForever), ElementsAre());
+  queue.throw_error();
+  EXPECT_LE(most, 64U);
 }
 
 // Of two that wait for room with one name the later finds the earlier, as if it came only now.

@@ -125,6 +125,50 @@ TEST_F(S3Run, RestartedFromNothingButTheBucketItEndsWithTheSameBits) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
+TEST_F(S3Run, AnUploadersBucketHasItsOptionsByName) {
+  environment.set("S3_ENDPOINT_URL", "http://127.0.0.1:1");
+  environment.set("AWS_SECRET_ACCESS_KEY", "that of another server");
+  const FakeS3Options keys;
+  TrainerOptions made = uploading("1ep");
+  made.loggers = {
+      RemoteUploaderDownloader({.bucket_uri = "s3://bucket",
+                                .backend_kwargs = {{"endpoint_url", fake.url()},
+                                                   {"aws_access_key_id", keys.access_key},
+                                                   {"aws_secret_access_key", keys.secret_key},
+                                                   {"prefix", "mine"}}}),
+      log};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  trainer.close();
+  EXPECT_THAT(objects(), Contains(HasSubstr("/ep1.pt")));
+  EXPECT_THAT(objects(), ::testing::Each(::testing::StartsWith("bucket/mine/")));
+  for (const std::string& message : log->messages) {
+    EXPECT_THAT(message, Not(HasSubstr(keys.secret_key)));
+  }
+  EXPECT_THAT(message_of<UsageError>([] {
+                RemoteUploaderDownloader(
+                    {.bucket_uri = "s3://bucket", .backend_kwargs = {{"regoin", "eu"}}});
+              }),
+              HasSubstr("\"regoin\""));
+  EXPECT_THROW(RemoteUploaderDownloader({.bucket_uri = "s3://bucket",
+                                         .backend_kwargs = {{"region", "eu"}},
+                                         .store = s3_store({.bucket = "bucket"})}),
+               UsageError);
+}
+
+TEST_F(S3Run, AFileStopInTheBucketStopsIt) {
+  fake.put_object("bucket/my_cool_run/STOP", "");
+  TrainerOptions made = restartable("1000000ba");
+  made.save_interval = "100000ep";
+  made.handle_signals = true;
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+  trainer.close();
+  EXPECT_THAT(objects(), Not(Contains("bucket/my_cool_run/STOP")));
+  EXPECT_EQ(Trainer(restartable("1000001ba")).state().timestamp.batch,
+            trainer.state().timestamp.batch);
+}
+
 TEST_F(S3Run, ABadServerCostsTimeAndNothingElse) {
   FakeS3Options bad;
   bad.fault_rate = 0.05;

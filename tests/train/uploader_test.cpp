@@ -350,6 +350,33 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   EXPECT_EQ(destination->files.size(), 2U);
 }
 
+// Whether they arrive, fail, or are replaced while they wait.
+TEST(SaverUploadsTest, HoldsNoMoreOfALongRunThanOfAShortOne) {
+  struct Keeping final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override { files.push_back(file); }
+    std::vector<FileUpload> files;
+  };
+  for (const int keep : {-1, 3}) {
+    State state;
+    Logger logger(state);
+    const auto destination = std::make_shared<Keeping>();
+    logger.add(destination);
+    SaverUploads uploads(keep);
+    std::size_t most = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const std::string path = "ep0-ba" + std::to_string(i) + ".pt";
+      uploads.begin(path, {"run/" + path, "run/latest"});
+      uploads.hand_over(path, logger, SaverUploads::Overwrite::kNone);
+      if (i % 3 != 0) destination->files.back().on_done({});
+      if (destination->files.size() > 2) destination->files.clear();
+      uploads.take_uploaded();
+      most = std::max(most, uploads.size());
+    }
+    EXPECT_LE(most, 8U) << keep;
+  }
+}
+
 TEST_F(Uploader, SaversThatWouldUploadUnderOneNameAreRefused) {
   TrainerOptions made = options("1ba");
   CheckpointSaverOptions weights = {.folder = folder / "weights", .weights_only = true};

@@ -25,6 +25,10 @@ namespace cairn {
 // Composer's arguments in Composer's order, then cairn's own. There are threads, and no processes.
 struct RemoteUploaderDownloaderOptions {
   std::string bucket_uri = {};  // "s3://bucket"; names are those in the bucket
+  // Of the bucket's store, in place of what the environment says, by Composer's names:
+  // {{"endpoint_url", "https://minio.lan:9000"}, {"region_name", "eu"}}. docs/storage.md lists
+  // them; others are a UsageError that names them. Values are never logged.
+  std::map<std::string, std::string> backend_kwargs = {};
   // What an object is called: dist variables and {remote_file_name}.
   std::string file_path_format_string = "{remote_file_name}";
   int num_concurrent_uploads = 1;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cairn/storage/object_store.h"
+#include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
@@ -19,9 +20,14 @@ struct FileUpload {
   std::string remote_file_name;  // what it is called there
   std::string file_path;
   bool overwrite = false;  // what has that name there
-  // Of `overwrite`: only what look_before_uploads() found there, or what was uploaded under that
+  // Of `overwrite`: only what look_before_uploads() found there, or what was uploaded so under that
   // name since. What another job put there meanwhile is left, and is an AlreadyExistsError.
   bool only_known = false;
+  // What remote_file_name was made of (its {epoch}, {batch}, ...), and when: with that a
+  // destination can forget what it knew, for only_known, of names that do not come again. Empty: it
+  // forgets none.
+  std::string remote_file_name_format = {};
+  Timestamp timestamp = {};
   // Another name there, which points at remote_file_name as soon as that is durable: `latest`.
   // Empty: none.
   std::string latest_remote_file_name = {};

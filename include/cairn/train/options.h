@@ -95,6 +95,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool load_weights_only = false;
   // Every name of the model must be in the file and the other way round. Shapes must fit always.
   bool load_strict_model_weights = true;
+  // How far a load from a store that is far away is: a line on console_stream.
+  bool load_progress_bar = true;
   // Weights are read straight into the model: no memory beside it, and less time. A disk that fails
   // meanwhile, or damage that is found then, leaves it with some of each: load_path throws, and
   // autoresume goes on to an older checkpoint, or throws when there is none.
@@ -103,6 +105,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   IgnoreKeys load_ignore_keys = {};
   // Names of algorithms whose saved state is passed over.
   std::vector<std::string> load_exclude_algorithms = {};
+  // Of what is far away: the most that one request asks for, in bytes. 0: as the store likes, which
+  // is faster. Composer had it until 0.7, with 1 MiB.
+  std::uint64_t load_chunk_size = 0;
 
   // --- Saving -----------------------------------------------------------------------------------
 

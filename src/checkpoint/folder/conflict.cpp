@@ -67,7 +67,7 @@ std::optional<Conflict> find_conflict(const std::string& format,
                      "\": names repeat in every epoch; add {epoch} to it");
   }
   const std::string present =
-      fields.is_new_with_every_batch() ? "" : strict_format(format, dist + time_variables(now));
+      fields.is_new_with_every_batch() ? "" : partial_format(format, dist + time_variables(now));
   for (const std::string& name : names) {
     if (name == present) {
       return Conflict{.name = name,
@@ -80,6 +80,14 @@ std::optional<Conflict> find_conflict(const std::string& format,
     if (!why.empty()) return Conflict{.name = name, .why = std::move(why)};
   }
   return std::nullopt;
+}
+
+bool has_passed(const std::string& format, const std::string& name, const FormatVariables& dist,
+                const Timestamp& now) {
+  const Fields fields(format);
+  if (fields.has_in_epoch() && !fields.has("epoch")) return false;  // they come in every epoch
+  return name != partial_format(format, dist + time_variables(now)) &&
+         parse_name(format, name, dist) && !find_conflict(format, {name}, dist, now);
 }
 
 }  // namespace cairn

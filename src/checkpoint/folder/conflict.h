@@ -27,4 +27,8 @@ std::optional<Conflict> find_conflict(const std::string& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now);
 
+// Whether `name` is one that `format` made before `now`, and that no save at `now` or later has.
+bool has_passed(const std::string& format, const std::string& name, const FormatVariables& dist,
+                const Timestamp& now);
+
 }  // namespace cairn

@@ -28,9 +28,13 @@ struct SaveJob {
   std::vector<std::string> remove_afterwards = {};
   CheckpointInfo info = {};
   WriteCondition condition = {};  // of writing `path`; of a folder, only whether it may be replaced
-  // In a store that is far away: what the pipeline wrote there last, or may_replace(), must be what
-  // is there, and is replaced; `condition` is for a path of which it knows nothing.
+  // In a store that is far away, in place of `condition`: what the pipeline wrote so there last, or
+  // may_replace(), must be what is there, and is replaced; of a path of which it knows nothing
+  // there must be nothing.
   bool replaces_known = false;
+  // Whether neither this job nor a later one has that path: the pipeline forgets what it knew of
+  // it. Asked by the thread that writes. Empty: it forgets nothing.
+  std::function<bool(const std::string& path)> has_passed = nullptr;
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
   // is to be, and returns the bytes written. For save_now() only.
   std::function<std::uint64_t(ObjectStore& store, const SaveJob& job)> write = nullptr;

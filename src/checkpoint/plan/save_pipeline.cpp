@@ -31,7 +31,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <system_error>
@@ -55,14 +54,20 @@ namespace {
 // A store, and what is done about its being far away.
 struct Place {
   explicit Place(std::shared_ptr<ObjectStore> where, const RetryPolicy& policy)
-      : store(std::move(where)), is_far(!is_local(*store)), retry(policy), own(store) {
+      : store(std::move(where)),
+        is_far(!is_local(*store)),
+        retry(policy),
+        own(store),
+        fences(store) {
     if (!is_far) retry.attempts = 1;
   }
 
-  // The fence of a pointer; one thread at a time.
-  PointerFence& fence(const std::string& pointer) {
-    const std::scoped_lock lock(mutex);
-    return fences.try_emplace(pointer, store, pointer).first->second;
+  // Calls `use` with the fence of a pointer.
+  template <class Use>
+  void fenced(const std::string& pointer, const Use& use) {
+    const auto held = fences.find(pointer);
+    const std::scoped_lock lock(held->mutex);
+    use(held->fence);
   }
 
   const std::shared_ptr<ObjectStore> store;
@@ -70,14 +75,13 @@ struct Place {
   RetryPolicy retry;
   OwnObjects own;  // of a far one
   std::function<void()> check_given_up = nullptr;
-  std::mutex mutex;
-  std::map<std::string, PointerFence> fences;
+  PointerFences fences;
 };
 
 void move_latest(Place& place, const std::string& path, const std::string& latest) {
   try {
     if (place.is_far) {
-      place.fence(latest).move(path, place.retry);
+      place.fenced(latest, [&](PointerFence& fence) { fence.move(path, place.retry); });
     } else {
       place.store->move_pointer(latest, path);
     }
@@ -101,7 +105,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
     try {
       if (!with_retries(place.retry, [&] { return place.store->remove(path); })) continue;
       report.removed.push_back(path);
-      if (place.is_far) place.own.removed(path);
+      if (place.is_far) place.own.forget(path);
     } catch (Error& e) {
       e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -116,16 +120,18 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
                     .retry = &place.retry,
                     .condition = job.condition,
                     .check_given_up = place.check_given_up};
-  if (job.replaces_known) how.condition = place.own.condition(job.path, job.condition, place.retry);
+  if (job.replaces_known) how.condition = place.own.condition(job.path, place.retry);
+  const bool is_followed = job.replaces_known || place.own.knows(job.path);
   try {
     const Published done = write_checkpoint(*place.store, job, how);
-    place.own.know(job.path, done.version);
+    if (is_followed) place.own.know(job.path, done.version);
+    if (job.has_passed) place.own.forget_if(job.has_passed);
     return done.bytes;
   } catch (const StorageError&) {
-    place.own.failed(job.path);
+    if (is_followed) place.own.failed(job.path);
     throw;
   } catch (const CancelledError&) {
-    place.own.failed(job.path);
+    if (is_followed) place.own.failed(job.path);
     throw;
   }
 }
@@ -135,7 +141,9 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
   SaveReport report{.path = job.path};
   try {
     if (place.check_given_up) place.check_given_up();  // it may have waited for long
-    if (place.is_far && !job.latest.empty()) place.fence(job.latest).check(place.retry);
+    if (place.is_far && !job.latest.empty()) {
+      place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
+    }
     if (job.write) {
       report.bytes = job.write(*place.store, job);
     } else if (place.is_far) {
@@ -293,12 +301,18 @@ void SavePipeline::throw_error() {
 }
 
 void SavePipeline::look_at_pointer(const std::string& pointer) {
-  if (impl_->place.is_far) impl_->place.fence(pointer).look(impl_->place.retry);
+  Place& place = impl_->place;
+  if (!place.is_far) return;
+  place.fenced(pointer, [&](PointerFence& fence) { fence.look(place.retry); });
 }
 
 void SavePipeline::may_replace(const std::string& path, const std::string& version) {
   impl_->place.own.know(path, version);
 }
+
+void SavePipeline::forget(const std::string& path) { impl_->place.own.forget(path); }
+
+std::size_t SavePipeline::known_paths() const { return impl_->place.own.size(); }
 
 void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {
   move_latest(impl_->place, path, pointer);

@@ -55,6 +55,10 @@ class SavePipeline {
   void look_at_pointer(const std::string& pointer);
   // What is at `path`, of that version, may be replaced by a job with `replaces_known`.
   void may_replace(const std::string& path, const std::string& version);
+  // It may not.
+  void forget(const std::string& path);
+  // How many paths the pipeline may write over.
+  std::size_t known_paths() const;
   // Points it at `path`, which is saved already. As a save does.
   void move_pointer(const std::string& pointer, const std::string& path);
 

@@ -3,14 +3,19 @@
 #include <signal.h>
 
 #include <atomic>
+#include <vector>
 
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "train/loop/control_files.h"
 #include "train/loop/signal_watch.h"
 
 namespace cairn {
 namespace {
+
+const std::string kStop = "STOP";
+const std::vector<std::string> kNames = {"SAVE", kStop};
 
 std::atomic<bool> taken = false;  // an object polls signals
 
@@ -50,6 +55,7 @@ struct StopRequest::Impl {
     if (options.handle_signals) claim.emplace();
     if (options.files == nullptr) options.files = &posix_file_system();
     if (!options.now) options.now = [] { return std::chrono::steady_clock::now(); };
+    if (options.folder && options.store) far_files.emplace(options.store, *options.folder, kNames);
   }
 
   // True, and the file is gone, when it was there.
@@ -70,20 +76,35 @@ struct StopRequest::Impl {
   }
 
   void poll_files(Requests& requests) {
-    if (!options.folder || options.now() < next_look) return;
-    next_look = options.now() + options.file_interval;
-    for (const char* name : {"SAVE", "STOP"}) {
-      const std::string path = join_path(*options.folder, name);
-      if (!take(path)) continue;
-      requests.save = true;
-      requests.stop = requests.stop || name == std::string("STOP");
-      requests.reason += (requests.reason.empty() ? "" : ", ") + path;
+    if (!options.folder) return;
+    const bool is_time = options.now() >= next_look;
+    if (is_time) {
+      next_look = options.now() + (far_files ? options.store_interval : options.file_interval);
     }
+    for (const std::string& name : found_files(is_time)) {
+      requests.save = true;
+      requests.stop = requests.stop || name == kStop;
+      requests.reason += (requests.reason.empty() ? "" : ", ") + join_path(*options.folder, name);
+    }
+  }
+
+  std::vector<std::string> found_files(bool is_time) {
+    if (far_files) {
+      std::vector<std::string> found = far_files->take();
+      if (is_time) far_files->look();
+      return found;
+    }
+    std::vector<std::string> found;
+    for (const std::string& name : kNames) {
+      if (is_time && take(join_path(*options.folder, name))) found.push_back(name);
+    }
+    return found;
   }
 
   StopRequestOptions options;
   std::optional<Claim> claim;
   std::chrono::steady_clock::time_point next_look = {};
+  std::optional<ControlFiles> far_files;
 };
 
 StopRequest::StopRequest(StopRequestOptions options)

@@ -1,0 +1,132 @@
+// load_progress_bar and load_chunk_size: what a load from far away shows, and how it asks.
+#include "trainer/load_progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+#include "cairn/train/trainer.h"
+
+#include "storage/forwarding_store.h"
+#include "storage/listing.h"
+#include "terminal/progress_bar.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::tiny_options;
+
+// Notes the largest read of what was opened in it.
+class MeasuredStore final : public ForwardingStore {
+ public:
+  explicit MeasuredStore(std::shared_ptr<ObjectStore> under) : ForwardingStore(std::move(under)) {}
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    return std::make_shared<const Source>(under_->open(name), *this);
+  }
+  std::uint64_t largest = 0;
+
+ private:
+  struct Source final : ByteSource {
+    Source(std::shared_ptr<const ByteSource> u, MeasuredStore& s) : under(std::move(u)), store(s) {}
+    std::uint64_t size() const override { return under->size(); }
+    const std::string& name() const override { return under->name(); }
+    void read(std::span<const Range> ranges) const override {
+      const std::scoped_lock lock(store.mutex_);
+      for (const Range& range : ranges) {
+        store.largest = std::max<std::uint64_t>(store.largest, range.into.size());
+      }
+      under->read(ranges);
+    }
+    std::shared_ptr<const ByteSource> under;
+    MeasuredStore& store;
+  };
+  std::mutex mutex_;
+};
+
+struct LoadProgressTest : ::testing::Test {
+  TrainerOptions options() {
+    TrainerOptions made = tiny_options();
+    made.max_duration = "2ba";
+    made.run_name = "run";
+    made.save_folder = "run";
+    made.save_interval = "1ba";
+    made.save_object_store = memory;
+    return made;
+  }
+  const std::shared_ptr<ObjectStore> memory = memory_store();
+};
+
+TEST_F(LoadProgressTest, ABarTellsHowMuchOfTheFileWasReadAndGoes) {
+  const std::string name = "run/" + std::string(60, 'x') + "/ep1-ba2-rank0.pt";
+  const auto written = memory->begin(name);
+  written->write(std::vector<std::byte>(1 << 20));
+  written->commit();
+  std::ostringstream out;
+  double seconds = 0;
+  LoadProgress progress({.stream = &out, .is_terminal = true, .now = [&] { return seconds; }});
+  const auto store = progress.watch(memory);
+  EXPECT_EQ(progress.watch(memory), store);
+  {
+    const auto bar = progress.show(name);
+    const auto source = store->open(name);
+    seconds = 1;
+    source->view(0, 512 << 10);
+    EXPECT_THAT(out.str(), HasSubstr("Downloading run/xxxxx"));
+    EXPECT_THAT(out.str(), HasSubstr("...p1-ba2-rank0.pt:  50%"));
+    EXPECT_THAT(out.str(), HasSubstr("512 KiB/1.0 MiB"));
+  }
+  const std::string shown = out.str();
+  EXPECT_TRUE(shown.ends_with("\r\x1b[K")) << shown;
+  seconds = 9;
+  store->open(name)->view(0, 1);  // nobody waits for it
+  EXPECT_EQ(out.str(), shown);
+}
+
+TEST_F(LoadProgressTest, OfThisMachinesFilesNothingIsShown) {
+  LoadProgress progress({.chunk_bytes = 1});
+  EXPECT_EQ(progress.watch(local_store()), local_store());
+  LoadProgress silent({.is_shown = false});
+  EXPECT_EQ(silent.watch(memory), memory);
+  EXPECT_EQ(silent.show("a"), nullptr);
+}
+
+TEST_F(LoadProgressTest, ChunksAreNoLargerThanAsked) {
+  Trainer(options()).fit();
+  for (const std::uint64_t chunk : {std::uint64_t{0}, std::uint64_t{700}}) {
+    const auto measured = std::make_shared<MeasuredStore>(memory);
+    TrainerOptions made = options();
+    made.save_folder = std::nullopt;
+    made.load_path = "run/ep0-ba2-rank0.pt";
+    made.load_object_store = measured;
+    made.load_chunk_size = chunk;
+    Trainer loaded(std::move(made));
+    EXPECT_EQ(loaded.state().timestamp.batch, 2);
+    if (chunk == 0) {
+      EXPECT_GT(measured->largest, 700U);
+    } else {
+      EXPECT_LE(measured->largest, chunk);
+    }
+  }
+}
+
+TEST_F(LoadProgressTest, AutoresumeGoesThroughItToo) {
+  Trainer(options()).fit();
+  TrainerOptions made = options();
+  made.max_duration = "4ba";
+  made.autoresume = true;
+  made.load_chunk_size = 512;
+  Trainer resumed(std::move(made));
+  EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  resumed.fit();
+  resumed.close();
+  EXPECT_THAT(list_names(*memory, "run"), ::testing::Contains("ep0-ba4-rank0.pt"));
+}
+
+}  // namespace
+}  // namespace cairn
