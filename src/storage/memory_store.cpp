@@ -35,6 +35,7 @@ struct Entry {
 std::string key_of(const std::string& name) {
   std::string key = normal_path("/" + name);
   key.erase(0, key.find_first_not_of('/'));
+  if (key.ends_with('/')) key.pop_back();
   return key;  // "" is the root
 }
 

@@ -1,7 +1,9 @@
 #include "storage/object_folder.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,16 +15,54 @@
 namespace cairn {
 namespace {
 
+using Contents = std::map<std::string, ObjectInfo>;
+
 bool is_hidden(const std::string& name) { return name.starts_with('.'); }
 
-// What readers know the folder by: of torch.distributed.checkpoint, of safetensors in shards.
-bool is_marker(const std::string& name) {
-  return name.ends_with(".metadata") || name.ends_with(".index.json");
+// In `pattern`, 0 is a digit, and # one or more.
+bool fits(std::string_view name, std::string_view pattern) {
+  for (const char wanted : pattern) {
+    std::size_t fitting = name.starts_with(wanted) ? 1 : 0;
+    if (wanted == '0' || wanted == '#') {
+      const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+      fitting = wanted == '0' ? std::min<std::size_t>(digits, 1) : digits;
+    }
+    if (fitting == 0) return false;
+    name.remove_prefix(fitting);
+  }
+  return name.empty();
 }
 
-// What only a writer of such a folder makes.
-bool is_folder_part(const std::string& name) {
-  return is_hidden(name) || name.ends_with(".distcp") || name.ends_with(".safetensors");
+// What cairn's writers of such folders make besides the markers.
+bool is_part(const std::string& name, const ObjectInfo& info) {
+  return info.type == ObjectInfo::Type::kObject &&
+         (fits(name, "__#_#.distcp") || fits(name, "model-0000#-of-0000#.safetensors") ||
+          name == ".cairn_manifest.json");
+}
+
+// What a checkpoint that cairn does not write is known by: beside a new one it would be taken for
+// it, and it is not ours to remove.
+bool is_of_another_kind(const std::string& name) {
+  return name == "model.safetensors" || name == "pytorch_model.bin" ||
+         (name.starts_with("shard-") && name.ends_with(".safetensors"));
+}
+
+Contents contents_of(ObjectStore& store, const std::string& folder) {
+  Contents contents;
+  for (const ListedName& listed : list_all(store, folder)) {
+    if (auto info = info_of(store, folder, listed)) contents.emplace(listed.name, *info);
+  }
+  return contents;
+}
+
+FolderState state_of(const Contents& contents) {
+  auto state = FolderState::kLeftBehind;
+  for (const auto& [name, info] : contents) {
+    const bool is_known_by = is_folder_marker(name) && info.type == ObjectInfo::Type::kObject;
+    if (!is_known_by && !is_part(name, info)) return FolderState::kOther;
+    if (is_known_by) state = FolderState::kMarked;
+  }
+  return state;
 }
 
 // Kept in memory until the folder is committed.
@@ -43,12 +83,13 @@ class HeldWrite final : public ObjectWrite {
   std::vector<std::byte> bytes_;
 };
 
-// An object of the folder; notes its size when it is there.
+// An object of the folder.
 class PartWrite final : public ObjectWrite {
  public:
-  PartWrite(std::unique_ptr<ObjectWrite> under, std::map<std::string, std::uint64_t>& written,
-            std::string name)
-      : under_(std::move(under)), written_(written), name_(std::move(name)) {}
+  using Commit = std::function<void(ObjectWrite& object, std::uint64_t bytes)>;
+
+  PartWrite(std::unique_ptr<ObjectWrite> under, Commit commit)
+      : under_(std::move(under)), commit_(std::move(commit)) {}
   void write(ByteView bytes) override {
     under_->write(bytes);
     bytes_ += bytes.size();
@@ -59,14 +100,10 @@ class PartWrite final : public ObjectWrite {
   }
 
  private:
-  void publish() override {
-    under_->commit();
-    written_.insert_or_assign(name_, bytes_);
-  }
+  void publish() override { commit_(*under_, bytes_); }
 
   const std::unique_ptr<ObjectWrite> under_;
-  std::map<std::string, std::uint64_t>& written_;
-  const std::string name_;
+  const Commit commit_;
   std::uint64_t bytes_ = 0;
 };
 
@@ -80,22 +117,27 @@ class ObjectFolder final : public FolderWrite {
       throw UsageError("cannot write the folder " + store_.describe(folder_) +
                        ": a file or link has that name");
     }
-    for (const ListedName& listed : list_all(store_, folder_)) {
-      if (auto info = info_of(store_, folder_, listed)) before_.emplace(listed.name, *info);
+    before_ = contents_of(store_, folder_);
+    if (!overwrite && state_of(before_) != FolderState::kLeftBehind) {
+      throw AlreadyExistsError(store_.describe(folder_) +
+                               " exists already: choose another name, or allow overwriting");
     }
-    const bool is_left_behind = std::ranges::all_of(before_, [](const auto& one) {
-      return is_folder_part(one.first) && !is_marker(one.first);
-    });
-    if (overwrite || is_left_behind) return;
-    throw AlreadyExistsError(store_.describe(folder_) +
-                             " exists already: choose another name, or allow overwriting");
+    for (auto& [name, info] : before_) {
+      // Lists may write a version otherwise than stat(), which is_still() asks.
+      if (const auto now = store_.stat(path(name), /*follow=*/false)) info = *now;
+      const bool is_folder = info.type == ObjectInfo::Type::kFolder;
+      if (!is_folder && !is_of_another_kind(name)) continue;
+      throw UsageError("cannot replace " + store_.describe(folder_) + ": it holds the " +
+                       (is_folder ? "folder " : "checkpoint ") + name + "; remove it first");
+    }
   }
 
   ~ObjectFolder() override {
-    if (is_committed_) return;
+    if (is_published_) return;
     try {
-      for (const auto& [name, bytes] : written_) {
-        store_.remove(path(name));
+      if (has_new_marker()) return;
+      for (const auto& [name, info] : written_) {
+        if (is_still(name, info)) store_.remove(path(name));
       }
     } catch (...) {
       // What is left is no checkpoint, and the next writer of the folder writes over it.
@@ -107,10 +149,12 @@ class ObjectFolder final : public FolderWrite {
     if (written_.contains(name) || held_.contains(name)) {
       throw UsageError(folder_ + ": " + name + " is written twice");
     }
-    if (is_hidden(name) || is_marker(name)) return std::make_unique<HeldWrite>(held_, name);
-    retire();
-    auto under = begin_object(name, expected_bytes);
-    return std::make_unique<PartWrite>(std::move(under), written_, name);
+    if (is_hidden(name) || is_folder_marker(name)) {
+      return std::make_unique<HeldWrite>(held_, name);
+    }
+    return std::make_unique<PartWrite>(
+        begin_object(name, expected_bytes),
+        [this, name](ObjectWrite& object, std::uint64_t bytes) { publish(name, object, bytes); });
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& name) const override {
@@ -120,40 +164,69 @@ class ObjectFolder final : public FolderWrite {
   }
 
   void commit() override {
-    retire();
-    for (const auto& [name, bytes] : written_) {
-      check_object(name, bytes);
+    for (const auto& [name, info] : written_) {
+      if (look_at(name, info.size).version != info.version) refuse(name);
     }
     for (const bool are_markers : {false, true}) {
+      if (are_markers) retire();
       for (const auto& [name, bytes] : held_) {
-        if (is_marker(name) == are_markers) put(name, bytes.view);
+        if (is_folder_marker(name) == are_markers) put(name, bytes.view);
       }
     }
-    is_committed_ = true;
+    is_published_ = true;
     for (const auto& [name, info] : before_) {
-      if (!written_.contains(name) && !held_.contains(name)) remove_old(name, info);
+      const bool is_superseded = is_part(name, info) && !written_.contains(name);
+      if (is_superseded && is_still(name, info)) store_.remove(path(name));
     }
   }
 
  private:
   std::string path(const std::string& name) const { return join_path(folder_, name); }
 
-  // Step 4, once.
+  // Whether it is what it was.
+  bool is_still(const std::string& name, const ObjectInfo& info) const {
+    const auto now = store_.stat(path(name), /*follow=*/false);
+    return now && now->type == info.type && now->size == info.size && now->version == info.version;
+  }
+
+  [[noreturn]] void refuse(const std::string& name) const {
+    throw AlreadyExistsError(store_.describe(path(name)) +
+                             " is not what it was: another program writes this folder, too");
+  }
+
+  // Whether the folder is known by what was not there in the beginning: then it is complete.
+  bool has_new_marker() const {
+    const Contents now = contents_of(store_, folder_);
+    return std::ranges::any_of(now, [&](const auto& one) {
+      const auto old = before_.find(one.first);
+      return is_folder_marker(one.first) &&
+             (old == before_.end() || !is_still(one.first, old->second));
+    });
+  }
+
+  // Step 4.
   void retire() {
-    if (std::exchange(is_retired_, true)) return;
     for (auto old = before_.begin(); old != before_.end();) {
-      const bool is_known_by = is_marker(old->first);
-      if (is_known_by) remove_old(old->first, old->second);
-      old = is_known_by ? before_.erase(old) : std::next(old);
+      if (!is_folder_marker(old->first)) {
+        ++old;
+        continue;
+      }
+      if (!is_still(old->first, old->second)) refuse(old->first);
+      store_.remove(path(old->first));
+      old = before_.erase(old);
     }
   }
 
-  void remove_old(const std::string& name, const ObjectInfo& info) {
-    if (info.type == ObjectInfo::Type::kFolder) {
-      store_.remove_folder(path(name));
-    } else {
-      store_.remove(path(name));
+  // Makes an object visible, and notes what it is then.
+  void publish(const std::string& name, ObjectWrite& object, std::uint64_t bytes) {
+    const auto old = before_.find(name);
+    if (old != before_.end()) {
+      if (!is_still(name, old->second)) refuse(name);
+      retire();
     }
+    if (is_folder_marker(name)) is_published_ = true;
+    object.commit();
+    written_.insert_or_assign(name, look_at(name, bytes));
   }
 
   // Step 2.
@@ -170,9 +243,9 @@ class ObjectFolder final : public FolderWrite {
   }
 
   // Step 3.
-  void check_object(const std::string& name, std::uint64_t bytes) const {
+  ObjectInfo look_at(const std::string& name, std::uint64_t bytes) const {
     const auto there = store_.stat(path(name), /*follow=*/false);
-    if (there && there->type == ObjectInfo::Type::kObject && there->size == bytes) return;
+    if (there && there->type == ObjectInfo::Type::kObject && there->size == bytes) return *there;
     throw StorageError(store_.describe(path(name)) + ": " + std::to_string(bytes) +
                            " bytes were sent, and the store " +
                            (there ? "has " + std::to_string(there->size) : "has no such object"),
@@ -182,20 +255,28 @@ class ObjectFolder final : public FolderWrite {
   void put(const std::string& name, ByteView bytes) {
     const auto object = begin_object(name, bytes.size());
     object->write(bytes);
-    object->commit();
-    check_object(name, bytes.size());
+    publish(name, *object, bytes.size());
   }
 
   ObjectStore& store_;
   const std::string folder_;
-  std::map<std::string, ObjectInfo> before_;      // what was there, without what was retired
-  std::map<std::string, std::uint64_t> written_;  // with their bytes
+  Contents before_;   // what was there, without what was retired
+  Contents written_;  // as it was right behind its commit
   std::map<std::string, SharedBytes> held_;
-  bool is_retired_ = false;
-  bool is_committed_ = false;
+  bool is_published_ = false;  // a marker was begun: what it stands for stays, whatever was heard
 };
 
 }  // namespace
+
+bool is_folder_marker(const std::string& name) {
+  const bool is_index = name.find(".safetensors.index.") != std::string::npos ||
+                        name.find(".bin.index.") != std::string::npos;
+  return name == ".metadata" || fits(name, "__#.metadata") || (is_index && name.ends_with(".json"));
+}
+
+FolderState state_of_folder(ObjectStore& store, const std::string& name) {
+  return state_of(contents_of(store, name));
+}
 
 std::unique_ptr<FolderWrite> write_folder_of_objects(ObjectStore& store, const std::string& name,
                                                      bool overwrite) {

@@ -6,21 +6,40 @@
 //     is no checkpoint, wherever the writer was killed.
 //  2. The other objects are written under their names, each under the condition that it is as it
 //     was found in the beginning: of two writers of one folder the second stops.
-//  3. commit() asks for every object that was written: it must have as many bytes as were sent.
-//     Then come the hidden ones, and then what the folder is known by.
-//  4. In place of an older folder: what that was known by is removed before anything of it is
-//     replaced, so that nobody ever reads a mixture of the two. Killed between that and the end,
-//     the writer leaves neither. What the older one had and the new one has not goes at the end.
+//  3. Every object that was written is looked at right behind its commit, and again by commit(): it
+//     must have as many bytes as were sent, and be of the same version still. Then come the hidden
+//     ones, and then what the folder is known by.
+//  4. In place of an older folder: what that was known by is removed as late as possible, right
+//     before an object of it is replaced or the new one is published, so that nobody ever reads a
+//     mixture of the two. Killed between that and the end, the writer leaves neither. The older
+//     one's files that the new one has not go at the end; what is not named as such a checkpoint's
+//     files are stays. A folder inside is refused.
 //  5. What a killed writer left without (1) is no folder to be careful of: it is written over.
+//  6. A writer that fails removes what it wrote, as long as it is what it wrote; and nothing once
+//     it has begun to write (1), or somebody else has: such a folder is complete.
 // clang-format on
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "cairn/storage/object_store.h"
 
 namespace cairn {
+
+// Whether readers know a folder by an object of this name: what is written last, and removed first.
+// `.metadata` of torch.distributed.checkpoint, the index of shards.
+bool is_folder_marker(const std::string& name);
+
+enum class FolderState : std::uint8_t {
+  kLeftBehind,  // nothing but what a writer of such a folder makes before (1)
+  kMarked,      // nothing but that and (1)
+  kOther,
+};
+
+// What is directly in the folder `name` by its names. Throws as ObjectStore::list().
+FolderState state_of_folder(ObjectStore& store, const std::string& name);
 
 // As ObjectStore::begin_folder(). `store` must outlive the result, whose destructor removes what
 // was written and not committed, as far as it can.

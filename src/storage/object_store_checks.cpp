@@ -280,22 +280,22 @@ void folders_appear_at_once(const Subject& s) {
     object->commit();
   };
   const auto folder = s.store.begin_folder(s.path("ck"), false);
-  add(*folder, "one", "1");
+  add(*folder, "__0_0.distcp", "1");
   add(*folder, ".metadata", "m");
-  const auto added = folder->open("one");
+  const auto added = folder->open("__0_0.distcp");
   expect_equal(std::string(as_text(added->view(0, added->size()).view)), std::string("1"),
                "what was added");
   expect(!s.store.stat(s.path("ck/.metadata")), "no checkpoint before the commit");
   expect(!are_whole || !s.store.stat(s.path("ck")), "nothing has the name before the commit");
   folder->commit();
-  expect(list_names(s.store, s.path("ck")) == std::vector<std::string>{".metadata", "one"},
+  expect(list_names(s.store, s.path("ck")) == std::vector<std::string>{".metadata", "__0_0.distcp"},
          "all that was added is there");
   expect_error<AlreadyExistsError>([&] { s.store.begin_folder(s.path("ck"), false)->commit(); },
                                    "a folder that is there");
   const auto other = s.store.begin_folder(s.path("ck"), true);
-  add(*other, "two", "2");
+  add(*other, "__0_1.distcp", "2");
   other->commit();
-  expect(list_names(s.store, s.path("ck")) == std::vector<std::string>{"two"},
+  expect(list_names(s.store, s.path("ck")) == std::vector<std::string>{"__0_1.distcp"},
          "another folder in its place");
 }
 

@@ -113,6 +113,30 @@ class FarFolderTest : public ::testing::TestWithParam<StoreKind> {
   static void write(const std::shared_ptr<ObjectStore>& store, std::int64_t batch, bool overwrite) {
     write_dcp(*store, sample_checkpoint(batch), kFolder, overwrite);
   }
+  static void add(FolderWrite& folder, const std::string& name, const std::string& text) {
+    const auto object = folder.begin(name, text.size());
+    object->write(as_bytes(text));
+    object->commit();
+  }
+  static void put(ObjectStore& store, const std::string& name, const std::string& text) {
+    const auto object = store.begin(name);
+    object->write(as_bytes(text));
+    object->commit();
+  }
+  static std::string text_in(ObjectStore& store, const std::string& name) {
+    const auto source = store.open(kFolder + "/" + name);
+    return std::string(as_text(source->view(0, source->size()).view));
+  }
+  // Writes folders object by object; the call of that kind for that name fails, done or not.
+  static std::shared_ptr<ObjectStore> failing(const std::shared_ptr<ObjectStore>& store,
+                                              StoreCall call, const std::string& end,
+                                              bool is_done) {
+    const StoreHooks::Hook hook = [=](StoreCall made, const std::string& name) {
+      if (made == call && name.ends_with(end)) throw StorageError(name + ": 503", 503, true);
+    };
+    return std::make_shared<EachObject>(std::make_shared<WatchedStore>(
+        store, is_done ? StoreHooks{.after = hook} : StoreHooks{.before = hook}));
+  }
 };
 
 template <class Made>
@@ -206,11 +230,6 @@ TEST_P(FarFolderTest, OfTwoWritersTheSecondIsTold) {
   ObjectStore& store = *fresh->store;
   const auto one = store.begin_folder(kFolder, false);
   const auto two = store.begin_folder(kFolder, false);
-  const auto add = [](FolderWrite& folder, const std::string& name, const std::string& text) {
-    const auto object = folder.begin(name, text.size());
-    object->write(as_bytes(text));
-    object->commit();
-  };
   add(*one, "__0_0.distcp", "one");
   EXPECT_THROW(add(*two, "__0_0.distcp", "two"), AlreadyExistsError);
   add(*one, ".metadata", "m");
@@ -233,6 +252,124 @@ TEST_P(FarFolderTest, WhatIsGivenUpIsTidiedUpAndWhatIsNoneOfOursStays) {
   notes->commit();
   EXPECT_THROW(store.begin_folder(kFolder, false), AlreadyExistsError);
   EXPECT_TRUE(store.stat(kFolder + "/notes.txt"));
+}
+
+// The answer to the last write is lost, or that to the look behind it: the folder is whole.
+TEST_P(FarFolderTest, OnceTheMarkerIsBegunNothingIsRemoved) {
+  for (const bool is_done : {true, false}) {
+    const auto fresh = GetParam().make();
+    const auto broken = failing(fresh->store, StoreCall::kCommit, "/.metadata", is_done);
+    EXPECT_THROW(write(broken, 2, false), StorageError);
+    EXPECT_EQ(batch_in(fresh->store), is_done ? 2 : -1);
+    EXPECT_TRUE(fresh->store->stat(kFolder + "/__0_0.distcp"));
+    write(fresh->store, 3, /*overwrite=*/is_done);
+    EXPECT_EQ(batch_in(fresh->store), 3);
+  }
+}
+
+TEST_P(FarFolderTest, AConversionGetsByWhatAFailedOneLeft) {
+  const auto fresh = GetParam().make();
+  const auto& store = fresh->store;
+  save(sample_checkpoint(1), "run/first.pt", {.info = sample_info(1), .store = store});
+  put(*store, kFolder + "/__0_0.distcp", "half");
+  convert("run/first.pt", kFolder + "/", {.store = store});
+  EXPECT_EQ(batch_in(store), 1);
+  EXPECT_THROW(convert("run/first.pt", kFolder + "/", {.store = store}), AlreadyExistsError);
+  EXPECT_TRUE(store->remove(kFolder + "/__0_0.distcp"));  // known by its .metadata, and not whole
+  convert("run/first.pt", kFolder + "/", {.overwrite = true, .store = store});
+  EXPECT_EQ(batch_in(store), 1);
+}
+
+// A living writer's objects look left behind to the second one, which replaces them: of the same
+// size, and none of the first one's.
+TEST_P(FarFolderTest, AWriterPublishesAndRemovesOnlyWhatItWrote) {
+  const auto fresh = GetParam().make();
+  ObjectStore& store = *fresh->store;
+  auto one = store.begin_folder(kFolder, false);
+  add(*one, "__0_0.distcp", "one");
+  add(*one, ".metadata", "1");
+  auto two = store.begin_folder(kFolder, false);
+  add(*two, "__0_0.distcp", "two");
+  add(*two, ".metadata", "2");
+  EXPECT_THROW(one->commit(), AlreadyExistsError);
+  one.reset();
+  EXPECT_EQ(text_in(store, "__0_0.distcp"), "two");
+  two->commit();
+  EXPECT_EQ(text_in(store, ".metadata"), "2");
+}
+
+// Both may replace the old one; who comes second finds the first one's, whole, and leaves it so.
+TEST_P(FarFolderTest, TheSecondToReplaceLeavesTheFirstOnes) {
+  const auto fresh = GetParam().make();
+  const auto& store = fresh->store;
+  write(store, 1, false);
+  const auto each = std::make_shared<EachObject>(store);
+  auto late = each->begin_folder(kFolder, true);
+  add(*late, "__1_0.distcp", "late");
+  write(each, 2, true);
+  EXPECT_THROW(add(*late, "__0_0.distcp", "late"), AlreadyExistsError);
+  late.reset();
+  EXPECT_EQ(batch_in(store), 2);
+}
+
+TEST_P(FarFolderTest, UntilItsFirstObjectIsReplacedTheOldOneStays) {
+  const auto fresh = GetParam().make();
+  const auto& store = fresh->store;
+  write(store, 1, false);
+  for (const StoreCall call : {StoreCall::kBegin, StoreCall::kWrite}) {
+    EXPECT_THROW(write(failing(store, call, "__0_0.distcp", false), 2, true), StorageError);
+    EXPECT_EQ(batch_in(store), 1);
+  }
+  {
+    const auto each = std::make_shared<EachObject>(store);
+    const auto given_up = each->begin_folder(kFolder, true);
+    add(*given_up, "__1_0.distcp", "beside it");
+  }
+  EXPECT_EQ(batch_in(store), 1);
+  EXPECT_FALSE(store->stat(kFolder + "/__1_0.distcp"));
+}
+
+TEST_P(FarFolderTest, ItIsNotConvertedIntoItself) {
+  const auto fresh = GetParam().make();
+  const auto& store = fresh->store;
+  save(sample_checkpoint(1), "run/first.pt", {.info = sample_info(1), .store = store});
+  convert("run/first.pt", kFolder + "/", {.store = store});
+  for (const std::string& in : {kFolder, kFolder + "/"}) {
+    EXPECT_THROW(convert(in, "run/./ep0-ba2/",
+                         {.dtype = DType::kBFloat16, .overwrite = true, .store = store}),
+                 UsageError);
+  }
+  EXPECT_EQ(batch_in(store), 1);
+}
+
+TEST_P(FarFolderTest, WhatIsNotNamedAsItsFilesIsNeverRemoved) {
+  const auto fresh = GetParam().make();
+  const auto& store = fresh->store;
+  write(store, 1, false);
+  put(*store, kFolder + "/notes.txt", "mine");
+  put(*store, kFolder + "/ep4.pt", "another");
+  put(*store, kFolder + "/__7_0.distcp", "of the old one");
+  const auto each = std::make_shared<EachObject>(store);
+  write(each, 2, true);
+  EXPECT_EQ(batch_in(store), 2);
+  EXPECT_THAT(list_names(*store, kFolder), ElementsAre(".cairn_manifest.json", ".metadata",
+                                                       "__0_0.distcp", "ep4.pt", "notes.txt"));
+  put(*store, kFolder + "/ep3/__0_0.distcp", "of another checkpoint");
+  EXPECT_THROW(write(each, 3, true), UsageError);
+  EXPECT_EQ(batch_in(store), 2);
+}
+
+// Nor is it taken for what a killed writer left.
+TEST_P(FarFolderTest, OnlyItsOwnNamesAreTakenForLeftBehind) {
+  for (const char* name : {"ep1.safetensors", ".old/a", "model-1-of-2.safetensors",
+                           "shard-00001-model-00001-of-00001.safetensors"}) {
+    const auto fresh = GetParam().make();
+    put(*fresh->store, kFolder + "/" + name, "kept");
+    EXPECT_THROW(fresh->store->begin_folder(kFolder, false), AlreadyExistsError) << name;
+  }
+  const auto fresh = GetParam().make();
+  put(*fresh->store, kFolder + "/model-00001-of-00002.safetensors", "left");
+  EXPECT_TRUE(fresh->store->begin_folder(kFolder, false));
 }
 
 }  // namespace

@@ -97,6 +97,22 @@ TEST(S3StoreTest, ForgottenUploadsAreRemovedWhenTheyAreADayOld) {
   EXPECT_EQ(served.fake.uploads(), 1U);
 }
 
+// Its index sorts behind its shards, and is not hidden.
+TEST(S3StoreTest, AFolderIsRemovedFromWhatItIsKnownBy) {
+  S3Served served;
+  const auto store = served.store();
+  for (const char* name : {"model-00001-of-00001.safetensors", "model.safetensors.index.json"}) {
+    write_text(*store, std::string("run/ep1/") + name, "x");
+  }
+  served.fake.answer_next("DELETE /bucket/run/ep1/model.safetensors.index.json",
+                          s3_error(403, "AccessDenied"), 10);
+  EXPECT_THROW(store->remove_folder("run/ep1"), Error);
+  EXPECT_TRUE(store->stat("run/ep1/model-00001-of-00001.safetensors"));
+  served.fake.forget_plans();
+  EXPECT_TRUE(store->remove_folder("run/ep1"));
+  EXPECT_TRUE(served.fake.objects().empty());
+}
+
 TEST(S3StoreTest, EachPartIsTriedAgainByItself) {
   S3Served served;
   const auto store = served.store();

@@ -110,6 +110,22 @@ TEST(VolumeTest, AFileThatIsNotAllThereIsToldBehindTheWrite) {
               HasSubstr("4 bytes instead of 5"));
 }
 
+// Its index sorts behind its shards, and is not hidden.
+TEST(VolumeTest, AFolderIsRemovedFromWhatItIsKnownBy) {
+  TrackersServed served;
+  const auto store = served.store();
+  const std::string folder = kVolume + "ep1/";
+  for (const char* name : {"model-00001-of-00001.safetensors", "model.safetensors.index.json"}) {
+    write_text(*store, folder + name, "x");
+  }
+  served.fake.answer_next("DELETE /api/2.0/fs/files/" + folder + "model.safetensors.index.json",
+                          {.status = 403});
+  EXPECT_THROW(store->remove_folder(folder), Error);
+  EXPECT_TRUE(store->stat(folder + "model-00001-of-00001.safetensors"));
+  EXPECT_TRUE(store->remove_folder(folder));
+  EXPECT_THAT(served.fake.files(), IsEmpty());
+}
+
 TEST(VolumeTest, LongListsComeInPages) {
   TrackersServed served({.page = 3});
   const auto store = served.store();

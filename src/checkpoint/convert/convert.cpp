@@ -29,6 +29,7 @@
 #include "checkpoint/plan/write_safetensors.h"
 #include "io/atomic_file.h"
 #include "storage/listing.h"
+#include "storage/object_folder.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -112,15 +113,44 @@ const Target& target_of(const std::string& out, const ConvertOptions& options) {
   throw UsageError("no format \"" + options.to + "\" to convert to; there are " + names);
 }
 
+// What writes a folder object by object gets by what a killed or failed one left, and mends it.
+FolderState state_of_way(ObjectStore& store, const std::string& out, const ObjectInfo& there) {
+  const bool is_of_objects =
+      there.type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
+  return is_of_objects ? state_of_folder(store, out) : FolderState::kOther;
+}
+
 // Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
 void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
                const ConvertOptions& options) {
   const auto there = store->stat(out);
   if (!there) return;
+  const FolderState state = state_of_way(*store, out, *there);
+  if (state == FolderState::kLeftBehind) return;
   if (!options.overwrite) {
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
   }
+  if (state == FolderState::kMarked) return;
   if (there->type == ObjectInfo::Type::kFolder) open_source(out, {.store = store});
+}
+
+std::string without_end(std::string path) {
+  while (path.ends_with('/'))
+    path.pop_back();
+  return path;
+}
+
+// IN is read until the end, while a folder of objects is replaced one by one.
+void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& store,
+                 const std::string& out, const ConvertOptions& options) {
+  if (store->features().whole_folders || !is_folder(*store, out)) return;
+  const auto pointer = store_of(in, options.store)->read_pointer(in);
+  const std::string from = without_end(normal_path(pointer ? pointer->target : in));
+  const std::string to = without_end(normal_path(out));
+  if (from != to && !from.starts_with(to + "/")) return;
+  throw UsageError("cannot convert " + in + " into " + out +
+                   ": the store replaces a folder object by object, while it is still read; " +
+                   "choose another name");
 }
 
 std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
@@ -248,6 +278,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   check_way(store, out, options);
+  check_apart(in, store, out, options);
   const auto source = open_checked(in, options);
   const SourceInfo info = source->info();
   Value value = source->read();

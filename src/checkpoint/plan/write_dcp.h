@@ -14,7 +14,8 @@ namespace cairn {
 
 // SaveJob::write. UnsupportedError for what such a folder cannot hold; AlreadyExistsError when
 // something of that name exists, unless the job overwrites and it is a flat folder. On an error
-// nothing changed. `scratch_folder` as for FolderPlan.
+// nothing changed; in a store without whole_folders an older folder may be gone then.
+// `scratch_folder` as for FolderPlan.
 std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder);
 // The same of a value: for tests.
 std::uint64_t write_dcp(ObjectStore& store, const Value& value, const std::string& folder,

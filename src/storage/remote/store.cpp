@@ -4,8 +4,8 @@
 //     a slash.
 //  2. A pointer is Composer's: an object NAME.symlink whose text is the name of another. It is one
 //     request to move, under a condition; readers see the old text or the new one.
-//  3. A folder that is removed goes object by object: first the files that are hidden, as
-//     .metadata, without which nobody takes the rest for a checkpoint.
+//  3. A folder that is removed goes object by object: first what it is known by (.metadata, an
+//     index), without which nobody takes the rest for a checkpoint.
 #include "storage/remote/store.h"
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "io/file.h"
 #include "storage/links.h"
+#include "storage/object_folder.h"
 #include "storage/remote/source.h"
 #include "storage/remote/write.h"
 
@@ -147,7 +148,7 @@ class RemoteStore final : public ObjectStore {
       return false;
     }
     const auto others = std::stable_partition(keys.begin(), keys.end(), [](const std::string& k) {
-      return base_name(k).starts_with('.');
+      return is_folder_marker(base_name(k));
     });
     remove_all({keys.begin(), others});
     remove_all({others, keys.end()});

@@ -2,8 +2,8 @@
 //
 //  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another. Its version
 //     is that text.
-//  2. A folder that is removed goes file by file: first the hidden ones, as .metadata, without
-//     which nobody takes the rest for a checkpoint; then the folders.
+//  2. A folder that is removed goes file by file: first what it is known by (.metadata, an index),
+//     without which nobody takes the rest for a checkpoint; then the folders.
 //  3. There are no versions to demand of what is replaced: who asks for one is refused.
 #include "storage/tree/tree_store.h"
 
@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/links.h"
+#include "storage/object_folder.h"
 #include "storage/tree/spooled_write.h"
 
 namespace cairn {
@@ -147,8 +148,9 @@ class TreeStore final : public ObjectStore {
       }
       return false;
     }
-    std::stable_partition(files.begin(), files.end(),
-                          [](const std::string& path) { return base_name(path).starts_with('.'); });
+    std::stable_partition(files.begin(), files.end(), [](const std::string& path) {
+      return is_folder_marker(base_name(path));
+    });
     for (const std::string& path : files)
       at.tree->remove_file(path);
     for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder)
