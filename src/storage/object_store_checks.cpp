@@ -272,16 +272,17 @@ void objects_can_be_renamed(const Subject& s) {
   expect_equal(s.read("b"), std::string("bytes"), "the object under its new name");
 }
 
+void add_to(FolderWrite& folder, const std::string& name, const std::string& text) {
+  const auto object = folder.begin(name, text.size());
+  object->write_at(0, {as_bytes(text), nullptr});
+  object->commit();
+}
+
 void folders_appear_at_once(const Subject& s) {
   const bool are_whole = s.store.features().whole_folders;
-  const auto add = [](FolderWrite& folder, const std::string& name, const std::string& text) {
-    const auto object = folder.begin(name, text.size());
-    object->write_at(0, {as_bytes(text), nullptr});
-    object->commit();
-  };
   const auto folder = s.store.begin_folder(s.path("ck"), false);
-  add(*folder, "__0_0.distcp", "1");
-  add(*folder, ".metadata", "m");
+  add_to(*folder, "__0_0.distcp", "1");
+  add_to(*folder, ".metadata", "m");
   const auto added = folder->open("__0_0.distcp");
   expect_equal(std::string(as_text(added->view(0, added->size()).view)), std::string("1"),
                "what was added");
@@ -292,8 +293,15 @@ void folders_appear_at_once(const Subject& s) {
          "all that was added is there");
   expect_error<AlreadyExistsError>([&] { s.store.begin_folder(s.path("ck"), false)->commit(); },
                                    "a folder that is there");
+}
+
+void folders_can_be_replaced(const Subject& s) {
+  const auto folder = s.store.begin_folder(s.path("ck"), false);
+  add_to(*folder, "__0_0.distcp", "1");
+  add_to(*folder, ".metadata", "m");
+  folder->commit();
   const auto other = s.store.begin_folder(s.path("ck"), true);
-  add(*other, "__0_1.distcp", "2");
+  add_to(*other, "__0_1.distcp", "2");
   other->commit();
   expect(list_names(s.store, s.path("ck")) == std::vector<std::string>{"__0_1.distcp"},
          "another folder in its place");
@@ -346,6 +354,7 @@ constexpr std::array kChecks = {
     ObjectStoreCheck{"RemovedThingsAreGone", run<removed_things_are_gone>},
     ObjectStoreCheck{"ObjectsCanBeRenamed", run<objects_can_be_renamed>},
     ObjectStoreCheck{"FoldersAppearAtOnce", run<folders_appear_at_once>},
+    ObjectStoreCheck{"FoldersCanBeReplaced", run<folders_can_be_replaced>},
     ObjectStoreCheck{"SeveralThreadsMayWork", run<several_threads_may_work>},
 };
 

@@ -139,7 +139,8 @@ struct Kind {
 
 #ifdef CAIRN_BUILD_NET
 const std::set<std::string> kOfDatabricks = {"LongFoldersAreListedWhole", "PointersLeadToObjects",
-                                             "RemovedThingsAreGone", "ObjectsCanBeRenamed"};
+                                             "RemovedThingsAreGone", "ObjectsCanBeRenamed",
+                                             "FoldersCanBeReplaced"};
 #endif
 
 const std::vector<Kind>& kinds() {
