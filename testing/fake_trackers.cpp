@@ -510,9 +510,8 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
   }
   const auto file = files_.find(path);
   if (asked.method == "DELETE") {
-    std::erase_if(files_, [&](const auto& each) {
-      return each.first == path || each.first.starts_with(path + "/");
-    });
+    // As before S3 and Google: all that begins so.
+    std::erase_if(files_, [&](const auto& each) { return each.first.starts_with(path); });
     return said(Json::object());
   }
   if (asked.method != "GET") return violation("the method");

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
@@ -20,6 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message_of;
 using ::testing::Not;
+using ::testing::Pair;
 
 std::string in_run(const std::string& experiment, const std::string& run, const std::string& path) {
   return "databricks/mlflow-tracking/" + experiment + "/" + run + "/artifacts/" + path;
@@ -216,6 +220,49 @@ TEST(MlflowTest, CheckpointsAreFoundByTheirUrisWithPlaceholders) {
   EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
   EXPECT_EQ(served.fake.runs(), 1U);
   EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+// Servers before S3 and Google remove whatever begins with the path.
+TEST(MlflowTest, RemovingAnArtifactRemovesNoOtherThatBeginsWithItsName) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const std::string root = "7/" + run + "/artifacts/";
+  for (const char* path : {"rank1", "rank10", "ck/ep1/a", "ck/ep1/ab", "ck/ep1/a.d/b", "ck/ep10/a"})
+    served.fake.put_file(root + path, "x");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UnsupportedError>([&] { store->remove(in_run("7", run, "rank1")); }),
+              AllOf(HasSubstr("dbfs:/" + in_run("7", run, "rank1")), HasSubstr("rank10")));
+  EXPECT_EQ(served.fake.count("DELETE"), 0U);
+  EXPECT_TRUE(store->remove(in_run("7", run, "rank10")));
+  EXPECT_TRUE(store->remove(in_run("7", run, "rank1")));
+  EXPECT_TRUE(store->remove_folder(in_run("7", run, "ck/ep1")));
+  EXPECT_EQ(served.fake.count("DELETE"), 5U) << "files, and no folder";
+  EXPECT_THAT(served.fake.files(), ElementsAre(Pair(root + "ck/ep10/a", "x")));
+  EXPECT_FALSE(store->remove_folder(in_run("7", run, "ck/ep1")));
+}
+
+TEST(MlflowTest, ASizeThatNoMemoryHasIsAnError) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  for (const char* size :
+       {"18446744073709551615", "\"18446744073708000000\"", "1000000000000000", "1099511627777"}) {
+    const std::string file = R"({"path": "a", "is_dir": false, "file_size": )";
+    served.fake.answer_next("GET /api/2.0/mlflow-artifacts/artifacts?path",
+                            {.body = R"({"files": [)" + file + size + "}]}"});
+    EXPECT_THAT(message_of<StorageError>([&] { store->open(in_run("7", run, "a")); }),
+                AllOf(HasSubstr("dbfs:/" + in_run("7", run, "a")), HasSubstr("too many")))
+        << size;
+  }
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts/"), 0U);
+}
+
+TEST(MlflowTest, WhatIsTooLargeForAPointerIsNotRead) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  served.fake.put_file("7/" + run + "/artifacts/big.symlink", std::string(5000, 'x'));
+  EXPECT_FALSE(served.store()->read_pointer(in_run("7", run, "big")).has_value());
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts/"), 0U);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "storage/tree/tree_store.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "cairn/error.h"
 
@@ -147,6 +148,8 @@ class TreeStore final : public ObjectStore {
       }
       return false;
     }
+    // The longer of two names that begin alike first: MLflow's servers remove by beginnings.
+    std::sort(files.begin(), files.end(), std::greater<>());
     std::stable_partition(files.begin(), files.end(),
                           [](const std::string& path) { return base_name(path).starts_with('.'); });
     for (const std::string& path : files)
@@ -182,7 +185,10 @@ class TreeStore final : public ObjectStore {
   }
 
   static std::optional<ReadLink> read_link(const TreePlace& at) {
-    const auto source = at.path.empty() ? nullptr : at.tree->open(link_path(at.path));
+    if (at.path.empty()) return std::nullopt;
+    const auto info = at.tree->find_file(link_path(at.path));
+    if (!info || info->size > kLongestTarget) return std::nullopt;  // to open may be to read it all
+    const auto source = at.tree->open(link_path(at.path));
     if (source == nullptr || source->size() > kLongestTarget) return std::nullopt;
     const SharedBytes bytes = read_all(*source);
     std::string text(as_text(bytes.view));
