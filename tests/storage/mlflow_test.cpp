@@ -265,5 +265,57 @@ TEST(MlflowTest, WhatIsTooLargeForAPointerIsNotRead) {
   EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts/"), 0U);
 }
 
+TEST(MlflowTest, NamesThatLeadElsewhereAreNotFollowed) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const std::string root = "7/" + run + "/artifacts/";
+  served.fake.put_file(root + "ck/a", "x");
+  served.fake.put_file(root + "kept", "x");
+  served.fake.answer_next("GET /api/2.0/mlflow-artifacts/artifacts?path",
+                          {.body = R"({"files": [{"path": "", "is_dir": true},
+                              {"path": "..", "is_dir": true}, {"path": ".", "is_dir": true},
+                              {"path": "a", "is_dir": false, "file_size": 1}]})"});
+  EXPECT_TRUE(served.store()->remove_folder(in_run("7", run, "ck")));
+  EXPECT_THAT(served.fake.files(), ElementsAre(Pair(root + "kept", "x")));
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts?path"), 2U);
+}
+
+// The list of a run begins so, and goes on in a circle of these pages.
+void go_in_circles(testing::FakeTrackers& fake, const std::vector<std::string>& pages) {
+  const auto lead = [&](const std::string& request, const std::string& next, int times) {
+    fake.answer_next("GET /api/2.0/mlflow/artifacts/list?" + request,
+                     {.body = R"({"files": [{"path": "a", "is_dir": false}],
+                                  "next_page_token": ")" +
+                              next + "\"}"},
+                     times);
+  };
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    lead("page_token=" + pages[i], pages[(i + 1) % pages.size()], 20);
+  lead("run_id", pages.front(), 1);
+}
+
+TEST(MlflowTest, PagesThatComeAgainAreAnError) {
+  for (const std::vector<std::string>& pages :
+       {std::vector<std::string>{"page-1"}, std::vector<std::string>{"page-1", "page-2"}}) {
+    TrackersServed served;
+    const std::string run = served.fake.add_run("7");
+    go_in_circles(served.fake, pages);
+    EXPECT_THAT(message_of<StorageError>([&] { served.store()->stat(in_run("7", run, "none")); }),
+                HasSubstr("the same page again"));
+  }
+}
+
+TEST(MlflowTest, NamesThatAreNoUtf8AreRefusedWhereTheyCannotBeSent) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UsageError>([&] { write_text(*store, in_run("7", run, "\xff"), "x"); }),
+              HasSubstr("UTF-8"));
+  served.environment.set("MLFLOW_EXPERIMENT_NAME", "\xff");
+  EXPECT_THAT(
+      message_of<UsageError>([&] { served.store()->stat(in_run(kNoExperiment, kNoRun, "a")); }),
+      HasSubstr("UTF-8"));
+}
+
 }  // namespace
 }  // namespace cairn

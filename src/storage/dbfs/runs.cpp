@@ -117,7 +117,7 @@ Run Runs::active() {
         api_->send({.method = "POST",
                     .key = "experiments/create",
                     .headers = {{"content-type", "application/json"}},
-                    .body = {shared_text(nlohmann::json{{"name", name}}.dump())}});
+                    .body = {json_text({{"name", name}}, "making an experiment by")}});
     // Somebody else's meanwhile, or our own, whose answer was lost.
     if (!is_success(response)) experiment = find_experiment(name);
     if (experiment.empty()) {

@@ -14,6 +14,7 @@
 #include "storage/dbfs/runs.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
+#include "storage/tree/pages.h"
 
 namespace cairn::dbfs {
 namespace {
@@ -106,7 +107,8 @@ class SignedArtifacts final : public ListedArtifacts {
     const nlohmann::json json =
         api_->read(response, "listing " + describe(folder) + " by", "artifacts/list");
     ListPage listed = {.names = listed_artifacts(json), .next = text_of(json, "next_page_token")};
-    if (listed.names.empty() || listed.next == page) listed.next.clear();
+    if (!page.empty() && listed.next == page) refuse_page_again(describe(folder));
+    if (listed.names.empty()) listed.next.clear();
     return listed;
   }
 

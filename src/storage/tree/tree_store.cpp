@@ -15,6 +15,7 @@
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/links.h"
+#include "storage/tree/pages.h"
 #include "storage/tree/spooled_write.h"
 
 namespace cairn {
@@ -83,7 +84,7 @@ class TreeStore final : public ObjectStore {
 
   ListPage list(const std::string& folder, const std::string& page) override {
     const TreePlace at = router_(folder);
-    auto listed = at.tree->list(at.path, page);
+    auto listed = list_page(*at.tree, at.path, page);
     if (!listed) {
       if (!at.path.empty() && at.tree->find_file(at.path)) {
         throw UsageError(describe(folder) + " is not a folder");
@@ -201,6 +202,18 @@ class TreeStore final : public ObjectStore {
     return ReadLink{.target = text, .info = {.type = ObjectInfo::Type::kPointer, .version = text}};
   }
 
+  // Without names that lead out of the folder, or to itself: no server's word for them is taken.
+  static std::optional<ListPage> list_page(Tree& tree, const std::string& folder,
+                                           const std::string& page) {
+    auto listed = tree.list(folder, page);
+    if (!listed) return std::nullopt;
+    std::erase_if(listed->names, [](const ListedName& each) {
+      return each.name.empty() || each.name == "." || each.name == ".." ||
+             each.name.find('/') != std::string::npos;
+    });
+    return listed;
+  }
+
   // All files and folders in a folder, and itself; folders before what is in them. False when there
   // is no such folder.
   static bool gather(Tree& tree, const std::string& top, std::vector<std::string>& files,
@@ -208,10 +221,11 @@ class TreeStore final : public ObjectStore {
     const std::size_t before = folders.size();
     folders.push_back(top);
     for (std::size_t i = before; i < folders.size(); ++i) {
-      std::string page;
+      const std::string folder = folders[i];
+      Pages pages(tree.describe(folder));
+      std::optional<ListPage> listed;
       do {
-        const std::string folder = folders[i];
-        const auto listed = tree.list(folder, page);
+        listed = list_page(tree, folder, pages.now());
         if (!listed) {
           if (i == before) return false;
           break;  // gone meanwhile
@@ -220,8 +234,7 @@ class TreeStore final : public ObjectStore {
           const bool is_folder = each.info && each.info->type == ObjectInfo::Type::kFolder;
           (is_folder ? folders : files).push_back(below(folder, each.name));
         }
-        page = listed->next;
-      } while (!page.empty());
+      } while (pages.go_on(listed->next));
     }
     return true;
   }
