@@ -305,6 +305,19 @@ TEST(MlflowTest, PagesThatComeAgainAreAnError) {
   }
 }
 
+TEST(MlflowTest, TwoWritersOfOneNameShareNoBlock) {
+  TrackersServed served({.signed_type = "AZURE_SAS_URI"});
+  const std::string run = served.fake.add_run("7");
+  for (const char* text : {"mine", "yours"})
+    write_text(*served.store(), in_run("7", run, "a"), text);
+  std::set<std::string> ids;
+  for (const std::string& line : served.fake.log()) {
+    const std::size_t at = line.find("blockid=");
+    if (at != std::string::npos) ids.insert(line.substr(at, line.find('&', at) - at));
+  }
+  EXPECT_EQ(ids.size(), 2U);
+}
+
 TEST(MlflowTest, NamesThatAreNoUtf8AreRefusedWhereTheyCannotBeSent) {
   TrackersServed served;
   const std::string run = served.fake.add_run("7");
