@@ -527,7 +527,10 @@ HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
   auto query = asked.query();
   if (!asked.header("authorization").empty()) return violation("a token was sent to the storage");
   if (asked.header("x-of-the-url") != "yes") return violation("the URL's headers");
-  if (query["sig"] != "canary-signature-" + std::to_string(url_era_)) return {.status = 403};
+  if (query["sig"] != "canary-signature-" + std::to_string(url_era_)) {
+    if (options_.signed_type != "GCP_SIGNED_URL") return {.status = 403};
+    return {.status = 400, .body = "<Error><Code>ExpiredToken</Code></Error>"};
+  }
   const bool is_azure = options_.signed_type == "AZURE_SAS_URI";
   if (asked.method == "PUT")
     return query["op"] == "w" ? storage_put(asked, path) : HttpReply{.status = 403};

@@ -330,5 +330,26 @@ TEST(MlflowTest, NamesThatAreNoUtf8AreRefusedWhereTheyCannotBeSent) {
       HasSubstr("UTF-8"));
 }
 
+TEST(MlflowTest, SecretsAndBytesDoNotCrossANetworkInTheClear) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  served.fake.put_file("7/" + run + "/artifacts/a", "bytes");
+  const auto store = served.store();
+  for (const char* host : {"elsewhere.invalid", "127.0.0.1:1@elsewhere.invalid"}) {
+    const std::string url = std::string("http://") + host + "/a?sig=canary";
+    served.fake.answer_next("POST /api/2.0/mlflow/artifacts/credentials-for-read",
+                            {.body = R"({"credential_infos": [{"signed_uri": ")" + url +
+                                     R"(", "type": "AWS_PRESIGNED_URL"}]})"});
+    EXPECT_THAT(message_of<StorageError>([&] { store->open(in_run("7", run, "a")); }),
+                AllOf(HasSubstr("https"), Not(HasSubstr("canary"))));
+  }
+  DbfsOptions options = served.options();
+  options.tracking_uri = "http://mlflow.invalid:5000";
+  served.environment.set("MLFLOW_TRACKING_TOKEN", "canary");
+  EXPECT_THAT(
+      message_of<UsageError>([&] { served.store(options)->stat(in_run("7", run, "a")); }),
+      AllOf(HasSubstr("https://"), HasSubstr("MLFLOW_TRACKING_URI"), Not(HasSubstr("canary"))));
+}
+
 }  // namespace
 }  // namespace cairn
