@@ -447,9 +447,8 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
   }
   const auto file = files_.find(path);
   if (asked.method == "DELETE") {
-    std::erase_if(files_, [&](const auto& each) {
-      return each.first == path || each.first.starts_with(path + "/");
-    });
+    // As before S3 and Google: all that begins so.
+    std::erase_if(files_, [&](const auto& each) { return each.first.starts_with(path); });
     return said(Json::object());
   }
   if (asked.method != "GET") return violation("the method");
@@ -533,7 +532,10 @@ HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
   if (!is_of_wandb && asked.header("x-of-the-url") != "yes") {
     return violation("the URL's headers");
   }
-  if (query["sig"] != "canary-signature-" + std::to_string(url_era_)) return {.status = 403};
+  if (query["sig"] != "canary-signature-" + std::to_string(url_era_)) {
+    if (options_.signed_type != "GCP_SIGNED_URL") return {.status = 403};
+    return {.status = 400, .body = "<Error><Code>ExpiredToken</Code></Error>"};
+  }
   const bool is_azure = options_.signed_type == "AZURE_SAS_URI";
   if (asked.method == "PUT")
     return query["op"] == "w" ? storage_put(asked, path) : HttpReply{.status = 403};

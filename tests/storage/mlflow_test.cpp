@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <vector>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
@@ -20,6 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::message_of;
 using ::testing::Not;
+using ::testing::Pair;
 
 std::string in_run(const std::string& experiment, const std::string& run, const std::string& path) {
   return "databricks/mlflow-tracking/" + experiment + "/" + run + "/artifacts/" + path;
@@ -225,6 +229,135 @@ TEST(MlflowTest, CheckpointsAreFoundByTheirUrisWithPlaceholders) {
   EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
   EXPECT_EQ(served.fake.runs(), 1U);
   EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+// Servers before S3 and Google remove whatever begins with the path.
+TEST(MlflowTest, RemovingAnArtifactRemovesNoOtherThatBeginsWithItsName) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const std::string root = "7/" + run + "/artifacts/";
+  for (const char* path : {"rank1", "rank10", "ck/ep1/a", "ck/ep1/ab", "ck/ep1/a.d/b", "ck/ep10/a"})
+    served.fake.put_file(root + path, "x");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UnsupportedError>([&] { store->remove(in_run("7", run, "rank1")); }),
+              AllOf(HasSubstr("dbfs:/" + in_run("7", run, "rank1")), HasSubstr("rank10")));
+  EXPECT_EQ(served.fake.count("DELETE"), 0U);
+  EXPECT_TRUE(store->remove(in_run("7", run, "rank10")));
+  EXPECT_TRUE(store->remove(in_run("7", run, "rank1")));
+  EXPECT_TRUE(store->remove_folder(in_run("7", run, "ck/ep1")));
+  EXPECT_EQ(served.fake.count("DELETE"), 5U) << "files, and no folder";
+  EXPECT_THAT(served.fake.files(), ElementsAre(Pair(root + "ck/ep10/a", "x")));
+  EXPECT_FALSE(store->remove_folder(in_run("7", run, "ck/ep1")));
+}
+
+TEST(MlflowTest, ASizeThatNoMemoryHasIsAnError) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  for (const char* size :
+       {"18446744073709551615", "\"18446744073708000000\"", "1000000000000000", "1099511627777"}) {
+    const std::string file = R"({"path": "a", "is_dir": false, "file_size": )";
+    served.fake.answer_next("GET /api/2.0/mlflow-artifacts/artifacts?path",
+                            {.body = R"({"files": [)" + file + size + "}]}"});
+    EXPECT_THAT(message_of<StorageError>([&] { store->open(in_run("7", run, "a")); }),
+                AllOf(HasSubstr("dbfs:/" + in_run("7", run, "a")), HasSubstr("too many")))
+        << size;
+  }
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts/"), 0U);
+}
+
+TEST(MlflowTest, WhatIsTooLargeForAPointerIsNotRead) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  served.fake.put_file("7/" + run + "/artifacts/big.symlink", std::string(5000, 'x'));
+  EXPECT_FALSE(served.store()->read_pointer(in_run("7", run, "big")).has_value());
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts/"), 0U);
+}
+
+TEST(MlflowTest, NamesThatLeadElsewhereAreNotFollowed) {
+  TrackersServed served({.serves_artifacts = true});
+  const std::string run = served.fake.add_run("7");
+  const std::string root = "7/" + run + "/artifacts/";
+  served.fake.put_file(root + "ck/a", "x");
+  served.fake.put_file(root + "kept", "x");
+  served.fake.answer_next("GET /api/2.0/mlflow-artifacts/artifacts?path",
+                          {.body = R"({"files": [{"path": "", "is_dir": true},
+                              {"path": "..", "is_dir": true}, {"path": ".", "is_dir": true},
+                              {"path": "a", "is_dir": false, "file_size": 1}]})"});
+  EXPECT_TRUE(served.store()->remove_folder(in_run("7", run, "ck")));
+  EXPECT_THAT(served.fake.files(), ElementsAre(Pair(root + "kept", "x")));
+  EXPECT_EQ(served.fake.count("GET /api/2.0/mlflow-artifacts/artifacts?path"), 2U);
+}
+
+// The list of a run begins so, and goes on in a circle of these pages.
+void go_in_circles(testing::FakeTrackers& fake, const std::vector<std::string>& pages) {
+  const auto lead = [&](const std::string& request, const std::string& next, int times) {
+    fake.answer_next("GET /api/2.0/mlflow/artifacts/list?" + request,
+                     {.body = R"({"files": [{"path": "a", "is_dir": false}],
+                                  "next_page_token": ")" +
+                              next + "\"}"},
+                     times);
+  };
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    lead("page_token=" + pages[i], pages[(i + 1) % pages.size()], 20);
+  lead("run_id", pages.front(), 1);
+}
+
+TEST(MlflowTest, PagesThatComeAgainAreAnError) {
+  for (const std::vector<std::string>& pages :
+       {std::vector<std::string>{"page-1"}, std::vector<std::string>{"page-1", "page-2"}}) {
+    TrackersServed served;
+    const std::string run = served.fake.add_run("7");
+    go_in_circles(served.fake, pages);
+    EXPECT_THAT(message_of<StorageError>([&] { served.store()->stat(in_run("7", run, "none")); }),
+                HasSubstr("the same page again"));
+  }
+}
+
+TEST(MlflowTest, TwoWritersOfOneNameShareNoBlock) {
+  TrackersServed served({.signed_type = "AZURE_SAS_URI"});
+  const std::string run = served.fake.add_run("7");
+  for (const char* text : {"mine", "yours"})
+    write_text(*served.store(), in_run("7", run, "a"), text);
+  std::set<std::string> ids;
+  for (const std::string& line : served.fake.log()) {
+    const std::size_t at = line.find("blockid=");
+    if (at != std::string::npos) ids.insert(line.substr(at, line.find('&', at) - at));
+  }
+  EXPECT_EQ(ids.size(), 2U);
+}
+
+TEST(MlflowTest, NamesThatAreNoUtf8AreRefusedWhereTheyCannotBeSent) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  const auto store = served.store();
+  EXPECT_THAT(message_of<UsageError>([&] { write_text(*store, in_run("7", run, "\xff"), "x"); }),
+              HasSubstr("UTF-8"));
+  served.environment.set("MLFLOW_EXPERIMENT_NAME", "\xff");
+  EXPECT_THAT(
+      message_of<UsageError>([&] { served.store()->stat(in_run(kNoExperiment, kNoRun, "a")); }),
+      HasSubstr("UTF-8"));
+}
+
+TEST(MlflowTest, SecretsAndBytesDoNotCrossANetworkInTheClear) {
+  TrackersServed served;
+  const std::string run = served.fake.add_run("7");
+  served.fake.put_file("7/" + run + "/artifacts/a", "bytes");
+  const auto store = served.store();
+  for (const char* host : {"elsewhere.invalid", "127.0.0.1:1@elsewhere.invalid"}) {
+    const std::string url = std::string("http://") + host + "/a?sig=canary";
+    served.fake.answer_next("POST /api/2.0/mlflow/artifacts/credentials-for-read",
+                            {.body = R"({"credential_infos": [{"signed_uri": ")" + url +
+                                     R"(", "type": "AWS_PRESIGNED_URL"}]})"});
+    EXPECT_THAT(message_of<StorageError>([&] { store->open(in_run("7", run, "a")); }),
+                AllOf(HasSubstr("https"), Not(HasSubstr("canary"))));
+  }
+  DbfsOptions options = served.options();
+  options.tracking_uri = "http://mlflow.invalid:5000";
+  served.environment.set("MLFLOW_TRACKING_TOKEN", "canary");
+  EXPECT_THAT(
+      message_of<UsageError>([&] { served.store(options)->stat(in_run("7", run, "a")); }),
+      AllOf(HasSubstr("https://"), HasSubstr("MLFLOW_TRACKING_URI"), Not(HasSubstr("canary"))));
 }
 
 }  // namespace

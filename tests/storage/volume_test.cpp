@@ -1,13 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
 
+#include "io/cancellation.h"
 #include "s3_fixture.h"
 #include "storage/listing.h"
 #include "testing/file_bytes.h"
+#include "testing/http_server.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
@@ -242,6 +246,76 @@ TEST(VolumeTest, CheckpointsAndTheirPointerAreFoundByTheirUris) {
   EXPECT_EQ(found->path, folder + "/ep0-ba2-rank0.pt");
   EXPECT_TRUE(verify(found->path, Verify::kFull).ok());
   EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST(VolumeTest, PagesInACircleAreAnError) {
+  TrackersServed served({.page = 3});
+  const auto store = served.store();
+  for (int i = 0; i < 10; ++i)
+    served.fake.put_file(kVolume + "run/ep" + std::to_string(i) + ".pt", "x");
+  const std::string folder = "GET /api/2.0/fs/directories/Volumes/main/runs/ckpt/run?page_token=";
+  served.fake.answer_next(folder + "page-3", {.body = R"({"next_page_token": "page-6"})"}, 20);
+  served.fake.answer_next(folder + "page-6", {.body = R"({"next_page_token": "page-3"})"}, 20);
+  EXPECT_THAT(message_of<StorageError>([&] { store->remove_folder(kVolume + "run"); }),
+              HasSubstr("the same page again"));
+  EXPECT_EQ(served.fake.files().size(), 10U);
+}
+
+TEST(VolumeTest, NamesThatLeadElsewhereAreNotFollowed) {
+  TrackersServed served;
+  served.fake.put_file(kVolume + "run/a", "x");
+  served.fake.put_file(kVolume + "b", "x");
+  served.fake.answer_next("GET /api/2.0/fs/directories/Volumes/main/runs/ckpt/run",
+                          {.body = R"({"contents": [{"name": "", "is_directory": true},
+                              {"name": "..", "is_directory": true}, {"name": "."},
+                              {"name": "../b", "is_directory": false},
+                              {"name": "a", "last_modified": 1000000000000000000}]})"},
+                          2);
+  const ListPage listed = served.store()->list(kVolume + "run", "");
+  ASSERT_EQ(listed.names.size(), 1U);
+  EXPECT_EQ(listed.names[0].name, "a");
+  const auto modified = listed.names[0].info->modified.time_since_epoch();
+  EXPECT_GT(std::chrono::duration_cast<std::chrono::hours>(modified).count(), 24 * 365 * 230);
+  EXPECT_TRUE(served.store()->remove_folder(kVolume + "run"));
+  EXPECT_THAT(served.fake.files(), ElementsAre(::testing::Pair(kVolume + "b", "x")));
+}
+
+TEST(VolumeTest, ATokenOfWhateverLifeIsUsedMoreThanOnce) {
+  for (const char* life : {"", R"(, "expires_in": 1000000000000000000)", R"(, "expires_in": 36.5)",
+                           R"(, "expires_in": 100)"}) {
+    TrackersServed served({.client_id = "principal", .client_secret = "canary-secret"});
+    const std::string token = R"({"access_token": "issued-0")" + std::string(life) + "}";
+    served.fake.answer_next("POST /oidc/v1/token", {.body = token}, 2);
+    const auto store = served.store();
+    for (int i = 0; i < 3; ++i)
+      EXPECT_FALSE(store->stat(kVolume + "a").has_value());
+    EXPECT_EQ(served.fake.count("POST /oidc/v1/token"), 1U) << life;
+  }
+}
+
+TEST(VolumeTest, WaitingForATokenCanBeCancelled) {
+  std::promise<void> arrived;
+  std::promise<void> end;
+  std::atomic<bool> has_arrived = false;
+  const std::shared_future<void> ended = end.get_future().share();
+  testing::HttpServer server([&](const testing::HttpAsked&) {
+    if (!has_arrived.exchange(true)) arrived.set_value();
+    ended.wait();
+    return HttpReply();
+  });
+  const testing::CleanTrackersEnvironment environment;
+  const auto store =
+      dbfs::make_dbfs_store({.host = server.url(), .client_id = "me", .client_secret = "canary"},
+                            {.retries = {.clock = std::make_shared<testing::FakeNetClock>()}});
+  Cancellation cancellation("the time is over");
+  auto said = std::async(std::launch::async, [&] {
+    const CancelScope scope(&cancellation);
+    return message_of<std::exception>([&] { store->stat(kVolume + "a"); });
+  });
+  arrived.get_future().wait();
+  cancellation.cancel();
+  EXPECT_THAT(said.get(), HasSubstr("the time is over"));
+  end.set_value();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "io/file.h"
 #include "storage/rest/rest.h"
+#include "storage/tree/pages.h"
 
 namespace cairn::dbfs {
 
@@ -26,14 +27,14 @@ std::optional<ObjectInfo> ListedArtifacts::find(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  std::string page;
+  Pages pages(describe(folder));
+  ListPage listed;
   do {
-    const ListPage listed = entries(folder, page);
+    listed = entries(folder, pages.now());
     for (const ListedName& each : listed.names) {
       if (each.name == name) return each.info;
     }
-    page = listed.next;
-  } while (!page.empty());
+  } while (pages.go_on(listed.next));
   return std::nullopt;
 }
 

@@ -3,7 +3,10 @@
 //  1. The server tells of a file its name and size, and that only in the list of its folder.
 //  2. It sends files whole: what is opened is read into memory, as many bytes as the list told.
 //  3. Behind every write the list is asked for the file's size, and compared.
+//  4. Where S3 or Google is behind it, a removal takes everything whose path begins so: what would
+//     take another one along is refused, and folders are never removed.
 #include <algorithm>
+#include <new>
 
 #include "cairn/error.h"
 
@@ -17,6 +20,8 @@ namespace cairn::dbfs {
 namespace {
 
 constexpr const char* kArtifacts = "/api/2.0/mlflow-artifacts/artifacts";
+constexpr std::size_t kLargestList = std::size_t{256} << 20;  // a folder comes in one page
+constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 40;
 
 // "E/R/artifacts" of "mlflow-artifacts:/E/R/artifacts", or of the server's own URL for that.
 std::string proxied_root(const RestServer& server, const Run& run) {
@@ -53,7 +58,7 @@ class ProxiedArtifacts final : public ListedArtifacts {
   std::shared_ptr<const ByteSource> open(const std::string& path) override {
     const auto info = find_file(path);
     if (!info) return nullptr;
-    const auto memory = std::make_shared<PageMemory>(info->size);
+    const auto memory = memory_for(info->size, path);
     const std::span<std::byte> place(memory->data(), info->size);
     const HttpResponse response = files_.send({.key = path, .into = place});
     files_.check(response, "reading", path);
@@ -78,23 +83,51 @@ class ProxiedArtifacts final : public ListedArtifacts {
   }
 
   bool remove_file(const std::string& path) override {
+    refuse_beginning(path);
     const HttpResponse response = files_.send({.method = "DELETE", .key = path});
     if (response.status != 404) files_.check(response, "removing", path);
     return true;
-  }
-  void remove_folder(const std::string& path) override {
-    if (has_folder(path)) remove_file(path);
   }
 
  protected:
   ListPage entries(const std::string& folder, const std::string& /*page*/) override {
     const HttpResponse response =
-        lists_.send({.query = {{"path", folder.empty() ? root_ : root_ + "/" + folder}}});
+        lists_.send({.query = {{"path", folder.empty() ? root_ : root_ + "/" + folder}},
+                     .most_bytes = kLargestList});
     if (response.status == 404) return {};
     return {.names = listed_artifacts(lists_.read(response, "listing", folder))};
   }
 
  private:
+  // The server's word for a size: none that a machine has not. What is wrong is the server, and not
+  // the file.
+  std::shared_ptr<PageMemory> memory_for(std::uint64_t size, const std::string& path) const {
+    try {
+      if (size <= kMostInMemory) return std::make_shared<PageMemory>(size);
+    } catch (const std::bad_alloc&) {
+    }
+    throw StorageError("reading " + describe(path) + ": the server sends files whole, and the " +
+                           std::to_string(size) +
+                           " bytes that it lists are too many to be read into memory; download the "
+                           "file, and load it from there",
+                       0);
+  }
+
+  // UnsupportedError when something else in the folder begins with the file's name.
+  void refuse_beginning(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash);
+    const std::string name = base_name(path);
+    for (const ListedName& each : entries(folder, "").names) {
+      const bool is_itself = each.name == name && each.info->type == ObjectInfo::Type::kObject;
+      if (is_itself || !each.name.starts_with(name)) continue;
+      throw UnsupportedError(describe(path) + " cannot be removed: its name is the beginning of " +
+                             printable_line(each.name) +
+                             ", which some MLflow servers would remove with it. Remove that first, "
+                             "or the folder");
+    }
+  }
+
   std::string root_;
   RestRemote files_;
   RestRemote lists_;

@@ -3,6 +3,7 @@
 #include "cairn/error.h"
 
 #include "core/printable.h"
+#include "storage/s3/credential_fetch.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::dbfs {
@@ -51,8 +52,15 @@ Runs::Runs(const DbfsOptions& options, const Outside& outside) {
     if (!is_url) {
       throw UsageError("MLFLOW_TRACKING_URI must be \"databricks\" or the URL of an MLflow server");
     }
-    server_ = {.url = parse_http_url(uri, "MLFLOW_TRACKING_URI"),
-               .authorization = fixed_authorization(mlflow_authorization()),
+    const Url url = parse_http_url(uri, "MLFLOW_TRACKING_URI");
+    const std::string authorization = mlflow_authorization();
+    if (!authorization.empty() && url.scheme != "https" && !s3::is_of_this_machine(url.host)) {
+      throw UsageError(
+          "MLFLOW_TRACKING_URI must begin with https:// where there is a token or a password: they "
+          "would cross the network in the clear");
+    }
+    server_ = {.url = url,
+               .authorization = fixed_authorization(authorization),
                .keys =
                    "MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
                    "MLFLOW_TRACKING_PASSWORD",
@@ -117,7 +125,7 @@ Run Runs::active() {
         api_->send({.method = "POST",
                     .key = "experiments/create",
                     .headers = {{"content-type", "application/json"}},
-                    .body = {shared_text(nlohmann::json{{"name", name}}.dump())}});
+                    .body = {json_text({{"name", name}}, "making an experiment by")}});
     // Somebody else's meanwhile, or our own, whose answer was lost.
     if (!is_success(response)) experiment = find_experiment(name);
     if (experiment.empty()) {

@@ -12,8 +12,10 @@
 #include "net/digest.h"
 #include "storage/dbfs/artifact_list.h"
 #include "storage/dbfs/runs.h"
+#include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
+#include "storage/tree/pages.h"
 
 namespace cairn::dbfs {
 namespace {
@@ -54,11 +56,12 @@ struct Storage {
   bool is_azure = false;
 };
 
-// In base64; all ids of a file have one length.
-std::string block_id(std::size_t number) {
+// In base64; all ids of a file have one length. Blocks that wait for their list are shared by all
+// writers of the file, and one of the same id replaces another's.
+std::string block_id(const std::string& write_id, std::size_t number) {
   std::string digits = std::to_string(number);
   digits.insert(0, 8 - std::min<std::size_t>(digits.size(), 8), '0');
-  const std::string text = "cairn-" + digits;
+  const std::string text = write_id + "-" + digits;
   return base64(as_bytes(text));
 }
 
@@ -106,7 +109,8 @@ class SignedArtifacts final : public ListedArtifacts {
     const nlohmann::json json =
         api_->read(response, "listing " + describe(folder) + " by", "artifacts/list");
     ListPage listed = {.names = listed_artifacts(json), .next = text_of(json, "next_page_token")};
-    if (listed.names.empty() || listed.next == page) listed.next.clear();
+    if (!page.empty() && listed.next == page) refuse_page_again(describe(folder));
+    if (listed.names.empty()) listed.next.clear();
     return listed;
   }
 
@@ -126,9 +130,10 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
   static void put_blocks(SignedRemote& remote, const std::string& path, const SharedBytes& bytes) {
+    const std::string write_id = new_write_id().substr(0, 16);  // Azure's ids end at 64 bytes
     std::string list = "<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>";
     for (std::uint64_t at = 0; at < bytes.view.size(); at += kBlock) {
-      const std::string id = block_id(at / kBlock);
+      const std::string id = block_id(write_id, at / kBlock);
       const std::uint64_t size = std::min<std::uint64_t>(kBlock, bytes.view.size() - at);
       const HttpResponse response = remote.send({.method = "PUT",
                                                  .key = path,

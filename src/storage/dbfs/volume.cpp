@@ -5,6 +5,7 @@
 //  2. A file is written with one PUT, of at most 5 GiB. Its folder is made before: a PUT does not
 //     promise to. overwrite=false is the one condition that the server knows.
 //  3. Behind every write the file's size is asked for, and compared.
+#include <algorithm>
 #include <charconv>
 #include <mutex>
 #include <set>
@@ -15,11 +16,13 @@
 #include "io/source_part.h"
 #include "storage/dbfs/workspace.h"
 #include "storage/remote/source.h"
+#include "storage/tree/pages.h"
 
 namespace cairn::dbfs {
 namespace {
 
 constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;
+constexpr std::uint64_t kLastMs = 9'000'000'000'000;  // in 2255: near what a time can hold
 
 // The size and the time of the last change: all that the server tells of a file's version.
 std::string version_of(std::uint64_t size, NetTime modified) {
@@ -88,8 +91,7 @@ class Volume final : public Tree {
     const nlohmann::json json = folders_.read(response, "listing", folder);
     ListPage listed{.names = {}, .next = text_of(json, "next_page_token")};
     if (listed.next == page && !page.empty()) {
-      throw StorageError("listing " + describe(folder) + ": the server gives the same page again",
-                         response.status);
+      refuse_page_again(describe(folder));
     }
     for (const nlohmann::json& entry : array_of(json, "contents")) {
       ObjectInfo info;
@@ -97,7 +99,8 @@ class Volume final : public Tree {
         info.type = ObjectInfo::Type::kFolder;
       } else {
         info.size = number_of(entry, "file_size");
-        info.modified = NetTime(std::chrono::milliseconds(number_of(entry, "last_modified")));
+        info.modified = NetTime(
+            std::chrono::milliseconds(std::min(number_of(entry, "last_modified"), kLastMs)));
         info.version = version_of(info.size, info.modified);
       }
       listed.names.push_back({text_of(entry, "name"), info});

@@ -1,10 +1,13 @@
 #include "storage/dbfs/workspace.h"
 
+#include <algorithm>
+
 #include "cairn/error.h"
 
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
+#include "storage/s3/credential_fetch.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::dbfs {
@@ -14,7 +17,8 @@ using s3::environment;
 using Section = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kLongestConfig = 1 << 20;
-constexpr int kTokenAttempts = 3;
+constexpr std::uint64_t kTokenLife = 3600;  // in seconds, where the server does not say it
+constexpr std::uint64_t kLongestTokenLife = 86'400;
 
 std::string in_section(const Section& section, const char* name) {
   const auto found = section.find(name);
@@ -64,19 +68,16 @@ Url workspace_url(const std::string& host) {
 FetchedToken fetch_token(const RestServer& server, const std::string& id,
                          const std::string& secret) {
   const std::string where = "a token of " + server.url.origin() + "/oidc/v1/token";
-  HttpRequest request = {.method = "POST",
-                         .url = server.url.origin() + "/oidc/v1/token",
-                         .headers = {{"authorization", basic(id, secret)},
-                                     {"content-type", "application/x-www-form-urlencoded"}},
-                         .body = {shared_text(query_text(
-                             {{"grant_type", "client_credentials"}, {"scope", "all-apis"}}))},
-                         .deadlines = server.settings.deadlines,
-                         .ca_file = server.settings.ca_file};
-  Attempts attempts(server.settings.retries, kTokenAttempts);
-  HttpResponse response;
-  do {
-    response = server.settings.client->start(request)->wait();
-  } while ((!response.failure.empty() || is_passing_status(response.status)) && attempts.again());
+  const HttpRequest request = {.method = "POST",
+                               .url = server.url.origin() + "/oidc/v1/token",
+                               .headers = {{"authorization", basic(id, secret)},
+                                           {"content-type", "application/x-www-form-urlencoded"}},
+                               .body = {shared_text(query_text(
+                                   {{"grant_type", "client_credentials"}, {"scope", "all-apis"}}))},
+                               .deadlines = server.settings.deadlines,
+                               .ca_file = server.settings.ca_file};
+  const HttpResponse response =
+      s3::ask_for_keys(*server.settings.client, server.settings.retries, request);
   const NetTime now = server.settings.retries.clock ? server.settings.retries.clock->now()
                                                     : real_net_clock()->now();
   if (!response.failure.empty()) {
@@ -91,7 +92,9 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
                        response.status, is_passing_status(response.status));
   }
-  return {bearer(token), now + std::chrono::seconds(number_of(json, "expires_in"))};
+  const std::uint64_t told = number_of(json, "expires_in");
+  const std::uint64_t life = told == 0 ? kTokenLife : std::min(told, kLongestTokenLife);
+  return {bearer(token), now + std::chrono::seconds(life)};
 }
 
 void add_authorization(RestServer& server, const DbfsOptions& options, const Section& section) {

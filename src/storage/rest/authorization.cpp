@@ -1,5 +1,6 @@
 #include "storage/rest/authorization.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "cairn/error.h"
@@ -9,7 +10,7 @@
 namespace cairn {
 namespace {
 
-// So long before its end a token is fetched anew.
+// So long before its end a token is fetched anew; a short-lived one when half of its time is over.
 constexpr std::chrono::minutes kEarlyToken{2};
 
 class FixedAuthorization final : public Authorization {
@@ -30,10 +31,11 @@ class FetchedAuthorization final : public Authorization {
     const std::scoped_lock lock(mutex_);
     const NetTime now = clock_->now();
     const bool holds = !kept_.header.empty() && now < kept_.expires && !is_refused_;
-    if (holds && now < kept_.expires - kEarlyToken) return kept_.header;
+    if (holds && now < renewal_) return kept_.header;
     try {
       kept_ = fetch_();
       is_refused_ = false;
+      renewal_ = std::max(kept_.expires - kEarlyToken, now + (kept_.expires - now) / 2);
     } catch (const StorageError&) {
       if (!holds) throw;
     }
@@ -51,6 +53,7 @@ class FetchedAuthorization final : public Authorization {
   std::shared_ptr<NetClock> clock_;
   std::mutex mutex_;
   FetchedToken kept_ = {};
+  NetTime renewal_ = {};
   bool is_refused_ = false;
 };
 

@@ -54,7 +54,7 @@ nlohmann::json RestRemote::post(const std::string& key, const nlohmann::json& bo
   return ask({.method = "POST",
               .key = key,
               .headers = {{"content-type", "application/json"}},
-              .body = {shared_text(body.dump())}},
+              .body = {json_text(body, doing)}},
              doing);
 }
 
@@ -103,6 +103,14 @@ std::string RestRemote::advice_for(int status, const std::string& /*code*/) cons
 SharedBytes shared_text(std::string text) {
   const auto kept = std::make_shared<const std::string>(std::move(text));
   return {as_bytes(*kept), kept};
+}
+
+SharedBytes json_text(const nlohmann::json& body, const std::string& doing) {
+  try {
+    return shared_text(body.dump());
+  } catch (const nlohmann::json::type_error&) {
+    throw UsageError(doing + " the server: a name is no UTF-8, and cannot be sent; rename it");
+  }
 }
 
 std::string text_of(const nlohmann::json& object, const char* name) {

@@ -16,7 +16,8 @@ struct SignedUrl {
 };
 
 // Its requests are for that file, whatever their key; their query is added to the URL's. No message
-// holds the URL. One that is refused (401, 403) is fetched again.
+// holds the URL. One that is refused (401, 403, 400 ExpiredToken) is fetched again, and one that
+// would cross the network in the clear is not taken: StorageError.
 class SignedRemote final : public Remote {
  public:
   struct What {

@@ -8,6 +8,7 @@
 #include "storage/tree/tree_store.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "cairn/error.h"
 
@@ -15,6 +16,7 @@
 #include "io/source_part.h"
 #include "storage/links.h"
 #include "storage/object_folder.h"
+#include "storage/tree/pages.h"
 #include "storage/tree/spooled_write.h"
 
 namespace cairn {
@@ -83,7 +85,7 @@ class TreeStore final : public ObjectStore {
 
   ListPage list(const std::string& folder, const std::string& page) override {
     const TreePlace at = router_(folder);
-    auto listed = at.tree->list(at.path, page);
+    auto listed = list_page(*at.tree, at.path, page);
     if (!listed) {
       if (!at.path.empty() && at.tree->find_file(at.path)) {
         throw UsageError(describe(folder) + " is not a folder");
@@ -148,6 +150,8 @@ class TreeStore final : public ObjectStore {
       }
       return false;
     }
+    // The longer of two names that begin alike first: MLflow's servers remove by beginnings.
+    std::sort(files.begin(), files.end(), std::greater<>());
     std::stable_partition(files.begin(), files.end(), [](const std::string& path) {
       return is_folder_marker(base_name(path));
     });
@@ -184,7 +188,10 @@ class TreeStore final : public ObjectStore {
   }
 
   static std::optional<ReadLink> read_link(const TreePlace& at) {
-    const auto source = at.path.empty() ? nullptr : at.tree->open(link_path(at.path));
+    if (at.path.empty()) return std::nullopt;
+    const auto info = at.tree->find_file(link_path(at.path));
+    if (!info || info->size > kLongestTarget) return std::nullopt;  // to open may be to read it all
+    const auto source = at.tree->open(link_path(at.path));
     if (source == nullptr || source->size() > kLongestTarget) return std::nullopt;
     const SharedBytes bytes = read_all(*source);
     std::string text(as_text(bytes.view));
@@ -197,6 +204,18 @@ class TreeStore final : public ObjectStore {
     return ReadLink{.target = text, .info = {.type = ObjectInfo::Type::kPointer, .version = text}};
   }
 
+  // Without names that lead out of the folder, or to itself: no server's word for them is taken.
+  static std::optional<ListPage> list_page(Tree& tree, const std::string& folder,
+                                           const std::string& page) {
+    auto listed = tree.list(folder, page);
+    if (!listed) return std::nullopt;
+    std::erase_if(listed->names, [](const ListedName& each) {
+      return each.name.empty() || each.name == "." || each.name == ".." ||
+             each.name.find('/') != std::string::npos;
+    });
+    return listed;
+  }
+
   // All files and folders in a folder, and itself; folders before what is in them. False when there
   // is no such folder.
   static bool gather(Tree& tree, const std::string& top, std::vector<std::string>& files,
@@ -204,10 +223,11 @@ class TreeStore final : public ObjectStore {
     const std::size_t before = folders.size();
     folders.push_back(top);
     for (std::size_t i = before; i < folders.size(); ++i) {
-      std::string page;
+      const std::string folder = folders[i];
+      Pages pages(tree.describe(folder));
+      std::optional<ListPage> listed;
       do {
-        const std::string folder = folders[i];
-        const auto listed = tree.list(folder, page);
+        listed = list_page(tree, folder, pages.now());
         if (!listed) {
           if (i == before) return false;
           break;  // gone meanwhile
@@ -216,8 +236,7 @@ class TreeStore final : public ObjectStore {
           const bool is_folder = each.info && each.info->type == ObjectInfo::Type::kFolder;
           (is_folder ? folders : files).push_back(below(folder, each.name));
         }
-        page = listed->next;
-      } while (!page.empty());
+      } while (pages.go_on(listed->next));
     }
     return true;
   }
