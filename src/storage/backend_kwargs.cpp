@@ -13,6 +13,7 @@
 
 #include "core/printable.h"
 #include "io/uri.h"
+#include "storage/place.h"
 #include "storage/uri_store.h"
 
 namespace cairn {
@@ -134,7 +135,7 @@ std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
       schemes += (schemes.empty() ? "" : ", ") + scheme + "://";
     }
     throw UsageError("backend_kwargs are for buckets of " + schemes + ", not for \"" +
-                     printable_line(bucket_uri) +
+                     printable_line(shown_place(bucket_uri)) +
                      "\"; make the store itself, and give it as `store`");
   }
   return uri_store(uri.root(), make->second(bucket_uri, kwargs));

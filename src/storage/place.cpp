@@ -100,11 +100,16 @@ std::vector<std::string> object_store_schemes() { return schemes().names(); }
 
 std::string shown_place(const std::string& place) {
   const Uri uri = split_uri(place);
-  if (uri.scheme != "http" && uri.scheme != "https") return place;
-  const std::size_t host = uri.authority.rfind('@') + 1;  // 0 without a user
-  const std::size_t mark = uri.path.find_first_of("?#");
-  return uri.scheme + "://" + uri.authority.substr(host) + "/" + uri.path.substr(0, mark) +
-         (mark == std::string::npos ? "" : "?...");
+  const bool is_web = uri.scheme == "http" || uri.scheme == "https";
+  // What there is no store for may be one of those, misspelt. In names of other stores a question
+  // mark is one.
+  if (uri.scheme.empty() || (!is_web && schemes().find(uri.scheme) != nullptr)) return place;
+  const std::string rest = (uri.authority.empty() ? "" : uri.authority + "/") + uri.path;
+  const std::size_t host = rest.substr(0, rest.find('/')).rfind('@') + 1;  // 0 without a user
+  const std::size_t mark = std::min(rest.find_first_of("?#"), rest.size());
+  // In front of `host`: of a password, or an "@" of the query: nothing behind it can be told.
+  return uri.scheme + "://" + (mark < host ? "" : rest.substr(host, mark - host)) +
+         (mark == rest.size() ? "" : "?...");
 }
 
 std::string place_problem(const std::string& place) {
@@ -114,7 +119,8 @@ std::string place_problem(const std::string& place) {
   for (const std::string& name : object_store_schemes()) {
     known += (known.empty() ? "" : ", ") + name + "://";
   }
-  return printable_line(place) + ": there is no store for " + scheme + "://, but for " + known +
+  return printable_line(shown_place(place)) + ": there is no store for " + scheme +
+         "://, but for " + known +
          "; give it a store of your own, or register one (register_object_store())";
 }
 

@@ -13,8 +13,8 @@ namespace cairn {
 std::shared_ptr<ObjectStore> store_of(const std::string& place,
                                       const std::shared_ptr<ObjectStore>& given);
 
-// A place as messages may say it: without the user, the password and the query of a web server's,
-// "https://host/a.pt?...". The store of `place` takes it for `place`.
+// A place as messages may say it: of a web server's, and of one without a store, not the user, the
+// password and the query: "https://host/a.pt?...". The store of `place` takes it for `place`.
 std::string shown_place(const std::string& place);
 
 // Why there is no store for a place: one line. Empty when there is one, as far as that can be told

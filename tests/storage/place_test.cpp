@@ -16,9 +16,11 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::batch_of_sample;
 using ::testing::HasSubstr;
 using testing::message_of;
+using ::testing::Not;
 using testing::sample_checkpoint;
 
 TEST(PlaceTest, AFileUriIsAPath) {
@@ -57,6 +59,20 @@ TEST(PlaceTest, AGivenStoreTakesNamesAsTheyAre) {
   EXPECT_EQ(place_problem("a/path"), "");
   EXPECT_EQ(place_problem("memory://x"), "");
   EXPECT_THAT(place_problem("nfs3://x"), HasSubstr("no store for nfs3://"));
+}
+
+TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
+  EXPECT_EQ(shown_place("htps://me:canary@host/a.pt?sig=canary"), "htps://host/a.pt?...");
+  EXPECT_EQ(shown_place("https://me:canary@host/a.pt"), "https://host/a.pt");
+  for (const char* place :
+       {"htps://me:canary@host/a.pt?sig=canary", "ftp://me:canary@host", "htps:/me:canary@host/a",
+        "htps://host?sig=canary", "htps://host?sig=x@canary", "ftp://me:#canary@host/a"}) {
+    const std::string problem = place_problem(place);
+    EXPECT_THAT(problem, AllOf(HasSubstr("no store for "), Not(HasSubstr("canary"))));
+    EXPECT_EQ(message_of<UnsupportedError>([&] { object_store_of(place); }), problem);
+  }
+  EXPECT_EQ(shown_place("memory://x/a?b@c"), "memory://x/a?b@c");
+  EXPECT_EQ(shown_place("a/path?b@c"), "a/path?b@c");
 }
 
 }  // namespace

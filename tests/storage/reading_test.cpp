@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::message_of;
+using ::testing::Not;
 using testing::StoreCall;
 using testing::StoreHooks;
 using testing::WatchedStore;
@@ -151,6 +152,10 @@ TEST(BackendKwargsTest, AnOptionThatThereIsNotIsRefusedByName) {
                 store_with_kwargs("memory://x", {{"a", "b"}});
               }),
               HasSubstr("memory://x"));
+  EXPECT_THAT(message_of<UsageError>([] {
+                store_with_kwargs("https://me:canary@host/a.pt?X-Amz-Signature=canary", {});
+              }),
+              AllOf(HasSubstr("\"https://host/a.pt?...\""), Not(HasSubstr("canary"))));
   for (const auto& [name, value] :
        std::map<std::string, std::string>{{"port", "many"}, {"port", "0"}, {"secure", "yes"}}) {
     EXPECT_THROW(store_with_kwargs("libcloud://b", {{"provider", "minio"}, {name, value}}),

@@ -33,6 +33,7 @@ struct WebOptions {
   std::string etag = "\"1\"";
   std::string changed = {};  // Last-Modified
   bool knows_ranges = true;
+  bool knows_suffixes = true;  // "bytes=-9"
   bool tells_size = true;
   bool allows_head = true;
   std::string user = {};                          // that must be given
@@ -81,6 +82,9 @@ class WebServed {
     if (asked.method == "HEAD") {
       reply.headers.emplace_back("Content-Length", std::to_string(bytes_.size()));
       return reply;
+    }
+    if (!options_.knows_suffixes && asked.header("range").starts_with("bytes=-")) {
+      return {.status = 416};
     }
     if (!options_.tells_size) {  // to the end of the connection
       reply.headers.emplace_back("Transfer-Encoding", "identity");
@@ -136,6 +140,14 @@ TEST(WebStoreTest, AServerWithoutRangesSendsAllOfIt) {
     const std::string bytes = testing::pattern(size);
     WebServed served(bytes, {.knows_ranges = false});
     EXPECT_TRUE(all_of(*served.store()) == bytes) << size;
+  }
+}
+
+TEST(WebStoreTest, AServerThatOnlyKnowsNumbersIsNotOneOfEmptyFiles) {
+  const std::string bytes = testing::pattern(kSeveralReads);
+  for (const bool allows_head : {true, false}) {
+    WebServed served(bytes, {.knows_suffixes = false, .allows_head = allows_head});
+    EXPECT_TRUE(all_of(*served.store()) == bytes) << allows_head;
   }
 }
 

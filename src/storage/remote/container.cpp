@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "core/printable.h"
 #include "net/digest.h"
 
 namespace cairn {
@@ -19,6 +20,25 @@ void check_next_page(const RemoteList& answer, const std::string& page) {
   }
   if (answer.next == page) {
     throw StorageError("the page behind this one is this one again", 0, /*retryable=*/true);
+  }
+}
+
+// A server that does not know what was asked for lists others' too, and what is listed is removed
+// with its folder.
+void check_prefix(const RemoteList& answer, const ListQuery& query) {
+  const auto refuse = [&](const std::string& name) {
+    throw StorageError("the server listed \"" + printable_line(name) +
+                           "\", which is not what was asked for: what is below \"" +
+                           printable_line(query.prefix) + "\"",
+                       0);
+  };
+  for (const RemoteList::Object& object : answer.objects) {
+    if (!object.key.starts_with(query.prefix)) refuse(object.key);
+  }
+  for (const std::string& below : answer.prefixes) {
+    const bool is_below = below.size() > query.prefix.size() && below.starts_with(query.prefix) &&
+                          below.ends_with(query.delimiter);
+    if (!is_below) refuse(below);
   }
 }
 
@@ -60,6 +80,7 @@ RemoteList RemoteContainer::list_page(const ListQuery& query) {
     remote_->check(response, "listing", query.prefix);
     try {
       RemoteList answer = list_in(response.body);
+      check_prefix(answer, query);
       if (query.most == 0) check_next_page(answer, query.page);
       return answer;
     } catch (StorageError& e) {

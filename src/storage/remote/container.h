@@ -103,7 +103,7 @@ class RemoteContainer {
 
   // nullopt when there is none of that key.
   std::optional<RemoteHead> head(const std::string& key);
-  // One page, whole; an empty one is the last.
+  // One page, whole, of nothing but what begins with the query's prefix; an empty one is the last.
   RemoteList list(const ListQuery& query);
   bool has_below(const std::string& prefix);
   // Also one that is not there.

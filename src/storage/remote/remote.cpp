@@ -1,6 +1,7 @@
 #include "storage/remote/remote.h"
 
 #include <charconv>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -14,6 +15,7 @@ constexpr HttpDeadlines kLastWish = {.connect = std::chrono::milliseconds(2000),
                                      .stall = std::chrono::milliseconds(3000),
                                      .total = std::chrono::milliseconds(3000)};
 constexpr std::size_t kLongestMessage = 300;
+constexpr std::string_view kMask = "***";
 constexpr std::chrono::minutes kMostSkew{4};  // less is no reason to refuse: AWS allows 15
 
 }  // namespace
@@ -71,16 +73,21 @@ bool Remote::learn_time(const HttpResponse& response, bool is_certain) {
 
 void Remote::keep_secret(std::vector<std::string> secrets) {
   const std::scoped_lock lock(mutex_);
-  secrets_ = std::move(secrets);
+  if (secrets == secrets_[0]) return;  // told again with each request
+  secrets_[1] = std::exchange(secrets_[0], std::move(secrets));
 }
 
 // Nobody who reads a log may sign with what stands in it.
 std::string Remote::without_secrets(std::string text) const {
   const std::scoped_lock lock(mutex_);
-  for (const std::string& secret : secrets_) {
-    if (secret.empty()) continue;
-    for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-      text.replace(at, secret.size(), "***");
+  for (const auto& secrets : secrets_) {
+    for (const std::string& secret : secrets) {
+      if (secret.empty()) continue;
+      std::size_t at = 0;
+      while ((at = text.find(secret, at)) != std::string::npos) {
+        text.replace(at, secret.size(), kMask);
+        at += kMask.size();
+      }
     }
   }
   return text;
@@ -89,12 +96,14 @@ std::string Remote::without_secrets(std::string text) const {
 void Remote::refuse(const HttpResponse& response, const std::string& doing,
                     const std::string& key) const {
   const RemoteError error = error_in(response);
+  // Of a secret that was cut, or of which a byte is shown otherwise, the rest would not be found.
+  const auto shown = [&](const std::string& told) {
+    return printable_line(without_secrets(told).substr(0, kLongestMessage));
+  };
   std::string text =
       doing + " " + describe(key) + ": the server answered " + std::to_string(response.status);
-  if (!error.code.empty()) text += " " + printable_line(error.code);
-  if (!error.message.empty()) {
-    text += ": " + printable_line(error.message.substr(0, kLongestMessage));
-  }
+  if (!error.code.empty()) text += " " + shown(error.code);
+  if (!error.message.empty()) text += ": " + shown(error.message);
   text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
   if (response.status == 404) throw NotFoundError(text);
   if (response.status == 412) throw AlreadyExistsError(text);

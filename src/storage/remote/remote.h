@@ -9,6 +9,7 @@
 //   remote_store()   all of it as an ObjectStore                     store.h
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -118,7 +119,8 @@ class Remote {
   // For learn(): takes the server's time when an answer that refuses says that the request's is
   // wrong; `is_certain`: by its code, or else when it is far off.
   bool learn_time(const HttpResponse& response, bool is_certain);
-  // What no message may hold from now on, in place of what it was before; empty ones are none.
+  // What no message may hold from now on: these, and those that were given before them, as their
+  // answers are still under way; empty ones are none.
   void keep_secret(std::vector<std::string> secrets);
 
  private:
@@ -127,7 +129,7 @@ class Remote {
   const RemoteSettings settings_;
   std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock less ours
   mutable std::mutex mutex_;
-  std::vector<std::string> secrets_ = {};  // under the lock
+  std::array<std::vector<std::string>, 2> secrets_ = {};  // now and before; under the lock
 };
 
 // Whether a status is one of those that pass: 5xx but not all of them, 429, 408.

@@ -15,6 +15,8 @@
 
 #include "cairn/error.h"
 
+#include "core/printable.h"
+
 namespace cairn {
 namespace {
 
@@ -163,30 +165,90 @@ class ObjectSource final : public ByteSource {
   Opened opened_;
 };
 
-// "bytes 5-9/10" is 10.
-std::optional<std::uint64_t> size_in(std::string_view content_range) {
-  const std::size_t slash = content_range.rfind('/');
-  if (slash == std::string_view::npos) return std::nullopt;
-  std::uint64_t size = 0;
-  const char* const end = content_range.data() + content_range.size();
-  const auto [stopped, error] = std::from_chars(content_range.data() + slash + 1, end, size);
-  return error == std::errc() && stopped == end ? std::optional(size) : std::nullopt;
+// The header Content-Range: "bytes 5-9/10"; "bytes */10" when nothing was sent.
+struct ContentRange {
+  std::optional<std::uint64_t> first = {};
+  std::optional<std::uint64_t> size = {};
+};
+
+std::optional<std::uint64_t> number_of_text(std::string_view text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
 }
 
-// Asks for the last bytes. A server that cannot be asked so is asked for the size first.
-HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
-  if (remote.settings().has_suffix_ranges) {
-    return remote.send({.key = key,
-                        .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}},
-                        .gives_too_long = remote.settings().most_without_ranges > 0});
-  }
+ContentRange range_in(const HttpResponse& response) {
+  constexpr std::string_view kUnit = "bytes ";
+  std::string_view text = response.header("content-range");
+  if (!text.starts_with(kUnit)) return {};
+  text.remove_prefix(kUnit.size());
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return {};
+  return {.first = number_of_text(text.substr(0, text.find('-'))),
+          .size = number_of_text(text.substr(slash + 1))};
+}
+
+// Asks for the last bytes by their numbers, once the size is known; for all of it, where it is not.
+HttpResponse ask_behind_head(Remote& remote, const std::string& key) {
+  RemoteRequest request = {.key = key, .gives_too_long = remote.settings().most_without_ranges > 0};
   const HttpResponse head = remote.send({.method = "HEAD", .key = key});
   const std::uint64_t size = is_success(head) ? content_length(head) : 0;
-  if (head.status == 404 || size == 0) return remote.send({.key = key});
-  RemoteRequest request = {.key = key,
-                           .headers = {range_header(size - std::min(size, kTailRead), size)}};
-  if (auto condition = remote.same_version(head)) request.headers.push_back(std::move(*condition));
+  if (size > 0) {
+    request.headers.push_back(range_header(size - std::min(size, kTailRead), size));
+    if (auto condition = remote.same_version(head)) request.headers.push_back(*condition);
+  }
   return remote.send(std::move(request));
+}
+
+HttpResponse ask_for_tail(Remote& remote, const std::string& key) {
+  if (!remote.settings().has_suffix_ranges) return ask_behind_head(remote, key);
+  HttpResponse response =
+      remote.send({.key = key,
+                   .headers = {{"range", "bytes=-" + std::to_string(kTailRead)}},
+                   .gives_too_long = remote.settings().most_without_ranges > 0});
+  // Of nothing there are no last bytes; but so answers, too, who does not know how they are asked
+  // for.
+  const bool is_unclear = response.status == 416 && range_in(response).size != 0;
+  return is_unclear ? ask_behind_head(remote, key) : response;
+}
+
+// What an answer to ask_for_tail() says that is 2xx, 412 or 416. StorageError; retryable() when
+// what it is of was replaced between two requests, so that it is asked for again.
+Opened opened_by(const Remote& remote, const std::string& key, HttpResponse response) {
+  const auto fail = [&](const std::string& what, bool may_work_later) {
+    throw StorageError("opening " + remote.describe(key) + ": " + what, response.status,
+                       may_work_later);
+  };
+  const ContentRange range = range_in(response);
+  const bool is_empty = response.status == 416 && range.size == 0;
+  if (response.status == 412 || (response.status == 416 && !is_empty)) {
+    fail("the server answered " + std::to_string(response.status) +
+             (response.status == 412 ? ": it was replaced while it was opened"
+                                     : " to a range of what it says is there") +
+             "; open it again",
+         /*may_work_later=*/true);
+  }
+  Opened opened = {.condition = remote.same_version(response)};
+  const auto bytes =
+      std::make_shared<const std::string>(is_empty ? std::string() : std::move(response.body));
+  opened.tail = {as_bytes(*bytes), bytes};
+  opened.size = bytes->size();
+  if (response.status != 206) return opened;
+  if (!range.size || *range.size < bytes->size() || !opened.condition) {
+    fail("the server's answer has no size or no ETag", /*may_work_later=*/false);
+  }
+  opened.size = *range.size;
+  opened.tail_begin = opened.size - bytes->size();
+  const bool is_tail =
+      range.first == opened.tail_begin && (opened.tail_begin == 0 || bytes->size() == kTailRead);
+  if (!is_tail) {
+    fail("the server sent " + std::to_string(bytes->size()) + " bytes as \"" +
+             printable_line(response.header("content-range")) + "\" for the last " +
+             std::to_string(kTailRead) + "; open it again",
+         /*may_work_later=*/true);
+  }
+  return opened;
 }
 
 // Of a server that sends all of it, whatever it is asked for: `head` is how such an answer began.
@@ -216,33 +278,20 @@ std::shared_ptr<const ByteSource> open_whole(const std::shared_ptr<Remote>& remo
 
 std::shared_ptr<const ByteSource> open_object(std::shared_ptr<Remote> remote,
                                               const std::string& key) {
-  HttpResponse response = ask_for_tail(*remote, key);
-  if (response.is_too_long) return open_whole(remote, key, response);
-  if (remote->is_missing(response)) return nullptr;
-  const bool is_empty = response.status == 416;  // of nothing there are no last bytes
-  if (!is_empty) remote->check(response, "opening", key);
-  Opened opened = {.condition = remote->same_version(response)};
-  const auto bytes =
-      std::make_shared<const std::string>(is_empty ? std::string() : std::move(response.body));
-  opened.tail = {as_bytes(*bytes), bytes};
-  opened.size = bytes->size();
-  if (response.status == 206) {
-    const auto size = size_in(response.header("content-range"));
-    if (!size || *size < bytes->size() || !opened.condition) {
-      throw StorageError(
-          "opening " + remote->describe(key) + ": the server's answer has no size or no ETag",
-          response.status);
+  for (Attempts attempts(remote->settings().retries);;) {
+    HttpResponse response = ask_for_tail(*remote, key);
+    if (response.is_too_long) return open_whole(remote, key, response);
+    if (remote->is_missing(response)) return nullptr;
+    if (response.status != 412 && response.status != 416) {
+      remote->check(response, "opening", key);
     }
-    opened.size = *size;
-    opened.tail_begin = *size - bytes->size();
-    if (*size > bytes->size() && bytes->size() != kTailRead) {
-      throw StorageError("opening " + remote->describe(key) + ": the server sent " +
-                             std::to_string(bytes->size()) + " of the last " +
-                             std::to_string(kTailRead) + " bytes",
-                         response.status);
+    try {
+      Opened opened = opened_by(*remote, key, std::move(response));
+      return std::make_shared<const ObjectSource>(std::move(remote), key, std::move(opened));
+    } catch (const StorageError& e) {
+      if (!e.retryable() || !attempts.again()) throw;
     }
   }
-  return std::make_shared<const ObjectSource>(std::move(remote), key, std::move(opened));
 }
 
 }  // namespace cairn

@@ -15,6 +15,7 @@
 #include "io/file.h"
 #include "storage/links.h"
 #include "storage/object_folder.h"
+#include "storage/page_trail.h"
 #include "storage/remote/source.h"
 #include "storage/remote/write.h"
 
@@ -188,7 +189,7 @@ class RemoteStore final : public ObjectStore {
     const std::string below = key.size() <= prefix_.size() ? prefix_ : key + "/";
     std::vector<std::string> removed;
     for (const RemoteUpload& upload : forgotten_uploads(below + of)) {
-      const std::string name = upload.key.substr(std::min(below.size(), upload.key.size()));
+      const std::string name = upload.key.substr(below.size());
       const bool is_meant = of.empty() ? name.find('/') == std::string::npos
                                        : name == of || name.starts_with(of + "/");
       if (!is_meant) continue;
@@ -256,13 +257,13 @@ class RemoteStore final : public ObjectStore {
 
   std::vector<std::string> keys_below(const std::string& prefix) const {
     std::vector<std::string> keys;
-    std::string page;
+    RemoteList answer;
+    PageTrail trail(remote().describe(prefix));
     do {
-      RemoteList answer = container_->list({.prefix = prefix, .page = page});
+      answer = container_->list({.prefix = prefix, .page = answer.next});
       for (RemoteList::Object& object : answer.objects)
         keys.push_back(std::move(object.key));
-      page = answer.next;
-    } while (!page.empty());
+    } while (trail.goes_on(answer.next));
     return keys;
   }
 
@@ -283,9 +284,11 @@ class RemoteStore final : public ObjectStore {
 
   std::vector<RemoteUpload> forgotten_uploads(const std::string& prefix) const {
     std::vector<RemoteUpload> forgotten = container_->uploads(prefix);
-    // One whose age is not known may be another job's, that lives.
+    // One whose age is not known may be another job's, that lives; and not all servers know what
+    // they were asked for.
     std::erase_if(forgotten, [&](const RemoteUpload& upload) {
-      return !upload.begun || remote().now() - *upload.begun <= kForgotten;
+      return !upload.key.starts_with(prefix) || !upload.begun ||
+             remote().now() - *upload.begun <= kForgotten;
     });
     return forgotten;
   }

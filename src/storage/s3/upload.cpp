@@ -1,5 +1,6 @@
 #include "storage/s3/upload.h"
 
+#include <set>
 #include <utility>
 
 #include "cairn/error.h"
@@ -62,17 +63,18 @@ std::string begun_upload(const Remote& remote, const std::string& key,
 std::vector<RemoteUpload> list_uploads(Remote& remote, const std::string& prefix) {
   std::vector<RemoteUpload> uploads;
   Query query = {{"uploads", ""}, {"prefix", prefix}};
+  std::set<Query> asked;
   for (;;) {
     const HttpResponse response = remote.send({.query = query});
     if (response.status >= 300) return uploads;  // not all servers list them, or let one
     UploadsAnswer answer = parse_uploads(response.body);
     for (RemoteUpload& upload : answer.uploads)
       uploads.push_back(std::move(upload));
-    const Query here = std::exchange(query, {{"uploads", ""},
-                                             {"prefix", prefix},
-                                             {"key-marker", answer.next_key},
-                                             {"upload-id-marker", answer.next_id}});
-    if (answer.next_key.empty() || query == here) return uploads;
+    query = {{"uploads", ""},
+             {"prefix", prefix},
+             {"key-marker", answer.next_key},
+             {"upload-id-marker", answer.next_id}};
+    if (answer.next_key.empty() || !asked.insert(query).second) return uploads;
   }
 }
 

@@ -1,0 +1,193 @@
+// What all servers have in common: how an object is opened while others replace it, lists that are
+// not what was asked for, and what errors must not say.
+#include "storage/remote/remote.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "s3_fixture.h"
+#include "storage/listing.h"
+#include "testing/message_of.h"
+#include "testing/pattern.h"
+#include "trackers_fixture.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::HttpReply;
+using ::testing::IsEmpty;
+using testing::message_of;
+using ::testing::Not;
+
+// --- Opening -------------------------------------------------------------------------------------
+
+const std::string kReplaced = "Volumes/main/runs/ckpt/latest";
+constexpr const char* kReads = "GET /api/2.0/fs/files";
+
+TEST(OpenObjectTest, WhatIsReplacedMeanwhileIsOpenedAgain) {
+  TrackersServed served;
+  const auto store = served.store();
+  served.fake.put_file(kReplaced, "bytes");
+  served.fake.answer_next(kReads, {.status = 412});
+  EXPECT_EQ(read_text(*store, kReplaced), "bytes");
+  served.fake.answer_next(kReads, {.status = 412}, 100);
+  try {
+    store->open(kReplaced);
+    FAIL();
+  } catch (const StorageError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("was replaced while it was opened"));
+    EXPECT_TRUE(e.retryable());
+  }
+}
+
+// As volumes do, whose versions are of whole seconds.
+TEST(OpenObjectTest, TheTailOfOneThatGrewIsNotTakenForItsEnd) {
+  TrackersServed served;
+  const auto store = served.store();
+  const std::string bytes = testing::pattern((256 << 10) + 100);
+  served.fake.put_file(kReplaced, bytes);
+  const HttpReply grown = {.status = 206,
+                           .headers = {{"Content-Range", "bytes 100-262243/262344"},
+                                       {"Last-Modified", "Fri, 24 May 2013 00:00:00 GMT"}},
+                           .body = bytes.substr(100)};
+  served.fake.answer_next(kReads, grown);
+  EXPECT_TRUE(read_text(*store, kReplaced) == bytes);
+}
+
+TEST(OpenObjectTest, ARangeThatIsRefusedIsNoEmptyFile) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.put_object("bucket/a", "bytes");
+  served.fake.answer_next("GET /bucket/a", {.status = 416});
+  EXPECT_EQ(read_text(*store, "a"), "bytes");
+  served.fake.answer_next("GET /bucket/a", {.status = 416}, 100);
+  EXPECT_THAT(message_of<StorageError>([&] { store->open("a"); }),
+              HasSubstr("answered 416 to a range"));
+}
+
+TEST(OpenObjectTest, AnEmptyFileThatIsSaidToBeOneCostsNoMore) {
+  S3Served served;
+  const auto store = served.store();
+  const HttpReply empty = {.status = 416, .headers = {{"Content-Range", "bytes */0"}}};
+  served.fake.answer_next("GET /bucket/a", empty);
+  EXPECT_EQ(store->open("a")->size(), 0U);
+  EXPECT_EQ(served.fake.log().size(), 1U);
+}
+
+// --- Lists ---------------------------------------------------------------------------------------
+
+HttpReply list_reply(const std::string& inside) {
+  return {.body = "<ListBucketResult>" + inside + "</ListBucketResult>"};
+}
+
+HttpReply page_before(const std::string& next) {
+  return list_reply(
+      "<Contents><Key>run/a</Key><Size>1</Size></Contents>"
+      "<IsTruncated>true</IsTruncated><NextContinuationToken>" +
+      next + "</NextContinuationToken>");
+}
+
+class RemoteListTest : public ::testing::Test {
+ protected:
+  RemoteListTest() : store_(served_.store()) {
+    served_.fake.put_object("bucket/run/a", "x");
+    served_.fake.put_object("bucket/other", "x");
+  }
+  void lead_in_circles() {
+    for (const char* next : {"A", "B", "A", "B", "A", "B"})
+      served_.fake.answer_next("GET /bucket?", page_before(next));
+  }
+
+  S3Served served_;
+  std::shared_ptr<ObjectStore> store_;
+};
+
+TEST_F(RemoteListTest, WhatIsNotBelowAFolderIsNotRemovedWithIt) {
+  served_.fake.answer_next("GET /bucket?",
+                           list_reply("<IsTruncated>false</IsTruncated>"
+                                      "<Contents><Key>other</Key><Size>1</Size></Contents>"
+                                      "<Contents><Key>run/a</Key><Size>1</Size></Contents>"));
+  EXPECT_THAT(message_of<StorageError>([&] { store_->remove_folder("run"); }),
+              AllOf(HasSubstr("s3://bucket/run/"), HasSubstr("\"other\"")));
+  EXPECT_EQ(served_.fake.objects().size(), 2U);
+}
+
+TEST_F(RemoteListTest, AFolderThatIsNotBelowIsRefused) {
+  for (const char* prefix : {"r/", "other/", "run/", "run/b"}) {
+    served_.fake.answer_next("GET /bucket?",
+                             list_reply("<IsTruncated>false</IsTruncated>"
+                                        "<CommonPrefixes><Prefix>" +
+                                        std::string(prefix) + "</Prefix></CommonPrefixes>"));
+    EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+                HasSubstr("not what was asked for"))
+        << prefix;
+  }
+}
+
+TEST_F(RemoteListTest, PagesThatLeadInCirclesEnd) {
+  lead_in_circles();
+  EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+              AllOf(HasSubstr("s3://bucket/run"), HasSubstr("there before")));
+  served_.fake.forget_plans();
+  lead_in_circles();
+  EXPECT_THAT(message_of<StorageError>([&] { store_->remove_folder("run"); }),
+              HasSubstr("there before"));
+  EXPECT_EQ(served_.fake.objects().size(), 2U);
+}
+
+TEST_F(RemoteListTest, UploadsThatAreNotBelowAreLeftAlone) {
+  served_.fake.answer_next("GET /bucket?",
+                           {.body = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>"
+                                    "<Upload><Key>other.pt</Key><UploadId>1</UploadId>"
+                                    "<Initiated>2013-05-24T00:00:00.000Z</Initiated></Upload>"
+                                    "</ListMultipartUploadsResult>"});
+  EXPECT_THAT(store_->remove_leftovers("run", {}), IsEmpty());
+  EXPECT_EQ(served_.fake.count("GET /bucket?"), 1U);
+  EXPECT_EQ(served_.fake.count("DELETE"), 0U);
+}
+
+// --- What errors must not say --------------------------------------------------------------------
+
+class TellingRemote final : public Remote {
+ public:
+  TellingRemote() : Remote({}) {}
+  using Remote::keep_secret;
+
+  std::string describe(const std::string& key) const override { return "x://" + key; }
+  std::string told(const std::string& code, const std::string& message) const {
+    return message_of<StorageError>([&] {
+      refuse({.status = 403, .headers = {{"code", code}}, .body = message}, "reading", "key");
+    });
+  }
+
+ protected:
+  SignedRequest sign(const RemoteRequest& /*request*/) override { return {}; }
+  RemoteError error_in(const HttpResponse& response) const override {
+    return {.code = std::string(response.header("code")), .message = response.body};
+  }
+};
+
+TEST(SecretsTest, OneThatIsCutIsMaskedToo) {
+  TellingRemote remote;
+  remote.keep_secret({"canary-0123456789"});
+  for (const std::size_t before : {280U, 290U, 299U}) {
+    const std::string echo = std::string(before, 'x') + "canary-0123456789";
+    const std::string text = remote.told(echo, echo);
+    EXPECT_THAT(text, AllOf(HasSubstr("xxx*"), Not(HasSubstr("xc")))) << before;
+  }
+}
+
+TEST(SecretsTest, OneOfBeforeIsStillMasked) {
+  TellingRemote remote;
+  for (const char* secret : {"canary-1", "canary-2", "canary-2"})
+    remote.keep_secret({secret});
+  EXPECT_THAT(remote.told("", "canary-1, canary-2"),
+              AllOf(HasSubstr("***, ***"), Not(HasSubstr("canary"))));
+  remote.keep_secret({"*"});  // is in its own mask
+  EXPECT_THAT(remote.told("", "a*b"), HasSubstr("a***"));
+}
+
+}  // namespace
+}  // namespace cairn
