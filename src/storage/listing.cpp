@@ -6,18 +6,18 @@
 
 #include "io/file.h"
 #include "storage/local_store.h"
-#include "storage/page_trail.h"
+#include "storage/pages.h"
 
 namespace cairn {
 
 std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder) {
   std::vector<ListedName> all;
   ListPage page;
-  PageTrail trail(store.describe(folder));
+  Pages pages(store.describe(folder));
   do {
     page = store.list(folder, page.next);
     std::move(page.names.begin(), page.names.end(), std::back_inserter(all));
-  } while (trail.goes_on(page.next));
+  } while (pages.go_on(page.next));
   std::sort(all.begin(), all.end(),
             [](const ListedName& a, const ListedName& b) { return a.name < b.name; });
   return all;

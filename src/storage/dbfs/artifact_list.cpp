@@ -4,7 +4,7 @@
 
 #include "io/file.h"
 #include "storage/rest/rest.h"
-#include "storage/tree/pages.h"
+#include "storage/pages.h"
 
 namespace cairn::dbfs {
 

@@ -15,7 +15,7 @@
 #include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
-#include "storage/tree/pages.h"
+#include "storage/pages.h"
 
 namespace cairn::dbfs {
 namespace {

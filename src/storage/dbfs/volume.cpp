@@ -16,7 +16,7 @@
 #include "io/source_part.h"
 #include "storage/dbfs/workspace.h"
 #include "storage/remote/source.h"
-#include "storage/tree/pages.h"
+#include "storage/pages.h"
 
 namespace cairn::dbfs {
 namespace {

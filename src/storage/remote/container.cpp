@@ -7,6 +7,7 @@
 
 #include "core/printable.h"
 #include "net/digest.h"
+#include "storage/pages.h"
 
 namespace cairn {
 namespace {
@@ -65,10 +66,11 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
 // Some servers give a page of nothing before those that hold something.
 RemoteList RemoteContainer::list(const ListQuery& query) {
   ListQuery asked = query;
+  Pages pages(remote_->describe(query.prefix));
   for (;;) {
     RemoteList answer = list_page(asked);
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
-    if (!is_empty || answer.next.empty() || answer.next == asked.page) return answer;
+    if (!is_empty || !pages.go_on(answer.next)) return answer;
     asked.page = answer.next;
   }
 }

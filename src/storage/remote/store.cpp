@@ -15,7 +15,7 @@
 #include "io/file.h"
 #include "storage/links.h"
 #include "storage/object_folder.h"
-#include "storage/page_trail.h"
+#include "storage/pages.h"
 #include "storage/remote/source.h"
 #include "storage/remote/write.h"
 
@@ -258,12 +258,12 @@ class RemoteStore final : public ObjectStore {
   std::vector<std::string> keys_below(const std::string& prefix) const {
     std::vector<std::string> keys;
     RemoteList answer;
-    PageTrail trail(remote().describe(prefix));
+    Pages pages(remote().describe(prefix));
     do {
       answer = container_->list({.prefix = prefix, .page = answer.next});
       for (RemoteList::Object& object : answer.objects)
         keys.push_back(std::move(object.key));
-    } while (trail.goes_on(answer.next));
+    } while (pages.go_on(answer.next));
     return keys;
   }
 

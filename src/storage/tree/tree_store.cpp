@@ -16,7 +16,7 @@
 #include "io/source_part.h"
 #include "storage/links.h"
 #include "storage/object_folder.h"
-#include "storage/tree/pages.h"
+#include "storage/pages.h"
 #include "storage/tree/spooled_write.h"
 
 namespace cairn {

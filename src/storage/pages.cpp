@@ -1,4 +1,4 @@
-#include "storage/tree/pages.h"
+#include "storage/pages.h"
 
 #include "cairn/error.h"
 
@@ -12,7 +12,8 @@ bool Pages::go_on(const std::string& next) {
 }
 
 void refuse_page_again(const std::string& what) {
-  throw StorageError("listing " + what + ": the server gives the same page again", 0);
+  throw StorageError("listing " + what + ": the server gives the same page again", 0,
+                     /*retryable=*/true);
 }
 
 }  // namespace cairn
