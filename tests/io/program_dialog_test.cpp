@@ -46,7 +46,8 @@ TEST(ProgramDialogTest, WhatItStartedEndsWithIt) {
   std::thread other([&] { program.interrupt(); });
   ByteView nothing;
   std::string input;
-  EXPECT_EQ(program.pump(nothing, input, kLong), Moved::kEnded);
+  while (program.pump(nothing, input, kLong) != Moved::kEnded)
+    continue;
   other.join();
 }
 
