@@ -59,7 +59,14 @@ std::string PipeThrough::finish() {
   while (output_.is_open() || errors_.is_open()) {
     pump(nothing);
   }
-  const int status = wait_for_program(std::exchange(pid_, -1));
+  const auto ended = wait_for_program(std::exchange(pid_, -1));
+  if (!ended) {
+    throw StorageError("nobody knows how " + name_ +
+                           " ended: whoever started this program ignores " +
+                           "SIGCHLD, or waits for its children; let it wait for its own",
+                       ECHILD);
+  }
+  const int status = *ended;
   if (was_stopped(status)) throw StorageError(describe_end(status) + "; start it again", ECHILD);
   return describe_end(status);
 }

@@ -24,12 +24,15 @@ ProgramDialog::ProgramDialog(const std::vector<std::string>& argv)
     : program_(spawn_program(argv)) {}
 
 ProgramDialog::~ProgramDialog() {
+  if (!is_of_this_process()) return;
   interrupt();
   wait_for_program(program_.pid);
 }
 
 // What it has started may hold its pipes open.
-void ProgramDialog::interrupt() const { kill(-program_.pid, SIGKILL); }
+void ProgramDialog::interrupt() const {
+  if (is_of_this_process()) kill(-program_.pid, SIGKILL);
+}
 
 ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,
                                          std::chrono::milliseconds most) {

@@ -1,6 +1,8 @@
 // Another program that one talks with: requests go in and answers come out, both at once.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <string>
 #include <vector>
@@ -36,10 +38,13 @@ class ProgramDialog {
 
   // From any thread: what pump() waits for has ended.
   void interrupt() const;
+  // False behind a fork, in the child: the program is the parent's, which talks with it.
+  bool is_of_this_process() const { return owner_ == getpid(); }
 
  private:
   void take_messages();
 
+  const pid_t owner_ = getpid();
   SpawnedProgram program_;
   std::string messages_;
 };

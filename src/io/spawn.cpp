@@ -128,9 +128,10 @@ SpawnedProgram spawn_program(const std::vector<std::string>& argv) {
   return program;
 }
 
-int wait_for_program(pid_t pid) {
+std::optional<int> wait_for_program(pid_t pid) {
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return std::nullopt;
   }
   return status;
 }

@@ -26,7 +26,8 @@ struct SpawnedProgram {
 // wait for it.
 SpawnedProgram spawn_program(const std::vector<std::string>& argv);
 
-// Its status, as waitpid() gives it.
-int wait_for_program(pid_t pid);
+// Its status, as waitpid() gives it; nullopt where nobody knows it: SIGCHLD is ignored, or somebody
+// else waited for it.
+std::optional<int> wait_for_program(pid_t pid);
 
 }  // namespace cairn

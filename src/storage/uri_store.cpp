@@ -64,7 +64,8 @@ class UriStore final : public ObjectStore {
     if (!names_.shown.empty() && name == names_.shown) return names_.before + names_.meant;
     const Uri uri = split_uri(name);
     if (uri.scheme.empty()) return name;
-    if (uri.root() == root_) return names_.before + uri.path;
+    const bool is_shown = uri.root() == split_uri(shown_place(root_)).root();
+    if (uri.root() == root_ || is_shown) return names_.before + uri.path;
     throw UsageError(shown_place(name) + " is not in " + shown_place(root_));
   }
 

@@ -1,5 +1,6 @@
 #include "trainer/resume.h"
 
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -193,6 +194,13 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
         "or add a CheckpointSaver with another folder to callbacks";
   } else if (!whole->options().latest_filename) {
     missing += "\n  save_latest_filename: the link that marks the newest checkpoint";
+  }
+  const char* const mlflow_run = std::getenv("MLFLOW_RUN_ID");
+  if (whole != nullptr && whole->options().folder.find("{mlflow_run_id}") != std::string::npos &&
+      (mlflow_run == nullptr || *mlflow_run == 0)) {
+    missing +=
+        "\n  MLFLOW_RUN_ID: without it every start makes a run of its own, whose folder is "
+        "empty";
   }
   if (!missing.empty()) throw UsageError("autoresume needs:" + missing);
 }

@@ -140,6 +140,11 @@ std::string without_end(std::string path) {
   return path;
 }
 
+// The place of IN without its secrets, which its store takes for it, too.
+std::string shown_in(const std::string& in, const ConvertOptions& options) {
+  return options.store ? in : shown_place(in);
+}
+
 // IN is read until the end, while a folder of objects is replaced one by one.
 void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& store,
                  const std::string& out, const ConvertOptions& options) {
@@ -148,7 +153,7 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
   const std::string from = without_end(normal_path(pointer ? pointer->target : in));
   const std::string to = without_end(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
-  throw UsageError("cannot convert " + in + " into " + out +
+  throw UsageError("cannot convert " + shown_in(in, options) + " into " + out +
                    ": the store replaces a folder object by object, while it is still read; " +
                    "choose another name");
 }
@@ -166,10 +171,11 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
       report("checking", more, total);
     };
   }
-  auto source = open_source(in, opening);
+  const std::string shown = shown_in(in, options);
+  auto source = open_source(shown, opening);
   const VerifyReport report = source->verify(options.verify);
   if (!report.ok()) {
-    throw CorruptError(in + " is " + report.summary() + "; try an older checkpoint", in,
+    throw CorruptError(shown + " is " + report.summary() + "; try an older checkpoint", shown,
                        report.damage.front().begin);
   }
   return source;
@@ -287,7 +293,8 @@ ConvertResult convert(const std::string& in, const std::string& out,
   }
   if (options.weights_only) {
     std::optional<Value> weights = source->state_dict();
-    value = weights ? script_model(std::move(*weights), value, in) : model_of(value, in);
+    value = weights ? script_model(std::move(*weights), value, shown_in(in, options))
+                    : model_of(value, shown_in(in, options));
   }
   ConvertResult result;
   Job job{.store = store,
@@ -310,7 +317,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
   try {
     target.write(std::move(job), result);
   } catch (Error& e) {
-    e.add_context("converting " + in);
+    e.add_context("converting " + shown_in(in, options));
     throw;
   }
   return result;

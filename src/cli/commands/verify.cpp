@@ -105,15 +105,15 @@ void print(const std::vector<Checked>& all, const VerifyArgs& options, Console& 
   for (const Checked& checked : all) {
     const VerifyReport& report = checked.report;
     if (!checked.problem.empty()) {
-      table.add({checked.path, "-", {"not read", &Console::red}, checked.problem});
+      table.add({shown_place(checked.path), "-", {"not read", &Console::red}, checked.problem});
     } else if (report.ok()) {
-      table.add({checked.path,
+      table.add({shown_place(checked.path),
                  console.bytes(report.bytes),
                  {"ok", &Console::green},
                  what_was_checked(report, options.full)});
     }
     for (const Damage& damage : report.damage) {
-      table.add({checked.path,
+      table.add({shown_place(checked.path),
                  console.bytes(report.bytes),
                  {"DAMAGED", &Console::red},
                  damage.describe()});
@@ -137,7 +137,7 @@ json describe(const Checked& checked) {
   for (const Damage& one : report.damage) {
     damage.push_back(describe(one));
   }
-  return {{"path", checked.path},
+  return {{"path", shown_place(checked.path)},
           {"state", !is_read      ? "not read"
                     : report.ok() ? "ok"
                                   : "damaged"},

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "net/digest.h"
+#include "storage/s3/credential_fetch.h"
 #include "storage/s3/profile.h"
 
 namespace cairn::azure {
@@ -168,6 +169,13 @@ Config resolve_config(const AzureOptions& options, const Outside& outside) {
   while (config.endpoint.path.ends_with('/'))
     config.endpoint.path.pop_back();
   config.sas = found.sas.starts_with('?') ? found.sas.substr(1) : found.sas;
+  const bool is_in_the_clear =
+      config.endpoint.scheme != "https" && !s3::is_of_this_machine(config.endpoint.host);
+  if (!config.sas.empty() && is_in_the_clear) {
+    throw UsageError("azure://" + options.container +
+                     ": the endpoint is another machine without https: the token would cross the "
+                     "network in the clear. Use https, or the account's key");
+  }
   if (config.sas.empty()) {
     const auto key = base64_decoded(found.key);
     if (!key || key->empty()) {

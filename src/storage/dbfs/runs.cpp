@@ -79,8 +79,11 @@ Run Runs::find(const std::string& experiment, const std::string& id) {
   const auto known = runs_.find(given);
   if (known != runs_.end()) return known->second;
   Run run;
+  const std::string set = environment("MLFLOW_RUN_ID");
   if (!is_placeholder(id)) {
     run = look_up(experiment, id);
+  } else if (!set.empty()) {
+    run = look_up(is_placeholder(experiment) ? "" : experiment, set);
   } else if (is_placeholder(experiment)) {
     run = active();
   } else {
@@ -115,8 +118,6 @@ Run Runs::make(const std::string& experiment) {
 }
 
 Run Runs::active() {
-  const std::string id = environment("MLFLOW_RUN_ID");
-  if (!id.empty()) return look_up("", id);
   const std::string name =
       first_given({environment("MLFLOW_EXPERIMENT_NAME"), "mlflow-object-store"});
   std::string experiment = find_experiment(name);

@@ -13,6 +13,7 @@
 #include "io/source_part.h"
 #include "net/digest.h"
 #include "storage/oci/connection.h"
+#include "storage/pages.h"
 #include "storage/remote/source.h"
 #include "storage/remote/store.h"
 
@@ -151,9 +152,9 @@ class Bucket final : public RemoteContainer {
   // Those of the whole bucket are listed: Oracle takes no prefix.
   std::vector<RemoteUpload> uploads(const std::string& prefix) override {
     std::vector<RemoteUpload> found;
-    for (std::string page;;) {
+    for (Pages pages(server().describe(prefix));;) {
       Query query = {{kOfUploads, ""}};
-      if (!page.empty()) query.emplace_back("page", page);
+      if (!pages.now().empty()) query.emplace_back("page", pages.now());
       const HttpResponse response = server().send({.query = std::move(query)});
       const Json json = is_success(response) ? parsed(response.body) : Json();
       if (!json.is_array()) return found;
@@ -165,8 +166,7 @@ class Bucket final : public RemoteContainer {
                          .begun = parse_iso_time(text_in(upload, "timeCreated"))});
       }
       const std::string next(response.header("opc-next-page"));
-      if (next.empty() || next == page) return found;
-      page = next;
+      if (!pages.go_on(next)) return found;
     }
   }
 

@@ -125,6 +125,7 @@ Config resolve_config(const OciOptions& options, const Outside& outside) {
   settings.client = outside.client ? outside.client : shared_http_client();
   settings.ca_file = environment("SSL_CERT_FILE");
   settings.part_bytes = o.part_bytes;
+  settings.has_plain_404 = false;
   settings.parallel_requests = o.parallel_requests;
   std::string text;
   for (const std::string& part : {o.bucket, config.name_space, o.prefix, o.endpoint_url,

@@ -32,8 +32,9 @@ std::string Connection::describe(const std::string& key) const {
 }
 
 bool Connection::is_missing(const HttpResponse& response) const {
+  // Others may say that one may not look: of a bucket, and NotAuthorizedOrNotFound.
   const std::string code = error_in(response).code;
-  return response.status == 404 && code != "BucketNotFound" && code != "NamespaceNotFound";
+  return response.status == 404 && (code == "ObjectNotFound" || code == "NoSuchUpload");
 }
 
 // A body is signed by its hash.

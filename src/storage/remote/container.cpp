@@ -51,9 +51,12 @@ std::optional<RemoteHead> RemoteContainer::head(const std::string& key) {
   const RemoteRequest request = {.method = "HEAD", .key = key, .headers = head_headers()};
   Attempts attempts(remote_->settings().retries);
   HttpResponse response = remote_->send(request);
-  while (response.status != 404 && !is_success(response)) {
+  const bool tells_why = remote_->settings().has_plain_404;
+  while (!is_success(response) && (response.status != 404 || !tells_why)) {
     const HttpResponse why = remote_->send({.key = key, .headers = {{"range", "bytes=0-0"}}});
-    const bool has_passed = is_success(why) || why.status == 404 || why.status == 416;
+    if (response.status == 404 && remote_->is_missing(why)) return std::nullopt;
+    const bool may_be_missing = why.status == 404 && tells_why;
+    const bool has_passed = is_success(why) || may_be_missing || why.status == 416;
     if (!has_passed || !attempts.again()) {
       remote_->refuse(has_passed ? response : why, "looking at", key);
     }

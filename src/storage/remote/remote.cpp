@@ -105,7 +105,8 @@ void Remote::refuse(const HttpResponse& response, const std::string& doing,
   if (!error.code.empty()) text += " " + shown(error.code);
   if (!error.message.empty()) text += ": " + shown(error.message);
   text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
-  if (response.status == 404) throw NotFoundError(text);
+  const bool is_known = settings_.has_plain_404 || is_missing(response);
+  if (response.status == 404 && is_known) throw NotFoundError(text);
   if (response.status == 412) throw AlreadyExistsError(text);
   throw StorageError(text, response.status, is_passing(response.status, error.code));
 }

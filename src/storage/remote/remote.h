@@ -33,6 +33,7 @@ struct RemoteSettings {
   std::uint64_t part_bytes = 8 << 20;  // what is larger is written in parts of so many
   int parallel_requests = 6;           // of one object, either way
   bool has_suffix_ranges = true;       // the server knows "bytes=-9": the last ones
+  bool has_plain_404 = true;  // a 404 to HEAD says that there is no object, and nothing else
   // An object of at most so many bytes is read as a whole, into memory, where the server knows no
   // ranges; 0: all that is asked know them.
   std::uint64_t most_without_ranges = 0;

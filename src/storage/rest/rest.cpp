@@ -12,10 +12,13 @@ constexpr std::string_view kPassingCodes[] = {
     "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED",      "REQUEST_LIMIT_EXCEEDED",
     "RESOURCE_EXHAUSTED",      "DATA_LOSS",         "INVALID_STATE"};
 
+constexpr int kMostDepth = 100;
 constexpr const char* kRefused = "PERMISSION_DENIED";
 
 nlohmann::json parse_object(const std::string& text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // What is deeper is left out: nobody asks for it, and copies go down by calls.
+  const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMostDepth; };
+  nlohmann::json json = nlohmann::json::parse(text, is_shallow, /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json();
 }
 

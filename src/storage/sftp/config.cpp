@@ -30,7 +30,7 @@ void check(const SftpOptions& options) {
   if (options.command.empty() && !is_name(options.host, ":%")) {
     throw UsageError("an SFTP store needs the name of a host, as in sftp://user@host/name");
   }
-  if (!options.user.empty() && !is_name(options.user, "+@$")) {
+  if (!options.user.empty() && !is_name(options.user, "+@")) {
     throw UsageError("sftp://" + options.host +
                      ": the user's name has characters that no name has");
   }
@@ -108,7 +108,7 @@ SftpOptions options_of(const std::string& root) {
   const char* const end = port.data() + port.size();
   const auto [stopped, error] = std::from_chars(port.data(), end, options.port);
   if (error != std::errc() || stopped != end || options.port < 1) {
-    throw UsageError("sftp://" + authority + ": \"" + port + "\" is no port");
+    throw UsageError("sftp://" + options.host + ":...: what stands behind the colon is no port");
   }
   return options;
 }

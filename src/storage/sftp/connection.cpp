@@ -3,6 +3,7 @@
 namespace cairn::sftp {
 
 Session& Connection::opened(std::uint64_t session) {
+  if (session_ != nullptr && !session_->is_of_this_process()) session_.reset();  // forked
   const bool is_there = session_ != nullptr && (session == 0 || session == number_);
   if (session != 0 && !is_there) {
     throw ConnectionLost(config_.root + ": the connection broke off");

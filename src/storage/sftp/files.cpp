@@ -13,6 +13,7 @@ constexpr const char* kHardlink = "hardlink@openssh.com";
 constexpr const char* kFsync = "fsync@openssh.com";
 constexpr std::uint32_t kNoAttributes = 0;
 constexpr std::size_t kRemovedAtOnce = 64;
+constexpr std::uint64_t kMostEntries = 10'000'000;  // of a folder
 constexpr int kDeepestTree = 100;
 
 bool is_missing(Answer& answer, const std::string& doing) {
@@ -145,6 +146,7 @@ std::optional<std::vector<Entry>> list(Session& session, const std::string& fold
   if (is_missing(opened, doing)) return std::nullopt;
   const std::string handle = handle_in(opened, doing);
   std::vector<Entry> entries;
+  std::uint64_t seen = 0;
   for (;;) {
     Answer answer = session.ask(Request(Packet::kReaddir).text(handle), Session::kLongAnswer);
     if (answer.type() == Packet::kStatus) {
@@ -154,7 +156,8 @@ std::optional<std::vector<Entry>> list(Session& session, const std::string& fold
     }
     if (answer.type() != Packet::kName) lose_track(doing);
     const std::uint32_t count = answer.u32();
-    if (count == 0) lose_track(doing);  // it would never end
+    seen += count;
+    if (count == 0 || seen > kMostEntries) lose_track(doing);  // it would never end
     for (std::uint32_t i = 0; i < count; ++i) {
       Entry entry{.name = std::string(answer.text()), .attributes = {}};
       answer.text();  // as `ls -l` has it

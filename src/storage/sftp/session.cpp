@@ -111,8 +111,8 @@ void Session::pump() {
   const std::size_t before = unsent.size();
   const auto moved = dialog_.pump(unsent, input_, stall_);
   output_at_ += before - unsent.size();
-  if (unsent.empty()) {
-    output_.clear();
+  if (unsent.empty() || output_at_ >= kMostUnsent) {  // no more than that stays behind
+    output_.erase(0, output_at_);
     output_at_ = 0;
   }
   if (moved == ProgramDialog::Moved::kNothing) {

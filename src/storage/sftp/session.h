@@ -57,6 +57,7 @@ class Session {
 
   // From any thread: what waits ends with ConnectionLost.
   void interrupt() const { dialog_.interrupt(); }
+  bool is_of_this_process() const { return dialog_.is_of_this_process(); }
 
   static constexpr std::size_t kShortAnswer = std::size_t{34} << 10;  // a path, a message
   static constexpr std::size_t kLongAnswer = std::size_t{256} << 10;  // names: OpenSSH's own limit

@@ -152,7 +152,8 @@ class FileWrite final : public ObjectWrite {
     const bool is_ours = there && there->size == size_ && there->modified == modified_;
     const auto left = stat(session, temporary_, /*follow=*/false);
     if (is_ours && left && is_new_) remove(session, temporary_);  // it has both names
-    if (!left && !was_renamed_ && !there) {
+    if (was_renamed_) return true;
+    if (!left && !is_ours) {
       throw StorageError("writing " + name_ + ": what was written is gone; write it again", 0,
                          /*retryable=*/true);
     }

@@ -19,6 +19,7 @@
 #include "io/source_part.h"
 #include "io/uri.h"
 #include "storage/links.h"
+#include "storage/pages.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
 #include "storage/s3/profile.h"
@@ -217,9 +218,9 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   // nullopt when there is no such artifact, or no such file in it.
   std::optional<File> find(const Named& named) {
     std::vector<File> found;
-    std::string cursor;
-    for (;;) {
-      const nlohmann::json files = ask(named, cursor);
+    Pages pages(describe(named.project + "/" + named.artifact));
+    for (bool goes_on = true; goes_on;) {
+      const nlohmann::json files = ask(named, pages.now());
       if (files.is_null()) return std::nullopt;
       for (const nlohmann::json& edge : array_of(files, "edges")) {
         File file = file_in(object_of(edge, "node"));
@@ -227,8 +228,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
       }
       const nlohmann::json page = object_of(files, "pageInfo");
       const std::string next = flag_of(page, "hasNextPage") ? text_of(page, "endCursor") : "";
-      if (next.empty() || next == cursor) break;
-      cursor = next;
+      goes_on = pages.go_on(next);
     }
     if (found.size() > 1) {
       throw UsageError("the artifact " + describe(named.project + "/" + named.artifact) + " has " +

@@ -75,7 +75,13 @@ bool ControlFiles::take_away(const std::string& name) {
       seen_.insert(name);
       store_->remove(path);
     }
+  } catch (const CancelledError&) {
+    return false;
+  } catch (const StorageError& e) {
+    if (!e.retryable()) seen_.erase(name);  // it may not be removed: that it goes says nothing
+    return false;
   } catch (const std::exception&) {
+    seen_.erase(name);
     return false;
   }
   return seen_.erase(name) > 0;
