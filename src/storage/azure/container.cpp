@@ -103,9 +103,7 @@ class Container final : public RemoteContainer {
 
   std::vector<HttpHeader> condition_headers(const std::string& /*key*/,
                                             const WriteCondition& condition) override {
-    if (condition.when == WriteCondition::If::kAlways) return {};
-    if (condition.when == WriteCondition::If::kAbsent) return {{"if-none-match", "*"}};
-    return {{"if-match", condition.version}};
+    return etag_condition(condition);
   }
 
   bool is_refused(const HttpResponse& response, const WriteCondition& condition) const override {

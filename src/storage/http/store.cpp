@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 
 #include "net/digest.h"
+#include "storage/loading_store.h"
 #include "storage/remote/source.h"
 #include "storage/s3/profile.h"
 
@@ -96,7 +97,7 @@ std::uint64_t size_in(const HttpResponse& response) {
   return size;
 }
 
-class WebStore final : public ObjectStore {
+class WebStore final : public LoadingStore {
  public:
   explicit WebStore(Config config) : server_(std::make_shared<WebServer>(std::move(config))) {}
 
@@ -124,29 +125,10 @@ class WebStore final : public ObjectStore {
   }
 
   std::optional<Pointer> read_pointer(const std::string& /*name*/) override { return std::nullopt; }
-  ListPage list(const std::string& folder, const std::string& /*page*/) override {
-    refuse(folder, "listed");
-  }
-  std::unique_ptr<ObjectWrite> begin(const std::string& name,
-                                     const BeginOptions& /*options*/) override {
-    refuse(name, "written");
-  }
-  bool remove(const std::string& name) override { refuse(name, "removed"); }
-  bool remove_folder(const std::string& name) override { refuse(name, "removed"); }
-  void rename(const std::string& from, const std::string& /*to*/) override {
-    refuse(from, "renamed");
-  }
-  void move_pointer(const std::string& name, const std::string& /*target*/,
-                    const std::optional<std::string>& /*expected*/) override {
-    refuse(name, "written");
-  }
-  void prepare(const std::string& folder) override { refuse(folder, "written"); }
 
  private:
-  [[noreturn]] void refuse(const std::string& name, const std::string& what) const {
-    throw UnsupportedError(describe(name) + " cannot be " + what +
-                           ": files of a web server can only be loaded; give a bucket (s3://, "
-                           "gs://) or a path");
+  std::string why_loading_only() const override {
+    return "files of a web server can only be loaded; give a bucket (s3://, gs://) or a path";
   }
 
   std::shared_ptr<WebServer> server_;

@@ -115,9 +115,7 @@ class Bucket final : public RemoteContainer {
 
   std::vector<HttpHeader> condition_headers(const std::string& /*key*/,
                                             const WriteCondition& condition) override {
-    if (condition.when == WriteCondition::If::kAlways) return {};
-    if (condition.when == WriteCondition::If::kAbsent) return {{"if-none-match", "*"}};
-    return {{"if-match", condition.version}};
+    return etag_condition(condition);
   }
 
   RemoteHead head_in(const HttpResponse& response) const override {

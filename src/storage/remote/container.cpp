@@ -184,6 +184,12 @@ void RemoteContainer::verify(const SentObject& sent) {
   }
 }
 
+std::vector<HttpHeader> etag_condition(const WriteCondition& condition) {
+  if (condition.when == WriteCondition::If::kAlways) return {};
+  if (condition.when == WriteCondition::If::kAbsent) return {{"if-none-match", "*"}};
+  return {{"if-match", condition.version}};
+}
+
 void refuse_condition(const std::string& where, const WriteCondition& condition) {
   if (condition.when == WriteCondition::If::kAbsent) {
     throw AlreadyExistsError(where + " exists already: choose another name, or allow overwriting");

@@ -170,6 +170,9 @@ class RemoteContainer {
   std::shared_ptr<Remote> remote_;
 };
 
+// A condition as HTTP has it, of a server whose versions are ETags; nothing when there is none.
+std::vector<HttpHeader> etag_condition(const WriteCondition& condition);
+
 // What a write that its condition refused throws.
 [[noreturn]] void refuse_condition(const std::string& where, const WriteCondition& condition);
 

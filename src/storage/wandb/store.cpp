@@ -19,6 +19,7 @@
 #include "io/source_part.h"
 #include "io/uri.h"
 #include "storage/links.h"
+#include "storage/loading_store.h"
 #include "storage/pages.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
@@ -99,7 +100,7 @@ std::string key_of(const WandbOptions& options, const Url& url) {
       "~/.netrc");
 }
 
-class WandbStore final : public ObjectStore, public std::enable_shared_from_this<WandbStore> {
+class WandbStore final : public LoadingStore, public std::enable_shared_from_this<WandbStore> {
  public:
   WandbStore(WandbOptions options, const RemoteSettings& settings)
       : options_(std::move(options)), settings_(settings) {
@@ -139,29 +140,10 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return Pointer{.target = *target, .version = *target};
   }
 
-  ListPage list(const std::string& folder, const std::string& /*page*/) override {
-    refuse(folder, "listed");
-  }
-  std::unique_ptr<ObjectWrite> begin(const std::string& name,
-                                     const BeginOptions& /*options*/) override {
-    refuse(name, "written");
-  }
-  bool remove(const std::string& name) override { refuse(name, "removed"); }
-  bool remove_folder(const std::string& name) override { refuse(name, "removed"); }
-  void rename(const std::string& from, const std::string& /*to*/) override {
-    refuse(from, "renamed");
-  }
-  void move_pointer(const std::string& name, const std::string& /*target*/,
-                    const std::optional<std::string>& /*expected*/) override {
-    refuse(name, "written");
-  }
-  void prepare(const std::string& folder) override { refuse(folder, "written"); }
-
  private:
-  [[noreturn]] void refuse(const std::string& name, const std::string& what) const {
-    throw UnsupportedError(describe(name) + " cannot be " + what +
-                           ": W&B documents no requests for that. Save elsewhere, or log the file "
-                           "with W&B's own tools; artifacts are loaded by their names");
+  std::string why_loading_only() const override {
+    return "W&B documents no requests for that. Save elsewhere, or log the file with W&B's own "
+           "tools; artifacts are loaded by their names";
   }
 
   Named parse(const std::string& name) const {
