@@ -13,19 +13,42 @@ function(cairn_warnings target)
   endif()
 endfunction()
 
-# Gives the tests of a program more labels than one. gtest_discover_tests() flattens a list among
-# its PROPERTIES, so ctest does it, when it has read the tests.
-function(cairn_labels program)
-  set(file ${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake)
-  file(WRITE ${file} "if(${program}_TESTS)
-  set_tests_properties(\${${program}_TESTS} PROPERTIES LABELS \"${ARGN}\")
+# cairn_register_tests(PROGRAM LABELS unit [ENVIRONMENT A=b ...]): tells ctest of a program of
+# GoogleTest's. Each TEST() is a test of ctest and a process, which a developer chooses by name. With
+# CAIRN_TEST_PARTS=N the program's tests run in N processes instead: starting one costs more
+# (libtorch, a sanitizer) than most tests take. tools/test_counts.py counts what was in them.
+function(cairn_register_tests program)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LABELS;ENVIRONMENT")
+  if(NOT CAIRN_TEST_PARTS)
+    include(GoogleTest)
+    # gtest_discover_tests() flattens a list among its PROPERTIES, so ctest sets the labels, when it
+    # has read the tests.
+    gtest_discover_tests(${program} PROPERTIES TIMEOUT 400 ENVIRONMENT "${ARG_ENVIRONMENT}"
+                         DISCOVERY_TIMEOUT 120)
+    set(file ${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake)
+    file(WRITE ${file} "if(${program}_TESTS)
+  set_tests_properties(\${${program}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")
 endif()
 ")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+    return()
+  endif()
+  math(EXPR last "${CAIRN_TEST_PARTS} - 1")
+  foreach(part RANGE ${last})
+    set(name ${program}.${part})
+    add_test(NAME ${name} COMMAND ${program})
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200)
+    set_property(TEST ${name} PROPERTY ENVIRONMENT ${ARG_ENVIRONMENT} GTEST_BRIEF=1
+      GTEST_TOTAL_SHARDS=${CAIRN_TEST_PARTS} GTEST_SHARD_INDEX=${part}
+      GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test_parts/${name}.xml)
+    if(ARG_LABELS MATCHES "attack|crash|slow|hostile")
+      set_property(TEST ${name} PROPERTY COST 100)  # the long ones first
+    endif()
+  endforeach()
 endfunction()
 
 # cairn_tests(PROGRAM LABELS unit FILES a_test b_test [LIBS ...] [SOURCES ...]): one program of the
-# test files FILES.cpp of the current folder, core only. Each TEST() is a test of ctest.
+# test files FILES.cpp of the current folder, core only.
 function(cairn_tests program)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FILES;LABELS;LIBS;SOURCES")
   list(TRANSFORM ARG_FILES APPEND .cpp)
@@ -38,15 +61,8 @@ function(cairn_tests program)
   # the optimisation of the preset.
   target_compile_options(${program} PRIVATE -O0)
   cairn_warnings(${program})
-  include(GoogleTest)
   # One seed for RapidCheck, so that a test passes or fails on every run alike.
-  list(GET ARG_LABELS 0 label)
-  gtest_discover_tests(${program} PROPERTIES LABELS ${label} TIMEOUT 400
-                       ENVIRONMENT RC_PARAMS=seed=1
-                       DISCOVERY_TIMEOUT 60)
-  if(NOT ARG_LABELS STREQUAL label)
-    cairn_labels(${program} ${ARG_LABELS})
-  endif()
+  cairn_register_tests(${program} LABELS ${ARG_LABELS} ENVIRONMENT RC_PARAMS=seed=1)
 endfunction()
 
 # Lets a target include <torch/torch.h> through cairn_train's precompiled header.
@@ -70,12 +86,7 @@ function(cairn_train_tests program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   cairn_reuse_torch_header(${program})
   cairn_warnings(${program})
-  include(GoogleTest)
-  gtest_discover_tests(${program} PROPERTIES LABELS train TIMEOUT 300
-                       DISCOVERY_TIMEOUT 120)
-  if(ARG_LABELS)
-    cairn_labels(${program} train ${ARG_LABELS})
-  endif()
+  cairn_register_tests(${program} LABELS train ${ARG_LABELS})
 endfunction()
 
 # Fuzzers are built in every developer build with a replay main, so that they cannot rot; the
