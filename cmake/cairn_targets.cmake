@@ -14,7 +14,7 @@ function(cairn_warnings target)
 endfunction()
 
 # cairn_register_tests(PROGRAM LABELS unit [ENVIRONMENT A=b ...]): tells ctest of a program of
-# GoogleTest's. Each TEST() is a test of ctest and a process, which a developer chooses by name. With
+# GoogleTest's. Each TEST() is a test of ctest and a process, which one chooses by name. With
 # CAIRN_TEST_PARTS=N the program's tests run in N processes instead: starting one costs more
 # (libtorch, a sanitizer) than most tests take. tools/test_counts.py counts what was in them.
 function(cairn_register_tests program)
