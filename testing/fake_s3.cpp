@@ -116,6 +116,14 @@ std::map<std::string, std::string> FakeS3::objects() {
   return all;
 }
 
+std::map<std::string, std::size_t> FakeS3::sizes() {
+  const std::scoped_lock lock(mutex_);
+  std::map<std::string, std::size_t> all;
+  for (const auto& [path, object] : objects_)
+    all[path] = object.bytes.size();
+  return all;
+}
+
 std::string FakeS3::object(const std::string& path) {
   const std::scoped_lock lock(mutex_);
   const auto found = objects_.find(path);

@@ -40,6 +40,7 @@ class FakeS3 : public FakeServer {
 
   // All that is stored: "bucket/key" to bytes.
   std::map<std::string, std::string> objects();
+  std::map<std::string, std::size_t> sizes();   // of all that is stored
   std::string object(const std::string& path);  // "" when there is none
   void put_object(const std::string& path, const std::string& bytes);
   std::map<std::string, std::string> metadata(const std::string& path);

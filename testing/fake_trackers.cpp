@@ -458,77 +458,12 @@ HttpReply FakeTrackers::proxy(const Asked& asked, const std::string& rest) {
           .body = file->second.bytes};
 }
 
-// --- W&B -----------------------------------------------------------------------------------------
-
-HttpReply FakeTrackers::graphql(const Asked& asked) {
-  if (asked.method != "POST") return violation("the method");
-  if (asked.header("content-type") != "application/json") return violation("JSON says what it is");
-  if (asked.header("authorization") != "Basic " + base64(as_bytes("api:" + options_.token))) {
-    return said({{"error", "user is not logged in"}}, 401);
-  }
-  const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
-  const bool is_right = body.is_object() && body.size() == 2 && body.contains("query") &&
-                        body["query"].is_string() && body.contains("variables") &&
-                        body["variables"].is_object();
-  if (!is_right) return violation("a query and its variables");
-  const std::string query = body["query"];
-  for (const auto& [name, value] : body["variables"].items()) {
-    if (!value.is_string()) return violation("the variable " + name);
-    if (query.find("$" + name + ": String") == std::string::npos) {
-      return violation("a variable that the query does not have: " + name);
-    }
-  }
-  for (const char* part : {"project(name: $project, entityName: $entity)", "artifact(name: $name)",
-                           "pageInfo { endCursor hasNextPage }", "directUrl"}) {
-    if (query.find(part) == std::string::npos) return violation("no " + std::string(part));
-  }
-  if (std::count(query.begin(), query.end(), '{') != std::count(query.begin(), query.end(), '}')) {
-    return violation("the braces");
-  }
-  const Json& of = body["variables"];
-  const std::string project =
-      "wandb/" + of.value("entity", "") + "/" + of.value("project", "") + "/";
-  const auto first = files_.lower_bound(project);
-  if (first == files_.end() || !first->first.starts_with(project)) {
-    return said({{"data", {{"project", nullptr}}}});
-  }
-  const std::string root = project + of.value("name", "") + "/";
-  const auto there = files_.lower_bound(root);
-  if (there == files_.end() || !there->first.starts_with(root)) {
-    return said({{"data", {{"project", {{"artifact", nullptr}}}}}});
-  }
-  const Json artifact = {{"id", "QXJ0"}, {"files", artifact_files(root, of.value("cursor", ""))}};
-  return said({{"data", {{"project", {{"artifact", artifact}}}}}});
-}
-
-FakeTrackers::Json FakeTrackers::artifact_files(const std::string& root,
-                                                const std::string& cursor) {
-  Json edges = Json::array();
-  bool has_next = false;
-  std::string last;
-  for (const auto& [path, file] : files_) {
-    if (!path.starts_with(root) || path <= root + cursor) continue;
-    has_next = edges.size() == options_.page;
-    if (has_next) break;
-    last = path.substr(root.size());
-    const ByteView view = as_bytes(file.bytes);
-    edges.push_back({{"node",
-                      {{"name", last},
-                       {"sizeBytes", std::to_string(file.bytes.size())},
-                       {"digest", base64(md5({&view, 1}))},
-                       {"updatedAt", "2026-01-02T03:04:05Z"},
-                       {"directUrl", url() + "/storage/" + path + "?op=r&sig=canary-signature-" +
-                                         std::to_string(url_era_)}}}});
-  }
-  return {{"pageInfo", {{"endCursor", last}, {"hasNextPage", has_next}}}, {"edges", edges}};
-}
-
 // --- The storage behind Databricks ---------------------------------------------------------------
 
 HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
   auto query = asked.query();
   if (!asked.header("authorization").empty()) return violation("a token was sent to the storage");
-  const bool is_of_wandb = path.starts_with("wandb/");
+  const bool is_of_wandb = path.starts_with("wandb");
   if (!is_of_wandb && asked.header("x-of-the-url") != "yes") {
     return violation("the URL's headers");
   }
@@ -537,8 +472,10 @@ HttpReply FakeTrackers::storage(const Asked& asked, const std::string& path) {
     return {.status = 400, .body = "<Error><Code>ExpiredToken</Code></Error>"};
   }
   const bool is_azure = options_.signed_type == "AZURE_SAS_URI";
-  if (asked.method == "PUT")
-    return query["op"] == "w" ? storage_put(asked, path) : HttpReply{.status = 403};
+  if (asked.method == "PUT") {
+    if (query["op"] != "w") return {.status = 403};
+    return is_of_wandb ? wandb_put(asked, path) : storage_put(asked, path);
+  }
   const bool is_read = asked.method == "GET" || (asked.method == "HEAD" && is_azure);
   if (!is_read || query["op"] != "r") return {.status = 403};  // only what was signed
   const auto file = files_.find(path);

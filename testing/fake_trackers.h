@@ -39,6 +39,13 @@ class FakeTrackers final : public FakeServer {
   // "Volumes/c/s/v/a", "E/R/artifacts/a" or "wandb/entity/project/name:alias/a" to bytes.
   std::map<std::string, std::string> files();
   void put_file(const std::string& path, const std::string& bytes);
+  // Of W&B's artifacts those that were begun, and never committed.
+  std::size_t pending_artifacts();
+  std::set<std::string> runs_of_wandb();  // "entity/project/id"
+  // With what "entity/project/name:alias" was created; null when there is none.
+  nlohmann::json input_of_artifact(const std::string& name);
+  // From now on what is committed has other bytes than were sent.
+  void lose_bytes_of_wandb();
   // A run of the experiment; its id.
   std::string add_run(const std::string& experiment, const std::string& artifact_uri = "");
   std::size_t runs();
@@ -63,8 +70,21 @@ class FakeTrackers final : public FakeServer {
   HttpReply list_artifacts(const Asked& asked);
   HttpReply sign_url(const Json& body, bool is_write);
   HttpReply proxy(const Asked& asked, const std::string& path);
+  // W&B's: fake_wandb.cpp.
   HttpReply graphql(const Asked& asked);
+  HttpReply wandb_query(const std::string& call, const Json& variables);
+  HttpReply wandb_change(const std::string& call, const Json& variables);
   Json artifact_files(const std::string& root, const std::string& cursor);
+  Json collections(const std::string& project, const std::string& cursor);
+  HttpReply create_artifact(const Json& input);
+  HttpReply create_manifest(const Json& variables);
+  HttpReply create_files(const Json& variables);
+  HttpReply commit_artifact(const std::string& id);
+  HttpReply remove_artifact(const Json& input);
+  HttpReply remove_collection(const std::string& id);
+  HttpReply wandb_put(const Asked& asked, const std::string& path);
+  std::string wandb_upload_url(const std::string& path) const;
+  void name_artifact(const std::string& id);
   HttpReply storage(const Asked& asked, const std::string& path);
   HttpReply storage_put(const Asked& asked, const std::string& path);
   HttpReply serve(const Asked& asked, const File& file, bool suffix_ranges);
@@ -82,6 +102,25 @@ class FakeTrackers final : public FakeServer {
   std::map<std::string, std::string> experiments_;                    // by name
   std::map<std::string, Json> runs_;                                  // RunInfo by id
   std::map<std::string, std::map<std::string, std::string>> blocks_;  // of Azure, by path
+  struct Artifact {
+    std::string collection = {};  // "entity/project/name"
+    std::string run = {};         // "entity/project/id"
+    std::string state = "PENDING";
+    std::string digest = {};
+    Json input = {};
+    std::vector<std::string> aliases = {};
+    std::string manifest_id = {};
+    std::string manifest_digest = {};               // said with the second createArtifactManifest
+    std::string manifest = {};                      // that came
+    std::map<std::string, std::string> md5 = {};    // that were announced, by file
+    std::map<std::string, std::string> files = {};  // that came
+  };
+  std::map<std::string, Artifact> artifacts_;         // by id
+  std::map<std::string, std::string> named_;          // ids by "entity/project/name:alias"
+  std::map<std::string, int> versions_;               // so many were committed, by collection
+  std::map<std::string, std::string> wandb_clients_;  // ids of artifacts by their clientID
+  std::set<std::string> wandb_runs_;                  // "entity/project/id"
+  bool loses_bytes_ = false;
   int next_ = 0;
   int url_era_ = 0;
   int token_era_ = 0;

@@ -27,6 +27,7 @@ class CleanTrackersEnvironment {
                              "MLFLOW_EXPERIMENT_NAME",
                              "WANDB_API_KEY",
                              "WANDB_BASE_URL",
+                             "WANDB_RUN_ID",
                              "WORLD_SIZE",
                              "SSL_CERT_FILE",
                              "http_proxy",

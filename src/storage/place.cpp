@@ -126,9 +126,15 @@ std::string place_problem(const std::string& place) {
 
 std::string writing_problem(const std::string& place) {
   const std::string scheme = scheme_in(place);
-  const bool is_for_loading = scheme == "wandb" || scheme == "http" || scheme == "https";
-  if (!is_for_loading || schemes().is_own(scheme)) return place_problem(place);
-  return scheme + "://: checkpoints are loaded from there, and not written; give another place";
+  const bool is_for_loading = scheme == "http" || scheme == "https";
+  if ((!is_for_loading && scheme != "wandb") || schemes().is_own(scheme)) {
+    return place_problem(place);
+  }
+  if (is_for_loading) {
+    return scheme + "://: checkpoints are loaded from there, and not written; give another place";
+  }
+  return "wandb://: artifacts have flat names, and are no folder to save in; give the store of "
+         "wandb_store() to a RemoteUploaderDownloader, or another place";
 }
 
 std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {

@@ -1,8 +1,10 @@
 // What tests/storage/ shows with a fake server, with a real one: the server of the environment,
-// whose bucket "bucket" is the test's own (tests/net/with_radosgw).
+// whose bucket "bucket" is the test's own (tests/net/with_radosgw; with_swift, which refuses
+// conditions and says so in CAIRN_S3_WITHOUT_CONDITIONS).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -17,6 +19,7 @@
 
 #include "io/source_part.h"
 #include "storage/listing.h"
+#include "storage/pointer_fence.h"
 #include "testing/child_process.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
@@ -30,6 +33,8 @@ const std::shared_ptr<ObjectStore>& real_store() {
   static const auto store = s3_store({.bucket = "bucket", .part_bytes = 5 << 20});
   return store;
 }
+
+bool takes_conditions() { return std::getenv("CAIRN_S3_WITHOUT_CONDITIONS") == nullptr; }
 
 std::string random_bytes(std::size_t size) {
   std::mt19937_64 random(1);
@@ -103,9 +108,79 @@ TEST(RealS3Test, CheckpointsAreSavedFoundVerifiedAndLoaded) {
 // Of what the probe finds the conformance suite relies on the first; the last differs by version.
 TEST(RealS3Test, WhichConditionsHoldIsFoundOutWithoutATrace) {
   const StoreFeatures features = s3_store({.bucket = "bucket", .prefix = "probed"})->features();
-  EXPECT_TRUE(features.versioned_writes && features.fenced_pointers);
+  EXPECT_EQ(features.versioned_writes, takes_conditions());
+  EXPECT_EQ(features.fenced_pointers, takes_conditions());
+  EXPECT_TRUE(takes_conditions() || !features.fenced_writes);
   RecordProperty("fenced_writes", features.fenced_writes ? "yes" : "no");
   EXPECT_THROW(list_names(*real_store(), "probed"), NotFoundError);
+}
+
+// Swift gives 20 names a page (with_swift), Ceph a thousand.
+TEST(RealS3Test, FoldersOfSeveralPagesAreListedWhole) {
+  std::vector<std::string> expected;
+  for (int i = 10; i < 55; ++i) {
+    expected.push_back("n" + std::to_string(i));
+    const std::string below = i % 10 == 0 ? "/below" : "";
+    real_store()->begin("pages/" + expected.back() + below)->commit();
+  }
+  EXPECT_EQ(list_names(*real_store(), "pages"), expected);
+  EXPECT_TRUE(real_store()->remove_folder("pages"));
+  EXPECT_THROW(list_names(*real_store(), "pages"), NotFoundError);
+}
+
+// The two jobs of one name that nobody should start, where no condition holds them apart, too: each
+// save is whole, or an error that says so, and whoever reads meanwhile gets a whole one.
+TEST(RealS3Test, OfTwoWritersOfOneNameEachIsWholeOrRefused) {
+  const std::string name = "s3://bucket/contested/ep0-ba1-rank0.pt";
+  constexpr std::size_t kTwoParts = 9 << 20;
+  const std::array values = {testing::sample_checkpoint(1, kTwoParts),
+                             testing::sample_checkpoint(2, kTwoParts)};
+  save(values[0], name);
+  std::array<std::string, 2> unexpected;
+  std::atomic<int> saved = 0;
+  std::atomic<int> writing = 2;
+  std::vector<std::thread> writers;
+  for (std::size_t i = 0; i < 2; ++i) {
+    writers.emplace_back([&, i] {
+      for (int round = 0; round < 3; ++round) {
+        try {
+          save(values[i], name, {.overwrite = true});
+          ++saved;
+        } catch (const AlreadyExistsError&) {
+        } catch (const std::exception& e) {
+          unexpected[i] = e.what();
+        }
+      }
+      --writing;
+    });
+  }
+  for (bool goes_on = true; goes_on;) {
+    goes_on = writing > 0;
+    try {
+      const std::int64_t batch = testing::batch_of_sample(load(name), kTwoParts);
+      EXPECT_TRUE(batch == 1 || batch == 2) << batch;
+    } catch (const StorageError& e) {
+      EXPECT_TRUE(goes_on) << "nobody writes any more: " << e.what();  // replaced while it was read
+    }
+  }
+  for (std::thread& writer : writers)
+    writer.join();
+  EXPECT_THAT(unexpected, ::testing::Each(""));
+  EXPECT_GE(saved, 1);
+  EXPECT_TRUE(verify(name, Verify::kFull).ok());
+}
+
+// As two jobs of one run: the second stops, whether the server holds them apart or cairn looks.
+TEST(RealS3Test, APointerThatAnotherJobMovedStopsThisOne) {
+  for (const char* name : {"fenced/one.pt", "fenced/two.pt", "fenced/three.pt"})
+    save(testing::sample_checkpoint(1), name, {.store = real_store()});
+  PointerFence ours(real_store(), "fenced/latest");
+  PointerFence theirs(s3_store({.bucket = "bucket"}), "fenced/latest");
+  ours.move("fenced/one.pt", {});
+  theirs.move("fenced/two.pt", {});
+  EXPECT_THROW(ours.check({}), AlreadyExistsError);
+  EXPECT_THROW(ours.move("fenced/three.pt", {}), AlreadyExistsError);
+  EXPECT_EQ(real_store()->read_pointer("fenced/latest")->target, "fenced/two.pt");
 }
 
 // Killed with SIGKILL and started again, while objects are written and read: what was acknowledged

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/s3.h"
@@ -345,6 +347,8 @@ TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
   options.attempts = 20;
   const auto store = served.store(options);
   const std::string part = long_text(5 << 20);
+  std::map<std::string, std::string> acknowledged;
+  std::map<std::string, std::size_t> sizes;
   for (int i = 0; i < 1000; ++i) {
     const std::string name = "n" + std::to_string(i % 100);
     const bool is_large = i % 250 == 0;
@@ -352,7 +356,13 @@ TEST(S3StoreTest, AThousandUploadsAndDownloadsSurviveFaults) {
     write_text(*store, name, text);
     ASSERT_TRUE(served.fake.object("bucket/" + name) == text) << i;
     ASSERT_TRUE(read_text(*store, name) == text) << i;
+    acknowledged["bucket/" + name] = text;
+    sizes["bucket/" + name] = text.size();
+    ASSERT_EQ(served.fake.sizes(), sizes) << "all others are as they were, behind " << i;
   }
+  EXPECT_TRUE(served.fake.objects() == acknowledged);
+  // Begun by requests whose answers were lost: cairn cannot know them yet.
+  EXPECT_LE(served.fake.uploads(), 4U) << "nothing else is half done";
   EXPECT_GT(served.fake.faults(), 800U);
   EXPECT_LT(served.fake.log().size(), 12'000U);
 }

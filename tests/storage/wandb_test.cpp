@@ -1,13 +1,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/storage/object_store_checks.h"
 #include "cairn/storage/stores.h"
 
+#include "io/source_part.h"
 #include "s3_fixture.h"
+#include "storage/listing.h"
 #include "storage/place.h"
+#include "storage/upload_queue.h"
+#include "storage/wandb/graphql.h"
 #include "storage/wandb/store.h"
+#include "storage/wandb/write.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
@@ -100,19 +109,240 @@ TEST_F(WandbTest, CheckpointsAreLoadedByTheirUris) {
   EXPECT_THROW(load("wandb://me/proj/ep1.pt"), NotFoundError);
 }
 
-TEST_F(WandbTest, WhatNoDocumentDescribesIsRefused) {
+TEST_F(WandbTest, WhatArtifactsCannotBeIsRefused) {
+  put("run.a:latest", "a", "a");
   const auto store = this->store();
   for (const auto& call : std::vector<std::function<void()>>{
-           [&] { store->begin("proj/a"); }, [&] { store->list("proj"); },
-           [&] { store->remove("proj/a"); }, [&] { store->remove_folder("proj/a"); },
-           [&] { store->rename("proj/a", "proj/b"); }, [&] { store->prepare("proj"); },
-           [&] { store->move_pointer("proj/a", "proj/b"); }}) {
-    EXPECT_THAT(message_of<UnsupportedError>(call), HasSubstr("W&B documents no requests"));
+           [&] { store->begin_folder("proj/run", false); },
+           [&] { store->remove_folder("proj/run"); },
+           [&] { write_text(*store, "proj/run/a", "b", WriteCondition::of_version("x")); }}) {
+    EXPECT_THAT(message_of<UnsupportedError>(call), HasSubstr("wandb://me/proj/run"));
+  }
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { store->begin("proj/run/a:v3"); }, [&] { store->begin("proj/ck:latest/file"); },
+           [&] { store->begin("proj"); }, [&] { store->remove("proj/run/a:latest/a"); },
+           [&] { store->move_pointer("proj/latest", "other/a"); }, [&] { store->list(""); },
+           [&] { store->list("proj/run/a"); }}) {
+    EXPECT_THROW(call(), UsageError);
   }
   EXPECT_THAT(writing_problem("wandb://me/proj"),
-              AllOf(HasSubstr("wandb://"), HasSubstr("not written")));
+              AllOf(HasSubstr("wandb://"), HasSubstr("RemoteUploaderDownloader")));
   EXPECT_EQ(place_problem("wandb://me/proj"), "");
-  EXPECT_THAT(served.fake.log(), IsEmpty());
+  EXPECT_THAT(served.fake.files(), ::testing::SizeIs(1));
+  const StoreFeatures features = store->features();
+  EXPECT_FALSE(features.versioned_writes || features.fenced_writes || features.fenced_pointers ||
+               features.whole_folders);
+}
+
+// In the order that the fake insists on: the artifact, its list, the file, the list, the commit.
+TEST_F(WandbTest, WhatIsWrittenIsANewVersionWithComposersAliases) {
+  const auto store = this->store();
+  const std::string name = "proj/run/ep1-ba20-rank0.pt";
+  write_text(*store, name, "first");
+  EXPECT_EQ(served.fake.count("PUT /storage/wandb-file/"), 1U);
+  EXPECT_EQ(served.fake.count("PUT /storage/wandb-manifest/"), 1U);
+  EXPECT_EQ(served.fake.count("POST /graphql"), 7U) << "with the run, and the look behind";
+  write_text(*store, name, "second");
+  const std::string root = "wandb/me/proj/run.ep1-ba20-rank0.pt:";
+  const std::string file = "/ep1-ba20-rank0.pt";
+  using Files = std::map<std::string, std::string>;
+  ASSERT_EQ(served.fake.files(), (Files{{root + "ep1-ba20" + file, "second"},
+                                        {root + "latest" + file, "second"},
+                                        {root + "v0" + file, "first"},
+                                        {root + "v1" + file, "second"}}));
+  EXPECT_EQ(read_text(*store, name), "second");
+  EXPECT_EQ(read_text(*store, name + ":v0"), "first");
+  const nlohmann::json input = served.fake.input_of_artifact(root.substr(6) + "latest");
+  EXPECT_EQ(text_of(input, "artifactTypeName"), "model");
+  EXPECT_EQ(text_of(input, "metadata"), R"({"timestamp/batch":20,"timestamp/epoch":1})");
+  store->move_pointer("proj/run/latest", name);
+  const nlohmann::json link = served.fake.input_of_artifact("me/proj/run.latest.symlink:latest");
+  EXPECT_EQ(text_of(link, "artifactTypeName"), "symlink");
+  EXPECT_FALSE(link.contains("metadata"));
+  EXPECT_EQ(store->stat(name)->size, 6U);
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+  EXPECT_EQ(served.fake.pending_artifacts(), 0U);
+}
+
+TEST_F(WandbTest, WhatIsThereAlreadyIsNotMadeAgainButIsTheNewest) {
+  const auto store = this->store();
+  for (const char* text : {"a", "b", "a", ""})
+    write_text(*store, "proj/x", text);
+  EXPECT_EQ(served.fake.files().count("wandb/me/proj/x:v3/x"), 0U);
+  EXPECT_EQ(served.fake.files()["wandb/me/proj/x:latest/x"], "");
+  EXPECT_EQ(served.fake.files()["wandb/me/proj/x:v0/x"], "a");
+  write_text(*store, "proj/x", "b");
+  EXPECT_EQ(read_text(*store, "proj/x"), "b");
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST_F(WandbTest, TheRunIsTheOneThatIsGiven) {
+  served.environment.set("WANDB_RUN_ID", "abc12345");
+  write_text(*store(), "proj/x", "a");
+  EXPECT_THAT(served.fake.runs_of_wandb(), ::testing::ElementsAre("me/proj/abc12345"));
+}
+
+TEST_F(WandbTest, AbsentIsLookedAt) {
+  const auto store = this->store();
+  write_text(*store, "proj/x", "a", WriteCondition::absent());
+  EXPECT_THROW(write_text(*store, "proj/x", "b", WriteCondition::absent()), AlreadyExistsError);
+  const auto late = store->begin("proj/y", {.condition = WriteCondition::absent()});
+  write_text(*store, "proj/y", "theirs");
+  EXPECT_THROW(late->commit(), AlreadyExistsError);
+  EXPECT_EQ(read_text(*store, "proj/x") + read_text(*store, "proj/y"), "atheirs");
+}
+
+TEST_F(WandbTest, FoldersAreWhatNamesBeginWith) {
+  const auto store = this->store();
+  for (const char* name : {"proj/run/a.pt", "proj/run/b.pt", "proj/running", "proj/c"})
+    write_text(*store, name, "x");
+  store->move_pointer("proj/run/latest", "proj/run/b.pt");
+  using ::testing::ElementsAre;
+  EXPECT_THAT(list_names(*store, "proj/run"), ElementsAre("a.pt", "b.pt", "latest"));
+  EXPECT_THAT(list_names(*store, "proj"),
+              ElementsAre("c", "run.a.pt", "run.b.pt", "run.latest", "running"));
+  EXPECT_EQ(store->stat("proj/run")->type, ObjectInfo::Type::kFolder);
+  EXPECT_EQ(store->stat("proj")->type, ObjectInfo::Type::kFolder);
+  EXPECT_FALSE(store->stat("none").has_value());
+  EXPECT_THROW(store->list("proj/none"), NotFoundError);
+  EXPECT_THROW(store->list("none"), NotFoundError);
+}
+
+TEST_F(WandbTest, AnArtifactGoesWithAllItsVersionsAVersionByItself) {
+  const auto store = this->store();
+  for (const char* text : {"a", "b", "c"})
+    write_text(*store, "proj/run/x", text);
+  EXPECT_TRUE(store->remove("proj/run/x:v0"));
+  EXPECT_FALSE(store->remove("proj/run/x:v0"));
+  EXPECT_EQ(read_text(*store, "proj/run/x:v1"), "b");
+  EXPECT_TRUE(store->remove("proj/run/x"));
+  EXPECT_FALSE(store->remove("proj/run/x"));
+  EXPECT_THAT(served.fake.files(), IsEmpty());
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+TEST_F(WandbTest, PointersMoveUnlessTheyWereMoved) {
+  const auto store = this->store();
+  write_text(*store, "proj/run/ep1.pt", "one");
+  write_text(*store, "proj/run/ep2.pt", "two");
+  store->move_pointer("proj/run/latest", "proj/run/ep1.pt", "");
+  EXPECT_THROW(store->move_pointer("proj/run/latest", "proj/run/ep2.pt", ""), AlreadyExistsError);
+  const std::string first = store->read_pointer("proj/run/latest")->version;
+  store->move_pointer("proj/run/latest", "proj/run/ep2.pt", first);
+  EXPECT_THROW(store->move_pointer("proj/run/latest", "proj/run/ep1.pt", first),
+               AlreadyExistsError);
+  EXPECT_EQ(read_text(*store, "proj/run/latest"), "two");
+  // As Composer's.
+  EXPECT_EQ(read_text(*store, "proj/run/latest.symlink:latest/latest.symlink"), "run/ep2.pt");
+  EXPECT_TRUE(store->remove("proj/run/latest"));
+  EXPECT_FALSE(store->read_pointer("proj/run/latest").has_value());
+}
+
+TEST_F(WandbTest, CheckpointsAreSavedByTheirUris) {
+  save(testing::sample_checkpoint(1), "wandb://me/proj/run/ep0-ba1-rank0.pt");
+  save(testing::sample_checkpoint(2), "wandb://me/proj/run/ep0-ba2-rank0.pt");
+  EXPECT_THROW(save(testing::sample_checkpoint(3), "wandb://me/proj/run/ep0-ba2-rank0.pt",
+                    {.overwrite = false}),
+               AlreadyExistsError);
+  const auto found = find_latest("wandb://me/proj/run", {.full_state_only = false});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->path, "wandb://me/proj/run/ep0-ba2-rank0.pt");
+  EXPECT_EQ(testing::batch_of_sample(load(found->checkpoint)), 2);
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+// URLs that end while a file is under way are asked for again; a write that the server has lost, or
+// somebody else has overtaken, is no success.
+TEST_F(WandbTest, AWriteIsWholeOrAnError) {
+  const auto store = this->store();
+  served.fake.answer_next("PUT /storage/wandb-file/", {.status = 403});
+  write_text(*store, "proj/x", "bytes");
+  served.fake.answer_next("PUT /storage/wandb-manifest/", {.status = 400, .body = "no"});
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "proj/x", "lost"); }),
+              AllOf(HasSubstr("wandb://me/proj/x"), Not(HasSubstr("canary"))));
+  EXPECT_EQ(read_text(*store, "proj/x"), "bytes");
+  EXPECT_EQ(served.fake.pending_artifacts(), 1U) << "nobody sees it";
+  served.fake.answer_next("POST /graphql", {.body = R"({"errors": [{"message": "no quota"}]})"});
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "proj/x", "c"); }),
+              AllOf(HasSubstr("no quota"), HasSubstr("writing wandb://me/proj/x")));
+  served.fake.lose_bytes_of_wandb();
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store, "proj/y", "d"); }),
+              HasSubstr("does not have it"));
+  { store->begin("proj/given-up")->write(as_bytes("x")); }
+  EXPECT_FALSE(store->stat("proj/given-up").has_value());
+  EXPECT_THROW(store->begin("proj/x", {.expected_bytes = (std::uint64_t{5} << 30) + 1}),
+               UsageError);
+}
+
+// What the tests above rely on.
+TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
+  RemoteSettings settings;
+  settings.client = shared_http_client();
+  settings.retries.clock = served.clock;
+  wandb::GraphQl server({.entity = "me"}, settings);
+  wandb::make_run(server, "proj", "r");
+  const nlohmann::json input = {{"entityName", "me"},
+                                {"projectName", "proj"},
+                                {"runName", "r"},
+                                {"artifactTypeName", "model"},
+                                {"artifactCollectionName", "x"},
+                                {"digest", std::string(32, '0')},
+                                {"digestAlgorithm", "MANIFEST_MD5"},
+                                {"enableDigestDeduplication", true},
+                                {"aliases", nlohmann::json::array()},
+                                {"clientID", std::string(128, 'a')},
+                                {"sequenceClientID", std::string(128, 'b')}};
+  const char* const create =
+      "mutation M($input: CreateArtifactInput!) { createArtifact(input: $input) { artifact { id "
+      "state } } }";
+  const nlohmann::json made = server.ask(create, {{"input", input}}, "createArtifact", "a");
+  const std::string id = text_of(object_of(made, "artifact"), "id");
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+  const auto expect_refused = [&](const char* query, const nlohmann::json& variables,
+                                  const std::string& why) {
+    EXPECT_THROW(server.ask(query, variables, "x", "a"), StorageError);
+    EXPECT_THAT(served.fake.violations().back(), HasSubstr(why));
+  };
+  expect_refused(
+      "mutation M($artifactID: ID!) { commitArtifact(input: { artifactID: $artifactID "
+      "}) { artifact { id } } }",
+      {{"artifactID", id}}, "a commit before the manifest");
+  expect_refused(
+      "mutation M($artifactFiles: [CreateArtifactFileSpecInput!]!, $storageLayout: "
+      "ArtifactStorageLayout!) { createArtifactFiles(input: { artifactFiles: "
+      "$artifactFiles, storageLayout: $storageLayout }) { uploadUrl uploadHeaders "
+      "artifact { id } } }",
+      {{"artifactFiles",
+        nlohmann::json::array(
+            {{{"artifactID", id}, {"artifactManifestID", "none"}, {"name", "x"}, {"md5", "x"}}})},
+       {"storageLayout", "V2"}},
+      "files of no manifest");
+  nlohmann::json lacking = input;
+  lacking.erase("digest");
+  expect_refused(create, {{"input", lacking}}, "no field digest");
+  expect_refused(create, {{"input", input}, {"more", "x"}}, "the variable more");
+}
+
+// A run's uploads, as RemoteUploaderDownloader makes them.
+TEST_F(WandbTest, AQueueOfUploadsMovesItsPointerAndRemovesWhatIsRetired) {
+  const auto store = this->store();
+  UploadQueue queue(store, {});
+  for (int i = 1; i <= 3; ++i) {
+    const std::string name = "proj/run/ep0-ba" + std::to_string(i) + "-rank0.pt";
+    const std::string retired = "proj/run/ep0-ba" + std::to_string(i - 1) + "-rank0.pt";
+    const auto bytes = std::make_shared<const std::string>("bytes " + std::to_string(i));
+    queue.submit({.name = name,
+                  .file = source_of({as_bytes(*bytes), bytes}, "a file"),
+                  .pointer = "proj/run/latest-rank0.pt",
+                  .remove_afterwards =
+                      i > 1 ? std::vector<std::string>{retired} : std::vector<std::string>()});
+  }
+  EXPECT_THAT(queue.stop(UploadQueue::Clock::now() + std::chrono::hours(1)), IsEmpty());
+  queue.throw_error();
+  EXPECT_EQ(read_text(*store, "proj/run/latest-rank0.pt"), "bytes 3");
+  EXPECT_THAT(list_names(*store, "proj/run"),
+              ::testing::ElementsAre("ep0-ba3-rank0.pt", "latest-rank0.pt"));
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
 TEST_F(WandbTest, TheKeyIsFoundAndNeverTold) {
@@ -140,7 +370,7 @@ TEST_F(WandbTest, ErrorsOfTheQueryAreTold) {
                           {.body = R"({"errors": [{"message": "permission denied"}]})"});
   EXPECT_THAT(message_of<StorageError>([&] { store()->stat("proj/ck"); }),
               HasSubstr("permission denied"));
-  EXPECT_THAT(message_of<UsageError>([&] { store()->stat("proj"); }),
+  EXPECT_THAT(message_of<UsageError>([&] { store()->open("proj"); }),
               HasSubstr("names no artifact"));
 }
 
@@ -156,6 +386,54 @@ TEST_F(FaultyWandbTest, PassingFaultsAreTriedAgain) {
     EXPECT_EQ(read_text(*store(), "proj/ck" + std::to_string(i)), "bytes " + std::to_string(i));
   EXPECT_EQ(read_text(*store(), "proj/ck0:latest/b"), "other") << "on the second page";
   EXPECT_GT(served.fake.faults(), 0U);
+}
+
+// Of a checkpoint only the name may be there that was acknowledged, with the bytes that were.
+TEST_F(FaultyWandbTest, WhatIsWrittenIsWholeOrNotThere) {
+  const auto store = this->store();
+  std::map<std::string, std::string> acknowledged;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "proj/run/ck" + std::to_string(i % 5);
+    const std::string text = "bytes " + std::to_string(i);
+    write_text(*store, name, text);
+    acknowledged[name] = text;
+    store->move_pointer("proj/run/latest", name);
+    EXPECT_EQ(read_text(*store, "proj/run/latest"), text);
+    if (i % 7 == 6) {
+      EXPECT_TRUE(store->remove(name));
+      acknowledged.erase(name);
+    }
+    std::vector<std::string> names = {"latest"};
+    for (const auto& [known, expected] : acknowledged) {
+      EXPECT_EQ(read_text(*store, known), expected);
+      names.insert(names.end() - 1, known.substr(9));
+    }
+    EXPECT_EQ(list_names(*store, "proj/run"), names);
+  }
+  EXPECT_GT(served.fake.faults(), 100U);
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
+}
+
+// Those of the checks that need neither folders nor slashes.
+TEST_F(FaultyWandbTest, ItIsAnObjectStoreAsFarAsArtifactsGo) {
+  const std::set<std::string> flat = {"CommitPublishesAllBytes",
+                                      "WhatIsNotCommittedIsNotThere",
+                                      "BytesCanBePlacedInAnyOrder",
+                                      "WhatWasOpenedStays",
+                                      "ReadsRanges",
+                                      "AbsentIsACondition",
+                                      "AVersionIsACondition",
+                                      "PointersMoveUnderACondition",
+                                      "ObjectsCanBeRenamed",
+                                      "SeveralThreadsMayWork"};
+  std::size_t ran = 0;
+  for (const ObjectStoreCheck& check : object_store_checks()) {
+    if (!flat.contains(check.name)) continue;
+    EXPECT_NO_THROW(check.run(*store(), std::string("proj/") + check.name)) << check.name;
+    ++ran;
+  }
+  EXPECT_EQ(ran, flat.size());
+  EXPECT_THAT(served.fake.violations(), IsEmpty());
 }
 
 }  // namespace

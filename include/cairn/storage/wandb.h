@@ -1,8 +1,9 @@
-// Checkpoints that are artifacts of Weights & Biases, for loading:
+// Checkpoints that are artifacts of Weights & Biases:
 //
 //   load("wandb://entity/project/ep1-ba10-rank0.pt:latest");        // all from the environment
 //   auto store = wandb_store({.entity = "entity", .api_key = key});
 //   load("project/ep1-ba10-rank0.pt:v3", {.store = store});
+//   save(value, "project/run/ep1-ba20-rank0.pt", {.store = store});  // a new version
 #pragma once
 
 #include <memory>
@@ -18,16 +19,22 @@ struct WandbOptions {
   std::string api_key = {};   // WANDB_API_KEY; else ~/.netrc (NETRC)
   std::string base_url = {};  // WANDB_BASE_URL; else https://api.wandb.ai. With https, unless it is
                               // this machine
+  std::string run_id = {};    // WANDB_RUN_ID: the run that artifacts are written by, in every
+                            // project; else a new one for each project that is written to
 };
 
-// A store to read from. A name is PROJECT/ARTIFACT:ALIAS, which is the artifact's one file, or
+// A name is PROJECT/ARTIFACT:ALIAS, which is the artifact's one file, or
 // PROJECT/ARTIFACT:ALIAS/FILE; without an alias it is "latest". In the artifact's name each
-// character but letters, digits, '-', '_' and '.' is taken for a '.', as Composer's logger writes
-// it. Nothing is asked of the server yet. UsageError for options that cannot be; UnsupportedError
-// where cairn was built without network stores.
+// character but letters, digits, '-',
+// '_' and '.' is taken for a '.', as Composer's logger writes it. Nothing is asked of the server
+// yet. UsageError for options that cannot be; UnsupportedError where cairn was built without
+// network stores.
 //
-// All that writes, lists or removes is an UnsupportedError: W&B says in no document what its server
-// does then.
+// What is written is a new version of the artifact, with one file of at most 5 GiB and Composer's
+// aliases: `latest`, and ep1-ba20 when the name says so. The versions before stay, until remove()
+// removes the artifact with all of them, or the one that is named by its alias. Names are flat:
+// list("project/run") gives what begins with "run.", and what a folder of objects needs is an
+// UnsupportedError. There are no conditions in the same instant (features()).
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options);
 
 }  // namespace cairn

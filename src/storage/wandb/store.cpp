@@ -1,16 +1,20 @@
-// Artifacts of W&B as a store to read from. There is no document of the requests that W&B's server
-// takes, but the source of its own tools, which is public. Of that is taken what they have asked
-// for years:
+// Artifacts of W&B as a store. There is no document of the requests that W&B's server takes, but
+// the source of its own tools, which is public. Of that is taken what they have asked for years:
 //
 //  1. One query of GraphQL tells an artifact's files, their sizes and digests, and a signed URL for
-//     each. W&B's key goes with the query only.
+//     each. W&B's key goes with the queries only.
 //  2. Bytes come from the storage behind the URL, in ranges of the version that was opened. A URL
 //     that ends is asked for again.
-//  3. How artifacts are made, committed and removed stands nowhere: refused.
+//  3. What is written is a new version of an artifact of one file (write.h). The versions before
+//     stay. There is no condition of a write: what is there is looked at first.
+//  4. What is removed is the artifact with all its versions, or the one version that is named.
+//  5. Names are flat: a slash is a dot, as Composer's logger makes it. What begins with "run." is
+//     what the folder "run" has; removed as a folder it is not, as "run.pt" may be an artifact of
+//     its own.
 #include "storage/wandb/store.h"
 
 #include <algorithm>
-#include <sstream>
+#include <map>
 
 #include "cairn/error.h"
 
@@ -18,32 +22,65 @@
 #include "io/file.h"
 #include "io/source_part.h"
 #include "io/uri.h"
+#include "net/digest.h"
 #include "storage/links.h"
-#include "storage/loading_store.h"
 #include "storage/pages.h"
+#include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
 #include "storage/s3/profile.h"
+#include "storage/tree/spooled_write.h"
+#include "storage/wandb/graphql.h"
+#include "storage/wandb/write.h"
 
 namespace cairn::wandb {
 namespace {
 
-using s3::environment;
-
-constexpr std::uint64_t kLongestNetrc = 1 << 20;
 constexpr std::uint64_t kLongestLink = 4096;
-constexpr const char* kQuery =
+constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;  // of S3, with one request
+constexpr const char* kFiles =
     "query CairnArtifact($entity: String!, $project: String!, $name: String!, $cursor: String) { "
     "project(name: $project, entityName: $entity) { artifact(name: $name) { id "
     "files(after: $cursor, first: 100) { pageInfo { endCursor hasNextPage } "
     "edges { node { name: displayName sizeBytes digest updatedAt directUrl } } } } } }";
+
+constexpr const char* kCollections =
+    "query CairnCollections($entity: String!, $project: String!, $cursor: String) { "
+    "project(name: $project, entityName: $entity) { artifactCollections(after: $cursor, first: "
+    "100) "
+    "{ pageInfo { endCursor hasNextPage } edges { node { id name } } } } }";
+constexpr const char* kIds =
+    "query CairnIds($entity: String!, $project: String!, $name: String!) { "
+    "project(name: $project, entityName: $entity) { artifact(name: $name) { id "
+    "artifactSequence { id } } } }";
+constexpr const char* kRemoveAll =
+    "mutation DeleteArtifactSequence($id: ID!) { "
+    "deleteArtifactSequence(input: { artifactSequenceID: $id }) { "
+    "artifactCollection { __typename } } }";
+constexpr const char* kRemoveOne =
+    "mutation DeleteArtifact($input: DeleteArtifactInput!) { deleteArtifact(input: $input) { "
+    "artifact { id } } }";
 
 // What a name says.
 struct Named {
   std::string project;
   std::string artifact;  // with its alias
   std::string file;      // empty: the only one
+  bool has_alias;        // said by the name, and not "latest"
 };
+
+// What a name says of a folder.
+struct NamedFolder {
+  std::string project;
+  std::string beginning;  // of the artifacts in it: "" or with a dot at its end
+};
+
+std::string looking_for(const Named& named) {
+  return "looking for " + printable_line(named.artifact) + " by";
+}
+
+// As W&B's tools name runs.
+std::string new_run_id() { return new_write_id().substr(0, 8); }
 
 struct File {
   std::string name;
@@ -63,59 +100,29 @@ std::string legal_name(std::string name) {
   return name;
 }
 
-bool is_local_host(const std::string& host) {
-  const std::string name = host.substr(0, host.rfind(':'));
-  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
-}
-
-Url server_url(const WandbOptions& options) {
-  const std::string text =
-      first_given({options.base_url, environment("WANDB_BASE_URL"), "https://api.wandb.ai"});
-  Url url = parse_http_url(text, "WANDB_BASE_URL");
-  if (url.scheme != "https" && !is_local_host(url.host)) {
-    throw UsageError(
-        "WANDB_BASE_URL must begin with https://: a key would cross the network in the clear");
-  }
-  return url;
-}
-
-std::string key_of(const WandbOptions& options, const Url& url) {
-  const std::string given = first_given({options.api_key, environment("WANDB_API_KEY")});
-  if (!given.empty()) return given;
-  const std::string home = environment("HOME");
-  const std::string path =
-      first_given({environment("NETRC"), home.empty() ? "" : join_path(home, ".netrc")});
-  std::string found;
-  try {
-    if (!path.empty()) {
-      const SharedBytes bytes = read_start(*posix_file_system().open(path), kLongestNetrc);
-      found = netrc_password(std::string(as_text(bytes.view)), url.host);
-    }
-  } catch (const NotFoundError&) {
-    // then there is none
-  }
-  if (!found.empty()) return found;
-  throw UsageError(
-      "no key for W&B was found: set WANDB_API_KEY, or let `wandb login` write it to "
-      "~/.netrc");
-}
-
-class WandbStore final : public LoadingStore, public std::enable_shared_from_this<WandbStore> {
+class WandbStore final : public ObjectStore, public std::enable_shared_from_this<WandbStore> {
  public:
   WandbStore(WandbOptions options, const RemoteSettings& settings)
-      : options_(std::move(options)), settings_(settings) {
-    if (options_.entity.empty()) {
+      : run_(first_given({options.run_id, s3::environment("WANDB_RUN_ID")})),
+        server_(std::make_shared<GraphQl>(std::move(options), settings)) {
+    if (server_->entity().empty()) {
       throw UsageError("a W&B place needs an entity: wandb://ENTITY/PROJECT/ARTIFACT:ALIAS");
     }
   }
 
   std::string describe(const std::string& name) const override {
-    return "wandb://" + options_.entity + (name.empty() ? "" : "/" + name);
+    return "wandb://" + server_->entity() + (name.empty() ? "" : "/" + name);
   }
 
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    const ObjectInfo folder = {.type = ObjectInfo::Type::kFolder};
+    const NamedFolder as_folder = parse_folder(name);
+    if (as_folder.beginning.empty()) {
+      return list_page(as_folder, "") ? std::optional(folder) : std::nullopt;
+    }
     if (const auto file = find(parse(name))) return file->info;
     const auto target = link_of(name);
+    if (!target && name.find(':') == std::string::npos && has_folder(name)) return folder;
     if (!target) return std::nullopt;
     if (!follow) return ObjectInfo{.type = ObjectInfo::Type::kPointer, .version = *target};
     const auto file = find(parse(*target));
@@ -140,10 +147,181 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
     return Pointer{.target = *target, .version = *target};
   }
 
+  ListPage list(const std::string& name, const std::string& page) override {
+    const NamedFolder folder = parse_folder(name);
+    auto listed = list_page(folder, page);
+    if (!listed) throw NotFoundError("there is no project " + describe(folder.project));
+    const bool is_end = page.empty() && listed->names.empty() && listed->next.empty();
+    if (!is_end || folder.beginning.empty()) return *std::move(listed);
+    if (find(parse(name))) throw UsageError(describe(name) + " is not a folder");
+    throw NotFoundError("there is no folder " + describe(name));
+  }
+
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& options) override {
+    const Named named = parse_for_writing(name);
+    if (options.condition.when == WriteCondition::If::kVersion) {
+      throw UnsupportedError(describe(name) +
+                             ": W&B does not check the version of what is replaced");
+    }
+    const bool only_new = options.condition.when == WriteCondition::If::kAbsent;
+    if (only_new) check_absent(name, named);
+    return std::make_unique<SpooledWrite>(
+        SpooledWrite::What{.name = describe(name),
+                           .most_bytes = kLargestFile,
+                           .expected_bytes = options.expected_bytes},
+        [self = shared_from_this(), name, named, only_new](const SharedBytes& bytes) {
+          if (only_new) self->check_absent(name, named);
+          self->write(name, base_name(without_alias(name)), bytes);
+        });
+  }
+
+  std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool /*overwrite*/) override {
+    refuse_folder(name, "written");
+  }
+
+  bool remove(const std::string& name) override {
+    const Named named = parse(name);
+    if (!named.file.empty()) {
+      throw UsageError("cannot remove " + describe(name) + ": it is a file of an artifact");
+    }
+    if (remove_artifact(named)) return true;
+    return !named.has_alias && !name.ends_with(kLinkFile) &&
+           remove_artifact(parse(link_name(name)));
+  }
+
+  bool remove_folder(const std::string& name) override { refuse_folder(name, "removed"); }
+
+  void move_pointer(const std::string& name, const std::string& target,
+                    const std::optional<std::string>& expected) override {
+    const Named to = parse_for_writing(target);
+    if (to.project != parse_for_writing(name).project) {
+      throw UsageError(describe(name) + " cannot point at " + describe(target) +
+                       ": they are in two projects");
+    }
+    const auto there = expected ? link_of(name) : std::nullopt;
+    if (expected && there.value_or("") != *expected) {
+      throw AlreadyExistsError(describe(name) + " does not point at \"" + *expected +
+                               "\" any more: another program moved it");
+    }
+    const std::string link = link_name(name);
+    const std::string text = without_alias(target).substr(to.project.size() + 1);
+    write(link, base_name(link), shared_text(text));
+  }
+
+  void prepare(const std::string& folder) override { run_in(parse_folder(folder).project); }
+
  private:
-  std::string why_loading_only() const override {
-    return "W&B documents no requests for that. Save elsewhere, or log the file with W&B's own "
-           "tools; artifacts are loaded by their names";
+  [[noreturn]] void refuse_folder(const std::string& name, const std::string& what) const {
+    throw UnsupportedError(describe(name) + " cannot be " + what +
+                           " as a folder: W&B's artifacts have flat names. Keep checkpoints of one "
+                           "file there, or keep it elsewhere");
+  }
+
+  void check_absent(const std::string& name, const Named& named) {
+    if (!find(named)) return;
+    throw AlreadyExistsError(describe(name) +
+                             " exists already: choose another name, or allow overwriting");
+  }
+
+  // A name whose artifact may be written.
+  Named parse_for_writing(const std::string& name) const {
+    Named named = parse(name);
+    if (!named.has_alias && named.file.empty()) return named;
+    throw UsageError("cannot write " + describe(name) +
+                     ": what is written becomes the newest version of the artifact, as its one "
+                     "file; give a name without an alias and a file");
+  }
+
+  NamedFolder parse_folder(const std::string& name) const {
+    const std::string path = normal_path("/" + name).substr(1);
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    NamedFolder folder = {.project = path.substr(0, slash),
+                          .beginning = legal_name(path.substr(std::min(slash + 1, path.size())))};
+    if (folder.project.empty()) {
+      throw UsageError(describe(name) + " names no project: it must be wandb://ENTITY/PROJECT");
+    }
+    if (!folder.beginning.empty()) folder.beginning += '.';
+    return folder;
+  }
+
+  // One page of what is in a folder; null when there is no such project.
+  std::optional<ListPage> list_page(const NamedFolder& folder, const std::string& page) {
+    nlohmann::json variables = {{"entity", server_->entity()}, {"project", folder.project}};
+    if (!page.empty()) variables["cursor"] = page;
+    const nlohmann::json project =
+        server_->ask(kCollections, variables, "project",
+                     "listing the artifacts of " + printable_line(folder.project) + " by");
+    if (project.empty()) return std::nullopt;
+    const nlohmann::json collections = object_of(project, "artifactCollections");
+    ListPage listed;
+    for (const nlohmann::json& edge : array_of(collections, "edges")) {
+      std::string name = text_of(object_of(edge, "node"), "name");
+      if (!name.starts_with(folder.beginning) || name.find('/') != std::string::npos) continue;
+      name.erase(0, folder.beginning.size());
+      if (name.ends_with(kLinkFile)) name.resize(name.size() - kLinkFile.size());
+      if (!name.empty()) listed.names.push_back({.name = std::move(name)});
+    }
+    const nlohmann::json info = object_of(collections, "pageInfo");
+    if (flag_of(info, "hasNextPage")) listed.next = text_of(info, "endCursor");
+    return listed;
+  }
+
+  // Whether there is something in it.
+  bool has_folder(const std::string& name) {
+    const NamedFolder folder = parse_folder(name);
+    Pages pages(describe(name));
+    std::optional<ListPage> listed;
+    do {
+      listed = list_page(folder, pages.now());
+      if (listed && !listed->names.empty()) return true;
+    } while (listed && pages.go_on(listed->next));
+    return false;
+  }
+
+  // The run whose artifacts are written: it is made when it is first needed.
+  std::string run_in(const std::string& project) {
+    const std::scoped_lock lock(mutex_);
+    std::string& run = runs_[project];
+    if (run.empty()) {
+      const std::string id = run_.empty() ? new_run_id() : run_;
+      make_run(*server_, project, id);
+      run = id;
+    }
+    return run;
+  }
+
+  void write(const std::string& name, const std::string& file, const SharedBytes& bytes) {
+    const Named named = parse_for_writing(name);
+    const bool is_newest = write_artifact(server_,
+                                          {.project = named.project,
+                                           .run = run_in(named.project),
+                                           .collection = without_alias(named.artifact),
+                                           .file = file,
+                                           .shown = describe(name)},
+                                          bytes);
+    const auto latest = is_newest ? std::nullopt : find(named);
+    if (is_newest || (latest && latest->info.version == base64(md5({&bytes.view, 1})))) return;
+    throw StorageError(describe(name) +
+                           ": W&B has an older version of these bytes, made no other "
+                           "one, and has not made it the newest; write it again",
+                       200, /*retryable=*/true);
+  }
+
+  bool remove_artifact(const Named& named) {
+    const nlohmann::json artifact = object_of(
+        server_->ask(kIds, variables_of(named), "project", looking_for(named)), "artifact");
+    if (artifact.empty()) return false;
+    const std::string doing = "removing " + printable_line(named.artifact) + " by";
+    if (named.has_alias) {
+      server_->ask(kRemoveOne,
+                   {{"input", {{"artifactID", text_of(artifact, "id")}, {"deleteAliases", true}}}},
+                   "deleteArtifact", doing);
+    } else {
+      server_->ask(kRemoveAll, {{"id", text_of(object_of(artifact, "artifactSequence"), "id")}},
+                   "deleteArtifactSequence", doing);
+    }
+    return true;
   }
 
   Named parse(const std::string& name) const {
@@ -153,48 +331,30 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
     const std::size_t behind = std::min(rest.find('/', colon), rest.size());
     Named named = {.project = name.substr(0, slash),
                    .artifact = legal_name(rest.substr(0, colon)),
-                   .file = rest.substr(std::min(behind + 1, rest.size()))};
+                   .file = rest.substr(std::min(behind + 1, rest.size())),
+                   .has_alias = false};
     if (named.project.empty() || named.artifact.empty()) {
       throw UsageError(describe(name) +
                        " names no artifact: it must be wandb://ENTITY/PROJECT/ARTIFACT:ALIAS, or "
                        "wandb://ENTITY/PROJECT/ARTIFACT:ALIAS/FILE");
     }
     const std::string alias = colon < behind ? rest.substr(colon + 1, behind - colon - 1) : "";
+    named.has_alias = !alias.empty() && alias != "latest";
     named.artifact += ":" + (alias.empty() ? "latest" : alias);
     return named;
   }
 
-  RestRemote& api() {
-    const std::scoped_lock lock(mutex_);
-    if (api_ == nullptr) {
-      const Url url = server_url(options_);
-      api_ = std::make_unique<RestRemote>(
-          RestServer{.url = url,
-                     .authorization = fixed_authorization(basic("api", key_of(options_, url))),
-                     .keys = "WANDB_API_KEY",
-                     .settings = settings_},
-          "/", "W&B's ");
-    }
-    return *api_;
-  }
-
   // One page of the artifact's files; null when there is no such artifact.
   nlohmann::json ask(const Named& named, const std::string& cursor) {
-    nlohmann::json variables = {
-        {"entity", options_.entity}, {"project", named.project}, {"name", named.artifact}};
+    nlohmann::json variables = variables_of(named);
     if (!cursor.empty()) variables["cursor"] = cursor;
-    const std::string doing = "looking for " + printable_line(named.artifact) + " by";
-    const nlohmann::json answer =
-        api().post("graphql", {{"query", kQuery}, {"variables", variables}}, doing);
-    const nlohmann::json errors = array_of(answer, "errors");
-    if (!errors.empty()) {
-      throw StorageError(
-          doing + " W&B: " + printable_line(text_of(errors.front(), "message").substr(0, 300)),
-          200);
-    }
     const nlohmann::json artifact =
-        object_of(object_of(object_of(answer, "data"), "project"), "artifact");
+        object_of(server_->ask(kFiles, variables, "project", looking_for(named)), "artifact");
     return artifact.empty() ? nlohmann::json() : object_of(artifact, "files");
+  }
+
+  nlohmann::json variables_of(const Named& named) const {
+    return {{"entity", server_->entity()}, {"project", named.project}, {"name", named.artifact}};
   }
 
   // nullopt when there is no such artifact, or no such file in it.
@@ -240,7 +400,7 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
       return is_same ? SignedUrl{.url = now->url} : SignedUrl();
     };
     const auto remote = std::make_shared<SignedRemote>(
-        settings_,
+        server_->settings(),
         SignedRemote::What{
             .name = describe(name), .signer = "W&B", .first = {.url = file->url}, .fetch = again});
     auto source = open_object(remote, "");
@@ -257,10 +417,8 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
   // What a file NAME.symlink of Composer's points at, in the same project.
   std::optional<std::string> link_of(const std::string& name) {
     const Named named = parse(name);
-    const std::string link =
-        name.ends_with(kLinkFile) ? name : without_alias(name) + std::string(kLinkFile);
     if (!named.file.empty()) return std::nullopt;
-    const auto source = open_file(link);
+    const auto source = open_file(link_name(name));
     if (source == nullptr || source->size() > kLongestLink) return std::nullopt;
     const SharedBytes bytes = read_all(*source);
     std::string text(as_text(bytes.view));
@@ -270,33 +428,21 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
     return is_name ? std::optional(named.project + "/" + text) : std::nullopt;
   }
 
+  static std::string link_name(const std::string& name) {
+    return name.ends_with(kLinkFile) ? name : without_alias(name) + std::string(kLinkFile);
+  }
+
   static std::string without_alias(const std::string& name) {
     return name.substr(0, name.find(':'));
   }
 
-  const WandbOptions options_;
-  const RemoteSettings settings_;
-  std::mutex mutex_;  // of what is made when it is first needed:
-  std::unique_ptr<RestRemote> api_;
+  const std::string run_;  // "": one of its own for each project
+  const std::shared_ptr<GraphQl> server_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> runs_;  // that there are, by project; under the lock
 };
 
 }  // namespace
-
-std::string netrc_password(const std::string& text, const std::string& machine) {
-  std::istringstream words(text);
-  std::string word;
-  bool is_meant = false;
-  while (words >> word) {
-    if (word == "machine") {
-      is_meant = static_cast<bool>(words >> word) && word == machine;
-    } else if (word == "default") {
-      is_meant = false;
-    } else if (word == "password" && words >> word && is_meant) {
-      return word;
-    }
-  }
-  return {};
-}
 
 std::shared_ptr<ObjectStore> make_wandb_store(const WandbOptions& options,
                                               const RemoteSettings& settings) {

@@ -16,7 +16,4 @@ std::shared_ptr<ObjectStore> make_wandb_store(const WandbOptions& options,
 // Of the environment: "wandb://entity".
 std::shared_ptr<ObjectStore> wandb_store_of(const std::string& root);
 
-// The password that a file as ~/.netrc has for a machine; "" when it has none.
-std::string netrc_password(const std::string& text, const std::string& machine);
-
 }  // namespace cairn::wandb

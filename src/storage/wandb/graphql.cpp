@@ -1,0 +1,100 @@
+#include "storage/wandb/graphql.h"
+
+#include <sstream>
+
+#include "cairn/error.h"
+
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/source_part.h"
+#include "storage/s3/profile.h"
+
+namespace cairn::wandb {
+namespace {
+
+using s3::environment;
+
+constexpr std::uint64_t kLongestNetrc = 1 << 20;
+
+bool is_local_host(const std::string& host) {
+  const std::string name = host.substr(0, host.rfind(':'));
+  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
+}
+
+Url server_url(const WandbOptions& options) {
+  const std::string text =
+      first_given({options.base_url, environment("WANDB_BASE_URL"), "https://api.wandb.ai"});
+  Url url = parse_http_url(text, "WANDB_BASE_URL");
+  if (url.scheme != "https" && !is_local_host(url.host)) {
+    throw UsageError(
+        "WANDB_BASE_URL must begin with https://: a key would cross the network in the clear");
+  }
+  return url;
+}
+
+std::string key_of(const WandbOptions& options, const Url& url) {
+  const std::string given = first_given({options.api_key, environment("WANDB_API_KEY")});
+  if (!given.empty()) return given;
+  const std::string home = environment("HOME");
+  const std::string path =
+      first_given({environment("NETRC"), home.empty() ? "" : join_path(home, ".netrc")});
+  std::string found;
+  try {
+    if (!path.empty()) {
+      const SharedBytes bytes = read_start(*posix_file_system().open(path), kLongestNetrc);
+      found = netrc_password(std::string(as_text(bytes.view)), url.host);
+    }
+  } catch (const NotFoundError&) {
+    // then there is none
+  }
+  if (!found.empty()) return found;
+  throw UsageError(
+      "no key for W&B was found: set WANDB_API_KEY, or let `wandb login` write it to "
+      "~/.netrc");
+}
+
+}  // namespace
+
+std::string netrc_password(const std::string& text, const std::string& machine) {
+  std::istringstream words(text);
+  std::string word;
+  bool is_meant = false;
+  while (words >> word) {
+    if (word == "machine") {
+      is_meant = static_cast<bool>(words >> word) && word == machine;
+    } else if (word == "default") {
+      is_meant = false;
+    } else if (word == "password" && words >> word && is_meant) {
+      return word;
+    }
+  }
+  return {};
+}
+
+RestRemote& GraphQl::api() {
+  const std::scoped_lock lock(mutex_);
+  if (api_ == nullptr) {
+    const Url url = server_url(options_);
+    api_ = std::make_unique<RestRemote>(
+        RestServer{.url = url,
+                   .authorization = fixed_authorization(basic("api", key_of(options_, url))),
+                   .keys = "WANDB_API_KEY",
+                   .settings = settings_},
+        "/", "W&B's ");
+  }
+  return *api_;
+}
+
+nlohmann::json GraphQl::ask(const char* query, const nlohmann::json& variables, const char* field,
+                            const std::string& doing) {
+  const nlohmann::json answer =
+      api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
+  const nlohmann::json errors = array_of(answer, "errors");
+  if (!errors.empty()) {
+    throw StorageError(
+        doing + " W&B: " + printable_line(text_of(errors.front(), "message").substr(0, 300)), 200);
+  }
+  return object_of(object_of(answer, "data"), field);
+}
+
+}  // namespace cairn::wandb
