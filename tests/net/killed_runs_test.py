@@ -128,10 +128,11 @@ class Run:
     def compare(self, straight):
         tool = self.programs.tool
         tool("diff", straight.weights, self.weights)
-        if self.checkpoints() != straight.checkpoints():
-            raise Failed(f"there are {self.checkpoints()}, expected {straight.checkpoints()}")
+        names = straight.checkpoints()
+        if self.checkpoints() != names:
+            raise Failed(f"there are {self.checkpoints()}, expected {names}")
         tool("verify", "--full", self.bucket_folder)
-        last = f"ep{EPOCHS}-ba{BATCHES}-rank0.pt"
+        last = next(name for name in names if f"-ba{BATCHES}-" in name)
         tool("diff", f"{straight.bucket_folder}/{last}", f"{self.bucket_folder}/{last}")
 
 
