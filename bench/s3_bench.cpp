@@ -1,20 +1,24 @@
-// What uploads and downloads cost, beside those of curl, and of boto3 where there is one, to the
-// same server, which keeps nothing (testing/s3_sink.cpp).
+// What uploads and downloads cost, beside those of other clients to the same server, which keeps
+// nothing (testing/s3_sink.cpp): over plain HTTP, and over TLS with a certificate of its own, where
+// it keeps CRC-64 as Amazon's does.
 //
-//   s3_bench [MIB [ROUNDS [FOLDER]]]
+//   s3_bench [--plain | --tls] [MIB [ROUNDS [FOLDER]]]
 //
-// Prints, of the median round: wall time and processor time of cairn; the wall time of curl (one
-// connection) and of boto3 (s3_peer.py), both from and to a file in memory, and theirs by cairn's;
-// and the most memory of an upload. With a folder, on the disk that is meant, also a save() of as
-// many bytes to the server, by the slower of one into the folder, durable, and an upload.
+// Of each client, of the median round: wall time, processor time, and the wall time by cairn's.
+// Others upload from and download to a file in memory: curl, one connection, every round; boto3
+// (s3_peer.py), aws and rclone, where they are installed, once, without what the same command takes
+// for one byte. Then the most memory of an upload; and with a folder, on the disk that is meant, a
+// save() of as many bytes to the server, by the slower of one into the folder, durable, and an
+// upload.
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,18 +28,29 @@
 #include "cairn/storage/s3.h"
 
 #include "testing/child_process.h"
+#include "testing/temp_folder.h"
 
 namespace {
 
 using cairn::testing::ChildProcess;
+using Arguments = std::vector<std::string>;
 
 constexpr std::size_t kBlock = std::size_t{16} << 20;
+constexpr const char* kFile = "/dev/shm/cairn_s3_bench";
+constexpr const char* kByteFile = "/dev/shm/cairn_s3_bench_byte";
 
-class Cost {
+// --- What is measured ----------------------------------------------------------------------------
+
+struct Cost {
+  double wall = 0;
+  double cpu = 0;
+};
+
+class Costs {
  public:
-  void add(double wall, double cpu) {
-    wall_.push_back(wall);
-    cpu_.push_back(cpu);
+  void add(const Cost& cost) {
+    wall_.push_back(cost.wall);
+    cpu_.push_back(cost.cpu);
   }
   bool any() const { return !wall_.empty(); }
   double wall() const { return median(wall_); }
@@ -54,32 +69,86 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-double cpu_now() {
+// Of this process, or of the children that were waited for: the server is none of them.
+double cpu_now(int whose) {
   rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
+  getrusage(whose, &usage);
   return seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
 }
 
-long peak_mib() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss >> 10;
+Cost measured(int whose, const std::function<void()>& work) {
+  const double cpu = cpu_now(whose);
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return {took.count(), cpu_now(whose) - cpu};
 }
+
+// A line of /proc/self/status, in MiB.
+long memory(const char* line) {
+  std::FILE* const file = std::fopen("/proc/self/status", "r");
+  long kib = 0;
+  char text[256];
+  const std::string format = std::string(line) + ": %ld";
+  while (file != nullptr && std::fgets(text, sizeof(text), file) != nullptr) {
+    if (std::sscanf(text, format.c_str(), &kib) == 1) break;
+  }
+  if (file != nullptr) std::fclose(file);
+  return kib >> 10;
+}
+
+void forget_peak() {
+  std::FILE* const file = std::fopen("/proc/self/clear_refs", "w");
+  if (file == nullptr) return;
+  std::fputs("5", file);
+  std::fclose(file);
+}
+
+// --- The server ----------------------------------------------------------------------------------
+
+class Server {
+ public:
+  explicit Server(bool is_tls) {
+    Arguments argv = {CAIRN_S3_SINK};
+    if (is_tls) {
+      make_certificate();
+      argv.insert(argv.end(), {folder_ / "key.pem", ca_file()});
+      setenv("AWS_CA_BUNDLE", ca_file().c_str(), 1);
+    }
+    process_.emplace(argv);
+    const auto line = process_->wait_for_line("://");
+    if (!line) fail("s3_sink", process_->output());
+    url_ = line->substr(0, line->find('\n'));
+  }
+  const std::string& url() const { return url_; }
+  std::string ca_file() const { return folder_ / "ca.pem"; }
+
+  [[noreturn]] static void fail(const std::string& what, const std::string& output) {
+    std::fprintf(stderr, "%s failed: %s\n", what.c_str(), output.c_str());
+    std::exit(2);
+  }
+
+ private:
+  void make_certificate() {
+    ChildProcess made({"/usr/bin/env", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                       "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj",
+                       "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+                       folder_ / "key.pem", "-out", ca_file()});
+    if (made.wait().exit_code != 0) fail("openssl", made.output());
+  }
+
+  cairn::testing::TempFolder folder_;
+  std::optional<ChildProcess> process_;
+  std::string url_;
+};
+
+// --- The clients ---------------------------------------------------------------------------------
 
 // A checkpoint of so many bytes.
 cairn::Value weights(const std::vector<std::byte>& bytes) {
   const auto size = static_cast<std::int64_t>(bytes.size());
   cairn::TensorView tensor = cairn::make_tensor(cairn::DType::kUInt8, {size}, {bytes, nullptr});
   return cairn::Dict{{"weight", std::move(tensor)}};
-}
-
-template <class Work>
-void measure(Cost& cost, const Work& work) {
-  const double cpu = cpu_now();
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  cost.add(took.count(), cpu_now() - cpu);
 }
 
 void upload(cairn::ObjectStore& store, const std::vector<std::byte>& block, std::size_t bytes) {
@@ -96,99 +165,263 @@ void download(cairn::ObjectStore& store, std::vector<std::byte>& place, std::siz
   source->read({&range, 1});
 }
 
-void run_curl(const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = {"/usr/bin/curl", "-sf"};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  ChildProcess curl(argv);
-  if (curl.wait().exit_code != 0) {
-    std::fprintf(stderr, "curl failed: %s\n", curl.output().c_str());
-    std::exit(2);
+std::string run(const Arguments& command) {
+  ChildProcess process(command);
+  if (process.wait().exit_code != 0) Server::fail(command[1] + " " + command[2], process.output());
+  return process.output();
+}
+
+// Another client: its commands, that send a file, and that fetch an object of so many zeros.
+struct Peer {
+  std::string name;
+  double at_least;
+  std::function<Arguments(const std::string& file)> sends;
+  std::function<Arguments(const std::string& object, const std::string& file)> fetches;
+  bool is_slow = true;
+  bool tells_cost = false;  // in its output: wall and processor time
+
+  Cost cost_of(const Arguments& command) const {
+    std::string told;
+    const Cost whole = measured(RUSAGE_CHILDREN, [&] { told = run(command); });
+    if (!tells_cost) return whole;
+    const std::size_t space = told.find(' ');
+    return {std::stod(told), std::stod(told.substr(space))};
   }
+  Cost cost(const Arguments& command, const Arguments& of_a_byte) const {
+    const Cost start = is_slow && !tells_cost ? cost_of(of_a_byte) : Cost();
+    const Cost whole = cost_of(command);
+    return {whole.wall - start.wall, whole.cpu - start.cpu};
+  }
+};
+
+Peer curl(const Server& server) {
+  const Arguments start = {"/usr/bin/env", "curl", "-sf", "--cacert", server.ca_file()};
+  const auto with = [start](Arguments more) {
+    more.insert(more.begin(), start.begin(), start.end());
+    return more;
+  };
+  const std::string bucket = server.url() + "/bucket/";
+  return {.name = "curl",
+          .at_least = 1,
+          .sends =
+              [=](const std::string& file) {
+                return with({"-o", "/dev/null", "-H", "Expect:", "-T", file, bucket + "raw"});
+              },
+          .fetches =
+              [=](const std::string& object, const std::string& file) {
+                return with({"-o", file, bucket + object});
+              },
+          .is_slow = false};
 }
 
-// Nothing where there is no boto3.
-void run_boto3(Cost& cost, const std::vector<std::string>& arguments) {
-  std::vector<std::string> argv = {"/usr/bin/env", "python3", CAIRN_S3_PEER};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  ChildProcess boto3(argv);
-  if (boto3.wait().exit_code == 0) cost.add(std::stod(boto3.output()), 0);
+Peer boto3(const Server& server) {
+  const Arguments start = {"/usr/bin/env", "python3", CAIRN_S3_PEER, server.url()};
+  const auto with = [start](const char* way, const std::string& object, const std::string& file) {
+    Arguments all = start;
+    all.insert(all.end(), {way, object, file});
+    return all;
+  };
+  return {.name = "boto3",
+          .at_least = 2,
+          .sends = [=](const std::string& file) { return with("upload", "boto3", file); },
+          .fetches = [=](const std::string& object,
+                         const std::string& file) { return with("download", object, file); },
+          .tells_cost = true};
 }
 
-void print_peer(const char* name, const Cost& peer, const Cost& cairn, double at_least) {
-  if (!peer.any()) return;
-  std::printf("   %s %6.2f s, ratio %5.2f (at least %.1f)", name, peer.wall(),
-              peer.wall() / cairn.wall(), at_least);
+Peer awscli(const Server& server) {
+  const Arguments start = {"/usr/bin/env", "aws", "--endpoint-url",    server.url(),
+                           "s3",           "cp",  "--only-show-errors"};
+  const auto with = [start](const std::string& from, const std::string& to) {
+    Arguments all = start;
+    all.insert(all.end(), {from, to});
+    return all;
+  };
+  return {.name = "aws",
+          .at_least = 2,
+          .sends = [=](const std::string& file) { return with(file, "s3://bucket/aws"); },
+          .fetches = [=](const std::string& object,
+                         const std::string& file) { return with("s3://bucket/" + object, file); }};
 }
+
+Peer rclone(const Server& server) {
+  Arguments start = {"/usr/bin/env",
+                     "-u",
+                     "AWS_CA_BUNDLE",
+                     "rclone",
+                     "--config=",
+                     "--s3-provider=Other",
+                     "--s3-env-auth",
+                     "--s3-no-check-bucket",
+                     "--ignore-times",
+                     "--s3-region=us-east-1",
+                     "--s3-endpoint=" + server.url()};
+  if (server.url().starts_with("https:")) start.push_back("--ca-cert=" + server.ca_file());
+  start.push_back("copyto");
+  const auto with = [start](const std::string& from, const std::string& to) {
+    Arguments all = start;
+    all.insert(all.end(), {from, to});
+    return all;
+  };
+  return {.name = "rclone",
+          .at_least = 2,
+          .sends = [=](const std::string& file) { return with(file, ":s3:bucket/rclone"); },
+          .fetches = [=](const std::string& object,
+                         const std::string& file) { return with(":s3:bucket/" + object, file); }};
+}
+
+bool is_there(const Arguments& command) {
+  ChildProcess process(command);
+  return process.wait().exit_code == 0;
+}
+
+std::vector<Peer> peers_of(const Server& server) {
+  std::vector<Peer> peers = {curl(server)};
+  const auto add = [&](const Arguments& asks, Peer peer) {
+    if (is_there(asks)) {
+      peers.push_back(std::move(peer));
+    } else {
+      std::printf("%s: not installed, passed over\n", peer.name.c_str());
+    }
+  };
+  add({"/usr/bin/env", "python3", "-c", "import boto3"}, boto3(server));
+  add({"/usr/bin/env", "aws", "--version"}, awscli(server));
+  add({"/usr/bin/env", "rclone", "version"}, rclone(server));
+  return peers;
+}
+
+// --- The table -----------------------------------------------------------------------------------
 
 struct Way {
-  Cost cairn;
-  Cost curl;
-  Cost boto3;
-  void print(const char* what, std::size_t bytes) const {
-    const double gib = static_cast<double>(bytes) / (1 << 30);
-    std::printf("%-9s %6.2f s %6.2f s cpu/GiB", what, cairn.wall(), cairn.cpu() / gib);
-    print_peer("curl", curl, cairn, 1);
-    print_peer("boto3", boto3, cairn, 2);
-    std::printf("\n");
+  Costs cairn = {};
+  std::vector<Costs> peers = {};
+};
+
+void print_way(const char* what, const Way& way, const std::vector<Peer>& peers,
+               std::size_t bytes) {
+  const double gib = static_cast<double>(bytes) / (1 << 30);
+  std::printf("%-9s cairn  %6.2f s %6.2f s cpu/GiB\n", what, way.cairn.wall(),
+              way.cairn.cpu() / gib);
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const Costs& costs = way.peers[i];
+    std::printf("          %-6s %6.2f s %6.2f s cpu/GiB   ratio %5.2f (at least %.1f)\n",
+                peers[i].name.c_str(), costs.wall(), costs.cpu() / gib,
+                costs.wall() / way.cairn.wall(), peers[i].at_least);
   }
+}
+
+struct Wanted {
+  std::size_t bytes = 0;
+  int rounds = 5;
+  std::string folder = {};
+};
+
+class Bench {
+ public:
+  Bench(bool is_tls, Wanted wanted)
+      : wanted_(std::move(wanted)),
+        server_(is_tls),
+        store_(cairn::s3_store({.bucket = "bucket", .endpoint_url = server_.url()})),
+        peers_(peers_of(server_)),
+        block_(kBlock),
+        zeros_("zeros-" + std::to_string(wanted_.bytes)) {
+    std::mt19937_64 random(1);
+    for (std::byte& byte : block_)
+      byte = static_cast<std::byte>(random());
+    upload(*store_, block_, kBlock);  // connections, and what is learned of the server
+    run(peers_[0].fetches(zeros_, kFile));
+    run(peers_[0].fetches("zeros-1", kByteFile));
+  }
+
+  void measure() {
+    std::printf("%s, %zu MiB, medians of %d\n", server_.url().c_str(), wanted_.bytes >> 20,
+                wanted_.rounds);
+    std::fflush(stdout);
+    measure_up();
+    print_way("upload", up_, peers_, wanted_.bytes);
+    std::vector<std::byte> place(wanted_.bytes);
+    measure_down(place);
+    print_way("download", down_, peers_, wanted_.bytes);
+    if (!wanted_.folder.empty()) measure_save(place);
+    std::printf("memory of an upload: %ld MiB more (at most 64)\n", upload_mib_);
+    std::fflush(stdout);
+  }
+
+ private:
+  void measure_up() {
+    up_.peers.resize(peers_.size());
+    for (int round = 0; round < wanted_.rounds; ++round) {
+      forget_peak();
+      const long before = memory("VmRSS");
+      up_.cairn.add(measured(RUSAGE_SELF, [&] { upload(*store_, block_, wanted_.bytes); }));
+      upload_mib_ = std::max(upload_mib_, memory("VmHWM") - before);
+      for (std::size_t i = 0; i < peers_.size(); ++i) {
+        if (round > 0 && peers_[i].is_slow) continue;
+        up_.peers[i].add(peers_[i].cost(peers_[i].sends(kFile), peers_[i].sends(kByteFile)));
+      }
+    }
+  }
+
+  void measure_down(std::vector<std::byte>& place) {
+    down_.peers.resize(peers_.size());
+    for (int round = 0; round < wanted_.rounds; ++round) {
+      down_.cairn.add(measured(RUSAGE_SELF, [&] { download(*store_, place, wanted_.bytes); }));
+      for (std::size_t i = 0; i < peers_.size(); ++i) {
+        if (round > 0 && peers_[i].is_slow) continue;
+        down_.peers[i].add(peers_[i].cost(peers_[i].fetches(zeros_, kFile),
+                                          peers_[i].fetches("zeros-1", kByteFile)));
+      }
+    }
+  }
+
+  void measure_save(const std::vector<std::byte>& place) {
+    Costs there, here;
+    const std::string path = wanted_.folder + "/s3_bench.pt";
+    for (int round = 0; round < wanted_.rounds; ++round) {
+      there.add(measured(RUSAGE_SELF,
+                         [&] { cairn::save(weights(place), "saved.pt", {.store = store_}); }));
+      here.add(measured(RUSAGE_SELF, [&] { cairn::save(weights(place), path); }));
+      std::remove(path.c_str());
+      ::sync();
+    }
+    const double slower = std::max(here.wall(), up_.cairn.wall());
+    std::printf("save there %5.2f s   here %5.2f s   ratio to the slower %4.2f (at most 1.2)\n",
+                there.wall(), here.wall(), there.wall() / slower);
+  }
+
+  Wanted wanted_;
+  Server server_;
+  std::shared_ptr<cairn::ObjectStore> store_;
+  std::vector<Peer> peers_;
+  std::vector<std::byte> block_;
+  std::string zeros_;
+  Way up_;
+  Way down_;
+  long upload_mib_ = 0;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::size_t bytes = (argc > 1 ? std::stoull(argv[1]) : 1024) << 20;
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 5;
-  ChildProcess server({CAIRN_S3_SINK});
-  const auto line = server.wait_for_line("http://");
-  if (!line) return 2;
-  const std::string url = line->substr(0, line->find('\n'));
-  const auto store = cairn::s3_store({.bucket = "bucket",
-                                      .endpoint_url = url,
-                                      .access_key_id = "AKID",
-                                      .secret_access_key = "secret"});
-  std::vector<std::byte> block(kBlock);
-  std::mt19937_64 random(1);
-  for (std::byte& byte : block)
-    byte = static_cast<std::byte>(random());
-  upload(*store, block, kBlock);  // connections, and what is learned of the server
-
-  const std::string file = "/dev/shm/cairn_s3_bench";
-  run_curl({"-o", file, url + "/bucket/zeros-" + std::to_string(bytes)});
-  const std::string size = std::to_string(bytes);
-  Way up, down;
-  const long before = peak_mib();
-  long after_upload = before;
-  for (int round = 0; round < rounds; ++round) {
-    measure(up.cairn, [&] { upload(*store, block, bytes); });
-    after_upload = peak_mib();
-    measure(up.curl, [&] {
-      run_curl({"-o", "/dev/null", "-H", "Expect:", "-T", file, url + "/bucket/raw"});
-    });
-    run_boto3(up.boto3, {url, "upload", size, file});
+  Arguments given(argv + 1, argv + argc);
+  std::string only;
+  if (!given.empty() && given[0].starts_with("--")) {
+    only = given[0];
+    given.erase(given.begin());
   }
-  std::vector<std::byte> place(bytes);
-  for (int round = 0; round < rounds; ++round) {
-    measure(down.cairn, [&] { download(*store, place, bytes); });
-    measure(down.curl, [&] { run_curl({"-o", file, url + "/bucket/zeros-" + size}); });
-    run_boto3(down.boto3, {url, "download", size, file});
+  for (const auto& [name, value] :
+       {std::pair{"AWS_ACCESS_KEY_ID", "AKID"}, std::pair{"AWS_SECRET_ACCESS_KEY", "secret"},
+        std::pair{"AWS_DEFAULT_REGION", "us-east-1"},
+        std::pair{"AWS_EC2_METADATA_DISABLED", "true"}}) {
+    setenv(name, value, 1);
   }
-  std::remove(file.c_str());
-  Cost there, here;
-  const std::string folder = argc > 3 ? argv[3] : "";
-  for (int round = 0; round < rounds && !folder.empty(); ++round) {
-    measure(there, [&] { cairn::save(weights(place), "saved.pt", {.store = store}); });
-    const std::string path = folder + "/s3_bench.pt";
-    measure(here, [&] { cairn::save(weights(place), path); });
-    std::remove(path.c_str());
-    ::sync();
-  }
-  std::printf("%zu MiB, medians of %d\n", bytes >> 20, rounds);
-  up.print("upload", bytes);
-  down.print("download", bytes);
-  if (there.any()) {
-    const double slower = std::max(here.wall(), up.cairn.wall());
-    std::printf("save there %5.2f s   here %5.2f s   ratio to the slower %4.2f (at most 1.2)\n",
-                there.wall(), here.wall(), there.wall() / slower);
-  }
-  std::printf("memory of an upload: %ld MiB more (at most 64)\n", after_upload - before);
+  const Wanted wanted = {
+      .bytes = (given.empty() ? 1024 : std::stoull(given[0])) << 20,
+      .rounds = given.size() > 1 ? std::atoi(given[1].c_str()) : 5,
+      .folder = given.size() > 2 ? given[2] : "",
+  };
+  if (only != "--tls") Bench(/*is_tls=*/false, wanted).measure();
+  if (only != "--plain") Bench(/*is_tls=*/true, wanted).measure();
+  std::remove(kFile);
+  std::remove(kByteFile);
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 namespace cairn::testing {
 namespace {
@@ -18,7 +19,8 @@ constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 // What comes in on a connection.
 class Incoming {
  public:
-  Incoming(int socket, bool keeps_bodies) : socket_(socket), keeps_bodies_(keeps_bodies) {}
+  Incoming(SocketStream& stream, bool keeps_bodies)
+      : stream_(stream), keeps_bodies_(keeps_bodies) {}
 
   // False at the end of the connection.
   bool read_request(HttpAsked& asked) {
@@ -31,6 +33,7 @@ class Incoming {
     const std::string length = asked.header("content-length");
     const std::size_t size = length.empty() ? 0 : std::stoull(length);
     asked.body_bytes = size;
+    if (asked.header("expect") == "100-continue" && !go_on()) return false;
     if (!keeps_bodies_) return drop(size);
     while (buffer_.size() < size) {
       if (!fill()) return false;
@@ -44,19 +47,24 @@ class Incoming {
   bool fill() {
     const std::size_t before = buffer_.size();
     buffer_.resize(before + kReadBytes);
-    const ssize_t got = recv(socket_, buffer_.data() + before, kReadBytes, 0);
-    buffer_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const std::size_t got = stream_.read(buffer_.data() + before, kReadBytes);
+    buffer_.resize(before + got);
     return got > 0;
+  }
+
+  // Who asks whether the body is wanted waits for a second, where there is no answer.
+  bool go_on() {
+    constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
+    return stream_.write(kGoOn.data(), kGoOn.size());
   }
 
   bool drop(std::size_t size) {
     std::size_t left = size - std::min(size, buffer_.size());
     buffer_.erase(0, size);
-    if (left > 0 && dropped_.empty()) dropped_.resize(kReadBytes);
     while (left > 0) {
-      const ssize_t got = recv(socket_, dropped_.data(), std::min(left, kReadBytes), 0);
-      if (got <= 0) return false;
-      left -= static_cast<std::size_t>(got);
+      const std::size_t got = stream_.drop(left);
+      if (got == 0) return false;
+      left -= got;
     }
     return true;
   }
@@ -82,27 +90,23 @@ class Incoming {
     }
   }
 
-  int socket_;
+  SocketStream& stream_;
   bool keeps_bodies_;
   std::string buffer_;
-  std::string dropped_;
 };
 
-bool send_all(int socket, const char* data, std::size_t size, std::size_t at_once) {
-  while (size > 0) {
-    const ssize_t sent = send(socket, data, std::min(size, at_once), MSG_NOSIGNAL);
-    if (sent <= 0) return false;
-    data += sent;
-    size -= static_cast<std::size_t>(sent);
+bool send_dripping(SocketStream& stream, const std::string& text) {
+  for (const char& byte : text) {
+    if (!stream.write(&byte, 1)) return false;
   }
   return true;
 }
 
-bool send_zeros(int socket, std::size_t size) {
+bool send_zeros(SocketStream& stream, std::size_t size) {
   static const std::string kZeros(std::size_t{1} << 20, '\0');
   for (std::size_t now; size > 0; size -= now) {
     now = std::min(size, kZeros.size());
-    if (!send_all(socket, kZeros.data(), now, now)) return false;
+    if (!stream.write(kZeros.data(), now)) return false;
   }
   return true;
 }
@@ -147,8 +151,8 @@ std::string HttpAsked::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-HttpServer::HttpServer(Handler handler, bool keeps_bodies)
-    : handler_(std::move(handler)), keeps_bodies_(keeps_bodies) {
+HttpServer::HttpServer(Handler handler, bool keeps_bodies, const TlsServer* tls)
+    : handler_(std::move(handler)), keeps_bodies_(keeps_bodies), tls_(tls) {
   listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -191,31 +195,36 @@ void HttpServer::accept_all() {
 }
 
 void HttpServer::serve(int socket) {
-  Incoming incoming(socket, keeps_bodies_);
-  for (;;) {
+  if (const auto stream = tls_ != nullptr ? tls_->stream(socket) : plain_stream(socket)) {
+    Incoming incoming(*stream, keeps_bodies_);
     HttpAsked asked;
-    if (stopping_ || !incoming.read_request(asked)) break;
-    const HttpReply reply = handler_(asked);
-    const bool has_length = std::any_of(reply.headers.begin(), reply.headers.end(),
-                                        [](const auto& h) { return h.first == "Content-Length"; });
-    std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " X\r\n";
-    for (const auto& [name, value] : reply.headers)
-      text += name + ": " + value + "\r\n";
-    if (!has_length)
-      text += "Content-Length: " + std::to_string(reply.body.size() + reply.zeros) + "\r\n";
-    if (reply.closes) text += "Connection: close\r\n";
-    text += "\r\n";
-    if (asked.method != "HEAD") text += reply.body;
-    const bool is_cut = reply.sends_at_most < text.size();
-    text.resize(std::min(reply.sends_at_most, text.size()));
-    bool sent = send_all(socket, text.data(), text.size(), reply.drips ? 1 : text.size());
-    if (asked.method != "HEAD" && !is_cut) sent = sent && send_zeros(socket, reply.zeros);
-    if (is_cut && text.empty()) reset(socket);
-    if (is_cut || reply.closes || !sent) break;
+    while (!stopping_ && incoming.read_request(asked) && answer(*stream, socket, asked)) {
+      asked = {};
+    }
   }
   const std::scoped_lock lock(mutex_);
   sockets_.erase(std::find(sockets_.begin(), sockets_.end(), socket));
   close(socket);
+}
+// Whether the connection is kept.
+bool HttpServer::answer(SocketStream& stream, int socket, const HttpAsked& asked) {
+  const HttpReply reply = handler_(asked);
+  const bool has_length = std::any_of(reply.headers.begin(), reply.headers.end(),
+                                      [](const auto& h) { return h.first == "Content-Length"; });
+  std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " X\r\n";
+  for (const auto& [name, value] : reply.headers)
+    text += name + ": " + value + "\r\n";
+  if (!has_length)
+    text += "Content-Length: " + std::to_string(reply.body.size() + reply.zeros) + "\r\n";
+  if (reply.closes) text += "Connection: close\r\n";
+  text += "\r\n";
+  if (asked.method != "HEAD") text += reply.body;
+  const bool is_cut = reply.sends_at_most < text.size();
+  text.resize(std::min(reply.sends_at_most, text.size()));
+  bool sent = reply.drips ? send_dripping(stream, text) : stream.write(text.data(), text.size());
+  if (asked.method != "HEAD" && !is_cut) sent = sent && send_zeros(stream, reply.zeros);
+  if (is_cut && text.empty()) reset(socket);
+  return !is_cut && !reply.closes && sent;
 }
 
 }  // namespace cairn::testing

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "testing/socket_stream.h"
+
 namespace cairn::testing {
 
 struct HttpAsked {
@@ -49,23 +51,27 @@ class HttpServer {
   using Handler = std::function<HttpReply(const HttpAsked&)>;
 
   // Calls `handler` from one thread for each connection. Without `keeps_bodies` what comes is read
-  // and dropped, whatever its size.
-  explicit HttpServer(Handler handler, bool keeps_bodies = true);
+  // and dropped, whatever its size. With `tls`, which must outlive it, only over TLS.
+  explicit HttpServer(Handler handler, bool keeps_bodies = true, const TlsServer* tls = nullptr);
   // Ends all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const {
+    return (tls_ != nullptr ? "https" : "http") + ("://127.0.0.1:" + std::to_string(port_));
+  }
   int connections() const { return connections_; }  // that there were so far
 
  private:
   void accept_all();
   void serve(int socket);
+  bool answer(SocketStream& stream, int socket, const HttpAsked& asked);
 
   Handler handler_;
   bool keeps_bodies_;
+  const TlsServer* tls_;
   int listener_ = -1;
   int port_ = 0;
   std::atomic<bool> stopping_ = false;

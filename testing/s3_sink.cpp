@@ -1,10 +1,15 @@
 // A server that says it has whatever is written to it, and keeps nothing: for measuring what a
-// client costs. Objects named "zeros-N" are N zeros. Prints its address, and runs until it is
-// killed.
+// client costs. Objects named "zeros-N" are N zeros. With a key and a certificate it speaks TLS
+// and, as Amazon's, says that it keeps the CRC-64 of every object. Prints its address, and runs
+// until it is killed.
+//
+//   s3_sink [KEY CERTIFICATE]
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "testing/http_server.h"
@@ -14,8 +19,12 @@ namespace {
 using cairn::testing::HttpAsked;
 using cairn::testing::HttpReply;
 
+constexpr const char* kCrc64 = "x-amz-checksum-crc64nvme";
+
 class Sink {
  public:
+  explicit Sink(bool keeps_crc64) : keeps_crc64_(keeps_crc64) {}
+
   HttpReply answer(const HttpAsked& asked) {
     const std::scoped_lock lock(mutex_);
     const std::string path = asked.path();
@@ -23,12 +32,18 @@ class Sink {
     if (asked.method == "PUT") return put(asked, path, query.contains("partNumber"));
     if (asked.method == "POST" && query.contains("uploads")) {
       uploading_[path] = 0;
-      return {.body =
-                  "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
-                  "</InitiateMultipartUploadResult>"};
+      HttpReply begun{.body =
+                          "<InitiateMultipartUploadResult><UploadId>1</UploadId>"
+                          "</InitiateMultipartUploadResult>"};
+      const std::string checksum = asked.header("x-amz-checksum-algorithm");
+      if (keeps_crc64_ && !checksum.empty()) {
+        begun.headers.emplace_back("x-amz-checksum-algorithm", checksum);
+      }
+      return begun;
     }
     if (asked.method == "POST") {
       sizes_[path] = uploading_[path];
+      crc64_[path] = asked.header(kCrc64);
       return {.body =
                   "<CompleteMultipartUploadResult><ETag>\"e\"</ETag>"
                   "</CompleteMultipartUploadResult>"};
@@ -47,8 +62,15 @@ class Sink {
       uploading_[path] += asked.body_bytes;
     } else {
       sizes_[path] = asked.body_bytes;
+      crc64_[path] = asked.header(kCrc64);
     }
-    return {.headers = {{"ETag", "\"e\""}}};
+    HttpReply reply{.headers = {{"ETag", "\"e\""}}};
+    add_crc64(reply, asked.header(kCrc64));
+    return reply;
+  }
+
+  void add_crc64(HttpReply& reply, const std::string& crc64) const {
+    if (keeps_crc64_ && !crc64.empty()) reply.headers.emplace_back(kCrc64, crc64);
   }
 
   HttpReply get(const HttpAsked& asked, const std::string& path) {
@@ -56,10 +78,13 @@ class Sink {
     if (zeros == std::string::npos && !sizes_.contains(path)) return {.status = 404};
     const std::size_t size =
         zeros == std::string::npos ? sizes_[path] : std::stoull(path.substr(zeros + 7));
-    HttpReply reply = {.headers = {{"ETag", "\"e\""}}, .zeros = size};
+    HttpReply reply = {
+        .headers = {{"ETag", "\"e\""}, {"Last-Modified", "Sun, 22 Nov 2026 12:00:00 GMT"}},
+        .zeros = size};
     const std::string range = asked.header("range");
     if (asked.method == "HEAD") {
       reply.headers.emplace_back("Content-Length", std::to_string(size));
+      if (zeros == std::string::npos) add_crc64(reply, crc64_[path]);
     } else if (range.starts_with("bytes=")) {
       const std::size_t minus = range.find('-');
       const bool is_end = minus == 6;
@@ -76,18 +101,23 @@ class Sink {
     return reply;
   }
 
+  const bool keeps_crc64_;
   std::mutex mutex_;
   std::map<std::string, std::size_t> sizes_;
+  std::map<std::string, std::string> crc64_;
   std::map<std::string, std::size_t> uploading_;  // by path: one upload of each
 };
 
 }  // namespace
 
-int main() {
-  Sink sink;
+int main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);  // of OpenSSL, to connections that clients have closed
+  std::unique_ptr<cairn::testing::TlsServer> tls;
+  if (argc == 3) tls = std::make_unique<cairn::testing::TlsServer>(argv[1], argv[2]);
+  Sink sink(tls != nullptr);
   const cairn::testing::HttpServer server(
       [&](const HttpAsked& asked) { return sink.answer(asked); },
-      /*keeps_bodies=*/false);
+      /*keeps_bodies=*/false, tls.get());
   std::printf("%s\n", server.url().c_str());
   std::fflush(stdout);
   for (;;)

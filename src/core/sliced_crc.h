@@ -1,4 +1,5 @@
-// CRCs whose lowest bit is the highest power, of any width, 16 bytes at a time.
+// CRCs whose lowest bit is the highest power, of 32 or 64 bits: long ones by folding
+// (crc_folding.h) where the processor can, 16 bytes at a time by tables elsewhere.
 #pragma once
 
 #include <array>
@@ -6,6 +7,8 @@
 #include <cstdint>
 
 #include "cairn/bytes.h"
+
+#include "core/crc_folding.h"
 
 namespace cairn {
 
@@ -16,20 +19,17 @@ class SlicedCrc {
   // Of `bytes`, or of what `before` is the checksum of with `bytes` behind it.
   static Word of(ByteView bytes, Word before) {
     Word crc = static_cast<Word>(~before);
-    const std::byte* at = bytes.data();
-    std::size_t left = bytes.size();
-    for (; left >= kSlices; left -= kSlices, at += kSlices) {
-      const std::uint64_t low = crc ^ eight_bytes(at);
-      const std::uint64_t high = eight_bytes(at + 8);
-      crc = 0;
-      for (unsigned i = 0; i < 8; ++i) {
-        crc ^= kTable[15 - i][low >> 8 * i & 0xFF] ^ kTable[7 - i][high >> 8 * i & 0xFF];
-      }
+    const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
+    if (folds > 0 && has_crc_folding()) {
+      crc = through_tables(folded(bytes.first(folds), crc, kFolding), 0);
+      bytes = bytes.subspan(folds);
     }
-    for (; left > 0; --left, ++at) {
-      crc = static_cast<Word>(crc >> 8 ^ kTable[0][(crc ^ std::to_integer<Word>(*at)) & 0xFF]);
-    }
-    return static_cast<Word>(~crc);
+    return static_cast<Word>(~through_tables(bytes, crc));
+  }
+
+  // The same without folding.
+  static Word of_by_tables(ByteView bytes, Word before) {
+    return static_cast<Word>(~through_tables(bytes, static_cast<Word>(~before)));
   }
 
   // Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.
@@ -46,8 +46,44 @@ class SlicedCrc {
 
  private:
   static constexpr std::size_t kSlices = 16;
+  static constexpr std::size_t kFoldedAtOnce = 64;
   static constexpr Word kOne = static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1));
   using Table = std::array<std::array<Word, 256>, kSlices>;
+
+  // The register behind `bytes`, when it is `crc` before them.
+  static Word through_tables(ByteView bytes, Word crc) {
+    const std::byte* at = bytes.data();
+    std::size_t left = bytes.size();
+    for (; left >= kSlices; left -= kSlices, at += kSlices) {
+      const std::uint64_t low = crc ^ eight_bytes(at);
+      const std::uint64_t high = eight_bytes(at + 8);
+      crc = 0;
+      for (unsigned i = 0; i < 8; ++i) {
+        crc ^= kTable[15 - i][low >> 8 * i & 0xFF] ^ kTable[7 - i][high >> 8 * i & 0xFF];
+      }
+    }
+    for (; left > 0; --left, ++at) {
+      crc = static_cast<Word>(crc >> 8 ^ kTable[0][(crc ^ std::to_integer<Word>(*at)) & 0xFF]);
+    }
+    return crc;
+  }
+
+  // x^exponent.
+  static constexpr Word power_of_x(unsigned exponent) {
+    Word power = kOne;
+    for (; exponent > 0; --exponent) {
+      power = power >> 1 ^ ((power & 1) != 0 ? kPolynomial : 0);
+    }
+    return power;
+  }
+
+  // To move past `bits`: of 16 bytes the first 8 are 64 bits further ahead. The processor's product
+  // of two such polynomials of 64 bits has 127, and stands one power too high in 128.
+  static constexpr std::array<std::uint64_t, 2> past(unsigned bits) {
+    constexpr unsigned kToHighest = 64 - 8 * sizeof(Word);
+    return {static_cast<std::uint64_t>(power_of_x(bits + 63)) << kToHighest,
+            static_cast<std::uint64_t>(power_of_x(bits - 1)) << kToHighest};
+  }
 
   // [s][b]: what a byte b does to the register, when s bytes come behind it.
   static constexpr Table make_table() {
@@ -86,6 +122,7 @@ class SlicedCrc {
   }
 
   static constexpr Table kTable = make_table();
+  static constexpr CrcFolding kFolding = {.past_64 = past(512), .past_16 = past(128)};
 };
 
 }  // namespace cairn

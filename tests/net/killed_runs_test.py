@@ -1,13 +1,22 @@
 #!/usr/bin/env python3
 """Runs whose save folder is a bucket end with the bits of an undisturbed one, whatever is killed.
 
-    with_radosgw killed_runs_test.py DIGITS CAIRN [--runs N] [--server-kills M]
+    with_radosgw killed_runs_test.py DIGITS CAIRN [--runs N] [--server-kills M] [--seed S]
 
-Each of N runs is killed with SIGKILL at random batches, three times, and each time started again in
-an empty folder; during M of them the server is killed, too, and started again ($CAIRN_S3_RESTART).
-The last start goes on to the end. All weights must be those of one run that nobody disturbed.
+Each of N runs is killed with SIGKILL three times, in a quarter of the run each, and each time
+started again in an empty folder; the fourth start goes on to the end. A kill is, by dice, at the
+end of a batch or behind a byte of what the run sends to the server: nearly all of those are bytes
+of a checkpoint, and the rest of it is never sent. During M of the runs the server is killed, too,
+behind a byte, and started again ($CAIRN_S3_RESTART).
+
+Then the final weights and the last checkpoint in the bucket, all of it, must be those of one run
+that nobody disturbed; the bucket must hold the same checkpoints and nothing else, each of them
+whole; and no start may leave a file in its folder.
+
+What is done with a run follows from the seed and its number, which are printed: --only repeats one.
 """
 import argparse
+import json
 import os
 import pathlib
 import random
@@ -15,43 +24,150 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+
+from relay import Relay
 
 EPOCHS = 4
 BATCHES = 180
+KILLS = 3
+QUARTER = BATCHES // (KILLS + 1)
+
+
+class Failed(Exception):
+    pass
+
+
+class Programs:
+    def __init__(self, options):
+        self.digits = options.digits
+        self.cairn = options.cairn
+        self.save_interval = options.save_interval
+        self.server = os.environ["S3_ENDPOINT_URL"]
+        self.restart = os.environ.get("CAIRN_S3_RESTART")
+        self.relay = Relay(int(self.server.rsplit(":", 1)[1]))
+
+    def tool(self, *arguments):
+        """Its output: straight from the server."""
+        done = subprocess.run([self.cairn, *map(str, arguments)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            raise Failed(f"cairn {' '.join(map(str, arguments))}: {done.stdout.decode()}")
+        return done.stdout
 
 
 class Run:
-    def __init__(self, digits, folder, name):
+    """Of one name, so that their checkpoints are equal; each in a folder of the bucket."""
+
+    def __init__(self, programs, folder, name):
+        self.programs = programs
+        self.bucket_folder = f"s3://bucket/{name}/digits"
         self.weights = folder / f"{name}.pt"
         self.log = folder / f"{name}.log"
-        self.command = [digits, "--no-progress-bar", "--max-duration", f"{EPOCHS}ep",
-                        "--save-interval", "7ba", "--save-num-checkpoints-to-keep", "0",
-                        "--seed", "17", "--run-name", name, "--autoresume",
-                        "--save-folder", "s3://bucket/{run_name}",
-                        "--out-weights", str(self.weights)]
+        self.process = None
+        self.started = threading.Event()
+        self.restarting = None
+        self.inside = []  # of each kill at a byte: was it one of an object?
 
     def start(self, *more):
         """Its exit code, from a folder in which there is nothing."""
+        command = [self.programs.digits, "--no-progress-bar", "--max-duration", f"{EPOCHS}ep",
+                   "--save-interval", self.programs.save_interval,
+                   "--save-num-checkpoints-to-keep", "0", "--seed", "17", "--run-name", "digits",
+                   "--autoresume", "--save-folder", os.path.dirname(self.bucket_folder) +
+                   "/{run_name}", "--out-weights", str(self.weights), *more]
+        environment = dict(os.environ,
+                           S3_ENDPOINT_URL=f"http://127.0.0.1:{self.programs.relay.port}")
         with tempfile.TemporaryDirectory() as empty, self.log.open("ab") as log:
-            return subprocess.run([*self.command, *more], cwd=empty, stdout=log, stderr=log,
-                                  check=False).returncode
+            self.started.clear()
+            self.process = subprocess.Popen(command, cwd=empty, stdout=log, stderr=log,
+                                            env=environment)
+            self.started.set()
+            code = self.process.wait()
+            left = [name for _, _, files in os.walk(empty) for name in files]
+            if left:
+                raise Failed(f"a start left {left} in its folder")
+        return code
 
-    def fail(self, what):
-        sys.exit(f"{what}\n{self.log.read_text()[-3000:]}")
+    def kill(self, is_inside):
+        self.started.wait()
+        self.process.kill()
+        self.inside.append(is_inside)
+        return True
+
+    def kill_server(self, is_inside):
+        self.restarting = subprocess.Popen([self.programs.restart], stdout=subprocess.PIPE)
+        self.restarting.stdout.readline()  # it was killed; now it is being started
+        self.inside.append(is_inside)
+        return False
+
+    def kill_and_resume(self, plan):
+        for step in plan:
+            triggers = []
+            if "server_byte" in step:
+                triggers.append((step["server_byte"], self.kill_server))
+            if "byte" in step:
+                triggers.append((step["byte"], self.kill))
+            self.programs.relay.arm(triggers)
+            at_batch = ["--kill-at-batch", str(step["batch"])] if "batch" in step else []
+            code = self.start(*at_batch)
+            if code != step["ends"]:
+                raise Failed(f"{step}: it ended with {code}")
+            if "server_byte" in step and self.restarting is None:
+                raise Failed(f"{step}: the server was not killed")
+        self.programs.relay.arm([])
+        if self.restarting is not None and self.restarting.wait() != 0:
+            sys.exit("the server did not come back")
+
+    def checkpoints(self):
+        """Their names; and all of them are whole."""
+        rows = json.loads(self.programs.tool("ls", "--json", "--all", "--verify",
+                                             self.bucket_folder))["checkpoints"]
+        return sorted(row["name"] for row in rows)
+
+    def compare(self, straight):
+        tool = self.programs.tool
+        tool("diff", straight.weights, self.weights)
+        names = straight.checkpoints()
+        if self.checkpoints() != names:
+            raise Failed(f"there are {self.checkpoints()}, expected {names}")
+        tool("verify", "--full", self.bucket_folder)
+        last = next(name for name in names if f"-ba{BATCHES}-" in name)
+        tool("diff", f"{straight.bucket_folder}/{last}", f"{self.bucket_folder}/{last}")
 
 
-def kill_and_resume(run, kills, restart):
-    server = subprocess.Popen([restart]) if restart else None
-    for batch in kills:
-        code = run.start("--kill-at-batch", str(batch))
-        # It may be ahead of that batch already: then it goes on to the end.
-        if code not in (0, -signal.SIGKILL):
-            run.fail(f"killed at batch {batch}, it ended with {code}")
-    if server is not None and server.wait() != 0:
-        sys.exit("the server did not come back")
-    code = run.start()
-    if code != 0:
-        run.fail(f"the last start ended with {code}")
+def draw_plan(dice, sent, with_server):
+    """What is done with each of the starts; `sent`: bytes of a run that nobody disturbs."""
+    quarter = sent * 9 // 10 // (KILLS + 1)  # none ends before it is killed
+    plan = []
+    for kill in range(KILLS):
+        if dice.random() < 0.5:
+            plan.append({"batch": QUARTER * kill + dice.randrange(5, QUARTER)})
+        else:
+            plan.append({"byte": dice.randrange(1, quarter)})
+        plan[-1]["ends"] = -signal.SIGKILL
+    plan.append({"ends": 0})
+    if with_server:
+        step = dice.choice([step for step in plan if "batch" not in step])
+        step["server_byte"] = dice.randrange(1, step.get("byte", quarter))
+    return plan
+
+
+def test_run(number, options, programs, folder, straight):
+    """Whether the bits are the same."""
+    dice = random.Random(f"{options.seed}/{number}")
+    plan = draw_plan(dice, straight.sent, number < options.server_kills)
+    run = Run(programs, folder, f"run{number}")
+    told = f"run {number} (--seed {options.seed} --only {number}): {plan}"
+    try:
+        run.kill_and_resume(plan)
+        run.compare(straight)
+    except Failed as failed:
+        print(f"{told}: FAILED: {failed}\n{run.log.read_text()[-3000:]}", flush=True)
+        return False, run.inside
+    print(f"{told}: the same bits", flush=True)
+    run.log.unlink()
+    return True, run.inside
 
 
 def main():
@@ -60,26 +176,25 @@ def main():
     parser.add_argument("cairn", type=os.path.abspath)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--server-kills", type=int, default=2)
+    parser.add_argument("--save-interval", default="7ba")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, help="the number of one run")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    dice = random.Random(options.seed)
-    restart = os.environ.get("CAIRN_S3_RESTART")
+    programs = Programs(options)
     with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        straight = Run(options.digits, folder, "straight")
+        straight = Run(programs, pathlib.Path(folder), "straight")
         if straight.start() != 0:
-            straight.fail("the run that nobody disturbs failed")
-        for number in range(options.runs):
-            run = Run(options.digits, folder, f"run{number}")
-            kills = sorted(dice.sample(range(2, BATCHES), 3))
-            kill_and_resume(run, kills, restart if number < options.server_kills else None)
-            diff = subprocess.run([options.cairn, "diff", straight.weights, run.weights],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-            if diff.returncode != 0:
-                run.fail(f"run {number}, killed at {kills}: {diff.stdout.decode()}")
-    print(f"{options.runs} runs, each killed three times, {options.server_kills} of them with the "
-          f"server: all with the same bits")
+            sys.exit(f"the run that nobody disturbs failed\n{straight.log.read_text()[-3000:]}")
+        straight.sent = programs.relay.sent
+        numbers = range(options.runs) if options.only is None else [options.only]
+        results = [test_run(number, options, programs, pathlib.Path(folder), straight)
+                   for number in numbers]
+    passed = sum(is_same for is_same, _ in results)
+    inside = [place for _, places in results for place in places]
+    print(f"{passed} of {len(results)} runs ended with the same bits; of {len(inside)} kills "
+          f"behind a byte, of runs and of servers, {sum(inside)} were inside an object")
+    sys.exit(passed != len(results))
 
 
 if __name__ == "__main__":

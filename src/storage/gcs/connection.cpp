@@ -32,19 +32,16 @@ std::optional<HttpHeader> Connection::same_version(const HttpResponse& response)
 
 // The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
 // where there is one.
-void Connection::prepare(RemoteRequest& request) const {
-  if (!config_.is_hmac) return;
+bool Connection::prepare(RemoteRequest& request) const {
+  if (!config_.is_hmac) return false;
   const bool has_checksum =
       std::any_of(request.headers.begin(), request.headers.end(),
                   [](const HttpHeader& header) { return header.name == "x-goog-hash"; });
   if (config_.endpoint.scheme == "https" && has_checksum) {
     request.payload_hash = "UNSIGNED-PAYLOAD";
-    return;
+    return false;
   }
-  std::vector<ByteView> body;
-  for (const SharedBytes& piece : request.body)
-    body.push_back(piece.view);
-  request.payload_hash = hex(sha256(body));
+  return true;
 }
 
 SignedRequest Connection::sign(const RemoteRequest& request) {

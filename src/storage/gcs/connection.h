@@ -18,7 +18,7 @@ class Connection final : public Remote {
   const std::string& bucket() const { return config_.options.bucket; }
 
  protected:
-  void prepare(RemoteRequest& request) const override;
+  bool prepare(RemoteRequest& request) const override;
   SignedRequest sign(const RemoteRequest& request) override;
   RemoteError error_in(const HttpResponse& response) const override;
   bool learn(const HttpResponse& response, const RemoteError& error,

@@ -38,15 +38,12 @@ bool Connection::is_missing(const HttpResponse& response) const {
 }
 
 // A body is signed by its hash.
-void Connection::prepare(RemoteRequest& request) const {
-  if (request.method != "PUT" && request.method != "POST") return;
+bool Connection::prepare(RemoteRequest& request) const {
+  if (request.method != "PUT" && request.method != "POST") return false;
   const bool has_type = std::any_of(request.headers.begin(), request.headers.end(),
                                     [](const auto& h) { return h.name == "content-type"; });
   if (!has_type) request.headers.push_back({"content-type", "application/octet-stream"});
-  std::vector<ByteView> body;
-  for (const SharedBytes& piece : request.body)
-    body.push_back(piece.view);
-  request.payload_hash = base64(sha256(body));
+  return true;
 }
 
 // The lines that are signed, each "name: value", and the header that says so.

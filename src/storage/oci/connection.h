@@ -21,7 +21,8 @@ class Connection final : public Remote {
   bool is_missing(const HttpResponse& response) const override;
 
  protected:
-  void prepare(RemoteRequest& request) const override;
+  bool prepare(RemoteRequest& request) const override;
+  std::string hash_text(const Sha256& hash) const override { return base64(hash); }
   SignedRequest sign(const RemoteRequest& request) override;
   RemoteError error_in(const HttpResponse& response) const override;
   bool learn(const HttpResponse& response, const RemoteError& error,

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "core/printable.h"
+#include "net/sha256_pair.h"
 
 namespace cairn {
 namespace {
@@ -17,6 +18,13 @@ constexpr HttpDeadlines kLastWish = {.connect = std::chrono::milliseconds(2000),
 constexpr std::size_t kLongestMessage = 300;
 constexpr std::string_view kMask = "***";
 constexpr std::chrono::minutes kMostSkew{4};  // less is no reason to refuse: AWS allows 15
+
+Sha256 hash_of(const std::vector<SharedBytes>& body) {
+  std::vector<ByteView> pieces;
+  for (const SharedBytes& piece : body)
+    pieces.push_back(piece.view);
+  return sha256(pieces);
+}
 
 }  // namespace
 
@@ -38,10 +46,22 @@ std::uint64_t content_length(const HttpResponse& response) {
 
 // --- Remote --------------------------------------------------------------------------------------
 
-RemoteRequest Remote::prepared(RemoteRequest request) const {
-  if (!request.is_prepared) prepare(request);
-  request.is_prepared = true;
-  return request;
+void Remote::prepare_all(std::span<RemoteRequest> requests) const {
+  RemoteRequest* waiting = nullptr;  // for another body, of one piece as its own
+  for (RemoteRequest& request : requests) {
+    const bool is_hashed = !std::exchange(request.is_prepared, true) && prepare(request);
+    if (!is_hashed) continue;
+    if (request.body.size() != 1) {
+      request.payload_hash = hash_text(hash_of(request.body));
+    } else if (waiting == nullptr) {
+      waiting = &request;
+    } else {
+      const auto [first, second] = sha256_pair(waiting->body[0].view, request.body[0].view);
+      std::exchange(waiting, nullptr)->payload_hash = hash_text(first);
+      request.payload_hash = hash_text(second);
+    }
+  }
+  if (waiting != nullptr) waiting->payload_hash = hash_text(hash_of(waiting->body));
 }
 
 HttpResponse Remote::send(RemoteRequest request) {
@@ -120,12 +140,13 @@ void Remote::check(const HttpResponse& response, const std::string& doing,
 
 RemoteCall::RemoteCall(Remote& remote, RemoteRequest request)
     : remote_(remote),
-      request_(remote.prepared(std::move(request))),
+      request_(std::move(request)),
       attempts_(remote.settings().retries),
       hook_([this] {
         const std::scoped_lock lock(mutex_);
         if (call_ != nullptr) call_->cancel();
       }) {
+  remote_.prepare_all({&request_, 1});
   start();
 }
 

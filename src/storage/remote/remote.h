@@ -14,10 +14,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "io/cancellation.h"
+#include "net/digest.h"
 #include "net/http.h"
 #include "net/net_time.h"
 #include "net/retry.h"
@@ -51,7 +53,7 @@ struct RemoteRequest {
   bool gives_too_long = false;  // an answer of over `most_bytes` is given, not thrown: is_too_long
   bool is_answered_late = false;  // 200 may be sent before the work: its body may be an error
   std::string payload_hash = {};  // of `body`, where a protocol signs it: Remote::prepare()
-  bool is_prepared = false;       // Remote::prepared() was here
+  bool is_prepared = false;       // Remote::prepare_all() was here
 };
 
 // A request as it is signed: method, URL and headers of `http`; the rest is filled in by
@@ -78,8 +80,8 @@ class Remote {
   const RemoteSettings& settings() const { return settings_; }
 
   // With what is the same in all attempts, which may take its time (a hash of the body): any thread
-  // can do it before the request is made.
-  RemoteRequest prepared(RemoteRequest request) const;
+  // can do it before a request is made. Two bodies are hashed together, in the time of one.
+  void prepare_all(std::span<RemoteRequest> requests) const;
   // All attempts, to the end: as RemoteCall.
   HttpResponse send(RemoteRequest request);
   // The error that an answer is, typed; `doing` as "reading".
@@ -101,8 +103,10 @@ class Remote {
  protected:
   friend class RemoteCall;
 
-  // Before the first attempt: what is the same in all.
-  virtual void prepare(RemoteRequest& /*request*/) const {}
+  // Before the first attempt: what is the same in all; whether `payload_hash` is the body's
+  // SHA-256, as hash_text() writes it, and is filled in by the caller.
+  virtual bool prepare(RemoteRequest& /*request*/) const { return false; }
+  virtual std::string hash_text(const Sha256& hash) const { return hex(hash); }
   virtual SignedRequest sign(const RemoteRequest& request) = 0;
   // Of a status from 300 on, or of an answer that may be an error all the same.
   virtual RemoteError error_in(const HttpResponse& response) const = 0;

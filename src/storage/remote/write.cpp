@@ -1,10 +1,10 @@
 // Writing an object:
 //
 //  1. Bytes are gathered into a part. What fits into one is sent with one request by commit().
-//  2. With the second part an upload is begun. Parts are hashed, by threads of their own, and go
-//     out while the next one is gathered, as many at once as the settings allow: then write() waits
-//     for the oldest. Each is tried again by itself (remote.cpp); the server compares its checksum
-//     with what came.
+//  2. With the second part an upload is begun. Parts are hashed two by two, by threads of their
+//     own, and go out while the next ones are gathered, as many at once as the settings allow: then
+//     write() waits for the oldest. Each is tried again by itself (remote.cpp); the server compares
+//     its checksum with what came.
 //  3. commit() waits for all parts and completes the upload under the condition: only now anything
 //     of the name is visible. When the answer is lost, the object's write id says whose it is.
 //  4. Size, version and, where the server keeps it, the checksum of the whole are compared with
@@ -30,6 +30,7 @@ namespace {
 constexpr int kMostParts = 10'000;      // the limit of those that have the lowest
 constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they grow
 constexpr std::uint64_t kPartsOfKnown = 9'000;
+constexpr std::size_t kHashedTogether = 2;
 constexpr std::size_t kHashedAtOnce = 2;
 
 using Part = std::vector<std::byte>;
@@ -67,10 +68,16 @@ class RemoteWrite final : public ObjectWrite {
   }
 
  private:
+  struct GatheredPart {
+    int number;
+    std::shared_ptr<Part> part;
+  };
+  using Requests = std::vector<RemoteRequest>;
   struct HashedPart {
     int number;
     std::shared_ptr<Part> part;
-    std::future<RemoteRequest> request;
+    std::shared_future<Requests> requests;  // of the parts that are hashed together
+    std::size_t index;                      // its own
   };
   struct SentPart {
     int number;
@@ -91,6 +98,7 @@ class RemoteWrite final : public ObjectWrite {
       return;
     }
     if (part_) send_part();
+    hash_parts();
     while (!hashed_.empty())
       start_part();
     while (!under_way_.empty())
@@ -116,25 +124,40 @@ class RemoteWrite final : public ObjectWrite {
                        " parts: tell its size when it is begun, or choose larger part_bytes");
     }
     const auto most = static_cast<std::size_t>(remote().settings().parallel_requests);
-    while (under_way_.size() + hashed_.size() >= most) {
+    while (under_way_.size() + hashed_.size() + gathered_.size() >= most) {
+      if (under_way_.empty() && hashed_.empty()) hash_parts();
       if (under_way_.empty()) start_part();
       finish_part();
     }
     const int number = ++parts_begun_;
-    auto request = prepared(upload_->part(number, {*part_, part_}));
-    hashed_.push_back({number, std::exchange(part_, nullptr), std::move(request)});
+    gathering_.push_back(upload_->part(number, {*part_, part_}));
+    gathered_.push_back({number, std::exchange(part_, nullptr)});
+    if (gathered_.size() == kHashedTogether) hash_parts();
     while (hashed_.size() > kHashedAtOnce) {
       start_part();
     }
   }
 
+  void hash_parts() {
+    if (gathered_.empty()) return;
+    const std::shared_future<Requests> requests = prepared(std::exchange(gathering_, {}));
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
+      hashed_.push_back({gathered_[i].number, std::move(gathered_[i].part), requests, i});
+    }
+    gathered_.clear();
+  }
+
   // By a thread of its own; where there is none to be had, by this one, when it is asked for.
-  std::future<RemoteRequest> prepared(RemoteRequest request) const {
-    const auto work = [this, request = std::move(request)] { return remote().prepared(request); };
+  std::shared_future<Requests> prepared(Requests requests) const {
+    const auto work = [this, requests = std::move(requests)] {
+      Requests done = requests;
+      remote().prepare_all(done);
+      return done;
+    };
     try {
-      return std::async(std::launch::async, work);
+      return std::async(std::launch::async, work).share();
     } catch (const std::system_error&) {
-      return std::async(std::launch::deferred, work);
+      return std::async(std::launch::deferred, work).share();
     }
   }
 
@@ -142,7 +165,7 @@ class RemoteWrite final : public ObjectWrite {
     HashedPart next = std::move(hashed_.front());
     hashed_.pop_front();
     under_way_.push_back({next.number, std::move(next.part),
-                          std::make_unique<RemoteCall>(remote(), next.request.get())});
+                          std::make_unique<RemoteCall>(remote(), next.requests.get()[next.index])});
   }
 
   // Waits for the oldest part.
@@ -217,7 +240,9 @@ class RemoteWrite final : public ObjectWrite {
   int parts_begun_ = 0;
   bool is_done_ = false;
   std::vector<std::shared_ptr<Part>> spare_;
-  std::deque<HashedPart> hashed_;  // or about to be
+  std::vector<GatheredPart> gathered_;  // to be hashed
+  Requests gathering_;                  // theirs
+  std::deque<HashedPart> hashed_;       // or about to be
   std::deque<SentPart> under_way_;
 };
 

@@ -81,19 +81,16 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
 
 // The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
 // where there is one.
-void Connection::prepare(RemoteRequest& request) const {
+bool Connection::prepare(RemoteRequest& request) const {
   const bool is_tls = !config_.endpoint || config_.endpoint->scheme == "https";
   const bool has_checksum = std::any_of(
       request.headers.begin(), request.headers.end(),
       [](const HttpHeader& header) { return header.name == "x-amz-checksum-crc64nvme"; });
   if (is_tls && has_checksum && !request.body.empty() && request.method == "PUT") {
     request.payload_hash = "UNSIGNED-PAYLOAD";
-    return;
+    return false;
   }
-  std::vector<ByteView> body;
-  for (const SharedBytes& piece : request.body)
-    body.push_back(piece.view);
-  request.payload_hash = hex(sha256(body));
+  return true;
 }
 
 RemoteError Connection::error_in(const HttpResponse& response) const {
