@@ -4,6 +4,7 @@
 
 #include "net/digest.h"
 #include "net/net_time.h"
+#include "net/url.h"
 
 namespace cairn::testing {
 namespace {

@@ -11,7 +11,12 @@ namespace cairn::testing {
 
 class FakeNetClock final : public NetClock {
  public:
-  std::chrono::system_clock::time_point now() override { return std::chrono::system_clock::now(); }
+  // Of a machine whose clock is wrong by so much.
+  explicit FakeNetClock(std::chrono::seconds skew = {}) : skew_(skew) {}
+
+  std::chrono::system_clock::time_point now() override {
+    return std::chrono::system_clock::now() + skew_;
+  }
   void sleep_for(std::chrono::milliseconds time) override {
     const std::scoped_lock lock(mutex_);
     slept_.push_back(time);
@@ -22,6 +27,7 @@ class FakeNetClock final : public NetClock {
   }
 
  private:
+  const std::chrono::seconds skew_;
   std::mutex mutex_;
   std::vector<std::chrono::milliseconds> slept_;
 };

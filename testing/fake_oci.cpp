@@ -6,6 +6,7 @@
 
 #include "net/digest.h"
 #include "net/net_time.h"
+#include "net/url.h"
 #include "testing/rsa_key.h"
 
 namespace cairn::testing {
@@ -35,22 +36,6 @@ std::string raw_md5(const std::string& bytes) {
 }
 
 std::string base64_md5(const std::string& bytes) { return base64(as_bytes(raw_md5(bytes))); }
-
-std::string from_base64(const std::string& text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  unsigned bits = 0;
-  int count = 0;
-  for (const char c : text.substr(0, text.find('='))) {
-    bits = bits << 6 | static_cast<unsigned>(kDigits.find(c) & 63);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xFF);
-  }
-  return bytes;
-}
 
 std::string iso_text(OciClock::time_point time) {
   const std::string basic = basic_iso_time(time);
@@ -129,7 +114,7 @@ HttpReply FakeOci::check_signature(const Asked& asked) const {
   }
   const auto date = parse_http_date(asked.header("date"));
   const bool is_now = date && std::chrono::abs(*date - OciClock::now()) < kOciSkew;
-  const std::string signature = from_base64(between(text, "signature=\"", "\""));
+  const std::string signature = base64_decoded(between(text, "signature=\"", "\"")).value_or("");
   return needed.empty() && is_now && is_signed_by_tests(lines, as_bytes(signature))
              ? kNothingWrong
              : problem(401, "NotAuthenticated");

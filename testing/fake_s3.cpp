@@ -6,6 +6,7 @@
 #include "core/crc64.h"
 #include "net/digest.h"
 #include "net/net_time.h"
+#include "net/url.h"
 
 namespace cairn::testing {
 namespace {

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "net/url.h"
+
 namespace cairn::testing {
 namespace {
 
@@ -118,19 +120,6 @@ void reset(int socket) {
 }
 
 }  // namespace
-
-std::string percent_decoded(const std::string& text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size()) {
-      plain += static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16));
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
 
 std::map<std::string, std::string> HttpAsked::query() const {
   std::map<std::string, std::string> parts;

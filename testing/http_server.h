@@ -31,9 +31,6 @@ struct HttpAsked {
   std::string header(const std::string& name) const;
 };
 
-// Without percent signs.
-std::string percent_decoded(const std::string& text);
-
 struct HttpReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};

@@ -26,6 +26,8 @@ class CleanAwsEnvironment {
                              "S3_ENDPOINT_URL",
                              "S3_CANNED_ACL",
                              "AWS_MAX_ATTEMPTS",
+                             "AWS_REQUEST_CHECKSUM_CALCULATION",
+                             "CAIRN_PROGRAM_TIMEOUT",
                              "CAIRN_S3_ADDRESSING",
                              "AWS_ROLE_ARN",
                              "AWS_WEB_IDENTITY_TOKEN_FILE",

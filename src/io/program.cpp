@@ -9,10 +9,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cmath>
 #include <csignal>
+#include <thread>
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
+#include "core/printable.h"
+#include "io/cancellation.h"
 #include "io/file_error.h"
 #include "io/spawn.h"
 
@@ -21,6 +28,10 @@ namespace {
 
 constexpr std::size_t kPipeBufferBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostMessageBytes = 2000;
+constexpr std::chrono::milliseconds kProgramTimeout{60'000};
+constexpr const char* kTimeoutVariable = "CAIRN_PROGRAM_TIMEOUT";
+constexpr double kMostSeconds = 1e6;
+constexpr std::chrono::milliseconds kLongestPause{20};
 
 // Ended from outside (by the kernel when memory is short, say), and not by what it was given.
 bool was_stopped(int status) {
@@ -32,8 +43,27 @@ bool was_stopped(int status) {
 
 }  // namespace
 
-PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out)
-    : out_(out), name_(argv.at(0)), buffer_(kPipeBufferBytes) {
+std::chrono::milliseconds program_timeout() {
+  const std::string text = environment(kTimeoutVariable);
+  if (text.empty()) return kProgramTimeout;
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc() || stopped != end || !(seconds > 0 && seconds <= kMostSeconds)) {
+    throw UsageError(std::string(kTimeoutVariable) +
+                     " must be a number of seconds above 0, given: \"" + printable_line(text) +
+                     "\"");
+  }
+  return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+}
+
+ProgramLimits ProgramLimits::of_filter() { return {.silence = program_timeout()}; }
+
+ProgramLimits ProgramLimits::of_answer() { return {.total = program_timeout()}; }
+
+PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
+                         const ProgramLimits& limits)
+    : out_(out), name_(argv.at(0)), limits_(limits), buffer_(kPipeBufferBytes) {
   SpawnedProgram program = spawn_program(argv);
   pid_ = program.pid;
   input_ = std::move(program.input);
@@ -41,13 +71,18 @@ PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out)
   errors_ = std::move(program.errors);
 }
 
-PipeThrough::~PipeThrough() {
+PipeThrough::~PipeThrough() { stop(); }
+
+// What it has started may hold its pipes open.
+void PipeThrough::stop() {
   if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
-  wait_for_program(pid_);
+  kill(-pid_, SIGKILL);
+  wait_for_program(std::exchange(pid_, -1));
 }
 
 void PipeThrough::write(ByteView bytes) {
+  heard_ = Clock::now();  // between two calls it waits for us
+  const CancelHook hook([this] { wakeup_.wake(); });
   while (!bytes.empty() && input_.is_open()) {
     pump(bytes);
   }
@@ -55,11 +90,13 @@ void PipeThrough::write(ByteView bytes) {
 
 std::string PipeThrough::finish() {
   input_.close();
+  heard_ = Clock::now();
+  const CancelHook hook([this] { wakeup_.wake(); });
   ByteView nothing;
   while (output_.is_open() || errors_.is_open()) {
     pump(nothing);
   }
-  const auto ended = wait_for_program(std::exchange(pid_, -1));
+  const auto ended = wait_for_end();
   if (!ended) {
     throw StorageError("nobody knows how " + name_ +
                            " ended: whoever started this program ignores " +
@@ -71,13 +108,70 @@ std::string PipeThrough::finish() {
   return describe_end(status);
 }
 
+int PipeThrough::milliseconds_left() const {
+  const auto now = Clock::now();
+  const auto left_of = [&](Clock::time_point from, std::chrono::milliseconds limit) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(from + limit - now).count();
+    return limit.count() == 0 ? INT_MAX
+                              : static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+  };
+  const int of_total = left_of(started_, limits_.total);
+  const int of_silence = left_of(heard_, limits_.silence);
+  const int left = std::min(of_total, of_silence);
+  return left == INT_MAX ? -1 : left;
+}
+
+bool PipeThrough::is_over() const {
+  return limits_.total.count() != 0 && Clock::now() - started_ >= limits_.total;
+}
+
+void PipeThrough::check_cancelled() {
+  const Cancellation* const here = cancellation_here();
+  if (here == nullptr || !here->is_cancelled()) return;
+  stop();
+  here->check();
+}
+
+// It says nothing any more: it has ended, or is about to.
+std::optional<int> PipeThrough::wait_for_end() {
+  std::optional<int> status;
+  std::chrono::milliseconds pause{1};
+  while (!has_ended(pid_, status)) {
+    if (milliseconds_left() == 0) give_up();
+    check_cancelled();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kLongestPause);
+  }
+  pid_ = -1;
+  return status;
+}
+
+// It is no use to go on: what it was given is lost with it.
+void PipeThrough::give_up() {
+  stop();
+  const bool is_total = limits_.total.count() != 0;
+  const auto limit = is_total ? limits_.total : limits_.silence;
+  const std::string time = limit.count() % 1000 == 0 ? std::to_string(limit.count() / 1000) + " s"
+                                                     : std::to_string(limit.count()) + " ms";
+  throw StorageError(name_ + (is_total ? " did not end within " : " did nothing for ") + time +
+                         ", and was stopped; " + kTimeoutVariable + " gives it more",
+                     ETIMEDOUT, /*retryable=*/true);
+}
+
 // Waits until one of the ends can go on, and moves what it takes or gives.
 void PipeThrough::pump(ByteView& input) {
-  std::array<pollfd, 3> ends = {pollfd{input.empty() ? -1 : input_.get(), POLLOUT, 0},
-                                pollfd{output_.get(), POLLIN, 0}, pollfd{errors_.get(), POLLIN, 0}};
-  if (poll(ends.data(), ends.size(), -1) < 0) {
+  std::array<pollfd, 4> ends = {pollfd{input.empty() ? -1 : input_.get(), POLLOUT, 0},
+                                pollfd{output_.get(), POLLIN, 0}, pollfd{errors_.get(), POLLIN, 0},
+                                pollfd{wakeup_.descriptor(), POLLIN, 0}};
+  const int ready = poll(ends.data(), ends.size(), milliseconds_left());
+  if (ready < 0) {
     if (errno == EINTR) return;
     throw_storage_error(errno, "cannot wait for " + name_);
+  }
+  if (ready == 0 || is_over()) give_up();
+  if (ends[3].revents != 0) {
+    wakeup_.take();
+    check_cancelled();
   }
   if (ends[0].revents != 0) {
     const ssize_t sent =
@@ -90,6 +184,7 @@ void PipeThrough::pump(ByteView& input) {
   }
   if (ends[1].revents != 0) take_output(output_);
   if (ends[2].revents != 0) take_output(errors_);
+  heard_ = Clock::now();  // what the output is for may have taken long
 }
 
 void PipeThrough::take_output(FileDescriptor& from) {

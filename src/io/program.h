@@ -3,23 +3,44 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cairn/bytes.h"
 
 #include "io/spawn.h"
+#include "io/wakeup.h"
 
 namespace cairn {
+
+// When a program is given up; 0: never.
+struct ProgramLimits {
+  std::chrono::milliseconds total{0};    // it has not ended so long behind its start
+  std::chrono::milliseconds silence{0};  // it takes nothing and says nothing for so long
+
+  // Of one that passes on what it is given, however much that is: program_timeout() of
+  // silence.
+  static ProgramLimits of_filter();
+  // Of one that has a question to answer: program_timeout() in all.
+  static ProgramLimits of_answer();
+};
+
+// A minute, or what CAIRN_PROGRAM_TIMEOUT says, in seconds. UsageError when that is no number above
+// 0.
+std::chrono::milliseconds program_timeout();
 
 // A running program. What is written goes to its standard input, and what it writes to its standard
 // output goes to `out`, all on the caller's thread: from within write() and finish().
 class PipeThrough final : public ByteSink {
  public:
   // argv[0] is searched for in $PATH: NotFoundError. StorageError when it cannot be started. `out`
-  // must live as long as this.
-  PipeThrough(const std::vector<std::string>& argv, ByteSink& out);
-  // Kills it, when finish() was not called.
+  // must live as long as this. Behind a limit it is killed, with all that it started, and so when
+  // this thread's work is cancelled: then write() and finish() throw StorageError, CancelledError.
+  PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
+              const ProgramLimits& limits = ProgramLimits::of_filter());
+  // Kills it, with all that it started, when finish() was not called.
   ~PipeThrough() override;
   PipeThrough(const PipeThrough&) = delete;
   PipeThrough& operator=(const PipeThrough&) = delete;
@@ -33,11 +54,23 @@ class PipeThrough final : public ByteSink {
 
  private:
   void pump(ByteView& input);
+  // How long poll() may wait; -1: for ever.
+  int milliseconds_left() const;
+  bool is_over() const;
+  std::optional<int> wait_for_end();
+  void check_cancelled();
+  void stop();
+  [[noreturn]] void give_up();
   void take_output(FileDescriptor& from);
   std::string describe_end(int status) const;
 
   ByteSink& out_;
   std::string name_;
+  const ProgramLimits limits_;
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point started_ = Clock::now();
+  Clock::time_point heard_ = started_;  // bytes moved
+  Wakeup wakeup_;                       // the thread was cancelled
   pid_t pid_ = -1;
   FileDescriptor input_;   // a socket: writing to one that is closed need not raise SIGPIPE
   FileDescriptor output_;  // the reading ends of pipes

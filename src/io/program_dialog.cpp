@@ -20,8 +20,8 @@ constexpr int kLastWordsMs = 1000;
 
 }  // namespace
 
-ProgramDialog::ProgramDialog(const std::vector<std::string>& argv)
-    : program_(spawn_program(argv)) {}
+ProgramDialog::ProgramDialog(const std::vector<std::string>& argv, const Wakeup* wakeup)
+    : program_(spawn_program(argv)), wakeup_(wakeup) {}
 
 ProgramDialog::~ProgramDialog() {
   if (!is_of_this_process()) return;
@@ -37,14 +37,19 @@ void ProgramDialog::interrupt() const {
 ProgramDialog::Moved ProgramDialog::pump(ByteView& output, std::string& input,
                                          std::chrono::milliseconds most) {
   const bool sends = !output.empty() && program_.input.is_open();
-  std::array<pollfd, 3> ends = {pollfd{sends ? program_.input.get() : -1, POLLOUT, 0},
+  std::array<pollfd, 4> ends = {pollfd{sends ? program_.input.get() : -1, POLLOUT, 0},
                                 pollfd{program_.output.get(), POLLIN, 0},
-                                pollfd{program_.errors.get(), POLLIN, 0}};
+                                pollfd{program_.errors.get(), POLLIN, 0},
+                                pollfd{wakeup_ ? wakeup_->descriptor() : -1, POLLIN, 0}};
   if (!program_.output.is_open()) return Moved::kEnded;
   const int ready = poll(ends.data(), ends.size(), static_cast<int>(most.count()));
   if (ready < 0 && errno != EINTR) throw_storage_error(errno, "cannot wait for a program");
   if (ready == 0) return Moved::kNothing;
   if (ready < 0) return Moved::kSome;
+  if (ends[3].revents != 0) {
+    wakeup_->take();
+    return Moved::kWoken;
+  }
   if (ends[0].revents != 0) {
     const ssize_t sent =
         send(program_.input.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

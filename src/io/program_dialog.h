@@ -10,14 +10,15 @@
 #include "cairn/bytes.h"
 
 #include "io/spawn.h"
+#include "io/wakeup.h"
 
 namespace cairn {
 
 // One thread at a time, but for interrupt().
 class ProgramDialog {
  public:
-  // As spawn_program().
-  explicit ProgramDialog(const std::vector<std::string>& argv);
+  // As spawn_program(). `wakeup`, which must live as long as this, ends the waiting of pump().
+  explicit ProgramDialog(const std::vector<std::string>& argv, const Wakeup* wakeup = nullptr);
   // Kills it, with all that it started.
   ~ProgramDialog();
   ProgramDialog(const ProgramDialog&) = delete;
@@ -26,6 +27,7 @@ class ProgramDialog {
   enum class Moved : std::uint8_t {
     kSome,     // bytes, in one direction at least
     kNothing,  // for so long
+    kWoken,    // whoever waits has something else to do
     kEnded,    // it says nothing any more
   };
   // Waits until bytes can move, and moves some: from the front of `output` to the program, and from
@@ -46,6 +48,7 @@ class ProgramDialog {
 
   const pid_t owner_ = getpid();
   SpawnedProgram program_;
+  const Wakeup* wakeup_;
   std::string messages_;
 };
 

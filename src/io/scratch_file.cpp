@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "core/environment.h"
 #include "io/file_error.h"
 #include "io/file_size_limit.h"
 #include "io/mapped_file.h"
@@ -18,8 +19,8 @@ namespace {
 constexpr std::size_t kScratchBufferBytes = std::size_t{256} << 10;
 
 std::string default_folder() {
-  const char* folder = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe)
-  return folder != nullptr && *folder != '\0' ? folder : "/var/tmp";
+  const std::string folder = environment("TMPDIR");
+  return folder.empty() ? "/var/tmp" : folder;
 }
 
 // Without O_TMPFILE (some network file systems), a name that is removed at once.

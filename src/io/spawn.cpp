@@ -136,4 +136,12 @@ std::optional<int> wait_for_program(pid_t pid) {
   return status;
 }
 
+bool has_ended(pid_t pid, std::optional<int>& status) {
+  int now = 0;
+  const pid_t ended = waitpid(pid, &now, WNOHANG);
+  if (ended == 0 || (ended < 0 && errno == EINTR)) return false;
+  status = ended < 0 ? std::nullopt : std::optional(now);
+  return true;
+}
+
 }  // namespace cairn

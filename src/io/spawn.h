@@ -29,5 +29,7 @@ SpawnedProgram spawn_program(const std::vector<std::string>& argv);
 // Its status, as waitpid() gives it; nullopt where nobody knows it: SIGCHLD is ignored, or somebody
 // else waited for it.
 std::optional<int> wait_for_program(pid_t pid);
+// The same without waiting: false while it runs.
+bool has_ended(pid_t pid, std::optional<int>& status);
 
 }  // namespace cairn

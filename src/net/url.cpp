@@ -44,6 +44,14 @@ Url parse_http_url(const std::string& text, const std::string& what) {
   return url;
 }
 
+bool is_of_this_machine(const std::string& host) {
+  const std::string name = host.substr(0, host.rfind(':'));
+  constexpr std::string_view kNames[] = {"127.0.0.1",     "localhost",      "[::1]",
+                                         "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view known) { return name == known || host == known; });
+}
+
 std::string percent_encoded(std::string_view text, bool keep_slashes) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string encoded;

@@ -23,6 +23,10 @@ struct Url {
 // user or password, a query or a fragment.
 Url parse_http_url(const std::string& text, const std::string& what);
 
+// Whether "host:port" is this machine, or a metadata service of it: what is sent there does not
+// cross a network.
+bool is_of_this_machine(const std::string& host);
+
 // RFC 3986: all but letters, digits and "-._~" as %XX; slashes too, unless they are kept.
 std::string percent_encoded(std::string_view text, bool keep_slashes = false);
 // The bytes that an encoded text is of; a percent sign that begins no byte stays.

@@ -3,17 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <functional>
+#include <span>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "cairn/error.h"
-#include "cairn/storage/libcloud.h"
+#include "cairn/storage/azure.h"
+#include "cairn/storage/gcs.h"
+#include "cairn/storage/oci.h"
 #include "cairn/storage/s3.h"
+#include "cairn/storage/sftp.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/uri.h"
 #include "storage/place.h"
+#include "storage/sftp/config.h"
 #include "storage/uri_store.h"
 
 namespace cairn {
@@ -42,6 +47,54 @@ constexpr auto kS3Kwargs = std::to_array<Kwarg<S3Options>>({
     {"sse_kms_key_id", &S3Options::sse_kms_key_id},
 });
 
+// Composer's GCSObjectStore, and what it takes from the environment.
+constexpr auto kGcsKwargs = std::to_array<Kwarg<GcsOptions>>({
+    {"bucket", &GcsOptions::bucket},
+    {"prefix", &GcsOptions::prefix},
+    {"key", &GcsOptions::key},
+    {"secret", &GcsOptions::secret},
+    {"credentials_file", &GcsOptions::credentials_file},
+    {"endpoint_url", &GcsOptions::endpoint_url},
+});
+
+// Composer's OCIObjectStore, and what it takes from Oracle's file.
+constexpr auto kOciKwargs = std::to_array<Kwarg<OciOptions>>({
+    {"bucket", &OciOptions::bucket},
+    {"prefix", &OciOptions::prefix},
+    {"config_file", &OciOptions::config_file},
+    {"profile", &OciOptions::profile},
+    {"region", &OciOptions::region},
+    {"endpoint_url", &OciOptions::endpoint_url},
+});
+
+// Azure's own names; Composer's, which are libcloud's, are others: kAzureOthers.
+constexpr auto kAzureKwargs = std::to_array<Kwarg<AzureOptions>>({
+    {"container", &AzureOptions::container},
+    {"prefix", &AzureOptions::prefix},
+    {"account_name", &AzureOptions::account_name},
+    {"account_key", &AzureOptions::account_key},
+    {"sas_token", &AzureOptions::sas_token},
+    {"connection_string", &AzureOptions::connection_string},
+    {"endpoint_url", &AzureOptions::endpoint_url},
+});
+constexpr std::array<std::string_view, 3> kAzureOthers = {"provider", "key_environ",
+                                                          "secret_environ"};
+
+// Composer's SFTPObjectStore.
+constexpr auto kSftpKwargs = std::to_array<Kwarg<SftpOptions>>({
+    {"host", &SftpOptions::host},
+    {"username", &SftpOptions::user},
+    {"key_filename", &SftpOptions::key_file},
+    {"known_hosts_filename", &SftpOptions::known_hosts_file},
+    {"cwd", &SftpOptions::folder},
+});
+constexpr std::array<std::string_view, 4> kSftpOthers = {
+    "port", "key_filename_environ", "known_hosts_filename_environ", "missing_host_key_policy"};
+
+// Paramiko's names for what ssh does with a host that it does not know.
+constexpr std::pair<std::string_view, const char*> kHostKeyPolicies[] = {
+    {"RejectPolicy", "yes"}, {"AutoAddPolicy", "accept-new"}, {"WarningPolicy", "no"}};
+
 // Composer's LibcloudObjectStore, with what is in its provider_kwargs.
 constexpr auto kLibcloudKwargs = std::to_array<Kwarg<LibcloudOptions>>({
     {"provider", &LibcloudOptions::provider},
@@ -53,80 +106,151 @@ constexpr auto kLibcloudKwargs = std::to_array<Kwarg<LibcloudOptions>>({
     {"region", &LibcloudOptions::region},
     {"host", &LibcloudOptions::host},
 });
+constexpr std::array<std::string_view, 2> kLibcloudOthers = {"port", "secure"};
 
-[[noreturn]] void refuse_kwarg(const std::string& bucket_uri, const std::string& name,
-                               const std::vector<std::string_view>& known) {
-  std::string names;
-  for (const std::string_view one : known) {
-    names += (names.empty() ? "" : ", ") + std::string(one);
-  }
-  throw UsageError("backend_kwargs of " + bucket_uri + ": there is no \"" + printable_line(name) +
-                   "\"; there are " + names);
+[[noreturn]] void refuse_kwargs(const std::string& bucket_uri, const std::string& why) {
+  throw UsageError("backend_kwargs of " + printable_line(shown_place(bucket_uri)) + ": " + why);
 }
 
-// Puts what has a field there, and gives back the others.
+// Puts what has a field there, and gives back the others, all of which are in `known`. UsageError
+// that names what is not, and all that there is.
 template <class Options, class Kwargs>
-BackendKwargs fill_options(Options& options, const Kwargs& fields, const BackendKwargs& kwargs) {
+BackendKwargs fill_options(Options& options, const Kwargs& fields, const BackendKwargs& kwargs,
+                           const std::string& bucket_uri,
+                           std::span<const std::string_view> known = {}) {
   BackendKwargs others;
   for (const auto& [name, value] : kwargs) {
     const auto row = std::ranges::find(fields, name, &Kwarg<Options>::name);
-    if (row == fields.end()) {
-      others.insert({name, value});
-    } else {
+    if (row != fields.end()) {
       options.*(row->field) = value;
+      continue;
     }
+    if (std::ranges::find(known, name) == known.end()) {
+      std::string names;
+      for (const auto& field : fields)
+        names += (names.empty() ? "" : ", ") + std::string(field.name);
+      for (const std::string_view one : known)
+        names += ", " + std::string(one);
+      refuse_kwargs(bucket_uri, "there is no \"" + printable_line(name) + "\"; there are " + names);
+    }
+    others.insert({name, value});
   }
   return others;
 }
 
-template <class Kwargs>
-std::vector<std::string_view> kwarg_names(const Kwargs& fields) {
-  std::vector<std::string_view> names;
-  for (const auto& field : fields) {
-    names.push_back(field.name);
-  }
-  return names;
+// What is in the variable that `name` says; "" when there is no such argument.
+std::string named_variable(const std::string& bucket_uri, const BackendKwargs& kwargs,
+                           const char* name) {
+  const auto variable = kwargs.find(name);
+  if (variable == kwargs.end()) return {};
+  std::string value = environment(variable->second.c_str());
+  if (!value.empty()) return value;
+  refuse_kwargs(bucket_uri, std::string(name) + " says " + printable_line(variable->second) +
+                                ", and that variable of the environment is not set");
+}
+
+int port_in(const std::string& bucket_uri, const std::string& text) {
+  int port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, port);
+  if (error == std::errc() && stopped == end && port > 0) return port;
+  refuse_kwargs(bucket_uri, "port \"" + printable_line(text) + "\" is no number above 0");
 }
 
 std::shared_ptr<ObjectStore> s3_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
   S3Options options = {.bucket = split_uri(bucket_uri).authority};
-  const BackendKwargs others = fill_options(options, kS3Kwargs, kwargs);
-  if (!others.empty()) {
-    refuse_kwarg(bucket_uri, others.begin()->first, kwarg_names(kS3Kwargs));
-  }
+  fill_options(options, kS3Kwargs, kwargs, bucket_uri);
   return s3_store(options);
+}
+
+std::shared_ptr<ObjectStore> gcs_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  GcsOptions options = {.bucket = split_uri(bucket_uri).authority};
+  fill_options(options, kGcsKwargs, kwargs, bucket_uri);
+  return gcs_store(options);
+}
+
+std::shared_ptr<ObjectStore> oci_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  OciOptions options = {.bucket = split_uri(bucket_uri).authority};
+  fill_options(options, kOciKwargs, kwargs, bucket_uri);
+  return oci_store(options);
+}
+
+std::shared_ptr<ObjectStore> azure_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  AzureOptions options = {.container = split_uri(bucket_uri).authority};
+  const BackendKwargs others =
+      fill_options(options, kAzureKwargs, kwargs, bucket_uri, kAzureOthers);
+  const auto provider = others.find("provider");
+  if (provider != others.end() && provider->second != "AZURE_BLOBS") {
+    refuse_kwargs(bucket_uri, "the provider of azure:// is AZURE_BLOBS");
+  }
+  const std::string key = named_variable(bucket_uri, others, "key_environ");
+  const std::string secret = named_variable(bucket_uri, others, "secret_environ");
+  if (!key.empty()) options.account_name = key;
+  if (!secret.empty()) options.account_key = secret;
+  return azure_store(options);
+}
+
+// What the place says, too, is not said twice.
+std::shared_ptr<ObjectStore> sftp_of(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  if (kwargs.contains("password")) {
+    refuse_kwargs(bucket_uri, "ssh takes no password; use a key (key_filename)");
+  }
+  SftpOptions options = sftp::options_of(split_uri(bucket_uri).root());
+  for (const auto& [name, is_said] :
+       {std::pair("host", !options.host.empty()), std::pair("username", !options.user.empty()),
+        std::pair("port", options.port != 0)}) {
+    if (is_said && kwargs.contains(name)) {
+      refuse_kwargs(bucket_uri, std::string(name) + " is in the place already");
+    }
+  }
+  const BackendKwargs others = fill_options(options, kSftpKwargs, kwargs, bucket_uri, kSftpOthers);
+  if (others.contains("port")) options.port = port_in(bucket_uri, others.at("port"));
+  if (options.key_file.empty()) {
+    options.key_file = named_variable(bucket_uri, others, "key_filename_environ");
+  }
+  if (options.known_hosts_file.empty()) {
+    options.known_hosts_file = named_variable(bucket_uri, others, "known_hosts_filename_environ");
+  }
+  if (const auto policy = others.find("missing_host_key_policy"); policy != others.end()) {
+    const auto* row = std::ranges::find(kHostKeyPolicies, policy->second,
+                                        [](const auto& known) { return known.first; });
+    if (row == std::end(kHostKeyPolicies)) {
+      refuse_kwargs(bucket_uri,
+                    "missing_host_key_policy is RejectPolicy, AutoAddPolicy or WarningPolicy");
+    }
+    options.ssh_arguments = {"-o", std::string("StrictHostKeyChecking=") + row->second};
+  }
+  return sftp_store(options);
 }
 
 std::shared_ptr<ObjectStore> libcloud_of(const std::string& bucket_uri,
                                          const BackendKwargs& kwargs) {
-  LibcloudOptions options;
-  options.container = split_uri(bucket_uri).authority;
-  for (const auto& [name, value] : fill_options(options, kLibcloudKwargs, kwargs)) {
-    if (name == "secure" && (value == "true" || value == "false")) {
-      options.secure = value == "true";
-    } else if (name == "port") {
-      const char* const end = value.data() + value.size();
-      const auto [stopped, error] = std::from_chars(value.data(), end, options.port);
-      if (error == std::errc() && stopped == end && options.port > 0) continue;
-      throw UsageError("backend_kwargs of " + bucket_uri + ": port \"" + printable_line(value) +
-                       "\" is no number above 0");
-    } else if (name == "secure") {
-      throw UsageError("backend_kwargs of " + bucket_uri + ": secure is \"true\" or \"false\"");
-    } else {
-      auto known = kwarg_names(kLibcloudKwargs);
-      known.insert(known.end(), {"port", "secure"});
-      refuse_kwarg(bucket_uri, name, known);
-    }
-  }
-  return libcloud_store(options);
+  return libcloud_store(libcloud_options(bucket_uri, kwargs));
 }
 
 }  // namespace
 
+LibcloudOptions libcloud_options(const std::string& bucket_uri, const BackendKwargs& kwargs) {
+  LibcloudOptions options;
+  options.container = split_uri(bucket_uri).authority;
+  const BackendKwargs others =
+      fill_options(options, kLibcloudKwargs, kwargs, bucket_uri, kLibcloudOthers);
+  if (others.contains("port")) options.port = port_in(bucket_uri, others.at("port"));
+  if (const auto secure = others.find("secure"); secure != others.end()) {
+    if (secure->second != "true" && secure->second != "false") {
+      refuse_kwargs(bucket_uri, "secure is \"true\" or \"false\"");
+    }
+    options.secure = secure->second == "true";
+  }
+  return options;
+}
+
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs) {
   using Make = std::shared_ptr<ObjectStore> (*)(const std::string&, const BackendKwargs&);
-  static const std::map<std::string, Make> kMakers = {{"libcloud", libcloud_of}, {"s3", s3_of}};
+  static const std::map<std::string, Make> kMakers = {
+      {"azure", azure_of}, {"gs", gcs_of}, {"libcloud", libcloud_of},
+      {"oci", oci_of},     {"s3", s3_of},  {"sftp", sftp_of}};
   const Uri uri = split_uri(bucket_uri);
   const auto make = kMakers.find(uri.scheme);
   if (make == kMakers.end()) {

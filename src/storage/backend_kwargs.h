@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "cairn/storage/libcloud.h"
 #include "cairn/storage/object_store.h"
 
 namespace cairn {
@@ -16,5 +17,8 @@ using BackendKwargs = std::map<std::string, std::string>;
 // for an option that this scheme's store does not have, by its name, and for a value that is none.
 std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                                                const BackendKwargs& kwargs);
+
+// The same of libcloud://: what it is made of.
+LibcloudOptions libcloud_options(const std::string& bucket_uri, const BackendKwargs& kwargs);
 
 }  // namespace cairn

@@ -1,14 +1,17 @@
-#include <stdlib.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "cairn/error.h"
 #include "cairn/storage/azure.h"
 #include "cairn/storage/gcs.h"
 #include "cairn/storage/libcloud.h"
 #include "cairn/storage/s3.h"
+
+#include "core/environment.h"
+#include "storage/backend_kwargs.h"
+#include "storage/network_stores.h"
 
 namespace cairn {
 namespace {
@@ -47,6 +50,13 @@ constexpr std::array kS3Providers = {
     S3Provider{"digitalocean_spaces", {}, true},
 };
 
+// What makes them: new ones, or those that are kept.
+struct Makers {
+  std::shared_ptr<ObjectStore> (*s3)(const S3Options&);
+  std::shared_ptr<ObjectStore> (*gcs)(const GcsOptions&);
+  std::shared_ptr<ObjectStore> (*azure)(const AzureOptions&);
+};
+
 struct OtherProvider {
   std::string_view name;
   std::string_view instead;
@@ -61,8 +71,8 @@ constexpr std::array kOtherProviders = {
 // What a variable holds: never told in a message.
 std::string from_environment(const std::string& variable, const char* option) {
   if (variable.empty()) return {};
-  const char* value = getenv(variable.c_str());
-  if (value != nullptr && *value != '\0') return value;
+  std::string value = environment(variable.c_str());
+  if (!value.empty()) return value;
   throw UsageError(std::string("libcloud store: ") + option + " says " + variable +
                    ", and that variable of the environment is not set");
 }
@@ -97,7 +107,7 @@ std::string secret_of(const LibcloudOptions& options) {
 }
 
 // An HMAC key, or the address of a service account, whose secret is then the path of its file.
-std::shared_ptr<ObjectStore> google_storage(const LibcloudOptions& options) {
+GcsOptions google_storage(const LibcloudOptions& options) {
   GcsOptions gcs;
   gcs.bucket = options.container;
   gcs.endpoint_url = endpoint_of(options);
@@ -108,23 +118,21 @@ std::shared_ptr<ObjectStore> google_storage(const LibcloudOptions& options) {
     gcs.key = key;
     gcs.secret = secret_of(options);
   }
-  return gcs_store(gcs);
+  return gcs;
 }
 
 // The key is the account, the secret its key. A host is a server that has the account in the path.
-std::shared_ptr<ObjectStore> azure_blobs(const LibcloudOptions& options) {
+AzureOptions azure_blobs(const LibcloudOptions& options) {
   AzureOptions azure;
   azure.container = options.container;
   azure.account_name = key_of(options);
   azure.account_key = secret_of(options);
   azure.endpoint_url = endpoint_of(options);
   if (!azure.endpoint_url.empty()) azure.endpoint_url += "/" + azure.account_name;
-  return azure_store(azure);
+  return azure;
 }
 
-}  // namespace
-
-std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
+std::shared_ptr<ObjectStore> made_by(const Makers& makers, const LibcloudOptions& options) {
   std::string provider = options.provider;
   std::ranges::transform(provider, provider.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -132,8 +140,8 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   if (provider.empty() || options.container.empty()) {
     throw UsageError("libcloud store: provider and container are required");
   }
-  if (provider == "google_storage") return google_storage(options);
-  if (provider == "azure_blobs") return azure_blobs(options);
+  if (provider == "google_storage") return makers.gcs(google_storage(options));
+  if (provider == "azure_blobs") return makers.azure(azure_blobs(options));
   const auto* row = std::ranges::find(kS3Providers, provider, &S3Provider::name);
   if (row == kS3Providers.end()) refuse_provider(provider);
   if (row->needs_host && options.host.empty()) {
@@ -145,7 +153,44 @@ std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
   s3.endpoint_url = endpoint_of(options);
   s3.access_key_id = key_of(options);
   s3.secret_access_key = secret_of(options);
-  return s3_store(s3);
+  return makers.s3(s3);
+}
+
+// The arguments of Composer's store, each a variable.
+BackendKwargs kwargs_of_environment() {
+  BackendKwargs kwargs;
+  for (const auto& [variable, name] :
+       {std::pair("CAIRN_LIBCLOUD_PROVIDER", "provider"),
+        std::pair("CAIRN_LIBCLOUD_KEY_ENVIRON", "key_environ"),
+        std::pair("CAIRN_LIBCLOUD_SECRET_ENVIRON", "secret_environ"),
+        std::pair("CAIRN_LIBCLOUD_REGION", "region"), std::pair("CAIRN_LIBCLOUD_HOST", "host"),
+        std::pair("CAIRN_LIBCLOUD_PORT", "port"), std::pair("CAIRN_LIBCLOUD_SECURE", "secure")}) {
+    std::string value = environment(variable);
+    if (!value.empty()) kwargs[name] = std::move(value);
+  }
+  return kwargs;
+}
+
+}  // namespace
+
+std::shared_ptr<ObjectStore> libcloud_store(const LibcloudOptions& options) {
+  return made_by({.s3 = s3_store, .gcs = gcs_store, .azure = azure_store}, options);
+}
+
+std::shared_ptr<ObjectStore> kept_libcloud_store(const std::string& root) {
+  LibcloudOptions options;
+  try {
+    options = libcloud_options(root, kwargs_of_environment());
+  } catch (UsageError& e) {
+    e.add_context("what the variables CAIRN_LIBCLOUD_... say");
+    throw;
+  }
+  if (options.provider.empty()) {
+    throw UsageError(root +
+                     ": name libcloud's provider in CAIRN_LIBCLOUD_PROVIDER (\"s3\", \"minio\", "
+                     "\"google_storage\", \"azure_blobs\", ...)");
+  }
+  return made_by({.s3 = kept_s3_store, .gcs = kept_gcs_store, .azure = kept_azure_store}, options);
 }
 
 std::shared_ptr<ObjectStore> ObjectStoreHparams::initialize_object() const {

@@ -45,6 +45,16 @@ std::shared_ptr<ObjectStore> dbfs_store(const DbfsOptions& /*options*/) {
   refuse_network("dbfs:/");
 }
 
+std::shared_ptr<ObjectStore> kept_s3_store(const S3Options& options) { return s3_store(options); }
+
+std::shared_ptr<ObjectStore> kept_gcs_store(const GcsOptions& options) {
+  return gcs_store(options);
+}
+
+std::shared_ptr<ObjectStore> kept_azure_store(const AzureOptions& options) {
+  return azure_store(options);
+}
+
 std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto refuse = [](const std::string& root) -> std::shared_ptr<ObjectStore> {
     refuse_network(root);
@@ -53,8 +63,9 @@ std::map<std::string, ObjectStoreFactory> network_stores() {
   const auto sftp = [](const std::string& root) {
     return kept_store(sftp::resolve_config(sftp::options_of(root)), sftp::make_sftp_store);
   };
-  return {{"azure", refuse}, {"dbfs", refuse}, {"gs", refuse}, {"http", refuse}, {"https", refuse},
-          {"oci", refuse},   {"s3", refuse},   {"sftp", sftp}, {"wandb", refuse}};
+  return {{"azure", refuse}, {"dbfs", refuse},     {"gs", refuse},  {"http", refuse},
+          {"https", refuse}, {"libcloud", refuse}, {"oci", refuse}, {"s3", refuse},
+          {"sftp", sftp},    {"wandb", refuse}};
 }
 
 }  // namespace cairn

@@ -3,10 +3,16 @@
 #include "cairn/error.h"
 
 namespace cairn {
+namespace {
+
+constexpr std::size_t kMostPages = 100'000;  // of a thousand names each, mostly
+
+}  // namespace
 
 bool Pages::go_on(const std::string& next) {
   if (next.empty()) return false;
   if (!seen_.insert(next).second) refuse_page_again(what_);
+  if (seen_.size() > kMostPages) refuse_endless(what_);
   now_ = next;
   return true;
 }
@@ -14,6 +20,10 @@ bool Pages::go_on(const std::string& next) {
 void refuse_page_again(const std::string& what) {
   throw StorageError("listing " + what + ": the server gives the same page again", 0,
                      /*retryable=*/true);
+}
+
+void refuse_endless(const std::string& what) {
+  throw StorageError("listing " + what + ": the server gives page after page, and no end", 0);
 }
 
 }  // namespace cairn

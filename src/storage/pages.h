@@ -16,8 +16,10 @@ class Pages {
   // The token of the page to ask for; "" for the first one.
   const std::string& now() const { return now_; }
   // Goes on to `next`, which the page gave; false when that was the last one (""). StorageError
-  // when it was there before.
+  // when it was there before, and when there are more pages than any folder has.
   bool go_on(const std::string& next);
+  // How many it went on to.
+  std::size_t count() const { return seen_.size(); }
 
  private:
   std::string what_;
@@ -27,5 +29,6 @@ class Pages {
 
 // StorageError: what go_on() throws.
 [[noreturn]] void refuse_page_again(const std::string& what);
+[[noreturn]] void refuse_endless(const std::string& what);
 
 }  // namespace cairn

@@ -82,6 +82,14 @@ Schemes& schemes() {
 
 std::string scheme_in(const std::string& place) { return split_uri(place).scheme; }
 
+bool is_of_web(const Uri& uri) { return uri.scheme == "http" || uri.scheme == "https"; }
+
+// In front of a host, or of what is meant to be a bucket's name.
+bool has_password(const Uri& uri) {
+  const std::size_t at = uri.authority.rfind('@');
+  return at != std::string::npos && uri.authority.find(':') < at;
+}
+
 }  // namespace
 
 void register_object_store(const std::string& scheme, ObjectStoreFactory factory) {
@@ -100,10 +108,10 @@ std::vector<std::string> object_store_schemes() { return schemes().names(); }
 
 std::string shown_place(const std::string& place) {
   const Uri uri = split_uri(place);
-  const bool is_web = uri.scheme == "http" || uri.scheme == "https";
   // What there is no store for may be one of those, misspelt. In names of other stores a question
   // mark is one.
-  if (uri.scheme.empty() || (!is_web && schemes().find(uri.scheme) != nullptr)) return place;
+  const bool is_known = !is_of_web(uri) && schemes().find(uri.scheme) != nullptr;
+  if (uri.scheme.empty() || (is_known && !has_password(uri))) return place;
   const std::string rest = (uri.authority.empty() ? "" : uri.authority + "/") + uri.path;
   const std::size_t host = rest.substr(0, rest.find('/')).rfind('@') + 1;  // 0 without a user
   const std::size_t mark = std::min(rest.find_first_of("?#"), rest.size());
@@ -113,8 +121,22 @@ std::string shown_place(const std::string& place) {
 }
 
 std::string place_problem(const std::string& place) {
-  const std::string scheme = scheme_in(place);
-  if (scheme.empty() || schemes().find(scheme) != nullptr) return {};
+  const Uri uri = split_uri(place);
+  const std::string& scheme = uri.scheme;
+  if (scheme.empty()) return {};
+  if (schemes().find(scheme) != nullptr) {
+    if (is_of_web(uri) || schemes().is_own(scheme)) return {};
+    const std::size_t behind = place.find('/', place.find("://") + 3);
+    if (scheme == "sftp" && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
+      return printable_line(shown_place(place)) +
+             ": names do not begin with two slashes here; what is below the root is written "
+             "sftp://host/%2Fdata/run, for /data/run";
+    }
+    if (!has_password(uri) || scheme == "sftp") return {};  // who knows more to say of it
+    return printable_line(shown_place(place)) +
+           ": a password in a place is written down wherever places are; give keys as this store "
+           "finds them (docs/storage.md)";
+  }
   std::string known;
   for (const std::string& name : object_store_schemes()) {
     known += (known.empty() ? "" : ", ") + name + "://";
@@ -143,6 +165,8 @@ std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {
   const ObjectStoreFactory factory = schemes().find(scheme);
   if (factory == nullptr) throw UnsupportedError(place_problem(place));
   const Uri uri = split_uri(place);
+  const std::string problem = place_problem(place);
+  if (!problem.empty()) throw UsageError(problem);
   return uri_store(
       uri.root(), factory(uri.root()),
       {.before = scheme == "file" ? "/" : "", .shown = shown_place(place), .meant = uri.path});

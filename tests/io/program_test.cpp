@@ -3,16 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "cairn/error.h"
 
+#include "io/cancellation.h"
 #include "testing/environment_variable.h"
+#include "testing/message_of.h"
 #include "testing/string_sink.h"
 
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
+using testing::message_of;
 using testing::StringSink;
 
 TEST(ProgramTest, PassesBytesThrough) {
@@ -65,6 +71,51 @@ TEST(ProgramTest, AnAbandonedOneIsKilled) {
   StringSink out;
   { const PipeThrough forever({"sh", "-c", "sleep 1000"}, out); }  // or the test takes as long
   EXPECT_EQ(out.text, "");
+}
+
+TEST(ProgramTest, OneThatDoesNothingIsGivenUp) {
+  StringSink out;
+  const ProgramLimits limits = {.silence = std::chrono::milliseconds(20)};
+  PipeThrough idle({"sh", "-c", "sleep 1000; echo"}, out, limits);  // what it started ends, too
+  EXPECT_THAT(message_of<StorageError>([&] { idle.finish(); }),
+              AllOf(HasSubstr("sh did nothing for 20 ms"), HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
+  const std::string text(3'000'000, 'x');  // more than any pipe holds
+  PipeThrough deaf({"sleep", "1000"}, out, limits);
+  EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
+  PipeThrough mute({"sh", "-c", "exec >&- 2>&-; sleep 1000"}, out, limits);
+  EXPECT_THROW(mute.finish(), StorageError) << "it runs on, and says that it says nothing";
+}
+
+TEST(ProgramTest, OneThatDoesNotEndIsGivenUp) {
+  StringSink out;
+  PipeThrough endless({"yes"}, out, {.total = std::chrono::milliseconds(20)});
+  EXPECT_THAT(message_of<StorageError>([&] { endless.finish(); }),
+              HasSubstr("yes did not end within 20 ms"));
+}
+
+TEST(ProgramTest, WaitingForOneEndsWhenItIsCancelled) {
+  StringSink out;
+  PipeThrough forever({"sleep", "1000"}, out, {});
+  Cancellation cancellation("the run has ended");
+  const CancelScope scope(&cancellation);
+  std::thread other([&] { cancellation.cancel(); });
+  EXPECT_THAT(message_of<CancelledError>([&] { forever.finish(); }),
+              HasSubstr("the run has ended"));
+  other.join();
+}
+
+TEST(ProgramTest, TheEnvironmentSaysHowPatientItIs) {
+  EXPECT_EQ(program_timeout(), std::chrono::seconds(60));
+  {
+    const EnvironmentVariable more("CAIRN_PROGRAM_TIMEOUT", "90.5");
+    EXPECT_EQ(program_timeout(), std::chrono::milliseconds(90'500));
+    EXPECT_EQ(ProgramLimits::of_answer().total, program_timeout());
+    EXPECT_EQ(ProgramLimits::of_filter().silence, program_timeout());
+  }
+  for (const char* wrong : {"0", "-1", "x", "1s", "nan", "inf", "1e99"}) {
+    const EnvironmentVariable other("CAIRN_PROGRAM_TIMEOUT", wrong);
+    EXPECT_THROW(program_timeout(), UsageError) << wrong;
+  }
 }
 
 TEST(ProgramTest, AMissingOneIsNamed) {

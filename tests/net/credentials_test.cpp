@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "cairn/error.h"
 
+#include "io/cancellation.h"
 #include "storage/s3/config.h"
 #include "storage/s3/credential_fetch.h"
 #include "testing/fake_clock.h"
@@ -59,7 +61,7 @@ class CredentialsTest : public ::testing::Test {
 };
 
 TEST_F(CredentialsTest, FilesAreReadAsAwsReadsThem) {
-  const auto sections = parse_profiles(
+  const auto sections = parse_sections(
       "# a comment\n"
       "[default]\n"
       "region = eu-central-1  # here\n"
@@ -207,6 +209,31 @@ TEST_F(CredentialsTest, AProgramPrintsThem) {
   EXPECT_EQ(found().session_token, "token-of-P");
   EXPECT_THAT(message_of<StorageError>([&] { found("bad"); }),
               AllOf(HasSubstr("credential_process (cat)"), Not(HasSubstr("canary"))));
+}
+
+TEST_F(CredentialsTest, AProgramHasItsTime) {
+  set("AWS_CONFIG_FILE", write_file("config",
+                                    "[default]\ncredential_process = sh -c \"sleep 1000; echo\"\n"
+                                    "[profile loud]\ncredential_process = yes canary\n"));
+  set("CAIRN_PROGRAM_TIMEOUT", "0.05");
+  EXPECT_THAT(message_of<StorageError>([&] { found(); }),
+              AllOf(HasSubstr("credential_process (sh)"), HasSubstr("did not end within 50 ms"),
+                    HasSubstr("CAIRN_PROGRAM_TIMEOUT")));
+  set("CAIRN_PROGRAM_TIMEOUT", "1000");
+  EXPECT_THAT(message_of<StorageError>([&] { found("loud"); }),
+              AllOf(HasSubstr("more than 1048576 bytes"), Not(HasSubstr("canary"))));
+  // Who has given up waits no longer, neither for the program nor for whoever waits for it.
+  Cancellation cancellation("the run has ended");
+  const auto source = find_credentials(context()).source;
+  const auto wait = [&] {
+    const CancelScope scope(&cancellation);
+    EXPECT_THROW(source->get(), CancelledError);
+  };
+  std::thread one(wait);
+  std::thread two(wait);
+  cancellation.cancel();
+  one.join();
+  two.join();
 }
 
 TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdarg>
 #include <filesystem>
@@ -103,6 +104,30 @@ TEST(HttpTest, OnlyHttpIsSpoken) {
     EXPECT_NE(response.failure, "") << url;
     EXPECT_FALSE(response.may_work_later) << url;
   }
+}
+
+// Nor to another port: another program may listen there.
+TEST(HttpTest, AKeyIsNotTakenToAnotherHost) {
+  std::atomic<int> asked = 0;
+  std::string seen = "nothing";
+  HttpServer other([&](const HttpAsked& request) {
+    seen = request.header("authorization");
+    ++asked;
+    return HttpReply{.body = "there"};
+  });
+  for (const std::string host : {"127.0.0.1", "localhost"}) {
+    const std::string there = "http://" + host + ":" + std::to_string(other.port()) + "/x";
+    HttpServer first([&](const HttpAsked&) {
+      return HttpReply{.status = 302, .headers = {{"Location", there}}};
+    });
+    EXPECT_EQ(send({.url = first.url() + "/a",
+                    .headers = {{"authorization", "Bearer canary"}},
+                    .redirects = 2})
+                  .body,
+              "there");
+    EXPECT_EQ(seen, "") << host;
+  }
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {

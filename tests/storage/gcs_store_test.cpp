@@ -199,6 +199,15 @@ TEST_F(GcsTokenTest, AServiceAccountSignsForOneThatIsKept) {
   EXPECT_EQ(served_.fake.last_header("x-goog-content-sha256", "GET"), "");
 }
 
+TEST_F(GcsTokenTest, AServiceAccountMayHaveAClockThatIsWrong) {
+  for (const int hours : {-30, 5}) {
+    served_.clock = std::make_shared<testing::FakeNetClock>(std::chrono::hours(hours));
+    const std::size_t before = served_.fake.count("POST /token");
+    write_text(*served_.store(served_.options_with(file_with(service()))), "a", "x");
+    EXPECT_EQ(served_.fake.count("POST /token"), before + 2);
+  }
+}
+
 TEST_F(GcsTokenTest, AUserHasARefreshToken) {
   const auto store = served_.store(served_.options_with(file_with(user())));
   write_text(*store, "a", "x");

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/oci.h"
@@ -49,6 +51,46 @@ TEST(OciStoreTest, ANamespaceThatIsGivenIsNotAskedFor) {
   options.bucket = "bucket@another";
   EXPECT_THAT(message_of([&] { served.store(options)->open("a"); }),
               HasSubstr("oci://bucket/a: the server answered 404 NamespaceNotFound"));
+}
+
+// The first request of all is for the namespace.
+TEST(OciStoreTest, AClockThatIsWrongIsCorrectedFromTheFirstRequestOn) {
+  for (const int hours : {-30, 5}) {
+    OciServed served;
+    served.clock = std::make_shared<testing::FakeNetClock>(std::chrono::hours(hours));
+    const auto store = served.store();
+    EXPECT_FALSE(store->stat("a"));
+    write_text(*store, "a", "x");
+    EXPECT_EQ(read_text(*store, "a"), "x");
+    EXPECT_EQ(served.fake.count("GET /n/"), served.fake.count("GET /n/space/") + 2U)
+        << "asked for twice, with the second time right";
+  }
+}
+
+// Oracle says 404, too, to who may not look, and of a bucket: nothing that is there is "not there".
+TEST(OciStoreTest, WhoMayNotLookIsToldSo) {
+  OciServed served;
+  const auto store = served.store();
+  write_text(*store, "run/a", "x");
+  store->move_pointer("run/latest", "run/a");
+  const HttpReply hidden = {.status = 404, .body = R"({"code": "NotAuthorizedOrNotFound"})"};
+  const auto refused = [&](const std::string& request, const std::function<void()>& act) {
+    served.fake.answer_next(request, hidden, 9);
+    EXPECT_THAT(message_of<StorageError>(act), HasSubstr("NotAuthorizedOrNotFound"));
+    served.fake.forget_plans();
+  };
+  refused("GET /n/space/b/bucket/o/run%2Flatest", [&] { store->read_pointer("run/latest"); });
+  refused("DELETE /n/space/b/bucket/o/run%2Fa", [&] { store->remove("run/a"); });
+  refused("DELETE /n/space/b/bucket/o/run%2F", [&] { store->remove_folder("run"); });
+}
+
+// That no clock explains.
+TEST(OciStoreTest, WhoIsRefusedIsToldSo) {
+  OciServed served;
+  served.fake.answer_next("GET /n/", {.status = 401, .body = R"({"code": "NotAuthenticated"})"}, 9);
+  EXPECT_THAT(message_of<StorageError>([&] { served.store()->stat("a"); }),
+              AllOf(HasSubstr("401 NotAuthenticated"), HasSubstr("check user")));
+  EXPECT_EQ(served.fake.count("GET /n/"), 1U);
 }
 
 TEST(OciStoreTest, NamesMayHoldAnythingAndListsAreWhole) {

@@ -71,6 +71,13 @@ TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
     EXPECT_THAT(problem, AllOf(HasSubstr("no store for "), Not(HasSubstr("canary"))));
     EXPECT_EQ(message_of<UnsupportedError>([&] { object_store_of(place); }), problem);
   }
+  for (const char* place : {"s3://AKIA:canary@bucket/a", "gs://key:canary@bucket/a",
+                            "azure://account:canary@container/a", "oci://u:canary@bucket/a"}) {
+    EXPECT_THAT(message_of<UsageError>([&] { object_store_of(place); }),
+                AllOf(HasSubstr("a password in a place"), Not(HasSubstr("canary"))));
+    EXPECT_THAT(shown_place(place), Not(HasSubstr("canary")));
+  }
+  EXPECT_EQ(place_problem("oci://bucket@namespace/a"), "") << "that is none";
   EXPECT_EQ(shown_place("memory://x/a?b@c"), "memory://x/a?b@c");
   EXPECT_EQ(shown_place("a/path?b@c"), "a/path?b@c");
 }

@@ -7,6 +7,7 @@
 
 #include "s3_fixture.h"
 #include "storage/listing.h"
+#include "storage/pages.h"
 #include "testing/message_of.h"
 #include "testing/pattern.h"
 #include "trackers_fixture.h"
@@ -135,6 +136,36 @@ TEST_F(RemoteListTest, PagesThatLeadInCirclesEnd) {
   EXPECT_THAT(message_of<StorageError>([&] { store_->remove_folder("run"); }),
               HasSubstr("the same page again"));
   EXPECT_EQ(served_.fake.objects().size(), 2U);
+}
+
+// Each with a token of its own.
+TEST_F(RemoteListTest, PagesOfNothingEnd) {
+  for (int i = 0; i < 1100; ++i) {
+    served_.fake.answer_next("GET /bucket?",
+                             list_reply("<IsTruncated>true</IsTruncated><NextContinuationToken>" +
+                                        std::to_string(i) + "</NextContinuationToken>"));
+  }
+  EXPECT_THAT(message_of<StorageError>([&] { list_names(*store_, "run"); }),
+              AllOf(HasSubstr("s3://bucket/run"), HasSubstr("no end")));
+  EXPECT_LE(served_.fake.count("GET /bucket?"), 1001U);
+}
+
+TEST(PagesTest, ThereAreNotMoreThanAnyFolderHas) {
+  Pages pages("x://folder");
+  EXPECT_THAT(message_of<StorageError>([&] {
+                for (int i = 0; i < 200'000; ++i)
+                  pages.go_on(std::to_string(i));
+              }),
+              AllOf(HasSubstr("x://folder"), HasSubstr("no end")));
+}
+
+// A bucket that is not there is no pointer that is not there.
+TEST_F(RemoteListTest, ABucketThatIsNotThereIsAnError) {
+  S3Options options = served_.options();
+  options.bucket = "another";
+  const auto store = served_.store(options);
+  EXPECT_THAT(message_of<NotFoundError>([&] { store->read_pointer("run/latest"); }),
+              HasSubstr("NoSuchBucket"));
 }
 
 TEST_F(RemoteListTest, UploadsThatAreNotBelowAreLeftAlone) {

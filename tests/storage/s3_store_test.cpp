@@ -204,6 +204,22 @@ TEST(S3StoreTest, BytesOfAnotherVersionAreNeverMixedIn) {
   EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 10); }), HasSubstr("was removed"));
 }
 
+TEST(S3StoreTest, ChecksumsAreLeftOutWhereAwsSaysSo) {
+  const testing::CleanAwsEnvironment clean;
+  const auto sent_with = [](const char* value) {
+    S3Served served;
+    const testing::EnvironmentVariable when("AWS_REQUEST_CHECKSUM_CALCULATION", value);
+    const auto store = s3::make_s3_store(s3::resolve_config(served.options()));
+    write_text(*store, "a", "x");
+    EXPECT_EQ(read_text(*store, "a"), "x");
+    return served.fake.last_header("x-amz-checksum-crc64nvme", "PUT");
+  };
+  EXPECT_NE(sent_with("WHEN_SUPPORTED"), "");
+  EXPECT_EQ(sent_with("when_required"), "");
+  EXPECT_THAT(message_of<UsageError>([&] { sent_with("sometimes"); }),
+              HasSubstr("AWS_REQUEST_CHECKSUM_CALCULATION"));
+}
+
 TEST(S3StoreTest, TheRegionThatTheServerNamesIsTaken) {
   S3Served served({.region = "eu-central-1"});
   const auto store = served.store();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/source_part.h"
 #include "io/spawn.h"
 #include "storage/sftp/config.h"
 #include "testing/temp_folder.h"
@@ -26,6 +27,17 @@ inline std::string sftp_server() {
   return "";
 }
 
+inline void put_text(ObjectStore& store, const std::string& name, const std::string& text,
+                     const WriteCondition& condition = {}) {
+  const auto object = store.begin(name, {.condition = condition});
+  object->write(as_bytes(text));
+  object->commit();
+}
+
+inline std::string text_of(ObjectStore& store, const std::string& name) {
+  return std::string(as_text(read_all(*store.open(name)).view));
+}
+
 // A folder that such a server shows.
 struct SftpServed {
   SftpOptions options() const {
@@ -37,6 +49,13 @@ struct SftpServed {
     return sftp::make_sftp_store(std::move(config));
   }
   std::shared_ptr<ObjectStore> store() const { return store(options()); }
+  // The server as `script` runs it, "$1" with "-d" "$2".
+  std::shared_ptr<ObjectStore> store_of_script(const std::string& script) const {
+    SftpOptions of_script = options();
+    of_script.command = {"sh", "-c", script, "sh", sftp_server(), folder.path()};
+    of_script.attempts = 3;
+    return store(of_script);
+  }
 
   testing::TempFolder folder;
 };

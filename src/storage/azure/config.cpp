@@ -5,14 +5,12 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "net/digest.h"
-#include "storage/s3/credential_fetch.h"
-#include "storage/s3/profile.h"
+#include "net/url.h"
 
 namespace cairn::azure {
 namespace {
-
-using s3::environment;
 
 constexpr std::uint64_t kLeastPart = 1 << 20;
 constexpr std::uint64_t kMostPart = std::uint64_t{4000} << 20;  // Azure's rule for a block
@@ -170,7 +168,7 @@ Config resolve_config(const AzureOptions& options, const Outside& outside) {
     config.endpoint.path.pop_back();
   config.sas = found.sas.starts_with('?') ? found.sas.substr(1) : found.sas;
   const bool is_in_the_clear =
-      config.endpoint.scheme != "https" && !s3::is_of_this_machine(config.endpoint.host);
+      config.endpoint.scheme != "https" && !is_of_this_machine(config.endpoint.host);
   if (!config.sas.empty() && is_in_the_clear) {
     throw UsageError("azure://" + options.container +
                      ": the endpoint is another machine without https: the token would cross the "

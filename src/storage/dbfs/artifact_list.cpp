@@ -3,8 +3,8 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
-#include "storage/rest/rest.h"
 #include "storage/pages.h"
+#include "storage/rest/rest.h"
 
 namespace cairn::dbfs {
 
@@ -21,6 +21,13 @@ std::vector<ListedName> listed_artifacts(const nlohmann::json& answer) {
     names.push_back({base_name(text_of(file, "path")), info});
   }
   return names;
+}
+
+std::optional<ObjectInfo> listed_itself(const nlohmann::json& answer, const std::string& path) {
+  const nlohmann::json files = array_of(answer, "files");
+  if (files.size() != 1 || text_of(files.front(), "path") != path) return std::nullopt;
+  const ObjectInfo info = *listed_artifacts(answer).front().info;
+  return info.type == ObjectInfo::Type::kObject ? std::optional(info) : std::nullopt;
 }
 
 std::optional<ObjectInfo> ListedArtifacts::find(const std::string& path) {
@@ -43,9 +50,12 @@ std::optional<ObjectInfo> ListedArtifacts::find_file(const std::string& path) {
   return info && info->type == ObjectInfo::Type::kObject ? info : std::nullopt;
 }
 
-bool ListedArtifacts::has_folder(const std::string& path) {
-  const auto info = find(path);
-  return info && info->type == ObjectInfo::Type::kFolder;
+Tree::Look ListedArtifacts::look(const std::string& path, const std::string& link,
+                                 bool may_be_file) {
+  const auto there = find(path);
+  const bool is_file = there && there->type == ObjectInfo::Type::kObject;
+  if (is_file && may_be_file) return {.file = there};
+  return {.link = link.empty() ? std::nullopt : find_file(link), .is_folder = there && !is_file};
 }
 
 std::optional<ListPage> ListedArtifacts::list(const std::string& folder, const std::string& page) {

@@ -1,6 +1,8 @@
 // Artifacts of a run on an MLflow server that passes them on (api/2.0/mlflow-artifacts):
 //
-//  1. The server tells of a file its name and size, and that only in the list of its folder.
+//  1. The server tells of a file its name and size, and that only in the list of its folder, which
+//     comes whole. (Its answer to HEAD has no size, and is made by fetching the file from behind.)
+//     So that is asked for once for all that a call wants to know.
 //  2. It sends files whole: what is opened is read into memory, as many bytes as the list told.
 //  3. Behind every write the list is asked for the file's size, and compared.
 //  4. Where S3 or Google is behind it, a removal takes everything whose path begins so: what would
@@ -55,8 +57,28 @@ class ProxiedArtifacts final : public ListedArtifacts {
   std::string describe(const std::string& path) const override { return files_.describe(path); }
   std::uint64_t largest_file() const override { return std::uint64_t{1} << 62; }
 
-  std::shared_ptr<const ByteSource> open(const std::string& path) override {
-    const auto info = find_file(path);
+  // What is in a folder says that it is one: a file, and nothing at all, have an empty list.
+  bool has_folder(const std::string& path) override { return !entries(path, "").names.empty(); }
+
+  // One list of the folder tells all of it.
+  Look look(const std::string& path, const std::string& link, bool may_be_file) override {
+    Look found;
+    const std::size_t slash = path.rfind('/');
+    for (ListedName& each :
+         entries(slash == std::string::npos ? "" : path.substr(0, slash), "").names) {
+      const bool is_file = each.info->type == ObjectInfo::Type::kObject;
+      if (each.name == base_name(path)) {
+        if (is_file && may_be_file) found.file = each.info;
+        found.is_folder = found.is_folder || !is_file;
+      }
+      if (is_file && !link.empty() && each.name == base_name(link)) found.link = each.info;
+    }
+    return found;
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& path,
+                                         const std::optional<ObjectInfo>& known) override {
+    const auto info = known ? known : find_file(path);
     if (!info) return nullptr;
     const auto memory = memory_for(info->size, path);
     const std::span<std::byte> place(memory->data(), info->size);

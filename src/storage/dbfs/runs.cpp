@@ -2,14 +2,12 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
-#include "storage/s3/credential_fetch.h"
-#include "storage/s3/profile.h"
+#include "net/url.h"
 
 namespace cairn::dbfs {
 namespace {
-
-using s3::environment;
 
 constexpr const char* kApi = "/api/2.0/mlflow/";
 constexpr const char* kExperimentPlaceholder = "{mlflow_experiment_id}";
@@ -54,7 +52,7 @@ Runs::Runs(const DbfsOptions& options, const Outside& outside) {
     }
     const Url url = parse_http_url(uri, "MLFLOW_TRACKING_URI");
     const std::string authorization = mlflow_authorization();
-    if (!authorization.empty() && url.scheme != "https" && !s3::is_of_this_machine(url.host)) {
+    if (!authorization.empty() && url.scheme != "https" && !is_of_this_machine(url.host)) {
       throw UsageError(
           "MLFLOW_TRACKING_URI must begin with https:// where there is a token or a password: they "
           "would cross the network in the clear");
@@ -74,7 +72,7 @@ Run Runs::find(const std::string& experiment, const std::string& id) {
     throw UsageError("dbfs:/databricks/mlflow-tracking/" + experiment + "/" + id +
                      ": a run is given without its experiment; give both, or neither");
   }
-  const std::scoped_lock lock(mutex_);
+  const Turn turn(turns_);
   const std::string given = experiment + "/" + id;
   const auto known = runs_.find(given);
   if (known != runs_.end()) return known->second;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "io/turns.h"
 #include "storage/dbfs/workspace.h"
 
 namespace cairn::dbfs {
@@ -43,8 +44,9 @@ class Runs {
   bool is_databricks_ = false;
   RestServer server_;
   std::shared_ptr<RestRemote> api_;
-  std::mutex mutex_;  // of what follows; held while the server is asked: nothing is made twice
-  std::map<std::string, Run> runs_;                     // by "E/R" as they were given
+  Turns turns_;                      // of what follows; who asks the server has it as long:
+  std::map<std::string, Run> runs_;  // by "E/R" as they were given; nothing is made twice
+  std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Tree>> trees_;  // by the run's id
 };
 

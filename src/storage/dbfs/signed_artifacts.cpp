@@ -1,7 +1,8 @@
 // Artifacts of a run that Databricks keeps in its cloud's storage (mlflow/artifacts/...):
 //
-//  1. Lists come from the workspace; bytes go to and from the storage, by signed URLs that the
-//     workspace gives for each file. The workspace's token never goes there.
+//  1. Lists come from the workspace, which lists a file as the one thing in itself: a look at a
+//     name costs one request. Bytes go to and from the storage, by signed URLs that the workspace
+//     gives for each file. The workspace's token never goes there.
 //  2. Reads are ranged, of the version that was opened (If-Match). A URL that the storage does not
 //     take any more is fetched again.
 //  3. A file is written with one PUT (S3, Google), or in blocks that a list makes visible (Azure).
@@ -12,10 +13,10 @@
 #include "net/digest.h"
 #include "storage/dbfs/artifact_list.h"
 #include "storage/dbfs/runs.h"
+#include "storage/pages.h"
 #include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
-#include "storage/pages.h"
 
 namespace cairn::dbfs {
 namespace {
@@ -75,8 +76,15 @@ class SignedArtifacts final : public ListedArtifacts {
   }
   std::uint64_t largest_file() const override { return kLargestPut; }
 
-  std::shared_ptr<const ByteSource> open(const std::string& path) override {
-    if (!find_file(path)) return nullptr;  // the storage may say 403 for what is not there
+  bool has_folder(const std::string& path) override {
+    const auto there = find(path);
+    return there && there->type == ObjectInfo::Type::kFolder;
+  }
+
+  std::shared_ptr<const ByteSource> open(const std::string& path,
+                                         const std::optional<ObjectInfo>& known) override {
+    if (!known && !find_file(path))
+      return nullptr;  // the storage may say 403 for what is not there
     return open_object(storage(path, /*is_write=*/false).remote, path);
   }
 
@@ -100,14 +108,17 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
  protected:
+  // One request, and at most a page of its answer, however many files there are: a file is listed
+  // as the one thing in itself, and a folder by what is in it.
+  std::optional<ObjectInfo> find(const std::string& path) override {
+    const nlohmann::json json = ask_for_list(path, "");
+    if (auto info = listed_itself(json, path)) return info;
+    if (array_of(json, "files").empty()) return std::nullopt;
+    return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+  }
+
   ListPage entries(const std::string& folder, const std::string& page) override {
-    Query query = {{"run_id", run_.id}};
-    if (!folder.empty()) query.emplace_back("path", folder);
-    if (!page.empty()) query.emplace_back("page_token", page);
-    const HttpResponse response = api_->send({.key = "artifacts/list", .query = query});
-    if (response.status == 404) return {};
-    const nlohmann::json json =
-        api_->read(response, "listing " + describe(folder) + " by", "artifacts/list");
+    const nlohmann::json json = ask_for_list(folder, page);
     ListPage listed = {.names = listed_artifacts(json), .next = text_of(json, "next_page_token")};
     if (!page.empty() && listed.next == page) refuse_page_again(describe(folder));
     if (listed.names.empty()) listed.next.clear();
@@ -115,6 +126,16 @@ class SignedArtifacts final : public ListedArtifacts {
   }
 
  private:
+  // Nothing in it when there is no such folder.
+  nlohmann::json ask_for_list(const std::string& folder, const std::string& page) const {
+    Query query = {{"run_id", run_.id}};
+    if (!folder.empty()) query.emplace_back("path", folder);
+    if (!page.empty()) query.emplace_back("page_token", page);
+    const HttpResponse response = api_->send({.key = "artifacts/list", .query = query});
+    if (response.status == 404) return nlohmann::json::object();
+    return api_->read(response, "listing " + describe(folder) + " by", "artifacts/list");
+  }
+
   Storage storage(const std::string& path, bool is_write) const {
     const ArtifactUrl first = fetch_url(*api_, run_.id, path, is_write);
     RemoteSettings settings = api_->settings();

@@ -7,11 +7,11 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "net/digest.h"
 #include "storage/dbfs/runs.h"
-#include "storage/s3/profile.h"
 #include "storage/tree/tree_store.h"
 
 namespace cairn::dbfs {
@@ -104,7 +104,7 @@ std::string identity_of_environment() {
         "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME",
         "MLFLOW_TRACKING_PASSWORD", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME", "SSL_CERT_FILE",
         "HOME"}) {
-    text += s3::environment(name) + "\n";
+    text += environment(name) + "\n";
   }
   return hex(sha256(text));
 }

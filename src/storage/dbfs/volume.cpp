@@ -15,8 +15,8 @@
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/dbfs/workspace.h"
-#include "storage/remote/source.h"
 #include "storage/pages.h"
+#include "storage/remote/source.h"
 
 namespace cairn::dbfs {
 namespace {
@@ -78,7 +78,8 @@ class Volume final : public Tree {
     return true;
   }
 
-  std::shared_ptr<const ByteSource> open(const std::string& path) override {
+  std::shared_ptr<const ByteSource> open(const std::string& path,
+                                         const std::optional<ObjectInfo>& /*known*/) override {
     return open_object(files_, path);
   }
 
@@ -175,7 +176,7 @@ class Volume final : public Tree {
   }
 
   bool holds(const std::string& path, const SharedBytes& bytes) {
-    const auto source = open(path);
+    const auto source = open_object(files_, path);
     if (source == nullptr || source->size() != bytes.view.size()) return false;
     constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
     for (std::uint64_t at = 0; at < source->size(); at += kPiece) {

@@ -4,19 +4,16 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
-#include "storage/s3/credential_fetch.h"
-#include "storage/s3/profile.h"
+#include "storage/remote/key_server.h"
+#include "storage/sections.h"
 
 namespace cairn::dbfs {
 namespace {
 
-using s3::environment;
-using Section = std::map<std::string, std::string>;
-
-constexpr std::uint64_t kLongestConfig = 1 << 20;
 constexpr std::uint64_t kTokenLife = 3600;  // in seconds, where the server does not say it
 constexpr std::uint64_t kLongestTokenLife = 86'400;
 
@@ -32,12 +29,9 @@ Section load_section(const std::string& given) {
   const std::string home = environment("HOME");
   if (path.empty() && !home.empty()) path = join_path(home, ".databrickscfg");
   if (path.starts_with("~/")) path = join_path(home, path.substr(2));
-  std::map<std::string, Section> sections;
+  Sections sections;
   try {
-    if (!path.empty()) {
-      const SharedBytes bytes = read_start(*posix_file_system().open(path), kLongestConfig);
-      sections = s3::parse_profiles(std::string(as_text(bytes.view)));
-    }
+    if (!path.empty()) sections = read_sections(path);
   } catch (const NotFoundError&) {
     if (!name.empty()) throw;
   }
@@ -47,15 +41,10 @@ Section load_section(const std::string& given) {
   throw UsageError(path + " has no profile \"" + name + "\": check DATABRICKS_CONFIG_PROFILE");
 }
 
-bool is_this_machine(const std::string& host) {
-  const std::string name = host.substr(0, host.rfind(':'));
-  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
-}
-
 Url workspace_url(const std::string& host) {
   const bool has_scheme = host.find("://") != std::string::npos;
   Url url = parse_http_url(has_scheme ? host : "https://" + host, "DATABRICKS_HOST");
-  if (url.scheme != "https" && !is_this_machine(url.host)) {
+  if (url.scheme != "https" && !is_of_this_machine(url.host)) {
     throw UsageError(
         "DATABRICKS_HOST must begin with https://: a token would cross the network "
         "in the clear");
@@ -77,7 +66,7 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
                                .deadlines = server.settings.deadlines,
                                .ca_file = server.settings.ca_file};
   const HttpResponse response =
-      s3::ask_for_keys(*server.settings.client, server.settings.retries, request);
+      ask_for_keys(*server.settings.client, server.settings.retries, request);
   const NetTime now = server.settings.retries.clock ? server.settings.retries.clock->now()
                                                     : real_net_clock()->now();
   if (!response.failure.empty()) {

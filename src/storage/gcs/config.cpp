@@ -4,15 +4,14 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "io/file.h"
 #include "net/digest.h"
+#include "net/url.h"
 #include "storage/gcs/token.h"
-#include "storage/s3/credential_fetch.h"
 
 namespace cairn::gcs {
 namespace {
-
-using s3::environment;
 
 constexpr const char* kGoogle = "https://storage.googleapis.com";
 constexpr std::uint64_t kSmallestPart = 5 << 20;  // Google's rule for all parts but the last
@@ -74,7 +73,7 @@ void find_keys(Config& config) {
     config.identity = "key " + options.key + "\n" + options.secret;
     return;
   }
-  if (config.endpoint.scheme != "https" && !s3::is_of_this_machine(config.endpoint.host)) {
+  if (config.endpoint.scheme != "https" && !is_of_this_machine(config.endpoint.host)) {
     throw UsageError(
         "the gs:// endpoint is another machine without https: a token would cross the network in "
         "the clear. Use an HMAC key, GCS_KEY and GCS_SECRET");

@@ -4,11 +4,12 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "net/url.h"
-#include "storage/s3/credential_fetch.h"
+#include "storage/remote/key_server.h"
 
 namespace cairn::gcs {
 namespace {
@@ -17,7 +18,8 @@ using Json = nlohmann::json;
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr std::size_t kLongestReason = 300;
-constexpr std::chrono::seconds kTokenLife{3600};  // no service account's may be longer
+constexpr std::chrono::seconds kTokenLife{3600};   // no service account's may be longer
+constexpr std::chrono::minutes kMostTokenSkew{4};  // less is no reason to refuse
 constexpr const char* kTokenUri = "https://oauth2.googleapis.com/token";
 constexpr const char* kMayWrite = "https://www.googleapis.com/auth/devstorage.read_write";
 constexpr const char* kByJwt = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -68,7 +70,7 @@ s3::Credentials token_in(const std::string& body, const std::string& account,
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   const std::string token = field(json, "access_token");
   const auto life = json.is_object() ? json.find("expires_in") : json.end();
-  if (token.empty()) s3::refuse_keys(what, "the answer has no token");
+  if (token.empty()) refuse_keys(what, "the answer has no token");
   const bool is_told = life != json.end() && life->is_number_unsigned();
   const std::chrono::seconds seconds =
       is_told ? std::chrono::seconds(std::min<std::uint64_t>(life->get<std::uint64_t>(), 86'400))
@@ -81,6 +83,16 @@ s3::Credentials token_in(const std::string& body, const std::string& account,
 
 NetTime now_of(const TokenContext& context) {
   return (context.retries.clock ? *context.retries.clock : *real_net_clock()).now();
+}
+
+Query form_for(const Account& account, NetTime now) {
+  if (account.kind == Account::Kind::kService) {
+    return {{"grant_type", kByJwt}, {"assertion", signed_claims(account, now)}};
+  }
+  return {{"grant_type", "refresh_token"},
+          {"client_id", account.name},
+          {"client_secret", account.client_secret},
+          {"refresh_token", account.refresh_token}};
 }
 
 }  // namespace
@@ -110,40 +122,38 @@ std::string signed_claims(const Account& account, NetTime now) {
 s3::Credentials fetch_token(const TokenContext& context, const Account& account) {
   const NetTime now = now_of(context);
   const Url server = parse_http_url(account.token_uri, "token_uri of Google credentials");
-  if (server.scheme != "https" && !s3::is_of_this_machine(server.host)) {
+  if (server.scheme != "https" && !is_of_this_machine(server.host)) {
     throw UsageError("token_uri of Google credentials names another machine without https");
   }
-  Query form;
-  if (account.kind == Account::Kind::kService) {
-    form = {{"grant_type", kByJwt}, {"assertion", signed_claims(account, now)}};
-  } else {
-    form = {{"grant_type", "refresh_token"},
-            {"client_id", account.name},
-            {"client_secret", account.client_secret},
-            {"refresh_token", account.refresh_token}};
-  }
-  const auto body = std::make_shared<const std::string>(query_text(form));
-  const HttpResponse response =
-      s3::ask_for_keys(*context.client, context.retries,
-                       {.method = "POST",
-                        .url = server.origin() + server.path,
-                        .headers = {{"content-type", "application/x-www-form-urlencoded"}},
-                        .body = {{as_bytes(*body), body}},
-                        .ca_file = context.ca_file});
+  const auto ask = [&](NetTime signed_at) {
+    const auto body = std::make_shared<const std::string>(query_text(form_for(account, signed_at)));
+    return ask_for_keys(*context.client, context.retries,
+                        {.method = "POST",
+                         .url = server.origin() + server.path,
+                         .headers = {{"content-type", "application/x-www-form-urlencoded"}},
+                         .body = {{as_bytes(*body), body}},
+                         .ca_file = context.ca_file});
+  };
+  HttpResponse response = ask(now);
+  // What is signed says when. A clock that is wrong is found out here, before any other request.
+  const auto theirs = parse_http_date(response.header("date"));
+  const bool may_be_skewed = response.failure.empty() && response.status == 400 && theirs &&
+                             account.kind == Account::Kind::kService;
+  if (may_be_skewed && std::chrono::abs(*theirs - now) > kMostTokenSkew) response = ask(*theirs);
   const std::string what = "a token for gs:// from " + server.origin();
   if (response.failure.empty() && response.status != 200) {
-    s3::refuse_keys(what, "the answer was " + std::to_string(response.status) + reason_in(response),
-                    response.status);
+    refuse_keys(what, "the answer was " + std::to_string(response.status) + reason_in(response),
+                response.status);
   }
-  return token_in(s3::keys_answer(response, what), account.name, what, now);
+  return token_in(keys_answer(response, what), account.name, what, now);
 }
 
 s3::Credentials fetch_machine_token(const TokenContext& context) {
   const NetTime now = now_of(context);
-  std::string host = s3::environment("GCE_METADATA_HOST");
+  std::string host = environment("GCE_METADATA_HOST");
   if (host.empty()) host = kMachines;
   // Elsewhere than at Google nobody answers: that is found out quickly.
-  const HttpResponse response = s3::ask_for_keys(
+  const HttpResponse response = ask_for_keys(
       *context.client, context.retries,
       {.url = "http://" + host + kMachineToken,
        .headers = {{"metadata-flavor", "Google"}},
@@ -152,9 +162,9 @@ s3::Credentials fetch_machine_token(const TokenContext& context) {
   const std::string what =
       "a token for gs:// from this machine's metadata server, the last place to look for one "
       "(others: GCS_KEY and GCS_SECRET, or GOOGLE_APPLICATION_CREDENTIALS),";
-  const std::string body = s3::keys_answer(response, what);
+  const std::string body = keys_answer(response, what);
   if (response.header("metadata-flavor") != "Google") {
-    s3::refuse_keys(what, "who answers there is none");
+    refuse_keys(what, "who answers there is none");
   }
   return token_in(body, "default", what, now);
 }

@@ -12,10 +12,10 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "net/digest.h"
 #include "storage/loading_store.h"
 #include "storage/remote/source.h"
-#include "storage/s3/profile.h"
 
 namespace cairn::web {
 namespace {
@@ -148,7 +148,7 @@ Config resolve_config(const std::string& root) {
   config.server = parse_http_url(text, "a place on a web server");
   RemoteSettings& settings = config.settings;
   settings.client = shared_http_client();
-  settings.ca_file = s3::environment("SSL_CERT_FILE");
+  settings.ca_file = environment("SSL_CERT_FILE");
   settings.most_without_ranges = kMostWithoutRanges;
   return config;
 }

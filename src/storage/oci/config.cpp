@@ -4,15 +4,14 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "net/digest.h"
-#include "storage/s3/profile.h"
+#include "storage/sections.h"
 
 namespace cairn::oci {
 namespace {
-
-using s3::environment;
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr std::uint64_t kSmallestPart = 5 << 20;
@@ -83,9 +82,9 @@ class OracleProfile {
   }
 
  private:
-  std::map<std::string, s3::Profile> read(const std::string& path) const {
+  Sections read(const std::string& path) const {
     try {
-      return s3::parse_profiles(text_in(path));
+      return read_sections(path);
     } catch (const NotFoundError&) {
       throw UsageError("no keys for oci:// were found: " + file_ +
                        " is not there (OCI_CONFIG_FILE); oci setup config makes it");
@@ -93,7 +92,7 @@ class OracleProfile {
   }
 
   std::string file_;
-  s3::Profile fields_;
+  Section fields_;
 };
 
 }  // namespace

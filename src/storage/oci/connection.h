@@ -2,9 +2,9 @@
 // draft-cavage-http-signatures has it.
 #pragma once
 
-#include <mutex>
 #include <string>
 
+#include "io/turns.h"
 #include "storage/oci/config.h"
 #include "storage/remote/remote.h"
 
@@ -38,8 +38,8 @@ class Connection final : public Remote {
   std::string target_of(const RemoteRequest& request);
 
   const Config config_;
-  std::mutex mutex_;
-  std::string name_space_ = {};  // learned; under the lock
+  Turns turns_;                  // of what follows; who asks for it has it as long
+  std::string name_space_ = {};  // learned
 };
 
 }  // namespace cairn::oci

@@ -12,6 +12,8 @@
 namespace cairn {
 namespace {
 
+constexpr std::size_t kMostEmptyPages = 1000;  // one behind another
+
 // A list that ends too early is taken for all there is, and what it lacks for removed.
 void check_next_page(const RemoteList& answer, const std::string& page) {
   if (!answer.is_truncated) return;
@@ -74,6 +76,7 @@ RemoteList RemoteContainer::list(const ListQuery& query) {
     RemoteList answer = list_page(asked);
     const bool is_empty = answer.objects.empty() && answer.prefixes.empty();
     if (!is_empty || !pages.go_on(answer.next)) return answer;
+    if (pages.count() > kMostEmptyPages) refuse_endless(remote_->describe(query.prefix));
     asked.page = answer.next;
   }
 }
@@ -102,7 +105,7 @@ bool RemoteContainer::has_below(const std::string& prefix) {
 
 void RemoteContainer::remove(const std::string& key) {
   const HttpResponse response = remote_->send({.method = "DELETE", .key = key});
-  if (response.status != 404) remote_->check(response, "removing", key);
+  if (!remote_->is_missing(response)) remote_->check(response, "removing", key);
 }
 
 RemoteRequest RemoteContainer::abort_request(const RemoteUpload& upload) const {

@@ -241,7 +241,8 @@ class RemoteStore final : public ObjectStore {
     const std::string key = pointer_key(of);
     const HttpResponse response = remote().send(
         {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestPointer)}}});
-    const bool is_none = response.status == 404 || response.status == 416;
+    // Another 404 is of a bucket, or of who may not look: that says nothing of a pointer.
+    const bool is_none = remote().is_missing(response) || response.status == 416;
     if (is_none || response.body.size() > kLongestPointer) return std::nullopt;
     remote().check(response, "reading", key);
     std::string text = response.body;
@@ -277,7 +278,7 @@ class RemoteStore final : public ObjectStore {
       }
       for (std::size_t i = begin; i < end; ++i) {
         const HttpResponse response = calls[i - begin]->wait();
-        if (response.status != 404) remote().check(response, "removing", keys[i]);
+        if (!remote().is_missing(response)) remote().check(response, "removing", keys[i]);
       }
     }
   }

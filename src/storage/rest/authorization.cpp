@@ -1,10 +1,10 @@
 #include "storage/rest/authorization.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "cairn/error.h"
 
+#include "io/turns.h"
 #include "net/digest.h"
 
 namespace cairn {
@@ -28,7 +28,7 @@ class FetchedAuthorization final : public Authorization {
       : fetch_(std::move(fetch)), clock_(clock ? std::move(clock) : real_net_clock()) {}
 
   std::string header() override {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
     const NetTime now = clock_->now();
     const bool holds = !kept_.header.empty() && now < kept_.expires && !is_refused_;
     if (holds && now < renewal_) return kept_.header;
@@ -43,7 +43,7 @@ class FetchedAuthorization final : public Authorization {
   }
 
   bool refused(const std::string& used) override {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
     if (used == kept_.header) is_refused_ = true;  // another thread may have fetched one meanwhile
     return true;
   }
@@ -51,7 +51,7 @@ class FetchedAuthorization final : public Authorization {
  private:
   std::function<FetchedToken()> fetch_;
   std::shared_ptr<NetClock> clock_;
-  std::mutex mutex_;
+  Turns turns_;  // of what follows; who fetches has it as long
   FetchedToken kept_ = {};
   NetTime renewal_ = {};
   bool is_refused_ = false;

@@ -2,8 +2,8 @@
 
 #include "cairn/error.h"
 
+#include "net/url.h"
 #include "storage/s3/answers.h"
-#include "storage/s3/credential_fetch.h"
 
 namespace cairn {
 namespace {
@@ -14,7 +14,7 @@ bool crosses_in_the_clear(const std::string& url) {
   if (!url.starts_with(kPlain)) return false;
   const std::string host =
       url.substr(kPlain.size(), url.find_first_of("/?#", kPlain.size()) - kPlain.size());
-  return host.find('@') != std::string::npos || !s3::is_of_this_machine(host);
+  return host.find('@') != std::string::npos || !is_of_this_machine(host);
 }
 
 bool is_refused_url(int status, const std::string& code) {
@@ -30,7 +30,7 @@ SignedRemote::SignedRemote(RemoteSettings settings, What what)
 std::string SignedRemote::describe(const std::string& /*key*/) const { return what_.name; }
 
 SignedRequest SignedRemote::sign(const RemoteRequest& request) {
-  const std::scoped_lock lock(mutex_);
+  const Turn turn(turns_);
   if (now_.url.empty()) now_ = what_.fetch();
   if (!now_.url.starts_with("https://") && !now_.url.starts_with("http://")) {
     throw StorageError(what_.name + ": " + what_.signer + " gave no URL for it", 0);
@@ -62,7 +62,7 @@ RemoteError SignedRemote::error_in(const HttpResponse& response) const {
 bool SignedRemote::learn(const HttpResponse& response, const RemoteError& error,
                          const std::string& signed_by) {
   if (!is_refused_url(response.status, error.code)) return false;
-  const std::scoped_lock lock(mutex_);
+  const Turn turn(turns_);
   if (signed_by == now_.url) now_.url.clear();
   return true;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "io/turns.h"
 #include "storage/remote/remote.h"
 
 namespace cairn {
@@ -39,7 +39,7 @@ class SignedRemote final : public Remote {
 
  private:
   What what_;
-  std::mutex mutex_;
+  Turns turns_;    // of what follows; who fetches has it as long
   SignedUrl now_;  // without a URL: to be fetched
 };
 

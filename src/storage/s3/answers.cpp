@@ -8,31 +8,15 @@
 
 #include "cairn/error.h"
 
+#include "net/url.h"
+
 namespace cairn::s3 {
 namespace {
 
-std::optional<unsigned> nibble(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
-}
-
 // As AWS encodes names in lists: a plus is a space.
-std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+') {
-      plain += ' ';
-    } else if (text[i] == '%' && i + 2 < text.size() && nibble(text[i + 1]) &&
-               nibble(text[i + 2])) {
-      plain += static_cast<char>(*nibble(text[i + 1]) << 4 | *nibble(text[i + 2]));
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
+std::string decoded(std::string text) {
+  std::replace(text.begin(), text.end(), '+', ' ');
+  return percent_decoded(text);
 }
 
 // The parser neither expands entities of its own nor reads other files.

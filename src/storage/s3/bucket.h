@@ -22,7 +22,9 @@ struct Conditions {
 class Bucket final : public RemoteContainer {
  public:
   explicit Bucket(std::shared_ptr<Connection> connection)
-      : RemoteContainer(connection), connection_(std::move(connection)) {}
+      : RemoteContainer(connection), connection_(std::move(connection)) {
+    if (!connection_->config().with_checksums) keeps_crc64_ = false;
+  }
 
   StoreFeatures features(const std::string& folder) override;
   std::vector<HttpHeader> condition_headers(const std::string& key,

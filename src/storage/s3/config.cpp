@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
+#include "core/printable.h"
 #include "net/digest.h"
 #include "storage/s3/profile.h"
 
@@ -21,6 +23,12 @@ std::string first_of(std::initializer_list<std::string> candidates) {
     if (!candidate.empty()) return candidate;
   }
   return {};
+}
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
 }
 
 std::string setting(const Profile& profile, const std::string& name) {
@@ -79,6 +87,18 @@ bool path_style(const S3Options& options, bool is_amazon, const Profile& profile
   return !is_amazon || !is_name_of_host(options.bucket);
 }
 
+// AWS's own names for it.
+bool with_checksums(const Profile& profile) {
+  const std::string text = lower_case(first_of({environment("AWS_REQUEST_CHECKSUM_CALCULATION"),
+                                                setting(profile, "request_checksum_calculation")}));
+  if (text.empty() || text == "when_supported" || text == "when_required") {
+    return text != "when_required";
+  }
+  throw UsageError(
+      "AWS_REQUEST_CHECKSUM_CALCULATION must be when_supported or when_required, given: \"" +
+      printable_line(text) + "\"");
+}
+
 std::string endpoint_of(const S3Options& options, const Profile& profile) {
   return first_of({options.endpoint_url, environment("S3_ENDPOINT_URL"),
                    environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
@@ -91,7 +111,8 @@ std::string identity_of(const Config& config, const std::string& keys) {
   for (const std::string& part :
        {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
         o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.policy.attempts),
-        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"), keys}) {
+        config.ca_file, std::string(config.is_path_style ? "path" : "virtual"),
+        std::string(config.with_checksums ? "" : "without checksums"), keys}) {
     text += part + "\n";
   }
   return hex(sha256(text));
@@ -113,6 +134,7 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
     config.endpoint = parse_http_url(o.endpoint_url, "the S3 endpoint (S3_ENDPOINT_URL)");
   }
   config.is_path_style = path_style(options, o.endpoint_url.empty(), profile);
+  config.with_checksums = with_checksums(profile);
   config.ca_file = first_of(
       {environment("AWS_CA_BUNDLE"), setting(profile, "ca_bundle"), environment("SSL_CERT_FILE")});
   config.retries = outside.retries;

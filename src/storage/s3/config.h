@@ -18,6 +18,7 @@ struct Config {
   S3Options options = {};                      // what is empty here was found nowhere
   std::optional<Url> endpoint = std::nullopt;  // nullopt: Amazon's own
   bool is_path_style = false;
+  bool with_checksums = true;  // of objects, where the server keeps them
   std::string ca_file = {};
   NetRetries retries = {};
   HttpDeadlines deadlines = {};

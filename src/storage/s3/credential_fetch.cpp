@@ -1,24 +1,22 @@
 #include "storage/s3/credential_fetch.h"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
 #include "cairn/error.h"
 
-#include "core/printable.h"
-#include "io/cancellation.h"
+#include "core/environment.h"
 #include "io/file.h"
 #include "io/program.h"
 #include "io/source_part.h"
 #include "net/url.h"
+#include "storage/remote/key_server.h"
 
 namespace cairn::s3 {
 namespace {
 
-constexpr int kFetchAttempts = 3;
 constexpr std::uint64_t kLongestToken = 64 << 10;
+constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
 constexpr const char* kOfContainers = "http://169.254.170.2";
 constexpr const char* kOfInstances = "http://169.254.169.254";
 
@@ -59,7 +57,12 @@ std::string token_in(const std::string& path) {
 
 class Gathered final : public ByteSink {
  public:
-  void write(ByteView bytes) override { text_ += as_text(bytes); }
+  void write(ByteView bytes) override {
+    if (text_.size() + bytes.size() > kLongestAnswer) {
+      throw StorageError("it said more than " + std::to_string(kLongestAnswer) + " bytes", 0);
+    }
+    text_ += as_text(bytes);
+  }
   const std::string& text() const { return text_; }
 
  private:
@@ -67,44 +70,6 @@ class Gathered final : public ByteSink {
 };
 
 }  // namespace
-
-void refuse_keys(const std::string& what, const std::string& why, int status) {
-  throw StorageError(what + " cannot be had: " + why, status,
-                     /*retryable=*/status == 0 || status >= 500 || status == 429);
-}
-
-HttpResponse ask_for_keys(HttpClient& client, const NetRetries& retries,
-                          const HttpRequest& request) {
-  Attempts attempts(retries, kFetchAttempts);
-  for (;;) {
-    const auto call = client.start(request);
-    HttpResponse response;
-    {
-      const CancelHook hook([&] { call->cancel(); });
-      response = call->wait();
-    }
-    if (response.cancelled) check_cancelled_here();
-    const bool is_passing =
-        !response.failure.empty() || response.status >= 500 || response.status == 429;
-    if (!is_passing || !attempts.again()) return response;
-  }
-}
-
-std::string keys_answer(const HttpResponse& response, const std::string& what) {
-  if (!response.failure.empty()) refuse_keys(what, printable_line(response.failure));
-  if (response.status != 200) {
-    refuse_keys(what, "the answer was " + std::to_string(response.status), response.status);
-  }
-  return response.body;
-}
-
-bool is_of_this_machine(const std::string& host) {
-  const std::string name = host.substr(0, host.rfind(':'));
-  constexpr std::string_view kNames[] = {"127.0.0.1",     "localhost",      "[::1]",
-                                         "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](std::string_view known) { return name == known || host == known; });
-}
 
 Credentials fetch_web_identity(const CredentialContext& context, const WebIdentity& identity) {
   const std::string region = context.region.empty() ? "us-east-1" : context.region;
@@ -221,9 +186,16 @@ Credentials fetch_process(const std::string& command) {
   if (arguments.empty()) throw UsageError("the profile's credential_process is empty");
   const std::string where = "the profile's credential_process (" + arguments.front() + ")";
   Gathered output;
-  PipeThrough program(arguments, output);
+  PipeThrough program(arguments, output, ProgramLimits::of_answer());
+  std::string complaint;
+  try {
+    complaint = program.finish();
+  } catch (StorageError& e) {
+    e.add_context("keys for S3 from " + where + " cannot be had");
+    throw;
+  }
   // What a program complains of may hold what it was given.
-  if (!program.finish().empty()) refuse_fetch(where, "it failed");
+  if (!complaint.empty()) refuse_fetch(where, "it failed");
   return credentials_of(output.text(), where, "SessionToken");
 }
 

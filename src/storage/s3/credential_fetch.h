@@ -9,17 +9,6 @@
 
 namespace cairn::s3 {
 
-// The answer of a server that gives keys: the first that is not worth another attempt.
-HttpResponse ask_for_keys(HttpClient& client, const NetRetries& retries,
-                          const HttpRequest& request);
-// Its body. StorageError, which says that `what` cannot be had, unless its status is 200.
-std::string keys_answer(const HttpResponse& response, const std::string& what);
-[[noreturn]] void refuse_keys(const std::string& what, const std::string& why, int status = 0);
-
-// Whether "host:port" is this machine, or a metadata service of it: what is sent there does not
-// cross a network.
-bool is_of_this_machine(const std::string& host);
-
 // Of AWS's Security Token Service, for the token in a file, which its owner renews.
 struct WebIdentity {
   std::string role;

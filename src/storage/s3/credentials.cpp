@@ -1,9 +1,9 @@
 #include "storage/s3/credentials.h"
 
-#include <mutex>
-
 #include "cairn/error.h"
 
+#include "core/environment.h"
+#include "io/turns.h"
 #include "storage/s3/credential_fetch.h"
 
 namespace cairn::s3 {
@@ -37,7 +37,7 @@ class FetchedCredentials final : public CredentialSource {
         what_(std::move(what)) {}
 
   Credentials get() override {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
     const NetTime now = clock_->now();
     const bool holds = kept_.complete() && (!kept_.expires || now < *kept_.expires);
     const bool holds_long = holds && (!kept_.expires || now < *kept_.expires - kEarly);
@@ -52,7 +52,7 @@ class FetchedCredentials final : public CredentialSource {
   }
 
   void refused(const Credentials& used) override {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
     // Another thread may have fetched others meanwhile.
     if (used.access_key == kept_.access_key && used.session_token == kept_.session_token) {
       is_refused_ = true;
@@ -91,7 +91,7 @@ class FetchedCredentials final : public CredentialSource {
   std::function<Credentials()> fetch_;
   std::shared_ptr<NetClock> clock_;
   const std::string what_;
-  std::mutex mutex_;
+  Turns turns_;  // of what follows; who fetches has it as long
   Credentials kept_ = {};
   bool is_refused_ = false;
 };

@@ -6,6 +6,11 @@
 #include "cairn/error.h"
 
 namespace cairn::s3 {
+namespace {
+
+constexpr std::size_t kMostUploadPages = 1000;  // what is behind them is for the next time
+
+}  // namespace
 
 RemoteRequest Upload::part(int number, const SharedBytes& bytes) {
   return {.method = "PUT",
@@ -74,7 +79,8 @@ std::vector<RemoteUpload> list_uploads(Remote& remote, const std::string& prefix
              {"prefix", prefix},
              {"key-marker", answer.next_key},
              {"upload-id-marker", answer.next_id}};
-    if (answer.next_key.empty() || !asked.insert(query).second) return uploads;
+    const bool is_last = answer.next_key.empty() || asked.size() == kMostUploadPages;
+    if (is_last || !asked.insert(query).second) return uploads;
   }
 }
 

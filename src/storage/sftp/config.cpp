@@ -2,21 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "io/uri.h"
 
 namespace cairn::sftp {
 namespace {
 
 constexpr int kLastPort = 65535;
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-  return value != nullptr ? value : "";
-}
 
 // Nothing that ssh, or the shell of a ProxyCommand, could take for anything else.
 bool is_name(const std::string& text, const std::string& also) {
@@ -55,9 +50,9 @@ std::vector<std::string> ssh_command(const SftpOptions& options) {
   };
   add("-p", options.port == 0 ? "" : std::to_string(options.port));
   add("-l", options.user);
-  add("-i", options.key_file.empty() ? variable("COMPOSER_SFTP_KEY_FILE") : options.key_file);
+  add("-i", options.key_file.empty() ? environment("COMPOSER_SFTP_KEY_FILE") : options.key_file);
   const std::string known = options.known_hosts_file.empty()
-                                ? variable("COMPOSER_SFTP_KNOWN_HOSTS_FILE")
+                                ? environment("COMPOSER_SFTP_KNOWN_HOSTS_FILE")
                                 : options.known_hosts_file;
   add("-o", known.empty() ? "" : "UserKnownHostsFile=\"" + known + "\"");
   command.insert(command.end(), options.ssh_arguments.begin(), options.ssh_arguments.end());

@@ -1,4 +1,7 @@
 // The connection of a store, made when it is first needed and again when it broke off.
+//
+//  1. Threads have it in turns; who is cancelled stops waiting for its turn, or for an answer.
+//  2. The connection survives that: what other threads have open on it, and write, goes on.
 #pragma once
 
 #include <functional>
@@ -10,6 +13,8 @@
 
 #include "io/cancellation.h"
 #include "io/retry.h"
+#include "io/turns.h"
+#include "io/wakeup.h"
 #include "storage/sftp/config.h"
 #include "storage/sftp/session.h"
 
@@ -50,11 +55,11 @@ class Connection {
   // The same once, and, unless it is 0, on that session and no other: ConnectionLost.
   template <class Act>
   auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
+    const CancelHook hook([this] { wakeup_.wake(); });
     Session& own = opened(session);
     const Session::Id first = own.next_id();
     try {
-      const CancelHook hook([&own] { own.interrupt(); });
       return act(own);
     } catch (const ConnectionLost&) {
       session_.reset();
@@ -76,12 +81,18 @@ class Connection {
   std::uint64_t session() const { return number_; }
   // Closes it with what is sent next.
   void close_later(Handle handle);
+  // For the end of what failed or was cancelled: does what it can on that session, if it is still
+  // there and has its turn soon. `act` must not wait for long.
+  void at_last(std::uint64_t session, const std::function<void(Session&)>& act) noexcept;
 
  private:
   Session& opened(std::uint64_t session);
+  // In its turn: what was left for later.
+  void close_left();
 
   const Config config_;
-  std::mutex mutex_;
+  const Wakeup wakeup_;  // of who has the session
+  Turns turns_;          // of what follows
   std::unique_ptr<Session> session_;
   std::uint64_t number_ = 0;  // of session_, from 1 on
   std::mutex closing_mutex_;

@@ -78,6 +78,33 @@ void remove_tree_at(Session& session, const std::string& folder, int depth) {
   check_done(session.ask(Request(Packet::kRmdir).text(folder)), "cannot remove " + folder);
 }
 
+// All that is in it; to be closed by the caller.
+std::vector<Entry> entries_of(Session& session, const std::string& handle,
+                              const std::string& doing) {
+  std::vector<Entry> entries;
+  std::uint64_t seen = 0;
+  for (;;) {
+    Answer answer = session.ask(Request(Packet::kReaddir).text(handle), Session::kLongAnswer);
+    if (answer.type() == Packet::kStatus) {
+      const Status status = status_of(answer, doing);
+      if (status == Status::kEof) break;
+      refuse(status, answer.at_end() ? "" : answer.text(), doing);
+    }
+    if (answer.type() != Packet::kName) lose_track(doing);
+    const std::uint32_t count = answer.u32();
+    seen += count;
+    if (count == 0 || seen > kMostEntries) lose_track(doing);  // it would never end
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Entry entry{.name = std::string(answer.text()), .attributes = {}};
+      answer.text();  // as `ls -l` has it
+      entry.attributes = answer.attributes();
+      if (!is_entry(entry.name)) lose_track(doing);
+      if (entry.name != "." && entry.name != "..") entries.push_back(std::move(entry));
+    }
+  }
+  return entries;
+}
+
 }  // namespace
 
 Status status_of(Answer& answer, const std::string& doing) {
@@ -146,25 +173,11 @@ std::optional<std::vector<Entry>> list(Session& session, const std::string& fold
   if (is_missing(opened, doing)) return std::nullopt;
   const std::string handle = handle_in(opened, doing);
   std::vector<Entry> entries;
-  std::uint64_t seen = 0;
-  for (;;) {
-    Answer answer = session.ask(Request(Packet::kReaddir).text(handle), Session::kLongAnswer);
-    if (answer.type() == Packet::kStatus) {
-      const Status status = status_of(answer, doing);
-      if (status == Status::kEof) break;
-      refuse(status, answer.at_end() ? "" : answer.text(), doing);
-    }
-    if (answer.type() != Packet::kName) lose_track(doing);
-    const std::uint32_t count = answer.u32();
-    seen += count;
-    if (count == 0 || seen > kMostEntries) lose_track(doing);  // it would never end
-    for (std::uint32_t i = 0; i < count; ++i) {
-      Entry entry{.name = std::string(answer.text()), .attributes = {}};
-      answer.text();  // as `ls -l` has it
-      entry.attributes = answer.attributes();
-      if (!is_entry(entry.name)) lose_track(doing);
-      if (entry.name != "." && entry.name != "..") entries.push_back(std::move(entry));
-    }
+  try {
+    entries = entries_of(session, handle, doing);
+  } catch (...) {
+    session.tell(Request(Packet::kClose).text(handle));
+    throw;
   }
   close(session, handle, folder);
   return entries;

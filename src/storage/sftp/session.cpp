@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/printable.h"
+#include "io/cancellation.h"
 
 namespace cairn::sftp {
 namespace {
@@ -33,8 +34,8 @@ std::uint32_t number_at(const std::string& bytes, std::size_t at) {
 }  // namespace
 
 Session::Session(const std::vector<std::string>& command, std::string where,
-                 std::chrono::milliseconds stall)
-    : where_(std::move(where)), stall_(stall), dialog_(command) {
+                 std::chrono::milliseconds stall, const Wakeup* wakeup)
+    : where_(std::move(where)), stall_(stall), dialog_(command, wakeup) {
   start();
   learn_limits();
 }
@@ -73,10 +74,15 @@ void Session::lose(const std::string& why) {
   throw ConnectionLost(text);
 }
 
-Session::Id Session::send(const Request& request, std::size_t most) {
+Session::Id Session::add(const Request& request, std::size_t most) {
   const Id id = next_id_++;
   asked_[id] = {.most = most};
   output_ += request.packet(id);
+  return id;
+}
+
+Session::Id Session::send(const Request& request, std::size_t most) {
+  const Id id = add(request, most);
   while (output_.size() - output_at_ > kMostUnsent)
     pump();
   return id;
@@ -84,10 +90,27 @@ Session::Id Session::send(const Request& request, std::size_t most) {
 
 Answer Session::wait(Id id) {
   const auto asked = asked_.find(id);
-  if (asked == asked_.end()) lose("the answer to request " + std::to_string(id) + " was given up");
+  if (asked == asked_.end() || asked->second.is_forgotten) {
+    throw StorageError(where_ + ": what was asked before an error is not answered any more", 0);
+  }
   while (!asked->second.answer)
     pump();
   return std::move(*asked_.extract(asked).mapped().answer);
+}
+
+Session::Id Session::tell(const Request& request) {
+  const Id id = add(request, kShortAnswer);
+  forget(id);
+  return id;
+}
+
+void Session::settle(Id last) {
+  const auto end = std::chrono::steady_clock::now() + kLastWish;
+  while (asked_.contains(last)) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0 || !moved_within(left)) return;
+  }
 }
 
 void Session::forget(Id id) {
@@ -106,22 +129,27 @@ void Session::forget_from(Id first) {
 }
 
 void Session::pump() {
+  if (moved_within(stall_)) return;
+  lose("the server has said nothing for " + std::to_string(stall_.count() / 1000) + " s");
+}
+
+bool Session::moved_within(std::chrono::milliseconds most) {
   take_answers();
   ByteView unsent = as_bytes(output_).subspan(output_at_);
   const std::size_t before = unsent.size();
-  const auto moved = dialog_.pump(unsent, input_, stall_);
+  const auto moved = dialog_.pump(unsent, input_, most);
   output_at_ += before - unsent.size();
   if (unsent.empty() || output_at_ >= kMostUnsent) {  // no more than that stays behind
     output_.erase(0, output_at_);
     output_at_ = 0;
   }
-  if (moved == ProgramDialog::Moved::kNothing) {
-    lose("the server has said nothing for " + std::to_string(stall_.count() / 1000) + " s");
-  }
+  if (moved == ProgramDialog::Moved::kNothing) return false;
+  if (moved == ProgramDialog::Moved::kWoken) check_cancelled_here();
   if (moved == ProgramDialog::Moved::kEnded) {
     lose(is_started_ ? "the connection broke off" : "no connection");
   }
   take_answers();
+  return true;
 }
 
 // Of the packet that begins there: how long it may be.
@@ -164,6 +192,9 @@ void Session::take(std::string packet) {
   if (asked == asked_.end() || asked->second.answer) lose("the server answers what was not asked");
   if (asked->second.is_forgotten) {
     asked_.erase(asked);
+    if (answer.type() == Packet::kHandle) {
+      tell(Request(Packet::kClose).text(answer.text()));
+    }
   } else {
     asked->second.answer = std::move(answer);
   }

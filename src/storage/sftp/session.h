@@ -5,6 +5,8 @@
 //     larger than its request allows, end the connection. Memory is taken for bytes that came, and
 //     never for a length that was only announced.
 //  3. A server that says nothing for `stall` is taken for lost.
+//  4. Who is cancelled stops waiting, and the connection lives on: others have it in turns. What
+//     was asked is forgotten; a file that the server opens for nobody is closed.
 #pragma once
 
 #include <chrono>
@@ -26,15 +28,16 @@ class ConnectionLost : public StorageError {
   explicit ConnectionLost(const std::string& message) : StorageError(message, 0, true) {}
 };
 
-// One thread at a time, but for interrupt().
+// One thread at a time.
 class Session {
  public:
   using Id = std::uint32_t;
 
   // Starts `command`, and learns what its server can do. `where` is for messages. ConnectionLost;
-  // StorageError when another attempt would be no better.
+  // StorageError when another attempt would be no better. `wakeup` makes what waits look whether
+  // it is cancelled: then it ends with CancelledError.
   Session(const std::vector<std::string>& command, std::string where,
-          std::chrono::milliseconds stall);
+          std::chrono::milliseconds stall, const Wakeup* wakeup = nullptr);
 
   // Whether the server has an extension, in the version that OpenSSH has it.
   bool has(const std::string& extension) const { return extensions_.contains(extension); }
@@ -44,21 +47,24 @@ class Session {
 
   // Sends it, as far as that needs no waiting. The answer may have `most` bytes.
   Id send(const Request& request, std::size_t most = kShortAnswer);
-  // Its answer. ConnectionLost.
+  // Its answer. ConnectionLost, CancelledError.
   Answer wait(Id id);
   Answer ask(const Request& request, std::size_t most = kShortAnswer) {
     return wait(send(request, most));
   }
+  // Sends it with what is sent next. Nobody will see its answer.
+  Id tell(const Request& request);
+  // Sends what was told, and waits for the answer to `last` of it, for kLastWish at most.
+  void settle(Id last);
   // Nobody will wait for its answer; for those of what is sent from `first` on. Others', who have
   // the session in turns, are not touched.
   void forget(Id id);
   void forget_from(Id first);
   Id next_id() const { return next_id_; }
 
-  // From any thread: what waits ends with ConnectionLost.
-  void interrupt() const { dialog_.interrupt(); }
   bool is_of_this_process() const { return dialog_.is_of_this_process(); }
 
+  static constexpr std::chrono::seconds kLastWish{3};
   static constexpr std::size_t kShortAnswer = std::size_t{34} << 10;  // a path, a message
   static constexpr std::size_t kLongAnswer = std::size_t{256} << 10;  // names: OpenSSH's own limit
 
@@ -71,7 +77,10 @@ class Session {
 
   void start();
   void learn_limits();
+  // False when nothing moved for so long.
+  bool moved_within(std::chrono::milliseconds most);
   void pump();
+  Id add(const Request& request, std::size_t most);
   // Takes whole packets off what came.
   void take_answers();
   void take(std::string packet);

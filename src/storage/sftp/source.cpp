@@ -49,11 +49,15 @@ class FileSource final : public ByteSource {
     if (handle_.session == connection_->session()) return;
     const auto text = open_to_read(session, path_);
     if (!text) refuse_other("was removed");
-    const Attributes now = stat_open(session, *text, path_);
     const Handle opened{.session = connection_->session(), .text = *text};
-    if (now.size != attributes_.size || now.modified != attributes_.modified) {
+    try {
+      const Attributes now = stat_open(session, *text, path_);
+      if (now.size != attributes_.size || now.modified != attributes_.modified) {
+        refuse_other("was replaced");
+      }
+    } catch (...) {
       connection_->close_later(opened);
-      refuse_other("was replaced");
+      throw;
     }
     handle_ = opened;
   }

@@ -146,18 +146,30 @@ class SftpStore final : public ObjectStore {
 
   bool remove(const std::string& name) override {
     const std::string path = path_of(name);
+    std::string asked;  // of an attempt whose answer may be lost
     return connection_->with([&](Session& session) {
-      const auto there = sftp::stat(session, path, /*follow=*/false);
+      if (!asked.empty()) return sftp::remove(session, asked), true;
+      auto there = sftp::stat(session, path, /*follow=*/false);
       if (there && there->is_folder()) {
         throw UsageError("cannot remove " + describe(name) + " as a file: it is a folder");
       }
-      return sftp::remove(session, there ? path : pointer_name(path));
+      const std::string file = there ? path : pointer_name(path);
+      if (!there) there = sftp::stat(session, file, /*follow=*/false);
+      if (!there) return false;
+      asked = file;
+      return sftp::remove(session, file);
     });
   }
 
   bool remove_folder(const std::string& name) override {
     const std::string path = path_to_write(name);
+    const std::string temporary = temporary_name(path);
+    bool was_asked = false;  // by an attempt whose answer may be lost
     return connection_->with([&](Session& session) {
+      if (was_asked && sftp::stat(session, temporary, /*follow=*/false)) {
+        remove_tree(session, temporary);
+        return true;
+      }
       const auto there = sftp::stat(session, path, /*follow=*/false);
       const bool is_other =
           there ? !there->is_folder() : sftp::stat(session, pointer_name(path), false).has_value();
@@ -165,8 +177,8 @@ class SftpStore final : public ObjectStore {
         throw UsageError("cannot remove " + describe(name) +
                          " as a folder: it is a file or a link");
       }
-      if (!there) return false;
-      const std::string temporary = temporary_name(path);
+      if (!there) return was_asked;
+      was_asked = true;
       check_done(session.ask(Request(Packet::kRename).text(path).text(temporary)),
                  "cannot remove " + describe(name));
       remove_tree(session, temporary);
@@ -177,13 +189,19 @@ class SftpStore final : public ObjectStore {
   void rename(const std::string& from, const std::string& to) override {
     const std::string source = path_of(from);
     const std::string target = path_to_write(to);
+    std::optional<Attributes> moved;  // by an attempt whose answer may be lost
     connection_->with([&](Session& session) {
       const auto there = sftp::stat(session, source, /*follow=*/false);
+      if (!there && moved) {
+        const auto now = sftp::stat(session, target, /*follow=*/false);
+        if (now && version_of(*now) == version_of(*moved)) return;
+      }
       if (!there) throw NotFoundError("there is no object " + describe(from));
       if (const auto other = sftp::stat(session, target); other && other->is_folder()) {
         throw UsageError("cannot write " + describe(to) + ": a folder has that name");
       }
       make_folders(session, parent_path(target));
+      moved = there;
       replace(session, source, target);
     });
   }

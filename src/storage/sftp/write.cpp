@@ -17,7 +17,6 @@
 #include "cairn/error.h"
 
 #include "io/atomic_file.h"
-#include "io/cancellation.h"
 #include "io/file.h"
 #include "storage/sftp/files.h"
 
@@ -45,18 +44,12 @@ class FileWrite final : public ObjectWrite {
 
   ~FileWrite() override {
     if (is_done_) return;
-    const CancelScope scope(nullptr);
-    try {
-      connection_->once(
-          [&](Session& session) {
-            forget(session);
-            if (is_open_) close(session, handle_.text, temporary_);
-            remove(session, temporary_);
-          },
-          handle_.session);
-    } catch (...) {
-      // remove_leftovers() will find it
-    }
+    // What that does not remove, remove_leftovers() will find.
+    connection_->at_last(handle_.session, [&](Session& session) {
+      forget(session);
+      if (is_open_) session.tell(Request(Packet::kClose).text(handle_.text));
+      session.settle(session.tell(Request(Packet::kRemove).text(temporary_)));
+    });
   }
   FileWrite(const FileWrite&) = delete;
   FileWrite& operator=(const FileWrite&) = delete;

@@ -23,8 +23,17 @@ class Tree {
 
   virtual std::optional<ObjectInfo> find_file(const std::string& path) = 0;
   virtual bool has_folder(const std::string& path) = 0;
-  // nullptr when there is no such file.
-  virtual std::shared_ptr<const ByteSource> open(const std::string& path) = 0;
+  // What a name may be: the first of these that there is, and nothing behind it.
+  struct Look {
+    std::optional<ObjectInfo> file = std::nullopt;  // of the path
+    std::optional<ObjectInfo> link = std::nullopt;  // a file of the other path
+    bool is_folder = false;                         // of the path
+  };
+  // With as few requests as the server needs for all of it; `link` may be "": none.
+  virtual Look look(const std::string& path, const std::string& link, bool may_be_file);
+  // nullptr when there is no such file; `known`: what a look at it gave just now.
+  virtual std::shared_ptr<const ByteSource> open(
+      const std::string& path, const std::optional<ObjectInfo>& known = std::nullopt) = 0;
   // As ObjectStore::list(), with the names that the server has; nullopt when there is no such
   // folder.
   virtual std::optional<ListPage> list(const std::string& folder, const std::string& page) = 0;

@@ -39,6 +39,18 @@ std::string below(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : folder + "/" + name;
 }
 
+}  // namespace
+
+Tree::Look Tree::look(const std::string& path, const std::string& link, bool may_be_file) {
+  Look found;
+  if (may_be_file) found.file = find_file(path);
+  if (!found.file && !link.empty()) found.link = find_file(link);
+  if (!found.file && !found.link) found.is_folder = has_folder(path);
+  return found;
+}
+
+namespace {
+
 class TreeStore final : public ObjectStore {
  public:
   TreeStore(TreeRouter router, std::string root)
@@ -51,33 +63,32 @@ class TreeStore final : public ObjectStore {
   std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
     const TreePlace at = router_(name);
     if (at.path.empty()) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
-    if (!is_link_path(at.path)) {
-      if (auto info = at.tree->find_file(at.path)) return info;
-    }
-    if (const auto link = read_link(at)) {
+    const Tree::Look there = look_at(at, !is_link_path(at.path));
+    if (there.file) return there.file;
+    if (const auto link = read_link(at, there.link)) {
       if (!follow) return link->info;
       const TreePlace target = router_(link->target);
       return target.tree->find_file(target.path);
     }
-    if (at.tree->has_folder(at.path)) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
+    if (there.is_folder) return ObjectInfo{.type = ObjectInfo::Type::kFolder};
     return std::nullopt;
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& name) override {
     const TreePlace at = router_(name);
-    std::shared_ptr<const ByteSource> source;
+    Tree::Look there = {.is_folder = at.path.empty()};
     if (!at.path.empty()) {
-      if (!is_link_path(at.path)) source = at.tree->open(at.path);
-      if (source != nullptr) return source;
-      if (const auto link = read_link(at)) {
-        const TreePlace target = router_(link->target);
-        source = target.tree->open(target.path);
-        if (source != nullptr) return source;
-        throw NotFoundError(describe(name) + " points at " + describe(link->target) +
-                            ", which is not there");
-      }
+      const bool may_be_file = !is_link_path(at.path);
+      if (auto source = may_be_file ? at.tree->open(at.path) : nullptr) return source;
+      there = look_at(at, /*may_be_file=*/false);
     }
-    if (at.path.empty() || at.tree->has_folder(at.path)) {
+    if (const auto link = read_link(at, there.link)) {
+      const TreePlace target = router_(link->target);
+      if (auto source = target.tree->open(target.path)) return source;
+      throw NotFoundError(describe(name) + " points at " + describe(link->target) +
+                          ", which is not there");
+    }
+    if (there.is_folder) {
       throw UsageError(describe(name) + " is a folder, not a file");
     }
     throw NotFoundError("there is no object " + describe(name));
@@ -107,15 +118,24 @@ class TreeStore final : public ObjectStore {
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      const BeginOptions& options) override {
     const TreePlace at = router_(name);
-    if (at.path.empty() || at.tree->has_folder(at.path)) {
+    const bool only_new = options.condition.when == WriteCondition::If::kAbsent;
+    Tree::Look there = {.is_folder = at.path.empty()};
+    if (!at.path.empty() && only_new) {
+      there = at.tree->look(at.path, "", /*may_be_file=*/true);
+    } else if (!at.path.empty()) {
+      there.is_folder = at.tree->has_folder(at.path);
+    }
+    if (there.is_folder) {
       throw UsageError("cannot write " + describe(name) + ": a folder has that name");
     }
     if (options.condition.when == WriteCondition::If::kVersion) {
       throw UnsupportedError(describe(name) +
                              ": this server does not check the version of what is replaced");
     }
-    const bool only_new = options.condition.when == WriteCondition::If::kAbsent;
-    if (only_new) check_absent(at);
+    if (only_new && there.file) {
+      throw AlreadyExistsError(at.tree->describe(at.path) +
+                               " exists already: choose another name, or allow overwriting");
+    }
     return std::make_unique<SpooledWrite>(
         SpooledWrite::What{.name = describe(name),
                            .most_bytes = at.tree->largest_file(),
@@ -181,17 +201,20 @@ class TreeStore final : public ObjectStore {
   }
 
  private:
-  void check_absent(const TreePlace& at) const {
-    if (!at.tree->find_file(at.path)) return;
-    throw AlreadyExistsError(at.tree->describe(at.path) +
-                             " exists already: choose another name, or allow overwriting");
+  static Tree::Look look_at(const TreePlace& at, bool may_be_file) {
+    return at.tree->look(at.path, link_path(at.path), may_be_file);
   }
 
   static std::optional<ReadLink> read_link(const TreePlace& at) {
     if (at.path.empty()) return std::nullopt;
-    const auto info = at.tree->find_file(link_path(at.path));
+    return read_link(at, at.tree->find_file(link_path(at.path)));
+  }
+
+  // `info`: of the file that the link is.
+  static std::optional<ReadLink> read_link(const TreePlace& at,
+                                           const std::optional<ObjectInfo>& info) {
     if (!info || info->size > kLongestTarget) return std::nullopt;  // to open may be to read it all
-    const auto source = at.tree->open(link_path(at.path));
+    const auto source = at.tree->open(link_path(at.path), info);
     if (source == nullptr || source->size() > kLongestTarget) return std::nullopt;
     const SharedBytes bytes = read_all(*source);
     std::string text(as_text(bytes.view));

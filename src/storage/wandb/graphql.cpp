@@ -4,28 +4,21 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
-#include "storage/s3/profile.h"
 
 namespace cairn::wandb {
 namespace {
 
-using s3::environment;
-
 constexpr std::uint64_t kLongestNetrc = 1 << 20;
-
-bool is_local_host(const std::string& host) {
-  const std::string name = host.substr(0, host.rfind(':'));
-  return name == "127.0.0.1" || name == "localhost" || name == "[::1]";
-}
 
 Url server_url(const WandbOptions& options) {
   const std::string text =
       first_given({options.base_url, environment("WANDB_BASE_URL"), "https://api.wandb.ai"});
   Url url = parse_http_url(text, "WANDB_BASE_URL");
-  if (url.scheme != "https" && !is_local_host(url.host)) {
+  if (url.scheme != "https" && !is_of_this_machine(url.host)) {
     throw UsageError(
         "WANDB_BASE_URL must begin with https://: a key would cross the network in the clear");
   }

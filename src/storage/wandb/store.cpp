@@ -18,6 +18,7 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
@@ -28,7 +29,6 @@
 #include "storage/remote/container.h"
 #include "storage/remote/source.h"
 #include "storage/rest/signed_remote.h"
-#include "storage/s3/profile.h"
 #include "storage/tree/spooled_write.h"
 #include "storage/wandb/graphql.h"
 #include "storage/wandb/write.h"
@@ -103,7 +103,7 @@ std::string legal_name(std::string name) {
 class WandbStore final : public ObjectStore, public std::enable_shared_from_this<WandbStore> {
  public:
   WandbStore(WandbOptions options, const RemoteSettings& settings)
-      : run_(first_given({options.run_id, s3::environment("WANDB_RUN_ID")})),
+      : run_(first_given({options.run_id, environment("WANDB_RUN_ID")})),
         server_(std::make_shared<GraphQl>(std::move(options), settings)) {
     if (server_->entity().empty()) {
       throw UsageError("a W&B place needs an entity: wandb://ENTITY/PROJECT/ARTIFACT:ALIAS");
@@ -460,7 +460,7 @@ namespace cairn {
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options) {
   RemoteSettings settings;
   settings.client = shared_http_client();
-  settings.ca_file = s3::environment("SSL_CERT_FILE");
+  settings.ca_file = environment("SSL_CERT_FILE");
   return wandb::make_wandb_store(options, settings);
 }
 

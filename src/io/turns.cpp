@@ -1,0 +1,35 @@
+#include "io/turns.h"
+
+#include "io/cancellation.h"
+
+namespace cairn {
+
+Turn::Turn(Turns& of, std::optional<std::chrono::milliseconds> most) : of_(of) {
+  const CancelHook hook([this] {
+    const std::scoped_lock lock(of_.mutex_);
+    of_.ended_.notify_all();
+  });
+  {
+    std::unique_lock lock(of_.mutex_);
+    const auto is_over = [&] { return !of_.is_taken_ || hook.is_cancelled(); };
+    if (most) {
+      of_.ended_.wait_for(lock, *most, is_over);
+    } else {
+      of_.ended_.wait(lock, is_over);
+    }
+    is_ours_ = !of_.is_taken_ && !hook.is_cancelled();
+    if (is_ours_) of_.is_taken_ = true;
+  }
+  if (!is_ours_) check_cancelled_here();
+}
+
+Turn::~Turn() {
+  if (!is_ours_) return;
+  {
+    const std::scoped_lock lock(of_.mutex_);
+    of_.is_taken_ = false;
+  }
+  of_.ended_.notify_all();  // one alone may be cancelled, and take no turn
+}
+
+}  // namespace cairn

@@ -1,0 +1,62 @@
+#include "io/turns.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "cairn/error.h"
+
+#include "io/cancellation.h"
+
+namespace cairn {
+namespace {
+
+TEST(TurnsTest, OneHasItAtATime) {
+  Turns turns;
+  int count = 0;  // without a lock of its own
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1000; ++n) {
+        const Turn turn(turns);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(count, 4000);
+}
+
+TEST(TurnsTest, OneThatIsCancelledTakesNone) {
+  Turns turns;
+  {
+    const Turn turn(turns);
+    Cancellation cancellation("the run has ended");
+    std::atomic<bool> was_cancelled = false;
+    std::thread other([&] {
+      const CancelScope scope(&cancellation);
+      try {
+        const Turn mine(turns);
+      } catch (const CancelledError&) {
+        was_cancelled = true;
+      }
+    });
+    cancellation.cancel();
+    other.join();
+    EXPECT_TRUE(was_cancelled);
+  }
+  EXPECT_TRUE(Turn(turns)) << "the next has it";
+}
+
+TEST(TurnsTest, OneThatWaitsForSoLongHasNone) {
+  Turns turns;
+  const Turn turn(turns);
+  std::thread other([&] { EXPECT_FALSE(Turn(turns, std::chrono::milliseconds(1))); });
+  other.join();
+}
+
+}  // namespace
+}  // namespace cairn
