@@ -50,6 +50,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Finished {
+  std::uint64_t number;  // of the save
   SaveReport report;
   std::chrono::duration<double> duration;
 };
@@ -144,6 +145,7 @@ struct CheckpointSaver::Impl {
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   void save(State& state, Logger& logger);
+  bool has_saved(const State& state) const;
   void submit(SaveJob request);
   void settle();
   void report(Logger& logger);
@@ -164,6 +166,14 @@ struct CheckpointSaver::Impl {
   };
   std::optional<Answer> answer;  // of the interval, from will_save() until its event
   std::optional<std::int64_t> last_checkpoint_batch;
+  struct Newest {
+    std::uint64_t number = 0;
+    std::string path;
+    Timestamp timestamp;
+    bool is_durable = false;  // else it is under way
+  };
+  std::optional<Newest> newest;  // save of this process that is not known to have failed
+  std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
   std::set<std::string> unusable;  // in the way, but nobody can go on from them
@@ -211,6 +221,7 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
     request.latest = path(state, *options.latest_filename);
   }
   saved.begin(request.path, state.timestamp);
+  newest = {.number = ++saves_begun, .path = request.path, .timestamp = state.timestamp};
   if (has_uploads) begin_upload(state, request.path);
   if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
@@ -222,6 +233,16 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
     throw;
   }
   report(logger);
+}
+
+// Whether this saver saved this very moment, and nothing says that it is not, or will not be, whole
+// where it belongs. What is far away was looked at when it had arrived.
+bool CheckpointSaver::Impl::has_saved(const State& state) const {
+  if (!newest || newest->timestamp != state.timestamp) return false;
+  if (newest->path != path(state, options.filename)) return false;
+  if (has_uploads && uploads.has_newest_failed()) return false;
+  const bool is_kept_here = !is_far && keep() != 0;
+  return !newest->is_durable || !is_kept_here || options.store->stat(newest->path);
 }
 
 void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& path) {
@@ -237,15 +258,19 @@ void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& 
 
 // Step 6, and what a saver that keeps nothing here removes then.
 void CheckpointSaver::Impl::upload(Logger& logger) {
-  for (const std::string& path : std::exchange(durable, {})) {
+  while (!durable.empty()) {
+    const std::string path = std::move(durable.front());
+    durable.erase(durable.begin());  // also when it is refused; the others are handed over later
     // A job that goes on from before them writes its own files again, as they were when it began.
     uploads.hand_over(path, logger,
                       options.overwrite ? SaverUploads::Overwrite::kAll
                       : may_rewrite_own ? SaverUploads::Overwrite::kKnown
                                         : SaverUploads::Overwrite::kNone);
   }
-  for (const auto& [path, is_there] : uploads.take_uploaded()) {
-    messages.push_back("uploaded " + path);
+  for (const auto& [path, is_there, is_replaced] : uploads.take_uploaded()) {
+    messages.push_back(
+        (is_replaced ? "not uploaded, because a newer one has its name there: " : "uploaded ") +
+        path);
     if (keep() != 0 || !is_there) continue;
     options.store->remove(path);
     saved.remove(path);
@@ -281,8 +306,9 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
       messages.push_back("renamed " + request.path + " to .damaged: " + problem);
     }
   }
-  request.report = [queue = finished, begin = Clock::now()](const SaveReport& done) {
-    queue->push({done, Clock::now() - begin});
+  request.report = [queue = finished, number = saves_begun,
+                    begin = Clock::now()](const SaveReport& done) {
+    queue->push({number, done, Clock::now() - begin});
   };
   pipeline.submit(std::move(request));
 }
@@ -291,6 +317,7 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
 void CheckpointSaver::Impl::settle() {
   for (const Finished& done : finished->take()) {
     saved.finish(done.report.path);
+    if (newest && newest->number == done.number) newest->is_durable = true;
     if (has_uploads) durable.push_back(done.report.path);
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
@@ -321,6 +348,7 @@ void CheckpointSaver::Impl::wait() {
   }
   settle();
   saved.drop_unfinished();
+  if (newest && !newest->is_durable) newest.reset();
   uploads.drop_failed(durable);
   if (error) std::rethrow_exception(error);
 }
@@ -380,12 +408,15 @@ void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& lo
 void CheckpointSaver::Impl::know_versions(const std::vector<std::string>& paths,
                                           const Timestamp& now) {
   for (const std::string& path : saved.paths()) {
-    if (saved.is_saved_further(path, now)) pipeline.forget(path);
+    const bool may_replace = std::ranges::find(paths, path) != paths.end();
+    if (saved.is_saved_further(path, now) && !may_replace) pipeline.forget(path);
   }
   for (const std::string& path : paths) {
+    // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
+    // this one's to replace.
+    if (saved.is_saved_here(path, now) || saved.is_saved_further(path, now)) continue;
     std::optional<std::string> version;
-    if (path == constant_path && !saved.is_saved_here(path, now) &&
-        !saved.is_saved_further(path, now)) {
+    if (path == constant_path) {
       version = constant_version;  // what another job wrote since is not what was gone on from
     } else if (const auto there = options.store->stat(path)) {
       version = there->version;
@@ -452,6 +483,9 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
+  if (impl_->last_checkpoint_batch > state.timestamp.batch) {
+    impl_->last_checkpoint_batch.reset();  // time was set back: that batch is still to come
+  }
   const SaverPlace place = impl_->place(state);
   adopt_saved(place, impl_->saved);
   if (!impl_->options.overwrite) {
@@ -497,6 +531,12 @@ void CheckpointSaver::save(State& state, Logger& logger) {
   adopt_saved(impl_->place(state), impl_->saved);
   impl_->options.store->prepare(impl_->folder(state));
   impl_->save(state, logger);
+}
+
+void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
+  if (impl_->is_far) impl_->pipeline.throw_error();
+  impl_->report(logger);
+  if (!impl_->has_saved(state)) save(state, logger);
 }
 
 void CheckpointSaver::wait() { impl_->wait(); }

@@ -1,6 +1,8 @@
 #include "callbacks/saver_uploads.h"
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -12,18 +14,21 @@ struct SaverUploads::Arrivals {
   std::mutex mutex;
   struct Save {
     std::string path;
+    std::string name;       // there
     std::size_t missing;    // destinations that do not have it yet
     bool is_newest = true;  // of that path
+    bool is_replaced = false;
   };
   std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
+  std::uint64_t last_failed = 0;
 
-  void expect(std::uint64_t number, const std::string& path, std::size_t destinations) {
-    if (destinations == 0) return;
+  void expect(std::uint64_t number, Save save) {
+    if (save.missing == 0) return;
     const std::scoped_lock lock(mutex);
-    for (auto& [earlier, save] : saves) {
-      if (save.path == path) save.is_newest = false;
+    for (auto& [earlier, other] : saves) {
+      if (other.path == save.path) other.is_newest = false;
     }
-    saves.insert({number, {path, destinations}});
+    saves.insert({number, std::move(save)});
   }
   void arrive(std::uint64_t number) {
     const std::scoped_lock lock(mutex);
@@ -33,7 +38,17 @@ struct SaverUploads::Arrivals {
   void give_up(std::uint64_t number) {
     const std::scoped_lock lock(mutex);
     const auto found = saves.find(number);
-    if (found != saves.end() && found->second.missing > 0) saves.erase(found);
+    if (found == saves.end() || found->second.missing == 0) return;
+    Save& save = found->second;
+    save.is_replaced = std::any_of(std::next(found), saves.end(), [&](const auto& later) {
+      return later.second.name == save.name;
+    });
+    if (save.is_replaced) {
+      save.missing = 0;
+    } else {
+      last_failed = std::max(last_failed, number);
+      saves.erase(found);
+    }
   }
 };
 
@@ -92,15 +107,23 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite 
   }
   const std::uint64_t number = ++count_;
   const auto& all = logger.destinations();
-  arrivals_->expect(number, path,
-                    static_cast<std::size_t>(std::ranges::count_if(
-                        all, [](const auto& d) { return d->can_upload_files(); })));
+  arrivals_->expect(number, {.path = path,
+                             .name = names.file,
+                             .missing = static_cast<std::size_t>(std::ranges::count_if(
+                                 all, [](const auto& d) { return d->can_upload_files(); }))});
   file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
     on_its_way->arrive();
   };
+  std::exception_ptr refused;  // by one of them: that is no reason that the others do not get it
   for (const auto& destination : all) {
-    if (destination->can_upload_files()) destination->upload_file(file);
+    if (!destination->can_upload_files()) continue;
+    try {
+      destination->upload_file(file);
+    } catch (...) {
+      if (refused == nullptr) refused = std::current_exception();
+    }
   }
+  if (refused != nullptr) std::rethrow_exception(refused);
 }
 
 void SaverUploads::drop_failed(const std::vector<std::string>& durable) {
@@ -115,10 +138,16 @@ std::vector<SaverUploads::Uploaded> SaverUploads::take_uploaded() {
   std::erase_if(arrivals_->saves, [&](const auto& numbered) {
     const Arrivals::Save& save = numbered.second;
     if (save.missing > 0 || begun_.contains(save.path)) return false;
-    uploaded.push_back({.path = save.path, .is_there = save.is_newest});
+    uploaded.push_back(
+        {.path = save.path, .is_there = save.is_newest, .is_replaced = save.is_replaced});
     return true;
   });
   return uploaded;
+}
+
+bool SaverUploads::has_newest_failed() const {
+  const std::scoped_lock lock(arrivals_->mutex);
+  return count_ > 0 && arrivals_->last_failed == count_;
 }
 
 std::size_t SaverUploads::size() const {

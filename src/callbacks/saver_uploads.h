@@ -8,6 +8,9 @@
 //     then. Saves are numbered, because several may have one path ("ckpt.pt"): the arrival of one
 //     says nothing of a newer one, whose file is not what arrived. While a save of the path is
 //     under way nobody knows whose file is there, and the report waits.
+//  5. A destination drops what still waits there when a newer save with the same name arrives. When
+//     no destination has a save any more, and one of its remote name was handed over since, it is
+//     reported as replaced: its file here is in nobody's interest either.
 #pragma once
 
 #include <cstddef>
@@ -45,17 +48,21 @@ class SaverUploads {
 
   struct Uploaded {
     std::string path;
-    bool is_there = true;  // at `path`; false: a newer save has it
+    bool is_there = true;      // at `path`; false: a newer save has it
+    bool is_replaced = false;  // step 5: it was uploaded nowhere, or not everywhere
   };
 
   // Step 1.
   void begin(const std::string& path, Names names);
   // No save is under way: those that were begun and are not among `durable` have failed.
   void drop_failed(const std::vector<std::string>& durable);
-  // Step 2. Nothing for a path that was not begun. Throws what a destination throws.
+  // Step 2. Nothing for a path that was not begun. Throws what a
+  // destination throws, when all others have it.
   void hand_over(const std::string& path, Logger& logger, Overwrite overwrite);
-  // Step 4: each save once.
+  // Steps 4 and 5: each save once.
   std::vector<Uploaded> take_uploaded();
+  // Whether a destination has given up what was handed over last, and nothing took its place.
+  bool has_newest_failed() const;
   // How many saves and names it holds: what is on its way, and what is to be removed one day.
   std::size_t size() const;
 

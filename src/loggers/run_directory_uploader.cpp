@@ -1,7 +1,9 @@
 #include "cairn/loggers/run_directory_uploader.h"
 
+#include <exception>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
@@ -44,6 +46,13 @@ class Versions {
     const std::scoped_lock lock(mutex_);
     arrived_[path] = version;
   }
+  // Of a file that is gone nothing is worth remembering: a run may make as many as it likes.
+  void forget_all_but(const std::set<std::string>& paths) {
+    const std::scoped_lock lock(mutex_);
+    for (Map* map : {&sent_, &arrived_}) {
+      std::erase_if(*map, [&](const auto& known) { return !paths.contains(known.first); });
+    }
+  }
   void forget_sent() {
     const std::scoped_lock lock(mutex_);
     sent_.clear();
@@ -71,15 +80,20 @@ struct RunDirectoryUploader::Impl {
     return join_path(join_path(prefix, "rank_0"), relative_path(normal_path(path), folder));
   }
 
-  void upload_changes() { upload_changes(folder); }
-  void upload_changes(const std::string& where) {
+  void upload_changes() {
+    std::set<std::string> there;
+    upload_changes(folder, there);
+    versions->forget_all_but(there);
+  }
+  void upload_changes(const std::string& where, std::set<std::string>& there) {
     const auto files = local_store();
     if (!files->stat(where)) return;
     for (const ListedName& listed : list_all(*files, where)) {
       const auto info = info_of(*files, where, listed);
       const std::string path = join_path(where, listed.name);
-      if (info && info->type == ObjectInfo::Type::kFolder) upload_changes(path);
+      if (info && info->type == ObjectInfo::Type::kFolder) upload_changes(path, there);
       if (!info || info->type != ObjectInfo::Type::kObject) continue;
+      there.insert(path);
       if (versions->is_sent(path, info->version)) continue;
       const auto arrived = [versions = versions, path, version = info->version](const auto&) {
         versions->arrive(path, version);
@@ -142,8 +156,14 @@ void RunDirectoryUploader::fit_end(State& state, Logger& logger) {
 }
 
 void RunDirectoryUploader::close(State& state, Logger& logger) {
-  impl_->upload_changes();
-  impl_->uploader.close(state, logger);
+  std::exception_ptr failed;
+  try {
+    impl_->upload_changes();
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  impl_->uploader.close(state, logger);  // what is on its way arrives all the same
+  if (failed != nullptr) std::rethrow_exception(failed);
 }
 
 std::string RunDirectoryUploader::get_uri_for_uploaded_file(const std::string& path) const {

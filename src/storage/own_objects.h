@@ -7,7 +7,9 @@
 // AlreadyExistsError, nothing is changed. A store without features().versioned_writes is looked
 // into first: that holds against what was done before. What it knows nothing of must not be there.
 //
-// It forgets what will not be written again, so that a job of any length knows few names.
+// Of what will not be written again it keeps two hashes instead of a name and a version: a job of
+// any length knows few names, and still recognises what it wrote when training begins once more
+// from before that (fit(reset_time)).
 #pragma once
 
 #include <cstddef>
@@ -18,6 +20,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "cairn/storage/object_store.h"
 
@@ -32,19 +35,20 @@ class OwnObjects {
 
   // It has that version: this job wrote it, or found it and may write over it.
   void know(const std::string& name, const std::string& version);
-  // This job removed it, or will not write it again: it knows nothing of it.
+  // This job removed it, or may not write it: it knows nothing of it.
   void forget(const std::string& name);
-  // The same of all names for which `has_passed` is true. Asks only now and then, so that a
-  // call costs a small, constant number of questions on average.
-  void forget_if(const std::function<bool(const std::string& name)>& has_passed);
+  // What is not to be written again, as far as can be said now: all names for which `has_passed` is
+  // true. Asks only now and then, so that a call costs a small, constant number of questions on
+  // average. Who writes such a name after all looks at the object first.
+  void shorten(const std::function<bool(const std::string& name)>& has_passed);
   // A write failed. What is there may be its own: whose answer was lost, say.
   void failed(const std::string& name);
 
   // Of the next write: that the name is as this job knows it. AlreadyExistsError; StorageError.
   WriteCondition condition(const std::string& name, const RetryPolicy& retry) const;
 
-  // Whether it knows something of the name, and of how many it does.
-  bool knows(const std::string& name) const { return find(name).has_value(); }
+  // Whether it knows something of the name, and how many names it holds.
+  bool knows(const std::string& name) const;
   std::size_t size() const;
 
  private:
@@ -54,11 +58,17 @@ class OwnObjects {
   };
   void set(const std::string& name, Known known);
   std::optional<Known> find(const std::string& name) const;
+  bool is_as_shortened(const std::string& name, const std::string& version) const;
+  WriteCondition condition_of_passed(const std::string& name, const RetryPolicy& retry) const;
+  [[noreturn]] void refuse(const std::string& name, const std::string& there,
+                           const std::string& known) const;
 
   const std::shared_ptr<ObjectStore> store_;
   mutable std::mutex mutex_;
   std::map<std::string, Known> known_;
-  std::size_t ask_at_ = 0;  // forget_if() does when there are so many
+  // Of shorten(): hashes of names to those of their versions.
+  std::unordered_map<std::uint64_t, std::uint64_t> passed_;
+  std::size_t ask_at_ = 0;  // shorten() does when there are so many
 };
 
 }  // namespace cairn

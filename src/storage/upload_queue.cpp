@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -26,6 +28,9 @@ constexpr std::uint64_t kBlockBytes = 8 << 20;
 struct Waiting {
   Upload upload;
   std::uint64_t number;  // in the order of submit()
+  // A later one said so before this one had arrived: it is removed when it has.
+  bool is_superfluous = false;
+  bool is_removing_done = false;  // nothing more can be asked of it
 };
 
 }  // namespace
@@ -42,13 +47,15 @@ struct UploadQueue::Impl {
   }
 
   void work();
-  void transfer(const Waiting& next);
+  void transfer(Waiting& next);
   void write(const Upload& upload);
-  void forget_passed(const Upload& upload);
+  void shorten_passed(const Upload& upload);
   void send(const Upload& upload, ObjectWrite& out);
   void check_pointer(const std::string& name);
   void move_pointer(const Waiting& next);
-  std::vector<std::string> remove_superfluous(const Upload& upload);
+  std::optional<std::string> next_superfluous(Waiting& done);
+  std::vector<std::string> remove_superfluous(Waiting& done);
+  void withdraw_removals(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
   bool take_place(Upload& upload);
   void start_thread();
@@ -63,7 +70,8 @@ struct UploadQueue::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Waiting> waiting;
-  std::set<std::string> under_way;
+  std::map<std::string, Waiting*> under_way;
+  std::set<std::string> being_removed;
   std::set<std::string> failed;
   std::vector<std::exception_ptr> errors;
   std::uint64_t submitted = 0;
@@ -72,10 +80,11 @@ struct UploadQueue::Impl {
   std::vector<std::thread> threads;
 };
 
-// The first whose name is not under way. With the lock held.
+// The first whose name nobody is at work on. With the lock held.
 std::deque<Waiting>::iterator UploadQueue::Impl::next_ready() {
   return std::find_if(waiting.begin(), waiting.end(), [this](const Waiting& candidate) {
-    return !under_way.contains(candidate.upload.name);
+    const std::string& name = candidate.upload.name;
+    return !under_way.contains(name) && !being_removed.contains(name);
   });
 }
 
@@ -90,7 +99,7 @@ void UploadQueue::Impl::work() {
     if (given_up || ready == waiting.end()) return;
     Waiting next = std::move(*ready);
     waiting.erase(ready);
-    under_way.insert(next.upload.name);
+    under_way.emplace(next.upload.name, &next);
     changed.notify_all();
     lock.unlock();
     std::exception_ptr error;
@@ -118,7 +127,7 @@ void UploadQueue::Impl::check_pointer(const std::string& name) {
   there->fence.check(options.retry);
 }
 
-void UploadQueue::Impl::transfer(const Waiting& next) {
+void UploadQueue::Impl::transfer(Waiting& next) {
   const Upload& upload = next.upload;
   if (!upload.pointer.empty()) check_pointer(upload.pointer);
   try {
@@ -128,7 +137,7 @@ void UploadQueue::Impl::transfer(const Waiting& next) {
     throw;
   }
   if (!upload.pointer.empty()) move_pointer(next);
-  const std::vector<std::string> removed = remove_superfluous(upload);
+  const std::vector<std::string> removed = remove_superfluous(next);
   if (upload.on_done) upload.on_done(removed);
 }
 
@@ -144,7 +153,7 @@ void UploadQueue::Impl::write(const Upload& upload) {
   try {
     const std::string version = publish(*store, object, options.retry).version;
     if (is_followed) own.know(upload.name, version);
-    forget_passed(upload);
+    shorten_passed(upload);
   } catch (const StorageError&) {
     if (is_followed) own.failed(upload.name);
     throw;
@@ -155,17 +164,17 @@ void UploadQueue::Impl::write(const Upload& upload) {
 }
 
 // What is on its way may be an earlier one, and will want to know what it may replace.
-void UploadQueue::Impl::forget_passed(const Upload& upload) {
+void UploadQueue::Impl::shorten_passed(const Upload& upload) {
   if (!upload.has_passed) return;
   const std::scoped_lock lock(mutex);
   std::set<std::string> on_their_way;
-  for (const std::string& name : under_way) {
+  for (const auto& [name, upload_of_it] : under_way) {
     on_their_way.insert(normal_path(name));
   }
   for (const Waiting& next : waiting) {
     on_their_way.insert(normal_path(next.upload.name));
   }
-  own.forget_if([&](const std::string& name) {
+  own.shorten([&](const std::string& name) {
     return !on_their_way.contains(name) && upload.has_passed(name);
   });
 }
@@ -201,21 +210,70 @@ void UploadQueue::Impl::move_pointer(const Waiting& next) {
   there->number = next.number;
 }
 
-std::vector<std::string> UploadQueue::Impl::remove_superfluous(const Upload& upload) {
-  std::vector<std::string> removed;
-  for (const std::string& name : upload.remove_afterwards) {
-    if (name == upload.name) continue;
-    try {
-      if (!with_retries(options.retry, [&] { return store->remove(name); })) continue;
-      removed.push_back(name);
-      own.forget(name);
-    } catch (Error& e) {
-      e.add_context("uploaded " + store->describe(upload.name) +
-                    ", but cannot remove an older one");
-      throw;
+// What is to be removed next, and is nobody else's business from now on; nullopt: nothing more.
+std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
+  const std::scoped_lock lock(mutex);
+  auto& names = done.upload.remove_afterwards;
+  while (!names.empty()) {
+    const std::string name = std::move(names.front());
+    names.erase(names.begin());
+    if (name == done.upload.name) continue;
+    const auto now = under_way.find(name);
+    const auto earlier =
+        std::ranges::find_if(waiting, [&](const auto& w) { return w.upload.name == name; });
+    if (earlier != waiting.end()) {
+      earlier->is_superfluous = true;
+    } else if (now != under_way.end() && !now->second->is_removing_done) {
+      now->second->is_superfluous = true;
+    } else if (being_removed.insert(name).second) {
+      return name;
     }
   }
+  if (std::exchange(done.is_superfluous, false)) {
+    being_removed.insert(done.upload.name);
+    return done.upload.name;
+  }
+  done.is_removing_done = true;
+  return std::nullopt;
+}
+
+std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done) {
+  std::vector<std::string> removed;
+  while (const auto name = next_superfluous(done)) {
+    std::exception_ptr error;
+    try {
+      if (with_retries(options.retry, [&] { return store->remove(*name); })) {
+        removed.push_back(*name);
+        own.forget(*name);
+      }
+    } catch (Error& e) {
+      e.add_context("uploaded " + store->describe(done.upload.name) +
+                    ", but cannot remove an older one");
+      error = std::current_exception();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    {
+      const std::scoped_lock lock(mutex);
+      being_removed.erase(*name);
+    }
+    changed.notify_all();
+    if (error != nullptr) std::rethrow_exception(error);
+  }
   return removed;
+}
+
+// What is submitted is wanted, whoever called an earlier one of its name superfluous. With the lock
+// held.
+void UploadQueue::Impl::withdraw_removals(const std::string& name) {
+  const auto withdraw = [&](Waiting& from) {
+    std::erase(from.upload.remove_afterwards, name);
+    if (from.upload.name == name) from.is_superfluous = false;
+  };
+  std::ranges::for_each(waiting, withdraw);
+  for (const auto& [under_way_name, upload] : under_way) {
+    withdraw(*upload);
+  }
 }
 
 // With the lock held.
@@ -264,6 +322,7 @@ bool UploadQueue::Impl::take_place(Upload& upload) {
   const auto& superfluous = same->upload.remove_afterwards;
   upload.remove_afterwards.insert(upload.remove_afterwards.begin(), superfluous.begin(),
                                   superfluous.end());
+  withdraw_removals(upload.name);
   *same = {std::move(upload), ++submitted};
   return true;
 }
@@ -276,6 +335,7 @@ void UploadQueue::submit(Upload upload) {
   while (!impl_->take_place(upload)) {
     impl_->start_thread();
     if (impl_->waiting.size() < impl_->options.most_waiting) {
+      impl_->withdraw_removals(upload.name);
       impl_->waiting.push_back({std::move(upload), ++impl_->submitted});
       break;
     }

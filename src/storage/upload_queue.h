@@ -12,7 +12,8 @@
 //     (publish.h): under the condition, verified, with retries.
 //  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
 //     already at what was submitted later.
-//  5. Then what became superfluous is removed, one by one; what is not there is no error.
+//  5. Then what became superfluous is removed, one by one; what is not there is no error. What is
+//     itself on its way yet is removed when it has arrived; what was submitted once more is not.
 //  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
 //     with the next file.
 //  7. stop() waits until all is done, or the deadline has passed; what is under way then is given
@@ -42,8 +43,9 @@ struct Upload {
   // Of `overwrite`: only what the queue uploaded so under that name, or may_replace()
   // (own_objects.h).
   bool only_known = false;
-  // Whether neither this upload nor a later one has that name: what the queue knows of it for
-  // only_known is forgotten. Asked by a thread of the queue. Empty: it forgets nothing.
+  // Whether neither this upload nor a later one has that name, as far as can be said now: what the
+  // queue knows of it for only_known is shortened. Asked by a thread of the queue. Empty: nothing
+  // is.
   std::function<bool(const std::string& name)> has_passed = nullptr;
   std::string pointer = {};  // to be moved to `name`; empty: none
   // Names that this makes superfluous; `name` is passed over.
@@ -80,7 +82,7 @@ class UploadQueue {
   void throw_error();
   // Waits until nothing is on its way. False when the deadline passed before.
   bool wait(Clock::time_point deadline);
-  // How many names it may overwrite by an upload with `only_known`.
+  // How many names it holds of those that an upload with `only_known` may overwrite.
   std::size_t known_names() const;
   // Step 7. The names of what was not uploaded, sorted: given up, or failed.
   std::vector<std::string> stop(Clock::time_point deadline);

@@ -13,6 +13,39 @@
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
+namespace {
+
+// Of one fit(): somebody serves what is asked from outside.
+class Attended {
+ public:
+  // Makes `requests` when there are none yet; nullopt: nobody is to be asked.
+  Attended(std::optional<StopRequest>& requests, std::optional<StopRequestOptions> options)
+      : requests_(requests) {
+    if (!options) return;
+    if (requests) {
+      requests->attend();
+    } else {
+      requests.emplace(std::move(*options));
+    }
+  }
+  ~Attended() {
+    if (requests_) requests_->rest();
+  }
+  Attended(const Attended&) = delete;
+  Attended& operator=(const Attended&) = delete;
+
+ private:
+  std::optional<StopRequest>& requests_;
+};
+
+Requests both(const Requests& one, const Requests& other) {
+  const bool is_all = one.reason.empty() || other.reason.empty();
+  return {.save = one.save || other.save,
+          .stop = one.stop || other.stop,
+          .reason = one.reason + (is_all ? "" : ", ") + other.reason};
+}
+
+}  // namespace
 
 Trainer::Trainer(TrainerOptions options)
     : impl_(std::make_unique<Impl>(resolve(std::move(options)))) {}
@@ -47,6 +80,7 @@ void Trainer::close() {
     failed_save = std::current_exception();
   }
   impl_->engine.close();
+  impl_->requests.reset();
   impl_->signals.reset();
   if (failed_save) std::rethrow_exception(failed_save);
 }
@@ -180,23 +214,27 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
 
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
-  std::optional<StopRequest> requests;
-  if (signals) requests.emplace(request_options());
-  if (!std::exchange(trained, true) && signals && is_stop_asked()) {
-    logger.log_message(requests->poll().reason + ": stopping at batch " +
+  const Attended attended(requests, signals ? std::optional(request_options()) : std::nullopt);
+  Requests early = requests ? requests->poll_before_training() : Requests();
+  trained = true;
+  if (requests && is_stop_asked()) early = both(early, requests->poll());
+  if (early.stop) {
+    logger.log_message(early.reason + ": stopping at batch " +
                        std::to_string(state.timestamp.batch) + ", before anything was trained");
     return interrupted;
   }
-  FitLoop loop(context, evaluators,
-               {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
-                .step_schedulers_every_batch = step_schedulers_every_batch,
-                .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
-                .rng = std::exchange(loaded_rng, std::nullopt),
-                .serve_requests = [&] { return requests && serve(requests->poll()); },
-                .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
+  FitLoop loop(
+      context, evaluators,
+      {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
+       .step_schedulers_every_batch = step_schedulers_every_batch,
+       .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
+       .rng = std::exchange(loaded_rng, std::nullopt),
+       .serve_requests =
+           [&] { return requests && serve(both(std::exchange(early, {}), requests->poll())); },
+       .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
-  if (signals) take_signals();  // what came during the last batch: there is nothing to stop
+  // What came during the last batch stops nothing here: the next fit() serves it.
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
   if (autoresumed && state.timestamp.batch == first_batch) return already_finished();
   return {FitResult::Reason::kFinished, 0};
@@ -234,7 +272,7 @@ bool Trainer::Impl::serve(const Requests& asked) {
   if (asked.stop) {
     save_at_last();
   } else {
-    for_each_saver([&](CheckpointSaver& saver) { saver.save(state, logger); });
+    for_each_saver([&](CheckpointSaver& saver) { saver.save_unless_saved(state, logger); });
   }
   logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") + " at batch " +
                      std::to_string(state.timestamp.batch) +
@@ -256,7 +294,7 @@ void Trainer::Impl::save_at_last() {
     } catch (const std::exception& e) {
       logger.log_message(std::string("warning: an earlier save failed: ") + e.what());
     }
-    saver.save(state, logger);
+    saver.save_unless_saved(state, logger);
     saver.wait();
   });
 }

@@ -42,8 +42,9 @@ struct Trainer::Impl {
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void finish_saves();
 
-  TrainerOptions options;              // resolved
-  std::optional<SignalWatch> signals;  // from construction to close(); none unless handle_signals
+  TrainerOptions options;               // resolved
+  std::optional<SignalWatch> signals;   // from construction to close(); none unless handle_signals
+  std::optional<StopRequest> requests;  // from the first fit() to close(); none without signals
   State state;
   Logger logger{state};
   Engine engine{state, logger};

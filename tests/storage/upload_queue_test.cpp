@@ -16,38 +16,23 @@
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 #include "testing/watched_store.h"
+#include "tests/storage/upload_fixture.h"
 
 namespace cairn {
 namespace {
 
 using ::testing::AllOf;
+using testing::at_once;
 using ::testing::ElementsAre;
+using testing::file_of;
+using testing::Gate;
 using ::testing::HasSubstr;
+using testing::kForever;
 using testing::message_of;
+using testing::object;
 using testing::StoreCall;
+using testing::text_in;
 using testing::WatchedStore;
-
-constexpr auto kForever = UploadQueue::Clock::time_point::max();
-
-std::shared_ptr<const ByteSource> file_of(const std::string& text) {
-  const auto owner = std::make_shared<const std::string>(text);
-  return source_of({as_bytes(*owner), owner}, "a file");
-}
-
-RetryPolicy at_once(int attempts = 3) {
-  return {.attempts = attempts, .pause = [](std::chrono::milliseconds) {}};
-}
-
-std::string text_in(ObjectStore& store, const std::string& name) {
-  return std::string(as_text(read_all(*store.open(name)).view));
-}
-
-ObjectToPublish object(const std::string& name, const std::string& text,
-                       WriteCondition condition = {}) {
-  return {.name = name, .condition = std::move(condition), .fill = [text](ObjectWrite& out) {
-            out.write(as_bytes(text));
-          }};
-}
 
 // Fails the n-th call of a kind, once.
 testing::StoreHooks::Hook nth(StoreCall call, int n, bool retryable = true) {
@@ -281,25 +266,6 @@ TEST(UploadQueueTest, ThePointerIsNotTouchedWhenTheObjectDoesNotArrive) {
   EXPECT_EQ(store->calls(StoreCall::kRemove), 0U);
   EXPECT_FALSE(reported);
 }
-
-// Holds transfers until it is opened.
-class Gate {
- public:
-  testing::StoreHooks hooks(const std::string& held) {
-    return {.before = [this, held](StoreCall call, const std::string& name) {
-      if (call != StoreCall::kCommit || name != held || !first_.exchange(false)) return;
-      arrived_.set_value();
-      open_.get_future().wait();
-    }};
-  }
-  void wait_for_arrival() { arrived_.get_future().wait(); }
-  void open() { open_.set_value(); }
-
- private:
-  std::atomic<bool> first_ = true;
-  std::promise<void> arrived_;
-  std::promise<void> open_;
-};
 
 TEST(UploadQueueTest, ThePointerNeverGoesBack) {
   const auto memory = memory_store();

@@ -163,5 +163,47 @@ TEST_F(FarControlFiles, StopARunInAStore) {
   EXPECT_FALSE(memory->stat("run/checkpoints/STOP"));
 }
 
+// One that is taken away while a fit() ends is not lost: it stops the next one, and only that.
+TEST_F(FarControlFiles, StopAProgramOfShortFits) {
+  TrainerOptions made = tiny_options();
+  made.run_name = "run";
+  made.save_folder = "{run_name}/checkpoints";
+  made.save_interval = "100000ep";
+  made.save_overwrite = true;
+  made.save_object_store = memory;
+  made.handle_signals = true;
+  made.max_duration = "1ba";
+  Trainer trainer(std::move(made));
+  put_file(*memory, "run/checkpoints/STOP");
+  FitResult result = trainer.fit();
+  while (memory->stat("run/checkpoints/STOP")) {
+    std::this_thread::yield();
+  }
+  for (int fits = 0; fits < 10'000 && result.reason == FitResult::Reason::kFinished; ++fits) {
+    result = trainer.fit({.duration = "1ba"});
+  }
+  EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
+  const std::int64_t batch = trainer.state().timestamp.batch;
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.state().timestamp.batch, batch + 1);
+}
+
+TEST_F(FarControlFiles, WhatIsFoundWhileNobodyAsksIsToldTheNextTime) {
+  StopRequest request(options(memory));
+  put_file(*memory, "run/checkpoints/STOP");
+  EXPECT_FALSE(request.poll_before_training().stop);  // begins to look
+  request.rest();
+  while (memory->stat("run/checkpoints/STOP")) {
+    std::this_thread::yield();
+  }
+  request.attend();
+  Requests asked;
+  while (!asked.stop) {
+    asked = request.poll_before_training();
+  }
+  EXPECT_EQ(asked.reason, "run/checkpoints/STOP");
+  EXPECT_FALSE(request.poll_before_training().stop);
+}
+
 }  // namespace
 }  // namespace cairn

@@ -197,6 +197,20 @@ TEST(IntervalTest, MultiplesAreThoseOfTheWholeRunAlsoAfterAResume) {
               ElementsAre(8, 12));
 }
 
+// fit(reset_time): what fired at a batch of the first fit() says nothing of that batch of the
+// second.
+TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
+  IntervalScheduler scheduler("1ep", FinalMoment::kFitEnd);
+  for (const std::int64_t batches_per_epoch : {5, 10}) {
+    std::vector<std::int64_t> at;
+    Loop{.max_duration = "5ba", .batches_per_epoch = batches_per_epoch}.run(
+        [&](const IntervalState& state, Moment moment) {
+          if (scheduler(state, moment)) at.push_back(state.now.batch);
+        });
+    EXPECT_THAT(at, ElementsAre(5)) << batches_per_epoch;
+  }
+}
+
 TEST(IntervalTest, EvaluatorsEndAtFitEndAndOnlyOnce) {
   const auto fired = [](const Time& interval, FinalMoment final_moment) {
     IntervalScheduler scheduler(interval, final_moment);

@@ -115,6 +115,22 @@ TEST(StopRequestTest, OnlyOneHandlesSignals) {
   EXPECT_NO_THROW(StopRequest({.handle_signals = false}));
 }
 
+TEST(StopRequestTest, OneThatRestsLeavesTheSignalsToAnother) {
+  StopRequest first({});
+  first.rest();
+  {
+    StopRequest second({});
+    EXPECT_THROW(first.attend(), UsageError);
+    raise(SIGUSR2);
+    EXPECT_FALSE(first.poll().save);
+    EXPECT_TRUE(second.poll().save);
+  }
+  first.attend();
+  EXPECT_THROW(first.attend(), UsageError) << "a fit() inside a fit()";
+  raise(SIGUSR2);
+  EXPECT_TRUE(first.poll().save);
+}
+
 TEST(StopRequestTest, FilesAreServedAndRemoved) {
   const TempFolder folder;
   Hands clock;
@@ -227,6 +243,43 @@ TEST_F(StopTraining, StopFileStops) {
   Trainer trainer(std::move(made));
   EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(trainer.state().timestamp.batch, 1);
+}
+
+// So short that nobody asks behind a batch.
+TEST_F(StopTraining, StopFileStopsTheNextOfManyShortFitsAndOnlyThat) {
+  TrainerOptions made = options();
+  made.max_duration = "1ba";
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  write_file(folder / "ckpt/STOP", "");
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(trainer.state().timestamp.batch, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt/STOP"));
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.state().timestamp.batch, 2);
+}
+
+// Each of its batches is a last one.
+TEST_F(StopTraining, SigtermStopsAProgramOfShortFits) {
+  TrainerOptions made = options();
+  made.max_duration = "1ba";
+  made.callbacks = At(Event::kBatchEnd, [](State& state) {
+    if (state.timestamp.batch == 2) raise(SIGTERM);
+  });
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(trainer.state().timestamp.batch, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba2-rank0.pt"));
+}
+
+TEST_F(StopTraining, SaveFileThatIsThereBeforeFitIsServedBehindItsFirstBatch) {
+  Trainer trainer(options());
+  write_file(folder / "ckpt/SAVE", "");
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba1-rank0.pt"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt/SAVE"));
 }
 
 TEST_F(StopTraining, SaveSignalBeforeAndAfterFitKillsNobody) {

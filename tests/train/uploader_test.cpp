@@ -23,6 +23,7 @@
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
+#include "tests/train/uploader_fixture.h"
 
 namespace cairn {
 namespace {
@@ -36,42 +37,13 @@ using ::testing::IsEmpty;
 using testing::LogRecorder;
 using testing::message_of;
 using testing::read_file;
+using testing::SlowDestination;
 using testing::StoreCall;
 using testing::StoreHooks;
 using testing::tiny_options;
+using testing::Uploader;
 using testing::WatchedStore;
 using testing::write_file;
-
-struct Uploader : ::testing::Test {
-  TrainerOptions options(const std::string& duration) {
-    TrainerOptions made = tiny_options({.dropout = 0.3});
-    made.optimizers = AdamW({.lr = 0.01});
-    made.max_duration = duration;
-    made.run_name = "run";
-    made.loggers = {RemoteUploaderDownloader({.store = store}), log};
-    made.callbacks = {CheckpointSaver(saver())};
-    made.autoresume = true;
-    made.seed = 3;
-    return made;
-  }
-  CheckpointSaverOptions saver() {
-    return {.folder = folder / "ckpt", .save_interval = "1ba", .num_checkpoints_to_keep = keep};
-  }
-  Value remote(const std::string& name) {
-    return essence(load("run/checkpoints/" + name, {.store = store}));
-  }
-  std::vector<std::string> names() { return list_names(*store, "run/checkpoints"); }
-  void damage(const std::string& name) {
-    std::string bytes = read_file(folder / "ckpt/" + name);
-    bytes[bytes.size() / 2] ^= 1;
-    write_file(folder / "ckpt/" + name, bytes);
-  }
-
-  testing::TempFolder folder;
-  int keep = -1;
-  std::shared_ptr<ObjectStore> store = memory_store();
-  std::shared_ptr<LogRecorder> log = std::make_shared<LogRecorder>();
-};
 
 // T21, T22: and the pointer is one that leads to what is there.
 TEST_F(Uploader, CheckpointsAndThePointerAreUploadedWithTheirRemoteNames) {
@@ -237,17 +209,6 @@ TEST_F(Uploader, OneNameForAllUploadsIsThisJobsOwn) {
   EXPECT_EQ(remote("ckpt.pt"), essence(load(folder / "ckpt/latest-rank0.pt")));
 }
 
-// Takes files, and has them elsewhere when the test says so.
-struct SlowDestination final : LoggerDestination {
-  std::string name() const override { return "SlowDestination"; }
-  bool can_upload_files() const override { return true; }
-  void upload_file(const FileUpload& file) override {
-    EXPECT_TRUE(local_store()->stat(file.file_path)) << file.file_path;
-    files.push_back(file);
-  }
-  std::vector<FileUpload> files;
-};
-
 // The arrival of an older save says nothing of the file that a newer one put in its place.
 TEST_F(Uploader, OnlyTheFileThatArrivedIsRemovedHere) {
   for (const bool newest_arrives : {false, true}) {
@@ -338,7 +299,7 @@ TEST(SaverUploadsTest, WhatArrivesIsTheFileThatHasThePathNow) {
   uploads.hand_over("last.pt", logger, SaverUploads::Overwrite::kNone);
   const auto uploaded = [&] {
     std::vector<std::pair<std::string, bool>> all;
-    for (const auto& [path, is_there] : uploads.take_uploaded())
+    for (const auto& [path, is_there, is_replaced] : uploads.take_uploaded())
       all.emplace_back(path, is_there);
     return all;
   };

@@ -96,8 +96,11 @@ class CheckpointSaver final : public Callback {
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
-  // Saves now, whatever the interval says: for foreign loops and for "save now" requests.
+  // Saves now, whatever the interval says: for foreign loops.
   void save(State& state, Logger& logger);
+  // The same, unless this saver has saved at this very timestamp already, and that checkpoint is
+  // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
+  void save_unless_saved(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
   // From now on checkpoints of the run itself, by its run_name, that are further in training are no

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "cairn/error.h"
@@ -22,10 +24,35 @@ struct DataRecords {
   std::vector<const Item*> items;
 };
 
+using Ranges = std::vector<ByteSource::Range>;
+
 struct Findings {
   std::map<std::string_view, DataRecords> files;  // what is to be looked into
+  // Of kWhatIsRead: what is wanted of each file. Others have nothing here.
+  std::map<std::string_view, Ranges> places;
   VerifyReport& report;
 };
+
+bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
+  const auto place = std::partition_point(
+      places.begin(), places.end(),
+      [&](const ByteSource::Range& before) { return before.offset + before.into.size() <= begin; });
+  return place != places.end() && place->offset < end;
+}
+
+// Of kWhatIsRead: takes what is wanted, and leaves the pieces in which some of it lies.
+void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingReads& reads,
+                 Findings& findings) {
+  std::erase_if(pieces, [&](const dcp::Piece& piece) {
+    const dcp::Location& location = piece.chunk->location;
+    const auto [file, is_new] = findings.places.try_emplace(location.file);
+    if (is_new) file->second = reads.take(*folder.file(location.file));
+    return !is_wanted(file->second, location.offset, location.offset + location.size);
+  });
+  for (const auto& [file, places] : findings.places) {
+    findings.files[file];  // what is in no record is read, too
+  }
+}
 
 Damage damage_of(const Item& item, std::string_view file) {
   return {.record = std::string(file), .tensors = {std::string(item.fqn)}};
@@ -52,6 +79,11 @@ void add_records(const TorchFile& file, const Item& item, const Chunk& chunk, Fi
   DataRecords& known = findings.files[chunk.location.file];
   for (FileRecord record : file.records()) {
     record.offset += chunk.location.offset;
+    const auto places = findings.places.find(chunk.location.file);
+    if (places != findings.places.end() &&
+        !is_wanted(places->second, record.offset, record.offset + record.size)) {
+      continue;
+    }
     known.records.push_back(std::move(record));
     known.items.push_back(&item);
   }
@@ -93,7 +125,7 @@ void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::Chunk
 void verify_dcp(const Folder& folder, Verify how,
                 const std::function<void(std::uint64_t)>& on_progress, PendingReads& reads,
                 VerifyReport& report) {
-  Findings findings{.files = {}, .report = report};
+  Findings findings{.files = {}, .places = {}, .report = report};
   std::vector<dcp::Piece> pieces;
   for (const Item& item : folder.metadata().items) {
     for (const Chunk& chunk : item.chunks) {
@@ -101,6 +133,7 @@ void verify_dcp(const Folder& folder, Verify how,
     }
   }
   report.records += pieces.size();
+  if (how == Verify::kWhatIsRead) keep_wanted(folder, pieces, reads, findings);
   folder.for_each(std::move(pieces), [&](const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
     try {
       check_chunk(folder, piece, heads, how, findings);
@@ -115,10 +148,15 @@ void verify_dcp(const Folder& folder, Verify how,
   });
   for (const auto& [name, known] : findings.files) {
     const ByteSource& file = *folder.file(name);
-    const CheckedRead read{.file = file, .on_progress = on_progress, .places = reads.take(file)};
+    const auto taken = findings.places.find(name);
+    const CheckedRead read{
+        .file = file,
+        .on_progress = on_progress,
+        .places = taken == findings.places.end() ? reads.take(file) : std::move(taken->second)};
     add_damaged_records(name, known, crcs_of(read, known.records), report);
   }
-  if (report.ok()) folder.read();  // whether all of it makes the tree that load() gives
+  // Whether all of it makes the tree that load() gives. Who reads parts of it has that tree.
+  if (report.ok() && how != Verify::kWhatIsRead) folder.read();
 }
 
 }  // namespace cairn

@@ -125,7 +125,7 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
   try {
     const Published done = write_checkpoint(*place.store, job, how);
     if (is_followed) place.own.know(job.path, done.version);
-    if (job.has_passed) place.own.forget_if(job.has_passed);
+    if (job.has_passed) place.own.shorten(job.has_passed);
     return done.bytes;
   } catch (const StorageError&) {
     if (is_followed) place.own.failed(job.path);

@@ -7,6 +7,8 @@
 //     be removed is not reported: it would be obeyed for ever. Behind a removal whose answer was
 //     lost it is gone: that is reported, too.
 //  4. A store that cannot be asked has nothing: it is asked again by the next look().
+//  5. What was removed is kept until somebody takes it, for as long as this object lives: through
+//     all fit()s of a Trainer, since one may end between the removal and its next take().
 #pragma once
 
 #include <condition_variable>

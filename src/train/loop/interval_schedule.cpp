@@ -48,6 +48,7 @@ IntervalScheduler::IntervalScheduler(Time interval, FinalMoment final_moment)
 bool IntervalScheduler::operator()(const IntervalState& state, Moment moment) {
   const bool is_fraction = interval_.unit() == TimeUnit::kDuration;
   if (!is_fraction && interval_ <= 0) return false;
+  if (last_batch_ > state.now.batch) last_batch_.reset();  // time was set back
   if (!state.previous) return false;
   if (is_end(state, moment)) return true;
   if (!(is_fraction ? is_fraction_crossed(state, moment) : is_crossed(state, moment))) return false;

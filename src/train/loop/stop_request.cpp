@@ -81,6 +81,10 @@ struct StopRequest::Impl {
     if (is_time) {
       next_look = options.now() + (far_files ? options.store_interval : options.file_interval);
     }
+    tell_files(is_time, requests);
+  }
+
+  void tell_files(bool is_time, Requests& requests) {
     for (const std::string& name : found_files(is_time)) {
       requests.save = true;
       requests.stop = requests.stop || name == kStop;
@@ -115,6 +119,26 @@ Requests StopRequest::poll() {
   Requests requests;
   impl_->poll_signals(requests);
   impl_->poll_files(requests);
+  return requests;
+}
+
+void StopRequest::rest() { impl_->claim.reset(); }
+
+void StopRequest::attend() {
+  if (!impl_->options.handle_signals) return;
+  if (impl_->claim) throw UsageError("fit() is under way: it cannot be called once more inside it");
+  impl_->claim.emplace();
+}
+
+// On this machine a look costs nothing worth an interval, and the next one is soon.
+Requests StopRequest::poll_before_training() {
+  Requests requests;
+  if (impl_->far_files) {
+    impl_->poll_files(requests);
+  } else if (impl_->options.folder) {
+    impl_->tell_files(/*is_time=*/true, requests);
+    impl_->next_look = {};
+  }
   return requests;
 }
 

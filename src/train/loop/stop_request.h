@@ -11,6 +11,9 @@
 //     found (control_files.h): no batch waits for a server.
 //  3. A file is removed when poll() reports it, before it is served: a save that fails is not
 //     tried again for ever, and a STOP file does not stop the next run, too.
+//  4. Each request is served once, by the fit() that is told of it. What comes behind the last
+//     poll() of a fit(), a signal too, is for the next one of the Trainer, before its first batch:
+//     a program of many short fit()s is stopped, although each of its batches may be a last one.
 #pragma once
 
 #include <chrono>
@@ -53,6 +56,13 @@ class StopRequest {
 
   // What was asked since the last call. An unreadable folder counts as no request.
   Requests poll();
+
+  // Between two fit()s it handles no signals. attend(): UsageError as the constructor.
+  void rest();
+  void attend();
+  // Before the first batch: what lies in the folder already, and what was found behind the last
+  // poll() of the fit() before.
+  Requests poll_before_training();
 
  private:
   struct Impl;

@@ -1,0 +1,271 @@
+// Uploads that come once more: of a second fit(), of a request in a batch that was just saved, of
+// newer saves with the name of one that waits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <future>
+
+#include "cairn/error.h"
+#include "cairn/loggers/run_directory_uploader.h"
+
+#include "callbacks/saver_uploads.h"
+#include "testing/message_of.h"
+#include "testing/watched_store.h"
+#include "tests/train/uploader_fixture.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using testing::essence;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::message_of;
+using testing::read_file;
+using testing::SlowDestination;
+using testing::StoreCall;
+using testing::StoreHooks;
+using testing::Uploader;
+using testing::WatchedStore;
+using testing::write_file;
+
+// fit(reset_time) writes the names of the first fit() once more, long after the queue has passed
+// them.
+TEST_F(Uploader, TrainingOnceMoreFromTheBeginningWritesItsOwnUploadsAgain) {
+  Trainer trainer(options("40ba"));
+  trainer.fit();
+  const std::string before = store->stat("run/checkpoints/ep0-ba2-rank0.pt")->version;
+  trainer.fit({.duration = "40ba", .reset_time = true});
+  trainer.close();
+  EXPECT_NE(store->stat("run/checkpoints/ep0-ba2-rank0.pt")->version, before);
+  for (const char* name : {"ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"}) {
+    EXPECT_EQ(remote(name), essence(load(folder / ("ckpt/" + std::string(name))))) << name;
+  }
+}
+
+TEST_F(Uploader, TrainingOnceMoreWritesNothingOfAnotherJobsOver) {
+  Trainer trainer(options("40ba"));
+  trainer.fit();
+  const auto object = store->begin("run/checkpoints/ep0-ba3-rank0.pt");
+  object->write(as_bytes("another job's, which has not moved the pointer yet"));
+  object->commit();
+  const std::string before = store->stat("run/checkpoints/ep0-ba3-rank0.pt")->version;
+  EXPECT_THAT(message_of<AlreadyExistsError>(
+                  [&] { trainer.fit({.duration = "40ba", .reset_time = true}); }),
+              HasSubstr("another job writes it"));
+  EXPECT_EQ(store->stat("run/checkpoints/ep0-ba3-rank0.pt")->version, before);
+}
+
+// Composer: what is here is refused when fit() begins, and what is only there when it is uploaded.
+TEST_F(Uploader, WithoutOverwriteOrAutoresumeTrainingOnceMoreIsRefused) {
+  for (const bool is_here : {true, false}) {
+    keep = is_here ? -1 : 0;
+    store = memory_store();
+    fs::remove_all(folder / "ckpt");
+    TrainerOptions made = options("3ba");
+    made.autoresume = false;
+    made.callbacks = {CheckpointSaver(saver())};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    const std::string before = store->stat("run/checkpoints/ep0-ba1-rank0.pt")->version;
+    EXPECT_THROW(trainer.fit({.duration = "3ba", .reset_time = true}), AlreadyExistsError);
+    EXPECT_EQ(store->stat("run/checkpoints/ep0-ba1-rank0.pt")->version, before);
+  }
+}
+
+// The batch at which the first fit() saved last is a batch like any other to the second.
+TEST_F(Uploader, TheBatchThatWasSavedLastIsSavedAgainWhenTimeWasSetBack) {
+  for (const char* interval : {"4ba", "1ep"}) {
+    fs::remove_all(folder / "ckpt");
+    store = memory_store();
+    TrainerOptions made = options("4ba");
+    CheckpointSaverOptions with = saver();
+    with.save_interval = interval;
+    with.save_async = false;
+    made.callbacks = {CheckpointSaver(with)};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    const std::string path = folder / "ckpt/ep0-ba4-rank0.pt";
+    const std::string before = read_file(path);
+    trainer.fit({.duration = "4ba", .reset_time = true});
+    EXPECT_NE(read_file(path), before) << interval;
+  }
+}
+
+// What is asked for in a batch that was saved anyway is there already.
+TEST_F(Uploader, ARequestInABatchThatWasJustSavedSavesNothingTwice) {
+  for (const int asked : {SIGUSR2, SIGTERM}) {
+    for (const int kept : {-1, 0}) {
+      keep = kept;
+      const auto counting = std::make_shared<WatchedStore>(memory_store());
+      store = counting;
+      fs::remove_all(folder / "ckpt");
+      TrainerOptions made = options("5ba");
+      made.autoresume = false;
+      made.handle_signals = true;
+      made.callbacks = {CheckpointSaver(saver()),
+                        testing::At(Event::kBatchEnd, [asked](const State& state) {
+                          if (state.timestamp.batch == 3) raise(asked);
+                        })};
+      Trainer trainer(std::move(made));
+      const bool stops = asked == SIGTERM;
+      EXPECT_EQ(trainer.fit().reason,
+                stops ? FitResult::Reason::kInterrupted : FitResult::Reason::kFinished);
+      trainer.close();
+      EXPECT_EQ(names().size(), stops ? 4U : 6U);
+      EXPECT_EQ(counting->calls(StoreCall::kCommit), (stops ? 3U : 5U) + 1);  // and the probe
+      for (const std::string& message : log->messages) {
+        EXPECT_THAT(message, ::testing::Not(HasSubstr("fail")));
+      }
+    }
+  }
+}
+
+// An upload that failed is no checkpoint there: the last save brings it there.
+TEST_F(Uploader, ASigtermBehindAnUploadThatFailedSavesOnceMore) {
+  const auto memory = store;
+  const auto is_broken = std::make_shared<std::atomic<bool>>(true);
+  store = std::make_shared<WatchedStore>(
+      memory, StoreHooks{.before = [is_broken](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kCommit && name.ends_with("ba3-rank0.pt") &&
+            is_broken->exchange(false)) {
+          throw StorageError(name + ": 403", 403);
+        }
+      }});
+  const auto uploader =
+      std::make_shared<RemoteUploaderDownloader>(RemoteUploaderDownloaderOptions{.store = store});
+  TrainerOptions made = options("9ep");
+  made.autoresume = false;
+  made.handle_signals = true;
+  made.loggers = {uploader};
+  CheckpointSaverOptions with = saver();
+  with.save_interval = "3ba";
+  with.save_async = false;
+  made.callbacks = {CheckpointSaver(with), testing::At(Event::kBatchCheckpoint, [&](State& state) {
+                      if (state.timestamp.batch != 3) return;
+                      Logger logger(state);
+                      EXPECT_THROW(for (;;) uploader->batch_end(state, logger), StorageError);
+                      raise(SIGTERM);
+                    })};
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+  trainer.close();
+  EXPECT_TRUE(memory->stat("run/checkpoints/ep0-ba3-rank0.pt"));
+}
+
+// Saves faster than the network, all of one name there: only the newest is worth its place here.
+TEST_F(Uploader, TheFileOfAnUploadThatANewerOneReplacedIsRemovedHere) {
+  std::promise<void> has_begun;
+  std::promise<void> go_on;
+  const auto memory = store;
+  store = std::make_shared<WatchedStore>(
+      memory, StoreHooks{.before = [&, is_first = std::make_shared<std::atomic<bool>>(true)](
+                                       StoreCall call, const std::string& name) {
+        if (call != StoreCall::kCommit || !name.ends_with("ckpt.pt") || !is_first->exchange(false))
+          return;
+        has_begun.set_value();
+        go_on.get_future().wait();
+      }});
+  TrainerOptions made = options("20ba");
+  made.autoresume = false;
+  std::size_t most = 0;
+  made.callbacks = {CheckpointSaver({.folder = folder / "ckpt",
+                                     .remote_file_name = "run/ckpt.pt",
+                                     .latest_remote_file_name = std::nullopt,
+                                     .save_interval = "1ba",
+                                     .overwrite = true,
+                                     .num_checkpoints_to_keep = 0,
+                                     .save_async = false}),
+                    testing::At(Event::kBatchStart, [&](const State& state) {
+                      if (state.timestamp.batch == 1) has_begun.get_future().wait();
+                      most = std::max(most, list_names(*local_store(), folder / "ckpt").size());
+                      if (state.timestamp.batch == 19) go_on.set_value();
+                    })};
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  trainer.close();
+  EXPECT_LE(most, 3U);  // one is under way, one waits, one was just replaced
+  EXPECT_THAT(list_names(*local_store(), folder / "ckpt"), IsEmpty());
+  EXPECT_THAT(log->messages,
+              Contains(::testing::AllOf(HasSubstr("uploaded "), HasSubstr("ep3-ba20-rank0.pt"),
+                                        ::testing::Not(HasSubstr("not ")))));
+}
+
+// A failure of the last look at the folder takes nothing from what is on its way.
+TEST_F(Uploader, ARunDirectoryUploaderFinishesAlsoWhenItsLastLookFails) {
+  const std::string run = folder / "run";
+  const std::string staging = folder / "staging";
+  fs::create_directory(run);
+  fs::create_directory(staging);
+  State state;
+  Logger logger(state);
+  state.run_name = "run";
+  RunDirectoryUploader uploader(
+      {.run_directory = run, .upload_staging_folder = staging, .store = store});
+  uploader.init(state, logger);
+  fs::remove(staging);
+  write_file(run + "/a.txt", "a");
+  EXPECT_THROW(uploader.close(state, logger), StorageError);
+  fs::create_directory(staging);
+  EXPECT_THAT(message_of<UsageError>([&] { uploader.fit_end(state, logger); }),
+              HasSubstr("uploading has ended already"));
+}
+
+// What a destination drops because a newer one has its name is no failure.
+TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
+  struct Replacing final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override { waiting = file; }
+    FileUpload waiting;
+  };
+  State state;
+  Logger logger(state);
+  const auto destination = std::make_shared<Replacing>();
+  logger.add(destination);
+  SaverUploads uploads(/*keep=*/-1);
+  const auto hand_over = [&](const std::string& path) {
+    uploads.begin(path, {"run/newest.pt", ""});
+    uploads.hand_over(path, logger, SaverUploads::Overwrite::kAll);
+  };
+  hand_over("1.pt");
+  hand_over("2.pt");
+  auto taken = uploads.take_uploaded();
+  ASSERT_EQ(taken.size(), 1U);
+  EXPECT_EQ(taken[0].path, "1.pt");
+  EXPECT_TRUE(taken[0].is_replaced && taken[0].is_there);
+  EXPECT_FALSE(uploads.has_newest_failed());
+  destination->waiting = {};
+  EXPECT_THAT(uploads.take_uploaded(), IsEmpty());
+  EXPECT_TRUE(uploads.has_newest_failed());
+  hand_over("3.pt");
+  EXPECT_FALSE(uploads.has_newest_failed());
+  EXPECT_EQ(uploads.size(), 1U);
+}
+
+TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
+  struct Refusing final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override {
+      throw AlreadyExistsError(file.remote_file_name + " is there");
+    }
+  };
+  State state;
+  Logger logger(state);
+  const auto slow = std::make_shared<SlowDestination>();
+  testing::TempFolder folder;
+  write_file(folder / "1.pt", "1");
+  logger.add(std::make_shared<Refusing>());
+  logger.add(slow);
+  SaverUploads uploads(/*keep=*/-1);
+  uploads.begin(folder / "1.pt", {"run/1.pt"});
+  EXPECT_THROW(uploads.hand_over(folder / "1.pt", logger, SaverUploads::Overwrite::kNone),
+               AlreadyExistsError);
+  EXPECT_EQ(slow->files.size(), 1U);
+}
+
+}  // namespace
+}  // namespace cairn
