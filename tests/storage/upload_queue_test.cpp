@@ -468,10 +468,10 @@ TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
   EXPECT_THROW(UploadQueue(memory_store(), {.retry = {.attempts = 0}}), UsageError);
 }
 
-// A day of a bad network: 500 uploads and 500 downloads, a fifth of all requests fail, half of
+// A day of a bad network: 1,000 uploads and 1,000 downloads, a fifth of all requests fail, half of
 // those after they were done.
-TEST(UploadQueueTest, AThousandTransfersAtAFaultRateOfAFifth) {
-  constexpr int kUploads = 500;
+TEST(UploadQueueTest, AThousandUploadsAndDownloadsAtAFaultRateOfAFifth) {
+  constexpr int kUploads = 1000;
   constexpr int kAttempts = 12;
   const auto memory = memory_store();
   const auto store =

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
 #include "cairn/storage/object_store_checks.h"
 #include "cairn/storage/stores.h"
@@ -107,6 +108,8 @@ TEST_F(WandbTest, CheckpointsAreLoadedByTheirUris) {
   EXPECT_EQ(testing::batch_of_sample(load("wandb://me/proj/ep1.pt:v7")), 3);
   EXPECT_TRUE(verify("wandb://me/proj/ep1.pt:v7", Verify::kFull).ok());
   EXPECT_THROW(load("wandb://me/proj/ep1.pt"), NotFoundError);
+  convert("wandb://me/proj/ep1.pt:v7", "wandb://me/proj/run/ep1.pt");
+  EXPECT_EQ(testing::batch_of_sample(load("wandb://me/proj/run/ep1.pt")), 3);
 }
 
 TEST_F(WandbTest, WhatArtifactsCannotBeIsRefused) {
