@@ -181,9 +181,7 @@ class WandbStore final : public LoadingStore, public std::enable_shared_from_thi
         api().post("graphql", {{"query", kQuery}, {"variables", variables}}, doing);
     const nlohmann::json errors = array_of(answer, "errors");
     if (!errors.empty()) {
-      throw StorageError(
-          doing + " W&B: " + printable_line(text_of(errors.front(), "message").substr(0, 300)),
-          200);
+      throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);
     }
     const nlohmann::json artifact =
         object_of(object_of(object_of(answer, "data"), "project"), "artifact");
