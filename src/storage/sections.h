@@ -15,7 +15,7 @@ using Sections = std::map<std::string, Section>;
 // over.
 Sections parse_sections(const std::string& text);
 
-// Those of a file. NotFoundError, StorageError; UsageError for one that is far too large.
+// Those of a file: of its first MiB. NotFoundError, StorageError.
 Sections read_sections(const std::string& path);
 
 }  // namespace cairn

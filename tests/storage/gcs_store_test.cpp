@@ -214,6 +214,15 @@ TEST_F(GcsTokenTest, AUserHasARefreshToken) {
   EXPECT_EQ(served_.fake.tokens(), 1U);
 }
 
+TEST_F(GcsTokenTest, WhatARefusalRepeatsIsNotTold) {
+  const std::string echo = R"({"error": "invalid_grant", "error_description": "no such canary-)"
+                           R"(refresh-token"})";
+  served_.fake.answer_next("POST /token", {.status = 400, .body = echo});
+  EXPECT_THAT(message_of<StorageError>(
+                  [&] { served_.store(served_.options_with(file_with(user())))->stat("a"); }),
+              AllOf(HasSubstr("the answer was 400"), Not(HasSubstr("canary"))));
+}
+
 TEST_F(GcsTokenTest, AMachineOfGooglesIsAsked) {
   const std::string host = served_.fake.url().substr(std::string("http://").size());
   testing::CleanGoogleEnvironment environment;

@@ -204,6 +204,22 @@ TEST(S3StoreTest, BytesOfAnotherVersionAreNeverMixedIn) {
   EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 10); }), HasSubstr("was removed"));
 }
 
+TEST(S3StoreTest, WhatIsRenamedIsEncryptedAndAccessibleAsWhatIsWritten) {
+  S3Served served;
+  S3Options options = served.options();
+  options.canned_acl = "bucket-owner-full-control";
+  options.server_side_encryption = "aws:kms";
+  options.sse_kms_key_id = "key-1";
+  const auto store = served.store(options);
+  write_text(*store, "a", "x");
+  store->rename("a", "b");
+  EXPECT_NE(served.fake.last_header("x-amz-copy-source", "PUT"), "");
+  EXPECT_EQ(served.fake.last_header("x-amz-acl", "PUT"), "bucket-owner-full-control");
+  EXPECT_EQ(served.fake.last_header("x-amz-server-side-encryption", "PUT"), "aws:kms");
+  EXPECT_EQ(served.fake.last_header("x-amz-server-side-encryption-aws-kms-key-id", "PUT"), "key-1");
+  EXPECT_EQ(read_text(*store, "b"), "x");
+}
+
 TEST(S3StoreTest, ChecksumsAreLeftOutWhereAwsSaysSo) {
   const testing::CleanAwsEnvironment clean;
   const auto sent_with = [](const char* value) {

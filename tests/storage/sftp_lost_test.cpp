@@ -44,17 +44,19 @@ class SftpLostTest : public ::testing::Test {
   void lose_answer(std::size_t from_end, const Act& before, const Act& act) {
     const std::string log = logs_ / "log";
     before(*served_.store());
-    act(*served_.store_of_script("\"$1\" -d \"$2\" | tee '" + log + "'"));
-    // The processes behind a store end with it.
+    // `tee` writes to the log first, and is killed behind the last answer.
+    act(*served_.store_of_script("\"$1\" -d \"$2\" | tee /dev/fd/3 3>&1 > '" + log + "'"));
     const std::vector<std::size_t> packets = packet_ends(testing::read_file(log));
     ASSERT_GT(packets.size(), from_end);
     const std::size_t cut = packets[packets.size() - from_end - 1] + 1;
     ASSERT_EQ(std::system(("rm -rf '" + served_.folder.path() + "'/*").c_str()), 0);
     before(*served_.store());
     const std::string was_cut = logs_ / "was_cut";
+    // Nobody but `head` holds the end that the store reads from: when that ends, the store sees it.
     store_ = served_.store_of_script(
-        "if [ -e '" + was_cut + "' ]; then exec \"$1\" -d \"$2\"; fi; " + "touch '" + was_cut +
-        "'; \"$1\" -d \"$2\" | " + "stdbuf -o0 head -c " + std::to_string(cut));
+        "if [ -e '" + was_cut + "' ]; then exec \"$1\" -d \"$2\"; fi; touch '" + was_cut + "'; " +
+        "exec 4<&0; \"$1\" -d \"$2\" <&4 2>/dev/null | stdbuf -o0 head -c " + std::to_string(cut) +
+        " 2>/dev/null & exec >&- 2>&- 4<&-; wait");
     act(*store_);
     EXPECT_EQ(testing::read_file(was_cut), "") << "it was cut";
   }

@@ -373,6 +373,12 @@ TEST_F(WandbTest, ErrorsOfTheQueryAreTold) {
                           {.body = R"({"errors": [{"message": "permission denied"}]})"});
   EXPECT_THAT(message_of<StorageError>([&] { store()->stat("proj/ck"); }),
               HasSubstr("permission denied"));
+  const std::string key = served.keys.token;
+  served.fake.answer_next(
+      "POST /graphql",
+      {.body = R"({"errors": [{"message": "no user has the key )" + key + "\"}]}"});
+  EXPECT_THAT(message_of<StorageError>([&] { store()->stat("proj/ck"); }),
+              AllOf(HasSubstr("no user has the key ***"), Not(HasSubstr("canary"))));
   EXPECT_THAT(message_of<UsageError>([&] { store()->open("proj"); }),
               HasSubstr("names no artifact"));
 }

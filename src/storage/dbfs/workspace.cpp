@@ -14,6 +14,7 @@
 namespace cairn::dbfs {
 namespace {
 
+constexpr std::size_t kLongestCode = 300;
 constexpr std::uint64_t kTokenLife = 3600;  // in seconds, where the server does not say it
 constexpr std::uint64_t kLongestTokenLife = 86'400;
 
@@ -77,7 +78,7 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
   if (response.status != 200 || token.empty()) {
     throw StorageError(where + " cannot be had: the server answered " +
                            std::to_string(response.status) + " " +
-                           printable_line(text_of(json, "error")) +
+                           printable_line(text_of(json, "error").substr(0, kLongestCode)) +
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
                        response.status, is_passing_status(response.status));
   }

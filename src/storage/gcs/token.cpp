@@ -58,9 +58,12 @@ Account account_of(const Json& json, const std::string& where) {
   return account;
 }
 
-// What such a server says of a refusal: it repeats no secret.
-std::string reason_in(const HttpResponse& response) {
+// What such a server says of a refusal; nothing when it repeats a secret.
+std::string reason_in(const HttpResponse& response, const Account& account) {
   const Json json = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  for (const std::string& secret : {account.client_secret, account.refresh_token}) {
+    if (!secret.empty() && response.body.find(secret) != std::string::npos) return "";
+  }
   const std::string why = field(json, "error") + ": " + field(json, "error_description");
   return why.size() > 2 ? " (" + printable_line(why.substr(0, kLongestReason)) + ")" : "";
 }
@@ -142,7 +145,8 @@ s3::Credentials fetch_token(const TokenContext& context, const Account& account)
   if (may_be_skewed && std::chrono::abs(*theirs - now) > kMostTokenSkew) response = ask(*theirs);
   const std::string what = "a token for gs:// from " + server.origin();
   if (response.failure.empty() && response.status != 200) {
-    refuse_keys(what, "the answer was " + std::to_string(response.status) + reason_in(response),
+    refuse_keys(what,
+                "the answer was " + std::to_string(response.status) + reason_in(response, account),
                 response.status);
   }
   return token_in(keys_answer(response, what), account.name, what, now);

@@ -113,17 +113,18 @@ std::string Remote::without_secrets(std::string text) const {
   return text;
 }
 
+// Of a secret that was cut, or of which a byte is shown otherwise, the rest would not be found.
+std::string Remote::told(const std::string& text) const {
+  return printable_line(without_secrets(text).substr(0, kLongestMessage));
+}
+
 void Remote::refuse(const HttpResponse& response, const std::string& doing,
                     const std::string& key) const {
   const RemoteError error = error_in(response);
-  // Of a secret that was cut, or of which a byte is shown otherwise, the rest would not be found.
-  const auto shown = [&](const std::string& told) {
-    return printable_line(without_secrets(told).substr(0, kLongestMessage));
-  };
   std::string text =
       doing + " " + describe(key) + ": the server answered " + std::to_string(response.status);
-  if (!error.code.empty()) text += " " + shown(error.code);
-  if (!error.message.empty()) text += ": " + shown(error.message);
+  if (!error.code.empty()) text += " " + told(error.code);
+  if (!error.message.empty()) text += ": " + told(error.message);
   text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
   const bool is_known = settings_.has_plain_404 || is_missing(response);
   if (response.status == 404 && is_known) throw NotFoundError(text);

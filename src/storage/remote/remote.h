@@ -89,6 +89,9 @@ class Remote {
                            const std::string& key) const;
   // The same unless its status is 2xx.
   void check(const HttpResponse& response, const std::string& doing, const std::string& key) const;
+  // What a server said, as a message may hold it: short, printable, without what was given to
+  // keep_secret().
+  std::string told(const std::string& text) const;
   // The time of the server.
   NetTime now() const;
 

@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "net/digest.h"
+
 namespace cairn {
 namespace {
 
@@ -20,6 +22,13 @@ nlohmann::json parse_object(const std::string& text) {
   const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMostDepth; };
   nlohmann::json json = nlohmann::json::parse(text, is_shallow, /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json();
+}
+
+// Of "user:password", in base64; "" when it is none.
+std::string password_in(const std::string& keys) {
+  const auto plain = base64_decoded(keys);
+  const std::size_t colon = plain ? plain->find(':') : std::string::npos;
+  return colon == std::string::npos ? "" : plain->substr(colon + 1);
 }
 
 // What MLflow's server says when the storage behind it refused it: another try changes nothing.
@@ -64,7 +73,8 @@ nlohmann::json RestRemote::post(const std::string& key, const nlohmann::json& bo
 SignedRequest RestRemote::sign(const RemoteRequest& request) {
   const std::string header = server_.authorization->header();
   const std::size_t space = header.find(' ');
-  keep_secret({header, space == std::string::npos ? "" : header.substr(space + 1)});
+  const std::string keys = space == std::string::npos ? "" : header.substr(space + 1);
+  keep_secret({header, keys, password_in(keys)});
   const std::string query = query_text(request.query);
   SignedRequest made = {.http = {.method = request.method,
                                  .url = server_.url.origin() + server_.url.path + base_ +

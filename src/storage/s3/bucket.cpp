@@ -106,9 +106,15 @@ std::vector<RemoteUpload> Bucket::uploads(const std::string& prefix) {
 }
 
 std::vector<HttpHeader> Bucket::write_headers(const std::string& write_id) const {
+  std::vector<HttpHeader> headers = option_headers();
+  headers.push_back({"content-type", "application/octet-stream"});
+  headers.push_back({kWriteId, write_id});
+  return headers;
+}
+
+std::vector<HttpHeader> Bucket::option_headers() const {
   const S3Options& options = connection_->config().options;
-  std::vector<HttpHeader> headers = {{"content-type", "application/octet-stream"},
-                                     {kWriteId, write_id}};
+  std::vector<HttpHeader> headers;
   if (!options.canned_acl.empty()) headers.push_back({"x-amz-acl", options.canned_acl});
   if (!options.server_side_encryption.empty()) {
     headers.push_back({"x-amz-server-side-encryption", options.server_side_encryption});
@@ -193,14 +199,14 @@ std::unique_ptr<PartedUpload> Bucket::begin_upload(const std::string& key,
                                         response.header("x-amz-checksum-algorithm") == "CRC64NVME");
 }
 
+// A copy has its source's bytes and marks, and neither its access nor its encryption.
 void Bucket::copy(const std::string& from, const std::string& to) {
-  const HttpResponse response =
-      connection_->send({.method = "PUT",
-                         .key = to,
-                         .headers = {{"x-amz-copy-source",
-                                      "/" + percent_encoded(connection_->config().options.bucket) +
-                                          "/" + percent_encoded(from, /*keep_slashes=*/true)}},
-                         .is_answered_late = true});
+  std::vector<HttpHeader> headers = option_headers();
+  headers.push_back(
+      {"x-amz-copy-source", "/" + percent_encoded(connection_->config().options.bucket) + "/" +
+                                percent_encoded(from, /*keep_slashes=*/true)});
+  const HttpResponse response = connection_->send(
+      {.method = "PUT", .key = to, .headers = std::move(headers), .is_answered_late = true});
   connection_->check(response, "copying to", to);
   if (parse_copy_etag(response.body).empty()) connection_->refuse(response, "copying to", to);
 }

@@ -57,6 +57,8 @@ class Bucket final : public RemoteContainer {
   bool probe_upload(const std::string& key);
   // What a write says besides its bytes: access, encryption, who wrote it.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
+  // Of these what the options say.
+  std::vector<HttpHeader> option_headers() const;
   HttpResponse put_once(const RemotePut& put, const std::string& write_id,
                         const std::string& crc64);
   // Whether the server keeps CRC-64 checksums: nullopt until the first answer says so.

@@ -5,7 +5,6 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
-#include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
 
@@ -84,8 +83,7 @@ nlohmann::json GraphQl::ask(const char* query, const nlohmann::json& variables, 
       api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
   const nlohmann::json errors = array_of(answer, "errors");
   if (!errors.empty()) {
-    throw StorageError(
-        doing + " W&B: " + printable_line(text_of(errors.front(), "message").substr(0, 300)), 200);
+    throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);
   }
   return object_of(object_of(answer, "data"), field);
 }
