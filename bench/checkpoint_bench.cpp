@@ -1,7 +1,10 @@
 // What saving and loading cost, beside what the machine can do with the same bytes: run by
 // checkpoint_bench.py, which sets torch.save and torch.load beside it.
 //
-//   checkpoint_bench FOLDER SIZES [RUNS]
+//   checkpoint_bench FOLDER SIZES [RUNS [saves]]
+//
+// With `saves` nothing is loaded, which takes most of the time, nor recycled; stall_first and
+// saver_first are then the first ones only in the first run.
 //
 // SIZES is a file of numbers: the elements of each float32 parameter of a model. Prints a line for
 // each run and quantity: name, seconds, CPU seconds of all threads; of memory name and MiB. The
@@ -18,9 +21,13 @@
 //   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
 //   load_warm      the same from the page cache
 //   in_place_cold, in_place_warm  both, read straight into the parameters: in_place
-//   gather         the state as a Value of views
-//   stall          what training waits for: that, and submit() with nothing pending
-//   async_save     from then on until it is durable
+//   gather         the state as a Value of views, by checkpoint_value(), which keeps nothing
+// and of a saver, as a run has one (StateGatherer, SavePipeline): its first save of a model, and
+// those that follow, of the same tensors with other numbers:
+//   saver_first, saver_next  the state gathered and saved, durable; a new file each
+//   gather_next    the state gathered, the tensors being those of before
+//   stall_first, stall       what training waits for: that, and submit() with nothing pending
+//   async_save     from the latter on until it is durable
 //   save_memory    growth of the process's peak memory while save() runs
 //   async_memory   the same from submit() on, when the pipeline is new
 //   load_memory, in_place_memory  the same while load_checkpoint() runs, pages of a mapped file
@@ -54,6 +61,7 @@
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/page_memory.h"
+#include "train/state/state_gatherer.h"
 
 namespace {
 
@@ -150,7 +158,8 @@ class RawFile {
 
 class Bench {
  public:
-  Bench(std::string folder, const std::vector<std::int64_t>& sizes) : folder_(std::move(folder)) {
+  Bench(std::string folder, const std::vector<std::int64_t>& sizes, bool only_saves)
+      : folder_(std::move(folder)), only_saves_(only_saves) {
     state_.model = std::make_shared<Parameters>(sizes);
     std::size_t bytes = 0;
     for (const std::int64_t size : sizes)
@@ -175,17 +184,25 @@ class Bench {
       std::memcpy(fresh.data(), from_.data(), from_.size());
     });
     raw();
-    recycled();
+    if (!only_saves_) recycled();
     settle();
     time("save", [&] { cairn::save(weights(), path()); });
-    load();
+    if (!only_saves_) load();
     settle();
     memory("save_memory", [&] { cairn::save(weights(), path()); });
     settle();
+    time("saver_first", [&] { waiting_.submit({.value = gathered(), .path = path()}); });
+    settle();
+    time("saver_next", [&] { waiting_.submit({.value = gathered(), .path = path()}); });
+    time("gather_next", [&] { (void)gathered(); });
+    settle();
     const double grown = growth_mib([&] {
-      time("stall", [&] { pipeline_.submit({.value = weights(), .path = path()}); });
-      time("async_save", [&] { pipeline_.wait(); });
+      time("stall_first", [&] { pipeline_.submit({.value = gathered(), .path = path()}); });
+      pipeline_.wait();
     });
+    settle();
+    time("stall", [&] { pipeline_.submit({.value = gathered(), .path = path()}); });
+    time("async_save", [&] { pipeline_.wait(); });
     if (!async_memory_) async_memory_ = grown;  // of the first time: its memory is kept
     if (prints_) std::printf("async_memory %.1f\n", *async_memory_);
     settle();
@@ -196,6 +213,8 @@ class Bench {
   std::string path() const { return folder_ + "/checkpoint_bench.pt"; }
 
   cairn::Value weights() { return cairn::checkpoint_value(state_, {.weights_only = true}); }
+
+  cairn::Value gathered() { return gatherer_.checkpoint_value(state_, {.weights_only = true}); }
 
   void raw() {
     settle();
@@ -274,10 +293,13 @@ class Bench {
   }
 
   std::string folder_;
+  bool only_saves_;
   cairn::State state_;
   cairn::Logger logger_{state_};
   cairn::PageMemory from_;
   cairn::PageMemory to_;
+  cairn::StateGatherer gatherer_;
+  cairn::SavePipeline waiting_{{.async = false}};
   cairn::SavePipeline pipeline_;
   std::optional<double> async_memory_;
   bool prints_ = false;
@@ -287,7 +309,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS]\n", stderr);
+    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS [saves]]\n", stderr);
     return 2;
   }
   std::ifstream file(argv[2]);
@@ -297,7 +319,7 @@ int main(int argc, char** argv) {
   }
   const int runs = argc > 3 ? std::stoi(argv[3]) : 3;
   try {
-    Bench bench(argv[1], sizes);
+    Bench bench(argv[1], sizes, argc > 4 && std::string(argv[4]) == "saves");
     for (int run = 0; run <= runs; ++run) {
       bench.run(run > 0);
     }

@@ -43,6 +43,7 @@
 #include "storage/place.h"
 #include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
+#include "train/state/state_gatherer.h"
 
 namespace cairn {
 namespace {
@@ -184,6 +185,7 @@ struct CheckpointSaver::Impl {
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
+  StateGatherer gatherer;             // goes on from the save before
   SavePipeline pipeline;              // last: its thread uses the queue
 };
 
@@ -225,7 +227,7 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   if (has_uploads) begin_upload(state, request.path);
   if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
-    request.value = checkpoint_value(
+    request.value = gatherer.checkpoint_value(
         state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
     submit(std::move(request));
   } catch (...) {
@@ -517,6 +519,8 @@ bool CheckpointSaver::will_save(Event event, const State& state) {
 }
 
 void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
+  impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
+  impl_->pipeline.let_go();
   impl_->wait();
   impl_->report(logger);
 }

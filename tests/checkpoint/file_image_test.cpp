@@ -48,8 +48,8 @@ class StringFile final : public PositionalSink {
 class Saver {
  public:
   // The file; `is_image_` says how it was written.
-  std::string save(const Value& value) {
-    FileImage image(value, snapshotter_, layout_);
+  std::string save(Value value) {
+    FileImage image(std::move(value), snapshotter_, layout_);
     const TorchPlan plan = image.plan({}, true);
     was_image_ = image.is_image();
     StringFile file;
@@ -145,6 +145,133 @@ TEST(FileImageTest, APickleThatOutgrowsItsRoomIsWrittenRightAndTheNextIsAnImageA
   const Value shrunk = state(3, "short");
   EXPECT_EQ(saver.save(shrunk), file_of(shrunk));
   EXPECT_FALSE(saver.was_image());
+}
+
+// What a saver holds on to from save to save, and so is not walked through again.
+Dict large_part(char fill) {
+  Dict part;
+  for (int i = 0; i < 100; ++i) {
+    part.set("layer" + std::to_string(i), tensor_of(static_cast<std::size_t>(i) * 7, fill));
+  }
+  return part;
+}
+
+// Saves a tree that others hold, and the same as a saver has it, which nobody else holds.
+void expect_same(Saver& saver, Value value) {
+  const std::string expected = file_of(value);
+  EXPECT_EQ(saver.save(value), expected);
+  EXPECT_TRUE(saver.was_image());
+  EXPECT_EQ(saver.save(std::move(value)), expected);
+  EXPECT_TRUE(saver.was_image());
+}
+
+TEST(FileImageTest, ALargePartThatIsTheSameIsCopiedAndWrittenAsBefore) {
+  const Value part = large_part('p');
+  Saver saver;
+  for (const std::int64_t batch : {1, 2, 300}) {
+    expect_same(saver, Dict{{"part", part}, {"batch", batch}, {"own", tensor_of(9, 'o')}});
+  }
+  const Value other = large_part('q');
+  for (const Value& now : {other, part, part}) {
+    expect_same(saver, Dict{{"part", now}, {"batch", 2}, {"own", tensor_of(9, 'o')}});
+  }
+  const Value without = Dict{{"part", 1}, {"own", tensor_of(9, 'o')}};
+  EXPECT_EQ(saver.save(without), file_of(without));
+  EXPECT_EQ(saver.save(without), file_of(without));
+}
+
+TEST(FileImageTest, WhatStandsBeforeALargePartMayChange) {
+  const Value part = large_part('p');
+  Saver saver;
+  for (const char* name : {"part", "part", "trap", "layer1", "part", "another name of it"}) {
+    for (const std::int64_t batch : {1, 1, 70'000}) {
+      const auto tree = [&] { return Dict{{"batch", batch}, {name, part}, {"layer2", name}}; };
+      const std::string expected = file_of(tree());
+      EXPECT_EQ(saver.save(tree()), expected);
+      EXPECT_EQ(saver.save(tree()), expected);
+    }
+  }
+  const auto deeper = [&] { return List{Dict{{"batch", 1}, {"part", part}}, part}; };
+  const std::string expected = file_of(deeper());
+  EXPECT_EQ(saver.save(deeper()), expected);
+  EXPECT_EQ(saver.save(deeper()), expected);
+}
+
+TEST(FileImageTest, WhatALargePartHasComesByAgainOutsideOfIt) {
+  Dict entries = large_part('p');
+  const Value tensor = tensor_of(50, 't');
+  const Value list = List{tensor_of(60, 'l'), List{tensor_of(61, 'm')}};
+  TensorView alias = tensor.as_tensor();
+  alias.shape = {10};
+  entries.set("tensor", tensor);
+  const Value plain = entries;
+  entries.set("list", list);
+  const Value nested = std::move(entries);
+  Saver saver;
+  for (const Value& part : {plain, plain, nested, nested, plain, plain}) {
+    expect_same(saver, Dict{{"part", part},
+                            {"tensor", tensor},
+                            {"alias", alias},
+                            {"again", part},
+                            {"inner", List{1, list}},
+                            {"own", tensor_of(9, 'o')}});
+  }
+  const Value before = Dict{{"first", alias}, {"part", nested}};  // now a tensor comes before it
+  EXPECT_EQ(saver.save(before), file_of(before));
+  expect_same(saver, before);
+}
+
+// It was nobody else's when the part was encoded, and is found behind it the next time.
+TEST(FileImageTest, ATensorOfALargePartIsFoundBehindItTheNextTime) {
+  const Value part = large_part('p');
+  const Value* const inside = part.find("layer50");
+  for (const bool is_alias : {false, true}) {
+    Saver saver;
+    EXPECT_EQ(saver.save(Dict{{"part", part}, {"n", 1}}), file_of(Dict{{"part", part}, {"n", 1}}));
+    Value again = *inside;
+    if (is_alias) {
+      TensorView alias = inside->as_tensor();
+      alias.shape = {5};
+      again = alias;
+    }
+    for (int i = 0; i < 2; ++i) {
+      const auto tree = [&] { return Dict{{"part", part}, {"n", again}, {"m", again}}; };
+      const std::string expected = file_of(tree());
+      EXPECT_EQ(saver.save(tree()), expected);
+      EXPECT_TRUE(saver.was_image() || i == 0);  // at first the pickle outgrows its room
+    }
+  }
+}
+
+RC_GTEST_PROP(FileImageTest, IsThatFileWithALargePartToo, ()) {
+  Saver saver;
+  std::vector<Value> made;
+  Dict entries;
+  for (int i = 0; i < 70; ++i) {
+    made.push_back(testing::random_value_detail::random_tensor(made));
+    entries.set("entry" + std::to_string(i), made.back());
+  }
+  const Value part = std::move(entries);
+  for (int i = 0; i < 4; ++i) {
+    Value root =
+        Dict{{"before", i % 2}, {"part", part}, {"behind", testing::random_value(3, made)}};
+    const std::string expected = file_of(root);
+    if (i < 2) made.clear();  // then what is behind shares nothing with the part
+    RC_ASSERT(saver.save(std::move(root)) == expected);
+  }
+}
+
+TEST(FileImageTest, ALargePartThatNobodyHoldsIsNotKept) {
+  auto bytes = std::make_shared<std::string>(1000, 'w');
+  const std::weak_ptr<std::string> live = bytes;
+  Dict entries = large_part('p');
+  entries.set("w", make_tensor(DType::kUInt8, {1000}, {as_bytes(*bytes), bytes}));
+  bytes.reset();
+  Value held = Dict{{"part", std::move(entries)}};
+  Saver saver;
+  (void)saver.save(std::move(held));
+  held = {};
+  EXPECT_TRUE(live.expired());
 }
 
 TEST(FileImageTest, StoragesThatTheSnapshotDoesNotSeeAreWrittenFromWhereTheyAre) {

@@ -78,31 +78,56 @@ class ImageWriter {
 
 FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout)
     : value_(std::move(value)), layout_(std::move(layout)) {
-  const StorageList list(value_);
+  const StorageList list(value_, &layout_->known);
   storages_.assign(list.storages().begin(), list.storages().end());
+  const bool is_same = note_sizes(list);
+  if (!is_same || layout_->pickle_bytes == 0) {
+    layout_->offsets_for = 0;
+    encode();
+  }
+  place();
+  memory_ = snapshotter.take(storages_, offsets_, layout_->end, layout_->known.bytes);
+}
+
+// Whether the storages have the sizes of the time before. A Storage does not change: those that are
+// the same ones need not be asked.
+bool FileImage::note_sizes(const StorageList& list) {
   std::vector<std::uint64_t>& sizes = layout_->sizes;
-  bool is_same = sizes.size() == storages_.size() && layout_->pickle_bytes != 0;
+  const bool is_known = list.was_known() && layout_->known_sizes == list.known_count();
+  layout_->known_sizes = 0;
+  bool is_same = sizes.size() == storages_.size();
   sizes.resize(storages_.size());
-  for (std::size_t i = 0; i < storages_.size(); ++i) {
+  for (std::size_t i = is_known ? list.known_count() : 0; i < storages_.size(); ++i) {
     const std::uint64_t size = storages_[i] == nullptr ? 0 : storages_[i]->size();
     is_same = is_same && sizes[i] == size;
     sizes[i] = size;
   }
-  if (!is_same) encode();
-  StoragePlaces places(prefix_size(), layout_->pickle_bytes);
-  places.reserve(sizes.size());
-  offsets_.reserve(sizes.size());
-  for (const std::uint64_t size : sizes) {
-    offsets_.push_back(places.add(size));
+  layout_->known_sizes = list.known_count();
+  return is_same;
+}
+
+void FileImage::place() {
+  const std::uint64_t pickle_bytes = layout_->pickle_bytes;  // plan() of another image changes it
+  if (layout_->offsets_for != pickle_bytes || pickle_bytes == 0) {
+    layout_->offsets_for = 0;
+    layout_->offsets.clear();
+    layout_->offsets.reserve(layout_->sizes.size());
+    StoragePlaces places(prefix_size(), pickle_bytes);
+    places.reserve(layout_->sizes.size());
+    for (const std::uint64_t size : layout_->sizes) {
+      layout_->offsets.push_back(places.add(size));
+    }
+    layout_->end = places.end();
+    layout_->offsets_for = pickle_bytes;
   }
-  memory_ = snapshotter.take(storages_, offsets_, places.end());
+  offsets_ = layout_->offsets;
 }
 
 // What cannot be encoded is an error of the save, and reported as those are: by plan().
 void FileImage::encode() {
   layout_->pickle_bytes = 0;
   try {
-    encoded_ = pickle::encode(value_);
+    encoded_ = pickle::encode(value_, layout_->encoded);
     layout_->pickle_bytes = encoded_->data_pkl.size() + encoded_->room;
   } catch (const Error&) {
     encoded_.reset();
@@ -110,8 +135,8 @@ void FileImage::encode() {
 }
 
 TorchPlan FileImage::plan(const TorchFileWriteOptions& options, bool as_image) {
-  TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_), options,
-                 TorchPlan::Room::kToGrow);
+  TorchPlan plan(encoded_ ? std::move(*encoded_) : pickle::encode(value_, layout_->encoded),
+                 options, TorchPlan::Room::kToGrow);
   layout_->pickle_bytes = plan.pickle_bytes();
   is_image_ = as_image && lies_as(plan);
   if (!is_image_) bind(plan);

@@ -31,6 +31,12 @@ class FileImage {
   struct Layout {
     std::vector<std::uint64_t> sizes = {};        // of the storages
     std::atomic<std::uint64_t> pickle_bytes = 0;  // 0: not known
+    StorageList::Part known = {};                 // of the tree before
+    pickle::EncodeMemory encoded = {};            // for plan(), too
+    std::size_t known_sizes = 0;                  // so many of the first sizes are those of `known`
+    std::vector<std::uint64_t> offsets = {};      // of the storages
+    std::uint64_t offsets_for = 0;                // the pickle_bytes that they are for; 0: for none
+    std::uint64_t end = 0;                        // behind the last storage
   };
 
   // Step 1. `layout` is used by one thread at a time, but for plan(). Errors of
@@ -47,7 +53,9 @@ class FileImage {
   void write(const TorchPlan& plan, PositionalSink& sink) const;
 
  private:
+  bool note_sizes(const StorageList& list);
   void encode();
+  void place();
   bool lies_as(const TorchPlan& plan) const;
   void bind(TorchPlan& plan) const;
 

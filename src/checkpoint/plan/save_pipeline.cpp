@@ -76,6 +76,7 @@ struct Place {
   OwnObjects own;  // of a far one
   std::function<void()> check_given_up = nullptr;
   PointerFences fences;
+  pickle::EncodeMemory* encoded = nullptr;  // of the saves before
 };
 
 void move_latest(Place& place, const std::string& path, const std::string& latest) {
@@ -117,6 +118,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
 // Steps 2 to 4, but for the pointer, of a file in a store that is far away. Returns the bytes.
 std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
   HowToWrite how = {.image = image,
+                    .encoded = place.encoded,
                     .retry = &place.retry,
                     .condition = job.condition,
                     .check_given_up = place.check_given_up};
@@ -149,7 +151,8 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
     } else if (place.is_far) {
       report.bytes = write_far(place, job, image);
     } else {
-      report.bytes = write_checkpoint(*place.store, job, {.image = image}).bytes;
+      report.bytes =
+          write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
     }
   } catch (Error& e) {
     e.add_context("saving " + job.path);
@@ -186,6 +189,7 @@ struct SavePipeline::Impl {
 
   explicit Impl(const SavePipelineOptions& o)
       : options(o), place(o.store != nullptr ? o.store : local_store(), o.retry) {
+    place.encoded = &layout->encoded;
     if (place.is_far) place.check_given_up = [this] { given_up.check(); };
   }
 
@@ -278,6 +282,11 @@ void SavePipeline::submit(SaveJob job) {
     ++impl_->pending;
   }
   impl_->changed.notify_all();
+}
+
+void SavePipeline::let_go() {
+  impl_->layout->known = {};
+  impl_->layout->encoded.forget();
 }
 
 void SavePipeline::wait() { impl_->wait_until_pending_below(1); }

@@ -43,6 +43,8 @@ class SavePipeline {
 
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
+  // Keeps no tensor of the values of before (StorageList::Part).
+  void let_go();
   // The same; behind the deadline what is under way is given up, and so is what waits: requests and
   // pauses end, and what was begun is taken back with one attempt of a few seconds. CancelledError
   // that names the first of them. The files of before are still there.

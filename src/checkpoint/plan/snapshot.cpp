@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line, and torch's own
 constexpr std::size_t kGranule = std::size_t{2} << 20;
+constexpr std::size_t kManyEntries = 64;
 
 bool can_hold_tensors(const Value& value) {
   return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||
@@ -76,17 +77,23 @@ class TreeCopy {
 
 }  // namespace
 
-StorageList::StorageList(const Value& root) { visit(root); }
+StorageList::StorageList(const Value& root, Part* known) : known_(known) {
+  visit(root);
+  if (known_ != nullptr && known_count_ == 0) *known_ = {};  // it is not there any more
+}
 
 // What belongs to one alone comes by once, and need not be remembered: of most states everything.
 void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_once) {
-  if ((comes_once && storage.use_count() == 1) || seen_.insert(storage.get()).second) {
-    storages_.push_back(storage.get());
+  if (comes_once && storage.use_count() == 1) return storages_.push_back(storage.get());
+  if (was_known_ && seen_part_ != known_count_) {  // what it has is looked for only now
+    seen_.insert(storages_.begin(), storages_.begin() + static_cast<std::ptrdiff_t>(known_count_));
+    seen_part_ = known_count_;
   }
+  if (seen_.insert(storage.get()).second) storages_.push_back(storage.get());
 }
 
-void StorageList::add(const TensorView& tensor) {
-  add(tensor.storage, true);
+void StorageList::add(const TensorView& tensor, bool comes_once) {
+  add(tensor.storage, comes_once);
   if (tensor.quantizer == nullptr || !tensor.quantizer->axis) return;
   add(tensor.quantizer->scales.storage, false);  // of a quantizer that tensors may share
   add(tensor.quantizer->zero_points.storage, false);
@@ -94,12 +101,44 @@ void StorageList::add(const TensorView& tensor) {
 
 void StorageList::visit(const Value& value) {
   if (!can_hold_tensors(value)) return;
-  if (value.may_be_shared() && !seen_.insert(value.identity()).second) return;
+  const bool is_shared = value.may_be_shared();
+  if (is_shared && !seen_.insert(value.identity()).second) return;
+  const bool is_part = known_ != nullptr && is_shared && is_before_part_ && storages_.empty() &&
+                       value.is_dict() && value.as_dict().size() >= kManyEntries;
+  if (is_shared) ++shared_around_;
+  is_part ? visit_part(value) : visit_contents(value);
+  if (is_shared) --shared_around_;
+}
+
+// The first one, and before it there is no tensor: what it has is in no way another's, and comes
+// first.
+void StorageList::visit_part(const Value& value) {
+  is_before_part_ = false;
+  if (known_->value.identity() == value.identity()) {
+    was_known_ = true;
+    storages_ = known_->storages;
+  } else {
+    *known_ = {};  // the memory of before goes first
+    visit_contents(value);
+    known_->storages = storages_;
+    known_->bytes.reserve(storages_.size());
+    for (const Storage* storage : storages_) {
+      auto bytes = storage == nullptr ? std::nullopt : storage->try_view();
+      known_->bytes.push_back(bytes ? *std::move(bytes) : SharedBytes{});
+    }
+    known_->value = value;
+  }
+  known_count_ = storages_.size();
+}
+
+void StorageList::visit_contents(const Value& value) {
+  // What is in more than one place may be in the part that was not walked through, too.
+  const bool comes_once = !was_known_ || shared_around_ == 0;
   if (value.is_tensor()) {
-    add(value.as_tensor());
+    add(value.as_tensor(), comes_once);
   } else if (value.kind() == Kind::kSparse) {
     for (const auto& [name, tensor] : parts_of(value.as_sparse())) {
-      add(*tensor);
+      add(*tensor, comes_once);
     }
   } else if (value.is_dict()) {
     for (const auto& [key, item] : value.as_dict()) {
@@ -157,12 +196,17 @@ std::shared_ptr<PageMemory> Snapshotter::arena(std::uint64_t bytes) {
 
 std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> storages,
                                               std::span<const std::uint64_t> offsets,
-                                              std::uint64_t bytes) {
+                                              std::uint64_t bytes,
+                                              std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
   std::vector<StorageRead> reads;  // of a device, or a file: many at once
   {
     StreamCopier copier;
     for (std::size_t i = 0; i < storages.size(); ++i) {
+      if (i < views.size() && !views[i].view.empty()) {
+        copier.copy(memory->data() + offsets[i], views[i].view.data(), views[i].view.size());
+        continue;
+      }
       const Storage* storage = storages[i];
       if (storage == nullptr || storage->size() == 0) continue;
       std::byte* const to = memory->data() + offsets[i];

@@ -45,6 +45,10 @@ void execute(const TorchPlan& plan, const FileImage* image, const Extension& ext
   write_blocks(plan, sink, [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks); });
 }
 
+pickle::Encoded encode(const Value& value, const HowToWrite& how) {
+  return how.encoded != nullptr ? pickle::encode(value, *how.encoded) : pickle::encode(value);
+}
+
 TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
   return {.extra_records = [&info](const std::vector<FileRecord>& records) {
     return std::vector<std::pair<std::string, std::string>>{
@@ -59,9 +63,9 @@ void check_extension(const std::string& path) { find_extension(path); }
 Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how) {
   const Extension& extension = find_extension(job.path);
   const TorchFileWriteOptions options = with_manifest(job.info);
-  const TorchPlan plan = how.image != nullptr ? how.image->plan(options, is_plain(extension))
-                                              : TorchPlan(pickle::encode(job.value), options,
-                                                          TorchPlan::Room::kToGrow);
+  const TorchPlan plan = how.image != nullptr
+                             ? how.image->plan(options, is_plain(extension))
+                             : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
   const WriteCondition& condition = how.condition ? *how.condition : job.condition;
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {

@@ -20,6 +20,8 @@ struct HowToWrite {
   // The snapshot in place of the job's value, once: the live tensors are let go of before the first
   // byte is written. Null: from the tensors' own memory.
   FileImage* image = nullptr;
+  // What is known of the saves before; nullptr: nothing.
+  pickle::EncodeMemory* encoded = nullptr;
   // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
   // once.
   const RetryPolicy* retry = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
@@ -12,32 +13,112 @@
 #include "value/value_path.h"
 
 namespace cairn::pickle {
+
+// A dict of tensors. No object of before it is in it: there was none that may come by again. What
+// is behind it may have its storages, and, though they were nobody else's then, its tensors.
+struct EncodePart {
+  Value value;
+  std::size_t depth;
+  Pickler before;
+  Pickler behind;
+  std::vector<std::shared_ptr<const Storage>> storages;
+  TensorEncoder::Storages known_storages;
+  std::unordered_map<const void*, std::uint32_t> objects;
+  std::shared_ptr<const std::deque<std::string>> texts_before;
+};
+struct EncodeMemory::Part : EncodePart {};
+
 namespace {
 
 constexpr std::size_t kBatch = 1000;  // items that CPython puts between one mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
+constexpr std::size_t kManyEntries = 64;
+
+// One of the part's tensors, whose memo number is not known, comes by again.
+struct IsInPart {};
 
 class Encoder {
  public:
   explicit Encoder(std::vector<std::shared_ptr<const Storage>>& storages)
-      : tensors_(out_, storages) {}
+      : storages_(storages), tensors_(out_, storages) {}
+
+  // Looks for a part, to be taken, and for `known`, if that is not nullptr.
+  void keep_part(const EncodePart* known) {
+    is_before_part_ = true;
+    known_ = known;
+  }
 
   void encode(const Value& value) {
     // What is nobody else's comes by once, and need not be remembered: of most states, everything.
     if (value.may_be_shared() && value.identity() != nullptr) {
       const auto known = objects_.find(value.identity());
       if (known != objects_.end()) return out_.get(known->second);
+      if (had_known_part_ && is_in_known_part(value)) throw IsInPart{};
     }
     ++depth_;
     require_depth(0);
-    encode_new(value);
+    is_before_part_&& is_part(value) ? encode_part(value) : encode_new(value);
     --depth_;
   }
+
+  // The first large part that others hold; nullptr when there is none, or it was `known`.
+  std::unique_ptr<EncodePart> take_part() { return std::move(part_); }
+  bool had_known_part() const { return had_known_part_; }
 
   std::size_t room() const { return out_.room(); }
   std::string finish() && { return std::move(out_).finish(); }
 
  private:
+  bool is_part(const Value& value) const {
+    if (!value.is_dict() || value.as_dict().size() < kManyEntries || !value.may_be_shared()) {
+      return false;
+    }
+    const auto is_plain = [](const Dict::Entry& entry) {
+      return entry.first.is_str() && entry.second.is_tensor() &&
+             entry.second.as_tensor().quantizer == nullptr;
+    };
+    const Dict& dict = value.as_dict();
+    return objects_.empty() && storages_.empty() && open_.empty() && !dict.attributes().is_dict() &&
+           dict.type() != DictType::kDefaultDict && std::all_of(dict.begin(), dict.end(), is_plain);
+  }
+
+  bool is_in_known_part(const Value& value) {
+    if (!value.is_tensor()) return false;
+    if (known_tensors_.empty()) {
+      for (const auto& [key, tensor] : known_->value.as_dict()) {
+        known_tensors_.insert(tensor.identity());
+      }
+    }
+    return known_tensors_.contains(value.identity());
+  }
+
+  void encode_part(const Value& value) {
+    is_before_part_ = false;
+    if (is_known(value)) return go_on_behind_part();
+    const auto texts = std::make_shared<std::deque<std::string>>();
+    out_.move_texts(*texts);
+    Pickler before = out_;
+    encode_new(value);
+    if (!objects_.contains(value.identity())) return;  // nobody else holds it any more
+    part_ =
+        std::make_unique<EncodePart>(EncodePart{value, depth_, std::move(before), out_, storages_,
+                                                tensors_.known_storages(), objects_, texts});
+  }
+
+  bool is_known(const Value& value) const {
+    return known_ != nullptr && known_->value.identity() == value.identity() &&
+           known_->depth == depth_ && known_->before.written() == out_.written() &&
+           known_->before.has_room_of(out_);
+  }
+
+  void go_on_behind_part() {
+    out_ = known_->behind;
+    storages_ = known_->storages;
+    tensors_.go_on_from(known_->known_storages);
+    objects_ = known_->objects;
+    had_known_part_ = true;
+  }
+
   void encode_new(const Value& value) {
     switch (value.kind()) {
       case Kind::kNone:
@@ -324,22 +405,61 @@ class Encoder {
   }
 
   Pickler out_;
+  std::vector<std::shared_ptr<const Storage>>& storages_;
   TensorEncoder tensors_;
   std::unordered_map<const void*, std::uint32_t> objects_;
   // The foreign objects that are being written, innermost last: their ids and memo numbers.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> open_;
   std::size_t depth_ = 0;
+  const EncodePart* known_ = nullptr;
+  bool is_before_part_ = false;  // or there will be none
+  bool had_known_part_ = false;
+  std::unordered_set<const void*> known_tensors_;  // in known_; empty: not looked for yet
+  std::unique_ptr<EncodePart> part_;
 };
+
+Encoded finish(Encoder&& encoder, std::vector<std::shared_ptr<const Storage>> storages) {
+  const std::size_t room = encoder.room();
+  return {std::move(encoder).finish(), room, std::move(storages)};
+}
 
 }  // namespace
 
 Encoded encode(const Value& value) {
-  Encoded encoded;
-  Encoder encoder(encoded.storages);
+  std::vector<std::shared_ptr<const Storage>> storages;
+  Encoder encoder(storages);
   encoder.encode(value);
-  encoded.room = encoder.room();
-  encoded.data_pkl = std::move(encoder).finish();
-  return encoded;
+  return finish(std::move(encoder), std::move(storages));
+}
+
+EncodeMemory::EncodeMemory() = default;
+EncodeMemory::~EncodeMemory() = default;
+
+void EncodeMemory::forget() {
+  const std::lock_guard lock(mutex_);
+  part_.reset();
+}
+
+Encoded encode(const Value& value, EncodeMemory& memory) {
+  const std::lock_guard lock(memory.mutex_);
+  std::vector<std::shared_ptr<const Storage>> storages;
+  Encoder encoder(storages);
+  encoder.keep_part(memory.part_.get());
+  try {
+    encoder.encode(value);
+  } catch (const IsInPart&) {
+    memory.part_.reset();
+    return encode(value);
+  }
+  if (!encoder.had_known_part()) {
+    const auto part = encoder.take_part();
+    memory.part_.reset();
+    if (part != nullptr) {
+      memory.part_ =
+          std::make_unique<const EncodeMemory::Part>(EncodeMemory::Part{std::move(*part)});
+    }
+  }
+  return finish(std::move(encoder), std::move(storages));
 }
 
 }  // namespace cairn::pickle

@@ -149,6 +149,10 @@ void Pickler::bytes(std::string_view v) {
   reduce();
 }
 
+std::string_view Pickler::own(std::string_view name) {
+  return *global_names_.emplace_back(std::make_shared<const std::string>(name));
+}
+
 std::optional<std::uint32_t> Pickler::find_or_add_global(std::string_view module,
                                                          std::string_view name) {
   constexpr std::size_t kFew = 32;
@@ -157,13 +161,12 @@ std::optional<std::uint32_t> Pickler::find_or_add_global(std::string_view module
   });
   if (known != globals_.end()) return known->index;
   if (globals_.size() < kFew) {
-    const std::string& own_module = global_names_.emplace_back(module);
-    globals_.push_back({own_module, global_names_.emplace_back(name), memo_count_});
+    globals_.push_back({own(module), own(name), memo_count_});
     return std::nullopt;
   }
   std::string line = std::string(module) + "\n" + std::string(name);
   if (const auto* found = more_globals_.find(line)) return *found;
-  more_globals_.add(global_names_.emplace_back(std::move(line)), memo_count_);
+  more_globals_.add(own(line), memo_count_);
   return std::nullopt;
 }
 

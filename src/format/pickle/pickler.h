@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,12 +18,22 @@
 
 namespace cairn::pickle {
 
+// A copy goes on from where the other one is; what was written by then may be needed by both.
 class Pickler {
  public:
   Pickler();
 
   // The finished pickle.
   std::string finish() &&;
+  // What is written so far.
+  const std::string& written() const { return out_; }
+  // Whether both came to where they are with the same left to say about their room.
+  bool has_room_of(const Pickler& other) const {
+    return room_ == other.room_ && changing_integers_ == other.changing_integers_;
+  }
+  // From now on the texts written so far are those in `texts`, which must live as long as this and
+  // its copies.
+  void move_texts(std::deque<std::string>& texts) { texts_.move_texts(texts); }
   // Bytes that it would have more if everything given to changing_...() were as long as it may
   // become; see Encoded::room.
   std::size_t room() const;
@@ -74,6 +85,7 @@ class Pickler {
   std::uint32_t* number_place(std::string_view v);
   // The memo number of a global that was written before; otherwise remembers it with the next one.
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
+  std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
   void unicode(std::string_view v);
 
@@ -84,7 +96,7 @@ class Pickler {
   TextTable texts_;                     // but for those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::deque<std::string> global_names_;
+  std::vector<std::shared_ptr<const std::string>> global_names_;  // that those below look at
   std::vector<Global> globals_;  // the first ones: most pickles have few
   TextTable more_globals_;
 };

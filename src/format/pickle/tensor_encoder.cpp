@@ -145,7 +145,8 @@ void TensorEncoder::encode_storage(const TensorView& tensor, const Known& known,
 TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
   // That of one tensor alone comes by once.
   if (tensor.storage.use_count() == 1 && !is_given_again_) return new_storage(tensor);
-  const auto [entry, is_new] = known_.try_emplace(tensor.storage.get());
+  if (may_come_again_ != 0) know_all();
+  const auto [entry, is_new] = known_.known.try_emplace(tensor.storage.get());
   Known& known = entry->second;
   if (is_new) return known = new_storage(tensor);
   if (known.dtype != tensor.dtype) {
@@ -156,12 +157,22 @@ TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
   return known;
 }
 
+void TensorEncoder::know_all() {
+  for (std::size_t i = 0; i < may_come_again_; ++i) {
+    known_.known.try_emplace(storages_[i].get(), Known{(*known_.keys)[i], known_.dtypes[i]});
+  }
+  may_come_again_ = 0;
+}
+
 TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
   if (tensor.storage && tensor.storage->size() % item_size(tensor.dtype) != 0) {
     throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
                            " bytes is no whole number of " + std::string(name(tensor.dtype)));
   }
-  const Known known = {keys_.emplace_back(std::to_string(storages_.size())), tensor.dtype};
+  std::deque<std::string>& keys = *known_.keys;
+  if (keys.size() == storages_.size()) keys.push_back(std::to_string(keys.size()));
+  const Known known = {keys[storages_.size()], tensor.dtype};
+  known_.dtypes.push_back(tensor.dtype);
   storages_.push_back(tensor.storage ? tensor.storage : storage_of({}));
   return known;
 }

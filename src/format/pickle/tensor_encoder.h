@@ -21,15 +21,28 @@ class TensorEncoder {
   // Returns the memo number of the tensor. Each tensor that the tree holds is given once.
   std::uint32_t encode(const TensorView& tensor);
   std::uint32_t encode(const SparseTensor& tensor);
-  // The storage of `tensor` by itself, any number of times; untyped ones count bytes.
-  void encode_storage(const TensorView& tensor, bool is_untyped);
-
- private:
+  // What it knows of storages, so that another one can go on from there.
   struct Known {
     std::string_view key;
     DType dtype = DType::kUInt8;
   };
+  struct Storages {
+    std::unordered_map<const Storage*, Known> known = {};  // those that may come again
+    std::vector<DType> dtypes = {};                        // of all, in their order
+    // "0", "1", ...: for all encoders that go on from one another.
+    std::shared_ptr<std::deque<std::string>> keys = std::make_shared<std::deque<std::string>>();
+  };
+  const Storages& known_storages() const { return known_; }
+  // Any of the storages until now may come again.
+  void go_on_from(const Storages& known) {
+    known_ = known;
+    may_come_again_ = known_.dtypes.size();
+  }
 
+  // The storage of `tensor` by itself, any number of times; untyped ones count bytes.
+  void encode_storage(const TensorView& tensor, bool is_untyped);
+
+ private:
   // A call of _rebuild_parameter around what `encode_inner` writes.
   template <class EncodeInner>
   std::uint32_t encode_parameter(bool requires_grad, EncodeInner encode_inner);
@@ -39,12 +52,13 @@ class TensorEncoder {
   void encode_quantizer(const Quantizer& quantizer);
   Known known_storage(const TensorView& tensor);
   Known new_storage(const TensorView& tensor);
+  void know_all();
 
   Pickler& out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
-  std::unordered_map<const Storage*, Known> known_;
-  std::deque<std::string> keys_;  // "0", "1", ...
-  bool is_given_again_ = false;   // the tensor may be: it belongs to a shared quantizer
+  Storages known_;
+  std::size_t may_come_again_ = 0;  // the first ones, which known_.known may lack
+  bool is_given_again_ = false;     // the tensor may be: it belongs to a shared quantizer
 };
 
 }  // namespace cairn::pickle

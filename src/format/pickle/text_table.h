@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -24,6 +26,13 @@ class TextTable {
     if (slots_.empty()) return;
     const auto hash = static_cast<std::uint32_t>(seeded_hash(text));
     __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
+  }
+
+  // The bytes behind the texts are those in `texts` from now on.
+  void move_texts(std::deque<std::string>& texts) {
+    for (Entry& entry : entries_) {
+      entry.text = texts.emplace_back(entry.text);
+    }
   }
 
   // Adds the text that find() just did not find. The bytes behind it must live as long as the

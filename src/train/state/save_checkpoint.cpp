@@ -1,10 +1,13 @@
 #include "cairn/checkpoint/names.h"
+#include "cairn/error.h"
 #include "cairn/train/logger.h"
+#include "cairn/train/model.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
 #include "train/state/checkpoint_info.h"
+#include "train/state/state_gatherer.h"
 
 namespace cairn {
 
@@ -14,12 +17,20 @@ CheckpointInfo checkpoint_info(const State& state, bool weights_only) {
           .timestamp = state.timestamp};
 }
 
-Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
+namespace {
+
+const torch::nn::Module& module_of(const State& state) {
+  if (!state.model) throw UsageError("a State without a model cannot be saved");
+  return state.model->module();
+}
+
+Value checkpoint_of(const State& state, Value model, const SaveCheckpointOptions& options,
+                    Logger* logger) {
   Dict checkpoint;
   if (options.weights_only) {
-    checkpoint.set("state", state.model_state_dict());
+    checkpoint.set("state", weights_state_dict(state, std::move(model)));
   } else {
-    checkpoint.set("state", state.state_dict());
+    checkpoint.set("state", full_state_dict(state, std::move(model)));
     checkpoint.set("rng", rng_states());
   }
   Value value = std::move(checkpoint);
@@ -30,6 +41,17 @@ Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
     }
   }
   return value;
+}
+
+}  // namespace
+
+Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
+  return checkpoint_of(state, state_dict(module_of(state)), options, logger);
+}
+
+Value StateGatherer::checkpoint_value(const State& state, const SaveCheckpointOptions& options,
+                                      Logger* logger) {
+  return checkpoint_of(state, model_.gather(module_of(state)), options, logger);
 }
 
 std::string save_checkpoint(const State& state, const std::string& filename,

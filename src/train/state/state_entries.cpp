@@ -11,6 +11,7 @@
 
 #include "train/state/checkpoint_metadata.h"
 #include "train/state/entry_names.h"
+#include "train/state/state_gatherer.h"
 
 namespace cairn {
 namespace {
@@ -78,33 +79,41 @@ void add_metrics(const State& state, Dict& entries) {
 
 }  // namespace
 
+Value full_state_dict(const State& state, Value model) {
+  Dict entries = {{"model", std::move(model)}};
+  if (state.optimizer) {
+    torch::nn::Module& module = state.model->module();
+    entries.set("optimizers", Dict{{optimizer_name(*state.optimizer),
+                                    optimizer_state_dict(*state.optimizer, module)}});
+  }
+  entries.set("schedulers", entries_by_name(state.schedulers));
+  entries.set("algorithms", algorithm_entries(state));
+  entries.set("callbacks", entries_by_name(state.callbacks));
+  if (state.scaler) entries.set("scaler", scaler_entry(*state.scaler));
+  entries.set("timestamp", Dict{{"Timestamp", state.timestamp.state_dict()}});
+  entries.set("rank_zero_seed", state.rank_zero_seed);
+  if (state.save_metrics) add_metrics(state, entries);
+  entries.set("run_name", state.run_name);
+  entries.set("dataset_state", Dict{{"train", state.dataset_state}, {"eval", Dict()}});
+  entries.set("integrations", Dict());
+  entries.set("metadata", checkpoint_metadata(state));
+  return entries;
+}
+
+Value weights_state_dict(const State& state, Value model) {
+  return Dict{{"model", std::move(model)},
+              {"integrations", Dict()},
+              {"metadata", checkpoint_metadata(state)}};
+}
+
 Value State::state_dict() const {
   if (!model) throw UsageError("a State without a model cannot be saved");
-  torch::nn::Module& module = model->module();
-  Dict entries = {{"model", cairn::state_dict(module)}};
-  if (optimizer) {
-    entries.set("optimizers",
-                Dict{{optimizer_name(*optimizer), optimizer_state_dict(*optimizer, module)}});
-  }
-  entries.set("schedulers", entries_by_name(schedulers));
-  entries.set("algorithms", algorithm_entries(*this));
-  entries.set("callbacks", entries_by_name(callbacks));
-  if (scaler) entries.set("scaler", scaler_entry(*scaler));
-  entries.set("timestamp", Dict{{"Timestamp", timestamp.state_dict()}});
-  entries.set("rank_zero_seed", rank_zero_seed);
-  if (save_metrics) add_metrics(*this, entries);
-  entries.set("run_name", run_name);
-  entries.set("dataset_state", Dict{{"train", dataset_state}, {"eval", Dict()}});
-  entries.set("integrations", Dict());
-  entries.set("metadata", checkpoint_metadata(*this));
-  return entries;
+  return full_state_dict(*this, cairn::state_dict(model->module()));
 }
 
 Value State::model_state_dict() const {
   if (!model) throw UsageError("a State without a model cannot be saved");
-  return Dict{{"model", cairn::state_dict(model->module())},
-              {"integrations", Dict()},
-              {"metadata", checkpoint_metadata(*this)}};
+  return weights_state_dict(*this, cairn::state_dict(model->module()));
 }
 
 }  // namespace cairn
