@@ -106,6 +106,7 @@ namespace {
 class RecordStorages final : public pickle::KeyedStorages {
  public:
   struct Source {
+    const std::vector<FileRecord>& records;  // in the file's order
     std::function<const FileRecord*(const std::string&)> find;
     std::shared_ptr<const ByteSource> source;
     const char* folder;  // of the records: "data/"
@@ -117,7 +118,7 @@ class RecordStorages final : public pickle::KeyedStorages {
  private:
   std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
     const std::string name = source_.folder + std::string(reference.key);
-    const FileRecord* record = source_.find(name);
+    const FileRecord* record = find(name);
     if (record == nullptr) throw CorruptError("record " + name + " is missing");
     const std::uint64_t expected = byte_size(reference);
     if (record->size != expected) {
@@ -141,7 +142,17 @@ class RecordStorages final : public pickle::KeyedStorages {
         std::move(location));
   }
 
+  // The pickle most often asks for the records in their order: then none is searched for.
+  const FileRecord* find(const std::string& name) {
+    const std::vector<FileRecord>& records = source_.records;
+    const bool is_next = next_ < records.size() && records[next_].name == name;
+    const FileRecord* const record = is_next ? &records[next_] : source_.find(name);
+    if (record != nullptr) next_ = static_cast<std::size_t>(record - records.data()) + 1;
+    return record;
+  }
+
   Source source_;
+  std::size_t next_ = 0;  // behind the last that was found
 };
 
 }  // namespace
@@ -255,7 +266,8 @@ template <class Unpickle>
 Value TorchFile::Impl::run_pickle(const FileRecord& record, const char* folder,
                                   Unpickle run) const {
   const SharedBytes pickle = checked(record);
-  RecordStorages storages({.find = [this](const std::string& name) { return find(name); },
+  RecordStorages storages({.records = records,
+                           .find = [this](const std::string& name) { return find(name); },
                            .source = source,
                            .folder = folder,
                            .is_big_endian = is_big_endian});

@@ -16,6 +16,7 @@
 #include "io/mapped_file.h"
 #include "io/parallel.h"
 #include "io/read_fault.h"
+#include "io/windows.h"
 
 namespace cairn {
 namespace {
@@ -53,6 +54,8 @@ struct Piece {
   std::uint64_t offset = 0;
   std::uint64_t end = 0;
   std::span<const Item> items = {};
+  // Of all of it, when its items lie in memory as they do in the file, without gaps.
+  std::span<std::byte> place = {};
 };
 
 // How much of what begins at `offset` one piece takes: up to where a page ends; and all, when what
@@ -90,18 +93,31 @@ bool fits(const Item& first, const Item& next, std::uint64_t end) {
   return end - first.offset <= kPieceBytes;
 }
 
+// Whether the item goes on where the piece ends, in the file and in memory.
+bool goes_on(const Piece& piece, const Item& next) {
+  return !piece.place.empty() && !next.into.empty() && next.offset == piece.end &&
+         next.into.data() == piece.place.data() + piece.place.size();
+}
+
 std::vector<Piece> pieces_of(std::span<const Item> items) {
   constexpr std::size_t kMostItems = IOV_MAX / 2;  // each with the gap before it
   std::vector<Piece> pieces;
   std::size_t first = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::uint64_t end = items[i].offset + items[i].size;
-    const bool is_near = !pieces.empty() && items[i].offset >= pieces.back().end &&
-                         items[i].offset - pieces.back().end <= kGapBytes;
-    const bool joins = is_near && i - first < kMostItems && fits(items[first], items[i], end);
+    const Item& item = items[i];
+    const std::uint64_t end = item.offset + item.size;
+    const bool is_near = !pieces.empty() && item.offset >= pieces.back().end &&
+                         item.offset - pieces.back().end <= kGapBytes;
+    const bool is_one = is_near && goes_on(pieces.back(), item) &&
+                        end - items[first].offset <= kPieceBytes + kLeastDirectPiece;
+    const bool joins =
+        is_one || (is_near && i - first < kMostItems && fits(items[first], item, end));
     if (!joins) {
-      pieces.push_back({.offset = items[i].offset});
+      pieces.push_back({.offset = item.offset, .place = item.into});
       first = i;
+    } else {
+      std::span<std::byte>& place = pieces.back().place;
+      place = is_one ? std::span(place.data(), place.size() + item.size) : std::span<std::byte>();
     }
     pieces.back().items = items.subspan(first, i + 1 - first);
     pieces.back().end = end;
@@ -146,7 +162,7 @@ class Batch {
     if (item.into.empty()) used_ += some.size;
     bytes_ += some.size;
     end_ = some.offset + some.size;
-    places_.push_back({some.into.data(), some.into.size()});
+    add_place(some.into);
     items_.push_back(some);
     return some.size;
   }
@@ -157,6 +173,17 @@ class Batch {
   }
 
  private:
+  void add_place(std::span<std::byte> into) {
+    const bool goes_on =
+        !places_.empty() &&
+        static_cast<std::byte*>(places_.back().iov_base) + places_.back().iov_len == into.data();
+    if (goes_on) {
+      places_.back().iov_len += into.size();
+    } else {
+      places_.push_back({into.data(), into.size()});
+    }
+  }
+
   static std::span<std::byte> scratch() {
     thread_local std::vector<std::byte> bytes(kBytes);
     return bytes;
@@ -238,6 +265,13 @@ class FileSource final : public ByteSource {
     const Item& item = piece.items.front();
     const std::uint64_t end = item.offset + item.size;
     if (item.into.empty()) return false;
+    if (!piece.place.empty()) {
+      return direct.read_in_place(piece.offset, piece.place, 0, [&](ByteView) {
+        for (const Item& each : piece.items) {
+          look(each.part, each.begin, each.into);
+        }
+      });
+    }
     return direct.read_in_place(item.offset, item.into, piece.end - end, [&](ByteView behind) {
       look(item.part, item.begin, item.into);
       take({end, piece.end, piece.items.subspan(1)}, behind, look);
@@ -292,6 +326,13 @@ class FileSource final : public ByteSource {
 
 std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path) {
   return std::make_shared<const FileSource>(std::move(fd), path);
+}
+
+bool is_file_source(const ByteSource& source) {
+  if (const auto* windows = dynamic_cast<const Windows*>(&source)) {
+    return is_file_source(windows->under());
+  }
+  return dynamic_cast<const FileSource*>(&source) != nullptr;
 }
 
 }  // namespace cairn

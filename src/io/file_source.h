@@ -23,4 +23,7 @@ namespace cairn {
 // StorageError.
 std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std::string& path);
 
+// Whether it is one of those, or one with parts that were read ahead (io/windows.h).
+bool is_file_source(const ByteSource& source);
+
 }  // namespace cairn

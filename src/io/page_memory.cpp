@@ -21,6 +21,10 @@ PageMemory::PageMemory(std::size_t bytes) : size_(bytes), mapping_bytes_(bytes +
   madvise(data_, size_, MADV_HUGEPAGE);  // a wish: without huge pages it only is slower
 }
 
+void PageMemory::give_back(std::size_t offset, std::size_t bytes) const noexcept {
+  madvise(data_ + offset, bytes, MADV_DONTNEED);  // what it does not take stays until the end
+}
+
 PageMemory::~PageMemory() {
   if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
 }

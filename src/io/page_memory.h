@@ -20,6 +20,9 @@ class PageMemory {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // Gives the pages of a part back: zeros stand there when it is touched again. `offset` is a
+  // multiple of a page's size.
+  void give_back(std::size_t offset, std::size_t bytes) const noexcept;
 
  private:
   void swap(PageMemory& other) noexcept {

@@ -30,6 +30,8 @@ class Windows final : public ByteSource {
   void add(std::uint64_t offset, SharedBytes bytes);
   // Whether reading the range costs nothing.
   bool has(std::uint64_t offset, std::uint64_t bytes) const;
+  // What it is in front of.
+  const ByteSource& under() const { return *under_; }
   // Lets go of what was read ahead.
   void forget() { windows_.clear(); }
 

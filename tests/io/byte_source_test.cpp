@@ -390,6 +390,31 @@ TEST_F(ColdFileTest, LeavesNothingInThePageCacheWhereAllLiesInPlace) {
   EXPECT_EQ(cached_pages(path_).there, 0U);
 }
 
+// Very many, side by side in memory as in the file: a load that reads it whole.
+TEST_F(ColdFileTest, IsReadInLargePiecesWhereItsPartsLieAsInTheFile) {
+  if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
+  const PageMemory memory(bytes_.size());
+  std::vector<ByteSource::Part> parts;
+  for (std::size_t at = 0; at < bytes_.size();) {
+    const std::size_t size = std::min<std::size_t>(1 + at % 1399, bytes_.size() - at);
+    parts.push_back({at, size, {memory.data() + at, size}});
+    at += size;
+  }
+  std::vector<std::atomic<std::uint64_t>> seen(parts.size());
+  source_->read_each(parts, [&](std::size_t part, std::uint64_t begin, ByteView some) {
+    EXPECT_EQ(some.data(), parts[part].into.data() + begin);
+    seen[part] += some.size();
+  });
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    ASSERT_EQ(seen[i], parts[i].size) << i;
+  }
+  EXPECT_TRUE(as_text({memory.data(), bytes_.size()}) == bytes_);
+  const int direct = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  if (direct < 0) GTEST_SKIP() << "a file system without O_DIRECT";
+  ::close(direct);
+  EXPECT_LT(cached_pages(path_).there, cached_pages(path_).all / 4);
+}
+
 TEST_F(ColdFileTest, ThatIsCutOffIsAnErrorWithItsByte) {
   std::filesystem::resize_file(path_, 30'000'001);
   drop_from_page_cache(path_);

@@ -122,6 +122,9 @@ class Checkpoint {
   // StorageError, UsageError for a place of another length.
   VerifyReport read(const std::vector<StorageRead>& reads, Verify how = Verify::kFull) const;
 
+  // For cairn's own use.
+  const Impl& impl() const { return *impl_; }
+
  private:
   friend Value load(const Checkpoint& checkpoint, const LoadOptions& options);
   std::shared_ptr<const Impl> impl_;

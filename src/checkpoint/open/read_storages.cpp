@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cairn/error.h"
+
 #include "io/parallel.h"
 #include "value/assembled_storage.h"
 
@@ -38,7 +40,8 @@ void fill(const ByteSource& source, const std::vector<Range>& ranges) {
 
 }  // namespace
 
-PendingReads::PendingReads(const std::vector<StorageRead>& reads) : is_empty_(reads.empty()) {
+PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::atomic<bool>* ended)
+    : is_empty_(reads.empty()), ended_(ended) {
   std::vector<SourceRange> ranges;
   ranges.reserve(reads.size());
   for (const StorageRead& read : reads) {
@@ -96,6 +99,10 @@ std::vector<Range> PendingReads::take(const ByteSource& source) {
   std::vector<Range> ranges = std::move(found->second);
   by_source_.erase(found);
   return ranges;
+}
+
+void PendingReads::check_ended() const {
+  if (ended_ != nullptr && *ended_) throw CancelledError("nobody waits for what is read any more");
 }
 
 void PendingReads::finish() {

@@ -9,6 +9,7 @@
 //     checked once more.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <unordered_map>
@@ -21,7 +22,9 @@ namespace cairn {
 class PendingReads {
  public:
   // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
-  explicit PendingReads(const std::vector<StorageRead>& reads);
+  // `ended`, when there is one: nobody waits any more once it is set.
+  explicit PendingReads(const std::vector<StorageRead>& reads,
+                        const std::atomic<bool>* ended = nullptr);
 
   // Whether nothing was asked for.
   bool empty() const { return is_empty_; }
@@ -29,6 +32,8 @@ class PendingReads {
   bool has_made() const { return !made_.empty(); }
   // Step 2: the ranges of `source`, in order and without overlaps, once.
   std::vector<ByteSource::Range> take(const ByteSource& source);
+  // From any thread, now and then: CancelledError when nobody waits.
+  void check_ended() const;
   // Step 3, once. StorageError, CorruptError of what is made.
   void finish();
 
@@ -41,6 +46,7 @@ class PendingReads {
   void add(std::vector<ByteSource::Range>& ranges);
 
   bool is_empty_;
+  const std::atomic<bool>* ended_;
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source_;
   std::vector<StorageRead> made_;
   std::vector<Copy> copies_;

@@ -134,8 +134,9 @@ VerifyReport CheckpointSource::verify(Verify how) const {
   return check(none, how);
 }
 
-VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how) const {
-  PendingReads pending(reads);
+VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how,
+                                         const std::atomic<bool>* ended) const {
+  PendingReads pending(reads, ended);
   VerifyReport report = check(pending, how);
   if (report.ok()) pending.finish();
   return report;

@@ -9,6 +9,7 @@
 // CheckpointSource here, and add its row.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,9 +53,15 @@ class CheckpointSource {
   // memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
-  // Checkpoint::verify() and Checkpoint::read().
+  // The one file that the tensors are ranges of, where reading all of it costs no more than
+  // verifying: it has checksums, and lies here. Otherwise nullptr.
+  virtual std::shared_ptr<const ByteSource> whole_file() const { return nullptr; }
+
+  // Checkpoint::verify() and Checkpoint::read(). When `ended` is set meanwhile, it may end with
+  // CancelledError.
   VerifyReport verify(Verify how) const;
-  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how) const;
+  VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how,
+                         const std::atomic<bool>* ended = nullptr) const;
 };
 
 struct OpenOptions {

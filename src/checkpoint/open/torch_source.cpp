@@ -2,6 +2,7 @@
 #include "checkpoint/convert/weights.h"
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/torch_checkpoint.h"
+#include "io/file_source.h"
 
 namespace cairn {
 namespace {
@@ -56,6 +57,10 @@ class TorchSource final : public CheckpointSource {
   std::optional<Value> state_dict() const override {
     if (!checkpoint_.file.is_torchscript()) return std::nullopt;
     return script_state_dict(checkpoint_.file.read_script_weights());
+  }
+  std::shared_ptr<const ByteSource> whole_file() const override {
+    const bool is_one = is_file_source(*checkpoint_.source) && checkpoint_.file.has_checksums();
+    return is_one && !checkpoint_.file.is_torchscript() ? checkpoint_.source : nullptr;
   }
   VerifyReport check(PendingReads& reads, Verify how) const override {
     return verify_opened(checkpoint_, how, reads, on_progress_);

@@ -85,7 +85,8 @@ class Between {
     add(checkpoint.source->size());
   }
 
-  // `places`, in order, and what is to be kept here; but for what is wanted elsewhere, too.
+  // `places`, in order, and what is to be kept here; but for what is wanted elsewhere, too: that is
+  // looked at there, where a place has all of it.
   std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places) {
     const auto end_of = [](const ByteSource::Range& range) {
       return range.offset + range.into.size();
@@ -96,7 +97,10 @@ class Between {
       while (place != places.end() && end_of(*place) <= range.offset) {
         ++place;
       }
-      return place != places.end() && place->offset < end_of(range);
+      if (place == places.end() || place->offset >= end_of(range)) return false;
+      const bool has_all = place->offset <= range.offset && end_of(*place) >= end_of(range);
+      if (has_all) windows_.add(place->offset, {place->into, nullptr});
+      return true;
     });
     std::vector<ByteSource::Range> all;
     all.reserve(places.size() + kept_.size());
@@ -152,7 +156,10 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
-  CheckedRead read{.file = file, .on_progress = on_progress};
+  CheckedRead read{.file = file, .on_progress = [&](std::uint64_t bytes) {
+                     reads.check_ended();
+                     if (on_progress) on_progress(bytes);
+                   }};
   std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
     between.emplace(checkpoint);

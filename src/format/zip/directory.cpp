@@ -75,11 +75,11 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
   if (!is_safe_name(raw.name.ends_with('/') ? raw.name.substr(0, raw.name.size() - 1) : raw.name)) {
     throw CorruptError("a record of the zip has an impossible name", {}, at);
   }
-  const std::string named = "record " + std::string(raw.name);
-  if (disk != 0) throw CorruptError(named + " is said to be in another part of the zip", {}, at);
-  if ((raw.entry.flags & kFlagsNotRead) != 0) throw UnsupportedError(named + " is encrypted");
+  const auto named = [&] { return "record " + std::string(raw.name); };
+  if (disk != 0) throw CorruptError(named() + " is said to be in another part of the zip", {}, at);
+  if ((raw.entry.flags & kFlagsNotRead) != 0) throw UnsupportedError(named() + " is encrypted");
   if (!raw.entry.is_compressed() && raw.entry.stored_size != raw.entry.record.size) {
-    throw CorruptError(named + " is stored, yet has two sizes", {}, at);
+    throw CorruptError(named() + " is stored, yet has two sizes", {}, at);
   }
   return raw;
 }

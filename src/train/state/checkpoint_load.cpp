@@ -4,7 +4,9 @@
 //  1. Decode it: structure, manifest and pickle are checked, no tensor is read. Drop what
 //     load_ignore_keys names.
 //  2. Read every tensor that may be needed, once, into fresh memory, and check every byte of the
-//     file as it passes. From here on nobody looks at the file: what was checked is applied.
+//     file as it passes (load_staging.h). Its end is waited for where elements are first looked at:
+//     while the disk works, 1 is done and the model planned. From there on nobody looks at the
+//     file: what was checked is applied.
 //  3. Compare with the live objects, after the layouts of older Composers were brought to the
 //     present one. Model, optimizer and plain values are planned, which changes nothing; so are
 //     metrics, on a copy. Schedulers, algorithms, callbacks, scaler and metrics can only be tried:
@@ -22,6 +24,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <new>
 #include <set>
@@ -34,7 +37,6 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "core/size_text.h"
 #include "io/mapped_file.h"
 #include "train/loop/number.h"
 #include "train/optimizer/load.h"
@@ -43,10 +45,10 @@
 #include "train/state/foreign_parts.h"
 #include "train/state/in_place.h"
 #include "train/state/load_job.h"
+#include "train/state/load_staging.h"
 #include "train/state/module_load.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
-#include "train/state/staging.h"
 
 namespace cairn {
 namespace {
@@ -68,14 +70,14 @@ class CheckpointLoad {
         needs_all_weights_(weights_are_lost_ != nullptr && *weights_are_lost_) {}
 
   // Steps 1, but for decoding, to 6. Returns the entry "rng".
-  std::optional<Value> run(const Checkpoint& opened, Value checkpoint);
+  std::optional<Value> run(const std::string& path, LoadStaging& staging, Value checkpoint);
 
  private:
   void filter(Value& checkpoint, const std::string& path);
-  void read(const Checkpoint& opened, Value& checkpoint);  // step 2
-  void place_model(Value& saved);                          // step 2, in place
-  void read_in_place(const Checkpoint& opened);            // step 5
-  void read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const;
+  void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
+  void place_model(Value& saved);                       // step 2, in place
+  void read_in_place(const LoadStaging& staging);       // step 5
+  Verify how_to_read() const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
   void check_weights(const Value& checkpoint);
@@ -113,7 +115,8 @@ class CheckpointLoad {
   ObjectLoads tried_;
   ModuleLoad model_;
   InPlace in_place_;
-  bool is_overwriting_ = false;  // the weights are no longer what they were
+  std::function<void()> finish_reading_;  // the end of step 2; nothing when it has come
+  bool is_overwriting_ = false;           // the weights are no longer what they were
   std::unique_ptr<OptimizerLoad> optimizer_;
   std::optional<Timestamp> timestamp_;
   std::optional<std::int64_t> rank_zero_seed_;
@@ -170,9 +173,10 @@ void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& nee
 }
 
 void CheckpointLoad::plan_model(const Value& model) {
-  model_ = plan_module_load(
-      state_.model->module(), model,
-      {.strict = options_.strict_model_weights || needs_all_weights_, .left_out = ignored_names_});
+  model_ = plan_module_load(state_.model->module(), model,
+                            {.strict = options_.strict_model_weights || needs_all_weights_,
+                             .left_out = ignored_names_,
+                             .before_elements = finish_reading_});
   for (const std::string& reason : model_.misfits) {
     misfit("model: " + reason);
   }
@@ -359,6 +363,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
     if (needs_all_weights_) return misfit("it has no model, and the present weights are lost");
     warn("the checkpoint has no model; the present weights stay");
   }
+  finish_reading_();
   const Value* rng = checkpoint.find("rng");
   if (rng == nullptr && saved.find("timestamp") == nullptr) {
     return warn("the checkpoint holds only weights; everything else stays as it is");
@@ -458,85 +463,57 @@ bool CheckpointLoad::may_need(const std::string& key) const {
   return state_.optimizer || key.find("optimizers") == std::string::npos;
 }
 
-[[noreturn]] void refuse_damage(const VerifyReport& report, const std::string& path) {
-  throw CorruptError("it is " + report.summary() + "; try an older checkpoint", path,
-                     report.damage.front().begin);
-}
-
-// Of a file that is too large for the machine: that it is damaged is worth more to know, and a file
-// may say that it is large.
-[[noreturn]] void refuse_size(const Checkpoint& opened, Verify how) {
-  const VerifyReport report = opened.verify(how);
-  if (!report.ok()) refuse_damage(report, opened.path());
-  throw Error("there is not enough memory for its tensors beside the present ones; the file has " +
-              size_text(report.bytes));
-}
-
 // Not where the names are those of an older Composer, or those of another entry are taken.
 void CheckpointLoad::place_model(Value& saved) {
-  const Value* const model = saved.find("model");
-  Value present = saved;
-  migrate_state(present);
-  const Value* const taken = present.find("model");
-  if (model == nullptr || taken == nullptr || taken->identity() != model->identity()) return;
-  saved.mutable_dict().set("model", placed_in(state_.model->module(), *model, in_place_));
+  const auto is_taken_as_it_is = [&] {
+    const Value* const model = saved.find("model");
+    Value present = saved;
+    migrate_state(present);
+    const Value* const taken = present.find("model");
+    return model != nullptr && taken != nullptr && taken->identity() == model->identity();
+  };
+  if (!is_taken_as_it_is()) return;
+  place_in(state_.model->module(), saved.mutable_dict()["model"], in_place_);
 }
 
-void CheckpointLoad::read(const Checkpoint& opened, Value& checkpoint) {
-  std::vector<StorageRead> reads;
-  const auto is_wanted = [&](const Storage& s) { return !in_place_.storages.contains(&s); };
-  try {
-    Value wanted = checkpoint;
-    Value& state = wanted.mutable_dict()["state"];
-    if (options_.in_place) place_model(state);
-    Dict needed = Dict();
-    if (state.is_dict()) {
-      for (const auto& [key, value] : state.as_dict()) {
-        if (!key.is_str() || may_need(key.as_str())) needed.set(key, value);
-      }
-      state = std::move(needed);
-    }
-    if (options_.load_weights_only) wanted = Dict{{"state", Value(state)}};
-    const Value near = staged(wanted, is_wanted, reads);
-    Value& live = checkpoint.mutable_dict()["state"];
-    if (live.is_dict()) {
-      for (const auto& [key, value] : near.at("state").as_dict()) {
-        live.mutable_dict().set(key, value);
-      }
-    }
-    for (const auto& [key, value] : near.as_dict()) {
-      if (key != Value("state")) checkpoint.mutable_dict().set(key, value);
-    }
-  } catch (const std::bad_alloc&) {
-    checkpoint = Value();
-    reads.clear();
-    refuse_size(opened, options_.verify);
-  }
-  read(opened, reads);
+void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
+  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"]);
+  const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
+  staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
+                             .of_state = is_needed,
+                             .storage = [&](const Storage& s) {
+                               return in_place_.storages.find(&s) == nullptr;
+                             }});
+} catch (const std::bad_alloc&) {
+  checkpoint = Value();
+  staging.refuse_size(options_.verify);
 }
+
 // What is read in two parts is checked in two: what is loaded, then, and no byte twice.
-void CheckpointLoad::read(const Checkpoint& opened, const std::vector<StorageRead>& reads) const {
+Verify CheckpointLoad::how_to_read() const {
   const bool is_part = !in_place_.reads.empty() && options_.verify == Verify::kFull;
-  const VerifyReport report = opened.read(reads, is_part ? Verify::kWhatIsRead : options_.verify);
-  if (!report.ok()) refuse_damage(report, opened.path());
+  return is_part ? Verify::kWhatIsRead : options_.verify;
 }
 
-void CheckpointLoad::read_in_place(const Checkpoint& opened) {
+void CheckpointLoad::read_in_place(const LoadStaging& staging) {
   if (in_place_.reads.empty()) return;
   in_place_.check();
   is_overwriting_ = true;
   if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
-  read(opened, in_place_.reads);
+  staging.read(in_place_.reads, how_to_read());
 }
 
-std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpoint) {
-  const std::string& path = opened.path();
+std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,
+                                         Value checkpoint) {
   std::optional<Value> rng;
   try {
     filter(checkpoint, path);
-    read(opened, checkpoint);
+    stage(staging, checkpoint);
+    finish_reading_ = [&] { staging.finish(how_to_read()); };
     if (options_.load_weights_only) {
       check_weights(checkpoint);
+      checkpoint = Value();
+      finish_reading_();
     } else {
       check(checkpoint);
       if (const Value* found = checkpoint.find("rng")) rng = *found;
@@ -547,7 +524,7 @@ std::optional<Value> CheckpointLoad::run(const Checkpoint& opened, Value checkpo
     check_mapped_reads(path);  // of what is in no tensor
     checkpoint = Value();      // so that the plans are the only owners of their memory
     prepare();
-    apply_all(model_.tensors, [&] { read_in_place(opened); });
+    apply_all(model_.tensors, [&] { read_in_place(staging); });
   } catch (const Refused&) {
     checkpoint = Value();
     throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
@@ -575,6 +552,8 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
       job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
   const std::string& path = opened.path();
   const GuardedReads guard;
+  LoadStaging staging(opened);
+  staging.begin(state, job.options);
   Value checkpoint = load(opened, {.verify = Verify::kQuick});
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +
@@ -584,7 +563,7 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
     throw MismatchError(path + " is no checkpoint of a Trainer: it has no \"state\". load() and " +
                         "load_state_dict() read other files");
   }
-  return CheckpointLoad(state, logger, job).run(opened, std::move(checkpoint));
+  return CheckpointLoad(state, logger, job).run(path, staging, std::move(checkpoint));
 }
 
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,

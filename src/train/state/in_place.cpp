@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "cairn/error.h"
 
@@ -44,45 +44,105 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
 // Which storage of the checkpoint goes into which of the module: one into one, or none.
 class Pairs {
  public:
+  explicit Pairs(std::size_t tensors) : by_live_(tensors), by_saved_(tensors) {
+    memory_.reserve(tensors);
+  }
+
   // A tensor of the module; null: nothing is read straight into its storage.
   void add(const at::Tensor& target, const TensorView* view) {
     if (!target.has_storage() || !target.device().is_cpu()) return;
-    const void* const live = target.storage().unsafeGetStorageImpl();
+    const c10::StorageImpl* const live = target.storage().unsafeGetStorageImpl();
     const Storage* const saved = view == nullptr ? nullptr : view->storage.get();
-    const auto [known, is_new] = by_live_.emplace(live, saved);
-    if (is_new) memory_.push_back(target.storage());
-    if (!is_new && known->second != saved) known->second = nullptr;
+    const auto [known, is_new] = by_live_.try_emplace(live);
+    if (is_new) {
+      *known = saved;
+      const auto* const begin = static_cast<const std::byte*>(live->data());
+      memory_.push_back({begin, begin + live->nbytes(), live});
+    } else if (*known != saved) {
+      *known = nullptr;
+    }
     if (saved == nullptr) return;
-    const auto [other, is_first] = by_saved_.emplace(saved, live);
-    if (!is_first && other->second != live) other->second = nullptr;
+    const auto [other, is_first] = by_saved_.try_emplace(saved);
+    if (is_first) *other = live;
+    if (*other != live) *other = nullptr;
   }
   // Behind all of add(): what lies in one memory with another storage goes into none.
   void leave_out_overlaps() {
-    const auto begin = [](const c10::Storage& storage) {
-      return static_cast<const std::byte*>(storage.data());
-    };
-    std::ranges::sort(memory_, {}, begin);
-    const c10::Storage* furthest = nullptr;  // of those before
-    for (const c10::Storage& storage : memory_) {
-      if (furthest != nullptr && begin(storage) < begin(*furthest) + furthest->nbytes()) {
-        by_live_.at(storage.unsafeGetStorageImpl()) = nullptr;
-        by_live_.at(furthest->unsafeGetStorageImpl()) = nullptr;
+    if (!std::ranges::is_sorted(memory_, {}, &Memory::begin)) {
+      std::ranges::sort(memory_, {}, &Memory::begin);
+    }
+    const Memory* furthest = nullptr;  // of those before
+    for (const Memory& memory : memory_) {
+      if (furthest != nullptr && memory.begin < furthest->end) {
+        *by_live_.find(memory.storage) = nullptr;
+        *by_live_.find(furthest->storage) = nullptr;
       }
-      const bool reaches_further = furthest == nullptr || begin(*furthest) + furthest->nbytes() <
-                                                              begin(storage) + storage.nbytes();
-      if (reaches_further) furthest = &storage;
+      if (furthest == nullptr || furthest->end < memory.end) furthest = &memory;
     }
   }
-  bool is_one(const at::Tensor& target, const Storage* saved) const {
+  bool is_one(const at::Tensor& target, const Storage* saved) {
     const void* const live = target.storage().unsafeGetStorageImpl();
-    return by_live_.at(live) == saved && by_saved_.at(saved) == live;
+    return *by_live_.find(live) == saved && *by_saved_.find(saved) == live;
   }
 
  private:
-  std::vector<c10::Storage> memory_;                         // each storage of the module once
-  std::unordered_map<const void*, const Storage*> by_live_;  // null: several, or something else
-  std::unordered_map<const Storage*, const void*> by_saved_;
+  struct Memory {
+    const std::byte* begin;
+    const std::byte* end;
+    const c10::StorageImpl* storage;
+  };
+  std::vector<Memory> memory_;          // each storage of the module once
+  PointerMap<const Storage*> by_live_;  // null: several, or something else
+  PointerMap<const void*> by_saved_;
 };
+
+struct Placed {
+  at::Tensor target;
+  Value* value;  // of the same name: a tensor that may be read straight into the target; or null
+};
+
+// What may be placed, each with its value; `model` is nobody else's.
+std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model) {
+  std::vector<Placed> found;
+  found.reserve(model.as_dict().size());
+  std::string name;
+  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
+                                    const at::Tensor& target) {
+    name.assign(prefix).append(own_name);
+    const Value* value = model.find(name);
+    if (value != nullptr && value->is_tensor()) {
+      const TensorView& view = value->as_tensor();
+      const bool has_bytes = view.storage != nullptr && view.numel() != 0;
+      if (!has_bytes || !is_alike(target, view) || !is_whole(target, view)) value = nullptr;
+    } else {
+      value = nullptr;
+    }
+    found.push_back(
+        {target, const_cast<Value*>(value)});  // NOLINT: of a dict that is nobody else's
+  });
+  Pairs pairs(found.size());
+  for (const auto& [target, value] : found) {
+    pairs.add(target, value == nullptr ? nullptr : &value->as_tensor());
+  }
+  pairs.leave_out_overlaps();
+  std::erase_if(found, [&](const Placed& placed) {
+    return placed.value == nullptr ||
+           !pairs.is_one(placed.target, placed.value->as_tensor().storage.get());
+  });
+  return found;
+}
+
+// Gives a tensor another storage: in a copy when others have it, too.
+void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
+  if (value.may_be_shared()) {
+    TensorView view = value.as_tensor();
+    view.storage = storage;
+    value = std::move(view);
+  } else {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): nobody else's, and no const object
+    const_cast<TensorView&>(value.as_tensor()).storage = storage;
+  }
+}
 
 }  // namespace
 
@@ -98,44 +158,26 @@ void InPlace::check() const {
   }
 }
 
-Value placed_in(const torch::nn::Module& module, const Value& model, InPlace& in_place) {
-  if (!model.is_dict()) return model;
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for_each_named_tensor(
-      module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {
-        tensors.emplace_back(prefix + name, tensor);
-      });
-  Pairs pairs;
-  std::vector<const TensorView*> views(tensors.size(), nullptr);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, target] = tensors[i];
-    const Value* const value = model.find(name);
-    const TensorView* const view =
-        value == nullptr || !value->is_tensor() ? nullptr : &value->as_tensor();
-    const bool has_bytes = view != nullptr && view->storage != nullptr && view->numel() != 0;
-    if (has_bytes && is_alike(target, *view) && is_whole(target, *view)) views[i] = view;
-    pairs.add(target, views[i]);
-  }
-  pairs.leave_out_overlaps();
-  Value placed = model;
-  Dict& dict = placed.mutable_dict();
-  std::unordered_map<const Storage*, std::shared_ptr<const Storage>> made;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, target] = tensors[i];
-    if (views[i] == nullptr || !pairs.is_one(target, views[i]->storage.get())) continue;
-    TensorView view = *views[i];
-    std::shared_ptr<const Storage>& live = made[view.storage.get()];
+void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) {
+  if (!model.is_dict()) return;
+  model.mutable_dict();  // nobody else's from now on
+  const std::vector<Placed> found = candidates(module, model);
+  in_place.reads.reserve(found.size());
+  in_place.memory.reserve(found.size());
+  in_place.storages = PointerMap<bool>(found.size());
+  PointerMap<std::shared_ptr<const Storage>> made(found.size());
+  for (const auto& [target, value] : found) {
+    const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
+    std::shared_ptr<const Storage>& live = *made.try_emplace(saved.get()).first;
     if (live == nullptr) {
-      auto* const data = static_cast<std::byte*>(target.data_ptr());
-      live = storage_over(target.storage(), view.storage->location());
-      in_place.reads.push_back({view.storage, {data, live->size()}});
+      live = storage_over(target.storage(), saved->location());
+      in_place.reads.push_back(
+          {saved, {static_cast<std::byte*>(target.data_ptr()), target.storage().nbytes()}});
       in_place.memory.push_back(target.storage());
-      in_place.storages.insert(live.get());
+      in_place.storages.try_emplace(live.get());
     }
-    view.storage = live;
-    dict.set(name, Value(std::move(view)));
+    set_storage(*value, live);
   }
-  return placed;
 }
 
 }  // namespace cairn

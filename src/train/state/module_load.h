@@ -32,6 +32,8 @@ struct ModuleLoad {
 struct PlanModuleLoadOptions {
   bool strict = true;
   std::set<std::string> left_out = {};  // names that nobody expects in `state`
+  // Called, when it is there, before elements are looked at: until then they need not be read yet.
+  std::function<void()> before_elements = {};
 };
 ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
                             const PlanModuleLoadOptions& options);

@@ -67,29 +67,6 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
          " in the checkpoint cannot become " + c10::toString(target.scalar_type());
 }
 
-// The module's tensors that have a plan, and where it is. One that stands at two places gets what
-// the second has, as in Python.
-using Planned = PointerMap<std::size_t>;
-
-// Does all that may fail, too: what cannot be decoded is found before anything is written.
-void plan_tensor(const std::string& name, const at::Tensor& target, const TensorView& view,
-                 Planned& planned, ModuleLoad& load) {
-  std::string reason = misfit(name, target, view);
-  if (!reason.empty()) return load.misfits.push_back(std::move(reason));
-  try {
-    TensorLoad tensor(target, view);
-    const auto [place, is_new] = planned.try_emplace(target.unsafeGetTensorImpl());
-    if (is_new) {
-      *place = load.tensors.size();
-      load.tensors.push_back(std::move(tensor));
-    } else {
-      load.tensors[*place] = std::move(tensor);
-    }
-  } catch (const UnsupportedError& e) {
-    load.misfits.push_back(name + ": " + e.what());
-  }
-}
-
 // `state` with what the module needs of it in memory: what is far away, or a file whose reading may
 // fail, is read now.
 Value in_memory(const torch::nn::Module& module, const Value& state) {
@@ -105,7 +82,7 @@ Value in_memory(const torch::nn::Module& module, const Value& state) {
   const auto is_far = [](const Storage& storage) {
     return storage.source() != nullptr && !storage.source()->in_memory();
   };
-  const Value near = staged(needed, is_far, reads);
+  const Value near = staged(std::move(needed), is_far, reads);
   if (reads.empty()) return state;
   read_storages(reads);
   Value result = state;
@@ -145,8 +122,9 @@ class NameValues {
 class ModulePlanner {
  public:
   ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
-      : state_(state), options_(options), planned_(state.as_dict().size()) {
+      : state_(state), options_(options) {
     load_.tensors.reserve(state.as_dict().size());
+    known_.reserve(state.as_dict().size());
   }
 
   void add(const std::string& name, const at::Tensor& tensor) {
@@ -155,15 +133,17 @@ class ModulePlanner {
       if (!options_.left_out.contains(name)) load_.keys.missing.push_back(name);
       return;
     }
-    *known_.try_emplace(value).first = true;
-    if (value->is_tensor()) return plan_tensor(name, tensor, value->as_tensor(), planned_, load_);
+    known_.push_back(value);
+    if (value->is_tensor()) return add(name, tensor, value->as_tensor());
     load_.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
   }
 
   ModuleLoad finish() && {
+    const bool is_all = known_.size() == state_.as_dict().size();  // each name comes by once
+    if (!is_all) std::ranges::sort(known_);
     for (const auto& [key, value] : state_.as_dict()) {
-      if (known_.size() == state_.as_dict().size()) break;  // all of them
-      if (known_.find(&value) == nullptr) {
+      if (is_all) break;
+      if (!std::ranges::binary_search(known_, &value)) {
         load_.keys.unexpected.push_back(key.is_str() ? key.as_str() : std::string(key.type_name()));
       }
     }
@@ -178,10 +158,31 @@ class ModulePlanner {
   }
 
  private:
+  // Does all that may fail, too: what cannot be decoded is found before anything is written.
+  void add(const std::string& name, const at::Tensor& target, const TensorView& view) {
+    std::string reason = misfit(name, target, view);
+    if (!reason.empty()) return load_.misfits.push_back(std::move(reason));
+    try {
+      TensorLoad tensor(target, view, options_.before_elements);
+      if (target.use_count() == 1) return load_.tensors.push_back(std::move(tensor));
+      const auto [place, is_new] = planned_.try_emplace(target.unsafeGetTensorImpl());
+      if (is_new) {
+        *place = load_.tensors.size();
+        load_.tensors.push_back(std::move(tensor));
+      } else {
+        load_.tensors[*place] = std::move(tensor);
+      }
+    } catch (const UnsupportedError& e) {
+      load_.misfits.push_back(name + ": " + e.what());
+    }
+  }
+
   const Value& state_;
   const PlanModuleLoadOptions& options_;
-  Planned planned_;
-  PointerMap<bool> known_;  // the entries that the module has a name for
+  // The module's tensors that may stand at two places, and where their plans are. Such a one gets
+  // what the second has, as in Python.
+  PointerMap<std::size_t> planned_;
+  std::vector<const Value*> known_;  // the entries that the module has a name for
   ModuleLoad load_;
 };
 

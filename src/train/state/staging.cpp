@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <atomic>
 
-#include "checkpoint/convert/map_tensors.h"
 #include "core/pointer_map.h"
 #include "core/round_up.h"
 #include "io/page_memory.h"
+#include "train/state/mirror.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -72,41 +72,125 @@ class Slabs {
   std::size_t used_ = 0;
 };
 
-}  // namespace
+// Walks a tree and gives its tensors memory: in place where nobody else has the object, otherwise
+// in a copy, once for all that share it.
+class Stager {
+ public:
+  Stager(const std::function<bool(const Storage&)>& is_wanted, std::vector<StorageRead>& reads,
+         const StageMemory& memory)
+      : is_wanted_(is_wanted), reads_(reads), memory_(memory) {}
 
-Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wanted,
-             std::vector<StorageRead>& reads) {
-  Slabs slabs;
-  const auto make = [&](const std::shared_ptr<const Storage>& storage) {
-    const std::uint64_t size = storage->size();
-    const at::Storage memory = slabs.take(size, storage->source_offset());
-    auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
-    reads.push_back({storage, {data, size}});
-    return storage_over(memory, storage->location());
-  };
+  void visit(Value& value) {
+    const bool has_tensors = value.is_tensor() || value.kind() == Kind::kSparse ||
+                             value.is_dict() || value.is_list() || value.is_tuple();
+    if (!has_tensors || value.identity() == nullptr) return;
+    if (!value.may_be_shared()) return change(value);
+    const auto [place, is_new] = places_.try_emplace(value.identity());
+    if (!is_new) {
+      value = changed_[*place];
+      return;
+    }
+    const std::size_t index = changed_.size();
+    *place = index;
+    changed_.emplace_back();
+    before_.push_back(value);  // so that no other object comes to be at its address
+    value = copy_of(value);
+    change(value);
+    changed_[index] = value;
+  }
+
+ private:
+  // With the same parts.
+  static Value copy_of(const Value& value) {
+    if (value.is_tensor()) return value.as_tensor();
+    if (value.is_dict()) return value.as_dict();
+    if (value.is_list()) return value.as_items();
+    if (value.is_tuple()) return Tuple{value.as_items()};
+    return value.as_sparse();
+  }
+
+  // What nobody else has, and is no const object: Value has no access that says so for all kinds.
+  template <class T>
+  static T& own(Value& value) {
+    return const_cast<T&>(*value.get_if<T>());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  }
+
+  void change(Value& value) {
+    if (value.is_tensor()) return change(own<TensorView>(value));
+    if (value.is_dict()) {
+      for (const auto& [key, part] : own<Dict>(value)) {
+        visit(const_cast<Value&>(part));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      }
+    } else if (value.is_list() || value.is_tuple()) {
+      for (Value& item : value.is_list() ? own<List>(value) : own<Tuple>(value).items) {
+        visit(item);
+      }
+    } else {
+      auto& sparse = own<SparseTensor>(value);
+      if (sparse.layout != Layout::kSparseCoo) change(sparse.compressed_indices);
+      change(sparse.indices);
+      change(sparse.values);
+    }
+  }
+
   // By storage only: a storage that is seen in two dtypes stays one. What belongs to one tensor
   // alone comes by once.
-  PointerMap<std::shared_ptr<const Storage>> known;
-  return map_tensors(tree, [&](const TensorView& tensor) {
-    TensorView result = tensor;
-    const std::shared_ptr<const Storage>& storage = tensor.storage;
-    if (storage == nullptr || storage->size() == 0 || !is_wanted(*storage)) return result;
-    if (storage.use_count() == 2) {  // the other one is in `result`
-      result.storage = make(storage);
-      return result;
+  void change(TensorView& tensor) {
+    const std::shared_ptr<const Storage> storage = tensor.storage;
+    if (storage == nullptr || storage->size() == 0 || !is_wanted_(*storage)) return;
+    if (storage.use_count() == 2) {  // the tensor's, and this one
+      tensor.storage = make(storage);
+      return;
     }
-    std::shared_ptr<const Storage>& made = *known.try_emplace(storage.get()).first;
+    std::shared_ptr<const Storage>& made = *known_.try_emplace(storage.get()).first;
     if (made == nullptr) made = make(storage);
-    result.storage = made;
-    return result;
-  });
+    kept_.push_back(storage);  // as before_
+    tensor.storage = made;
+  }
+
+  std::shared_ptr<const Storage> make(const std::shared_ptr<const Storage>& storage) {
+    if (is_in_mirror(*storage)) {
+      return storage_over(memory_.mirror->part(storage->source_offset(), storage->size()),
+                          storage->location());
+    }
+    const std::uint64_t size = storage->size();
+    const at::Storage memory = slabs_.take(size, storage->source_offset());
+    auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
+    reads_.push_back({storage, {data, size}});
+    return storage_over(memory, storage->location());
+  }
+
+  bool is_in_mirror(const Storage& storage) const {
+    if (memory_.file == nullptr || storage.source() != memory_.file) return false;
+    const std::uint64_t offset = storage.source_offset();
+    const std::uint64_t all = memory_.file->size();
+    return offset % kStorageAlignment == 0 && offset <= all && storage.size() <= all - offset;
+  }
+
+  const std::function<bool(const Storage&)>& is_wanted_;
+  std::vector<StorageRead>& reads_;
+  const StageMemory& memory_;
+  Slabs slabs_;
+  PointerMap<std::shared_ptr<const Storage>> known_;
+  std::vector<std::shared_ptr<const Storage>> kept_;
+  PointerMap<std::size_t> places_;  // of shared objects, by identity, in changed_
+  std::vector<Value> changed_;
+  std::vector<Value> before_;
+};
+
+}  // namespace
+
+Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
+             std::vector<StorageRead>& reads, const StageMemory& memory) {
+  Stager(is_wanted, reads, memory).visit(tree);
+  return tree;
 }
 
 bool is_replaceable(const c10::Storage& storage) noexcept {
   const at::Allocator* const allocator = storage.allocator();
   if (allocator == nullptr || !storage.resizable()) return false;
   const at::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
-  return deleter == allocator->raw_deleter() || deleter == release_slab;
+  return deleter == allocator->raw_deleter() || deleter == release_slab || Mirror::is_part(storage);
 }
 
 }  // namespace cairn

@@ -14,11 +14,20 @@
 
 namespace cairn {
 
+class Mirror;
+
+// Where staged() has memory that somebody else fills: that of ranges of this file. Null: nowhere.
+struct StageMemory {
+  const ByteSource* file = nullptr;
+  Mirror* mirror = nullptr;  // as long as the file
+};
+
 // The tree with its storages replaced by memory that nobody else has, and that stands there
 // unfilled: `reads` gets what has to be read into it before anybody looks. libtorch may use and
-// resize it as its own. Storages that `is_wanted` refuses stay as they are. std::bad_alloc.
-Value staged(const Value& tree, const std::function<bool(const Storage&)>& is_wanted,
-             std::vector<StorageRead>& reads);
+// resize it as its own. Storages that `is_wanted` refuses stay as they are. What nobody else has of
+// the tree is changed where it is: move it in. std::bad_alloc.
+Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
+             std::vector<StorageRead>& reads, const StageMemory& memory = {});
 
 // Whether a storage's memory is of libtorch's allocator for its device, or of staged(), and may be
 // replaced by other such.

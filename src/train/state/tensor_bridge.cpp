@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
 #include "cairn/error.h"
@@ -216,6 +217,15 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   const std::size_t size = item_size(view.dtype);
   check_bounds(view);
   if (view.numel() == 0) return at::empty(view.shape, options);
+  if (typeid(*view.storage) == typeid(TorchStorage)) {
+    const auto& memory = static_cast<const TorchStorage&>(*view.storage).memory();
+    const auto* const begin = static_cast<const std::byte*>(memory.data());
+    if (is_aligned(begin + view.storage_offset * size, size)) {
+      const at::Tensor tensor =
+          tensor_over(memory, {view.shape, view.strides, view.storage_offset}, options);
+      return share ? tensor : tensor.clone();
+    }
+  }
   const SharedBytes loaded = view.storage->bytes();
   const std::byte* data = loaded.view.data() + view.storage_offset * size;
   if (!is_aligned(data, size)) {  // a file not written by PyTorch
@@ -223,11 +233,6 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
     const SharedBytes bytes = view.contiguous_bytes();
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());
     return copy;
-  }
-  if (const auto* owner = dynamic_cast<const TorchStorage*>(view.storage.get())) {
-    const at::Tensor tensor =
-        tensor_over(owner->memory(), {view.shape, view.strides, view.storage_offset}, options);
-    return share ? tensor : tensor.clone();
   }
   at::Tensor shared = at::from_blob(
       const_cast<std::byte*>(data), view.shape, view.strides,

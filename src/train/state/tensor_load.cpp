@@ -9,6 +9,7 @@
 
 #include "cairn/train/state_dict.h"
 
+#include "io/parallel.h"
 #include "train/state/device_storage.h"
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
@@ -40,24 +41,29 @@ bool is_whole_storage(const at::Tensor& tensor) noexcept {
 
 }  // namespace
 
-TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements)
-    : target_(target), elements_(tensor_of(elements, /*share=*/true)) {
+TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
+                       const std::function<void()>& before_elements)
+    : target_(target),
+      elements_(tensor_of(elements, /*share=*/true)),
+      is_on_host_(target.device().is_cpu()) {
   const torch::NoGradGuard no_grad;
   if (elements_.sizes() != target_.sizes()) elements_ = elements_.reshape(target_.sizes());
   is_strided_ = target_.layout() == at::kStrided && !target_.is_quantized();
   if (!is_strided_) return;
+  if (before_elements && (target_.is_conj() || target_.is_neg())) before_elements();
   as_stored(target_, elements_);
-  arrange();
-  if (target_.device().is_cpu()) target_.data_ptr();  // memory that is copied on write is, now
+  arrange(before_elements);
+  if (is_on_host_) target_.data_ptr();  // memory that is copied on write is, now
 }
 
-void TensorLoad::arrange() {
+void TensorLoad::arrange(const std::function<void()>& before_elements) {
   is_dense_ = target_.is_non_overlapping_and_dense();
   const bool is_in_order =
       is_dense_ ? elements_.strides() == target_.strides() : elements_.is_contiguous();
   const bool is_alike = elements_.scalar_type() == target_.scalar_type() &&
                         elements_.device() == target_.device() && !elements_.is_conj();
   if (is_in_order && is_alike) return;
+  if (before_elements) before_elements();
   const at::TensorOptions options = target_.options().requires_grad(false);
   at::Tensor fresh = is_dense_ ? at::empty_strided(target_.sizes(), target_.strides(), options)
                                : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
@@ -83,7 +89,7 @@ void TensorLoad::hand_over() noexcept {
 }
 
 bool TensorLoad::needs_libtorch() const noexcept {
-  return !is_strided_ || (!target_.device().is_cpu() && !may_hand_over());
+  return !is_strided_ || (!is_on_host_ && !may_hand_over());
 }
 
 void TensorLoad::put_aside() {
@@ -130,11 +136,27 @@ void TensorLoad::put() noexcept {
 void TensorLoad::wait_for_devices(const std::vector<TensorLoad>& loads) {
   std::set<std::string> done;
   for (const TensorLoad& load : loads) {
+    if (load.is_on_host_) continue;
     const c10::Device device = load.target_.device();
-    if (device.is_cpu() || !done.insert(device.str()).second) continue;
+    if (!done.insert(device.str()).second) continue;
     const c10::impl::VirtualGuardImpl guard(device.type());
     guard.synchronizeStream(guard.getStream(device));
   }
+}
+
+void TensorLoad::release(std::vector<TensorLoad>& loads) noexcept {
+  constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // on an average
+  std::uint64_t bytes = 0;
+  for (const TensorLoad& load : loads) {
+    if (load.is_on_host_) bytes += bytes_of_elements(load.elements_);
+  }
+  if (bytes / kWorthAThread < loads.size()) return loads.clear();
+  try {
+    for_each_parallel(
+        loads.size(), [&](std::size_t i) { loads[i].elements_ = at::Tensor(); }, bytes);
+  } catch (...) {  // no thread, no memory for one: then here
+  }
+  loads.clear();
 }
 
 void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last) {
@@ -157,6 +179,7 @@ void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last
   for (TensorLoad& load : loads) {
     load.put();
   }
+  TensorLoad::release(loads);
 }
 
 }  // namespace cairn

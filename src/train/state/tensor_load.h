@@ -10,6 +10,8 @@
 //       - each is the whole of its storage, and its memory is libtorch's own (or staging.h's).
 //     Pointers to the old elements are invalid then, as after resize_().
 //  3. Otherwise it copies from memory to memory.
+//     What the tensors had is let go of, large memory by several threads: an unmapped GiB of small
+//     pages takes the kernel a tenth of the time of reading one.
 //  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
 //     strided) might fail: this is done first, and taken back when it does. Devices work while the
 //     host goes on, and say later that they failed: before 2 and 3 they are waited for.
@@ -28,13 +30,15 @@ namespace cairn {
 class TensorLoad {
  public:
   // `elements`: as many as `target` has, of a dtype that can be cast to its. Shares the memory of
-  // `elements` where it need not be converted. UnsupportedError, and what libtorch throws.
-  TensorLoad(const at::Tensor& target, const TensorView& elements);
+  // `elements` where it need not be converted; where it must, calls `before_elements` first, if
+  // there is one. UnsupportedError, and what libtorch throws.
+  TensorLoad(const at::Tensor& target, const TensorView& elements,
+             const std::function<void()>& before_elements = {});
 
  private:
   friend void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last);
 
-  void arrange();  // step 1
+  void arrange(const std::function<void()>& before_elements);  // step 1
   bool may_hand_over() const noexcept;
   void hand_over() noexcept;
   bool needs_libtorch() const noexcept;
@@ -42,11 +46,13 @@ class TensorLoad {
   void copy();                // step 4
   void copy_back() noexcept;  // what was put aside
   static void wait_for_devices(const std::vector<TensorLoad>& loads);
-  void put() noexcept;  // step 2 or 3
+  void put() noexcept;                                           // step 2 or 3
+  static void release(std::vector<TensorLoad>& loads) noexcept;  // what 2 left, and 1 made
 
   at::Tensor target_;
   at::Tensor elements_;
-  at::Tensor before_;  // where libtorch copied
+  at::Tensor before_;       // where libtorch copied
+  bool is_on_host_ = true;  // the target
   bool is_strided_ = true;
   bool is_dense_ = true;  // no gaps in the target; its elements and the new ones lie in one order
 };

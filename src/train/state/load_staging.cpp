@@ -1,0 +1,135 @@
+#include "train/state/load_staging.h"
+
+#include <torch/torch.h>
+
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+
+#include "checkpoint/open/whole_read.h"
+#include "core/size_text.h"
+#include "train/state/mirror.h"
+#include "train/state/module_load.h"
+#include "train/state/staging.h"
+
+namespace cairn {
+namespace {
+
+// Less than this is read as soon as a thread is made.
+constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
+// How much of the file may be read for nothing.
+constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
+
+[[noreturn]] void refuse_damage(const VerifyReport& report, const std::string& path) {
+  throw CorruptError("it is " + report.summary() + "; try an older checkpoint", path,
+                     report.damage.front().begin);
+}
+
+// How much of a checkpoint is wanted at most: the weights, and what an optimizer keeps of them:
+// those of weights in half precision five times as much.
+std::uint64_t about_wanted(const State& state, const LoadCheckpointOptions& options) {
+  constexpr std::uint64_t kWithOptimizer = 6;
+  std::uint64_t bytes = 0;
+  for_each_named_tensor(
+      state.model->module(), [&](const std::string&, const std::string&, const at::Tensor& tensor) {
+        bytes += static_cast<std::uint64_t>(tensor.numel()) * tensor.element_size();
+      });
+  const bool is_all = !options.load_weights_only && state.optimizer != nullptr;
+  return is_all ? kWithOptimizer * bytes : bytes;
+}
+
+// The entries of a dict with such keys, each with None left in its place: what nobody else has is
+// staged where it is.
+Dict taken_out(Value& dict, const std::function<bool(const Value& key)>& is_wanted) {
+  std::vector<Value> keys;
+  for (const auto& [key, value] : dict.as_dict()) {
+    if (is_wanted(key)) keys.push_back(key);
+  }
+  Dict taken;
+  for (const Value& key : keys) {
+    Value* const value = dict.mutable_dict().find(key);
+    if (value != nullptr) taken.set(key, std::exchange(*value, Value()));  // nobody finds a NaN
+  }
+  return taken;
+}
+
+void put_back(Value& dict, const Dict& taken) {
+  for (const auto& [key, value] : taken) {
+    dict.mutable_dict().set(key, value);
+  }
+}
+
+}  // namespace
+
+struct LoadStaging::Whole {
+  Whole(const Checkpoint& opened, std::shared_ptr<const ByteSource> source)
+      : file(std::move(source)), memory(file->size()), read(opened, memory.all()) {}
+
+  std::shared_ptr<const ByteSource> file;
+  Mirror memory;
+  WholeRead read;  // ends first
+};
+
+LoadStaging::LoadStaging(Checkpoint opened) : opened_(std::move(opened)) {}
+
+LoadStaging::~LoadStaging() = default;
+
+void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options) {
+  const bool is_all = options.verify == Verify::kFull && !options.in_place &&
+                      options.ignore_keys.empty() && state.model != nullptr;
+  if (!is_all) return;
+  std::shared_ptr<const ByteSource> file = WholeRead::file_of(opened_);
+  if (file == nullptr || file->size() < kLeastWhole) return;
+  if (file->size() / 5 * 4 > about_wanted(state, options) + kMostUnwanted) return;
+  try {
+    whole_ = std::make_unique<Whole>(opened_, std::move(file));
+  } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
+  } catch (const std::system_error&) {  // nor a thread
+  }
+}
+
+void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
+  Dict taken;
+  if (wanted.with_others) {
+    taken = taken_out(checkpoint, [](const Value& key) { return key != Value("state"); });
+  }
+  Value& state = checkpoint.mutable_dict()["state"];
+  if (state.is_dict()) taken.set("state", taken_out(state, wanted.of_state));
+  StageMemory memory;
+  if (whole_) memory = {.file = whole_->file.get(), .mirror = &whole_->memory};
+  Value near = staged(std::move(taken), wanted.storage, reads_, memory);
+  if (state.is_dict()) {
+    put_back(state, near.at("state").as_dict());
+    near.mutable_dict().erase("state");
+  }
+  put_back(checkpoint, near.as_dict());
+}
+
+void LoadStaging::finish(Verify verify) {
+  if (std::exchange(is_finished_, true)) return;
+  if (const auto whole = std::exchange(whole_, nullptr)) {
+    const VerifyReport report = whole->read.finish();
+    if (!report.ok()) refuse_damage(report, opened_.path());
+    if (reads_.empty()) return;
+  }
+  read(std::exchange(reads_, {}), verify);
+}
+
+void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) const {
+  const VerifyReport report = opened_.read(reads, verify);
+  if (!report.ok()) refuse_damage(report, opened_.path());
+}
+
+void LoadStaging::refuse_size(Verify verify) {
+  whole_ = nullptr;
+  reads_.clear();
+  const VerifyReport report = opened_.verify(verify);
+  if (!report.ok()) refuse_damage(report, opened_.path());
+  throw Error("there is not enough memory for its tensors beside the present ones; the file has " +
+              size_text(report.bytes));
+}
+
+}  // namespace cairn

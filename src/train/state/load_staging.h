@@ -1,0 +1,65 @@
+// Bringing the tensors of a checkpoint into fresh memory, verified: what a load does before it
+// looks at any of them.
+//
+// clang-format off
+//  1. begin(), before the checkpoint is decoded. When it is one file that lies here, and most of it
+//     is wanted, threads read it whole into memory that lies as the file does (mirror.h), and
+//     verify it on the way: the disk works while the caller decodes.
+//  2. stage() gives what is wanted of the decoded tree its memory: parts of that, otherwise memory
+//     of its own (staging.h).
+//  3. finish() waits for 1, or reads and verifies now. From then on nobody looks at the file.
+// clang-format on
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/value.h"
+
+namespace cairn {
+
+class LoadStaging {
+ public:
+  explicit LoadStaging(Checkpoint opened);
+  // Ends 1.
+  ~LoadStaging();
+  LoadStaging(const LoadStaging&) = delete;
+  LoadStaging& operator=(const LoadStaging&) = delete;
+
+  // Step 1, for this load, where it pays.
+  void begin(const State& state, const LoadCheckpointOptions& options);
+
+  // What step 2 is about.
+  struct Wanted {
+    bool with_others = true;                         // the entries beside "state"
+    std::function<bool(const Value& key)> of_state;  // which of that
+    std::function<bool(const Storage&)> storage;     // which storages of those
+  };
+  // Step 2, once: `checkpoint`, a dict with a "state", with fresh memory for what is wanted, filled
+  // by step 3. What nobody else has of it is changed where it is. std::bad_alloc, which leaves it
+  // in part.
+  void stage(Value& checkpoint, const Wanted& wanted);
+
+  // Step 3; once it was called it does nothing. `verify`: of what step 1 does not read.
+  // CorruptError that says what is damaged, StorageError.
+  void finish(Verify verify);
+  // Fills these places, verified so. Throws as finish().
+  void read(const std::vector<StorageRead>& reads, Verify verify) const;
+
+  // Of a file that is too large for the machine. CorruptError when it is damaged, for that is worth
+  // more to know, and a file may say that it is large; otherwise Error.
+  [[noreturn]] void refuse_size(Verify verify);
+
+ private:
+  struct Whole;
+
+  const Checkpoint opened_;
+  std::unique_ptr<Whole> whole_;
+  std::vector<StorageRead> reads_;
+  bool is_finished_ = false;
+};
+
+}  // namespace cairn

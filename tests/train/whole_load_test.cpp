@@ -1,0 +1,189 @@
+// Loads that read the file whole while it is decoded (train/state/load_staging.h).
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/model.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+#include "testing/temp_folder.h"
+#include "train/state/mirror.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::read_file;
+using testing::TempFolder;
+using testing::write_file;
+
+constexpr std::int64_t kLayers = 40;
+
+// Large enough to be read whole, of tensors of every size from one element to 1.5 MiB.
+struct Layers final : Model {
+  explicit Layers(float first) {
+    for (std::int64_t i = 0; i < kLayers; ++i) {
+      const std::int64_t size = i % 4 == 3 ? 390'000 : 1 + i * 97;
+      const at::Tensor values = torch::arange(size, torch::kFloat32) + first;
+      net->register_parameter("layer" + std::to_string(i), values, false);
+    }
+  }
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& batch) override { return batch[0]; }
+  Losses loss(const Outputs& outputs, const Batch& /*batch*/) override { return outputs.single(); }
+  std::shared_ptr<torch::nn::Module> net = std::make_shared<torch::nn::Module>();
+};
+
+struct WholeLoad : ::testing::Test {
+  WholeLoad() {
+    State saved;
+    saved.model = std::make_shared<Layers>(5.0F);
+    save_checkpoint(saved, path, {.weights_only = true});
+    state.model = std::make_shared<Layers>(0.0F);
+  }
+
+  void load() { load_checkpoint(path, state, logger, {.load_weights_only = true}); }
+  void expect_weights(float first) {
+    const auto parameters = state.model->module().parameters();
+    ASSERT_EQ(parameters.size(), static_cast<std::size_t>(kLayers));
+    for (const at::Tensor& tensor : parameters) {
+      const at::Tensor expected = torch::arange(tensor.numel(), torch::kFloat32) + first;
+      ASSERT_TRUE(torch::equal(tensor, expected));
+    }
+  }
+  // The first place where the last elements of the large layers stand.
+  static std::size_t place_of_large(const std::string& bytes) {
+    const at::Tensor end = torch::arange(389'990, 390'000, torch::kFloat32) + 5.0F;
+    return bytes.rfind(std::string(static_cast<const char*>(end.data_ptr()), end.nbytes()));
+  }
+
+  TempFolder folder;
+  std::string path = folder / "saved.pt";
+  State state;
+  Logger logger{state};
+};
+
+TEST_F(WholeLoad, TensorsArePartsOfOneMemoryThatLiesAsTheFileDoes) {
+  load();
+  expect_weights(5.0F);
+  const std::string bytes = read_file(path);
+  const auto parameters = state.model->module().parameters();
+  const auto* const first = static_cast<const char*>(parameters[3].data_ptr());
+  const auto* const last = static_cast<const char*>(parameters[39].data_ptr());
+  // Of the layers with the same elements the one in the file and the one in memory are as far
+  // apart.
+  const std::string_view end(first + parameters[3].nbytes() - 40, 40);
+  EXPECT_EQ(static_cast<std::size_t>(last - first), bytes.rfind(end) - bytes.find(end));
+  for (const at::Tensor& tensor : parameters) {
+    EXPECT_TRUE(Mirror::is_part(tensor.storage()));
+  }
+}
+
+// Memory is handed over again, and what was there before is let go of.
+TEST_F(WholeLoad, OneAfterTheOther) {
+  for (int i = 0; i < 3; ++i) {
+    for (at::Tensor tensor : state.model->module().parameters()) {
+      tensor.add_(1);
+    }
+    load();
+    expect_weights(5.0F);
+  }
+}
+
+TEST_F(WholeLoad, ABadByteAnywhereChangesNothing) {
+  const std::string good = read_file(path);
+  const std::size_t large = place_of_large(good);
+  ASSERT_NE(large, std::string::npos);
+  // In a tensor; in the padding before it; in the pickle; in the directory.
+  for (const std::size_t at : {large, std::size_t{40}, std::size_t{300}, good.size() - 200}) {
+    std::string bad = good;
+    bad[at] ^= 1;
+    write_file(path, bad);
+    EXPECT_THROW(load(), CorruptError) << at;
+    expect_weights(0.0F);
+  }
+  write_file(path, good);
+  load();
+  expect_weights(5.0F);
+}
+
+TEST_F(WholeLoad, WhatIsWrittenIntoTheFileMeanwhileIsAnError) {
+  const Checkpoint opened = open_checkpoint(path);
+  {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(place_of_large(read_file(path))));
+    file.write("overwritten", 11);
+  }
+  EXPECT_THROW(load_checkpoint(opened, state, logger, {.load_weights_only = true}), Error);
+  expect_weights(0.0F);
+  std::filesystem::resize_file(path, 100'000);
+  EXPECT_THROW(load_checkpoint(opened, state, logger, {.load_weights_only = true}), StorageError);
+  expect_weights(0.0F);
+}
+
+TEST_F(WholeLoad, WhatDoesNotFitChangesNothing) {
+  state.model = std::make_shared<Layers>(0.0F);
+  auto& net = *std::static_pointer_cast<Layers>(state.model)->net;
+  net.register_parameter("another", torch::zeros({2}), false);
+  EXPECT_THROW(load(), MismatchError);
+}
+
+// Elements that have to be converted are looked at while the model is planned.
+TEST_F(WholeLoad, AnotherDtypeIsConvertedWhenTheElementsAreThere) {
+  state.model->module().to(torch::kFloat64);
+  load();
+  for (const at::Tensor& tensor : state.model->module().parameters()) {
+    ASSERT_EQ(tensor.scalar_type(), torch::kFloat64);
+    ASSERT_TRUE(torch::equal(tensor, torch::arange(tensor.numel(), torch::kFloat64) + 5.0));
+  }
+}
+
+// Of a file that holds much more than the weights nothing more than those is kept.
+TEST_F(WholeLoad, WhatIsLittleOfAFileIsReadAlone) {
+  State saved;
+  saved.model = std::make_shared<Layers>(5.0F);
+  Value value = checkpoint_value(saved, {.weights_only = true});
+  value.mutable_dict()["state"].mutable_dict()["more"] =
+      view_of(torch::zeros({std::int64_t{64} << 20}, torch::kUInt8));
+  save(value, path);
+  load();
+  expect_weights(5.0F);
+  EXPECT_FALSE(Mirror::is_part(state.model->module().parameters().front().storage()));
+}
+
+// --- The memory ---------------------------------------------------------------------------------
+
+TEST(MirrorTest, PartsKeepTheirBytesAndOnlyThose) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  c10::Storage first;
+  c10::Storage across;
+  const std::byte* begin = nullptr;
+  {
+    Mirror mirror(100 * kMiB + 10);
+    ASSERT_EQ(mirror.all().size(), 100 * kMiB + 10);
+    begin = mirror.all().data();
+    for (std::size_t at = 0; at < mirror.all().size(); at += 4096) {
+      mirror.all()[at] = std::byte{7};
+    }
+    first = mirror.part(64, 4096);
+    across = mirror.part(31 * kMiB, 2 * kMiB);
+    EXPECT_TRUE(Mirror::is_part(mirror.part(100 * kMiB, 10)));
+  }
+  EXPECT_EQ(first.data(), begin + 64);
+  EXPECT_EQ(*(begin + 4096), std::byte{7});
+  EXPECT_EQ(*(begin + 32 * kMiB), std::byte{7});
+  EXPECT_EQ(*(begin + 70 * kMiB), std::byte{0}) << "no part has it";
+  across = c10::Storage();
+  EXPECT_EQ(*(begin + 4096), std::byte{7});
+  EXPECT_EQ(*(begin + 32 * kMiB), std::byte{0});
+}
+
+}  // namespace
+}  // namespace cairn
