@@ -522,7 +522,13 @@ bool CheckpointSaver::will_save(Event event, const State& state) {
 void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
   impl_->pipeline.let_go();
-  impl_->wait();
+  try {
+    impl_->wait();
+  } catch (...) {
+    impl_->pipeline.let_go();
+    throw;
+  }
+  impl_->pipeline.let_go();  // what the saves remembered that were under way
   impl_->report(logger);
 }
 

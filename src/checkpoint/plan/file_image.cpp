@@ -78,9 +78,11 @@ class ImageWriter {
 
 FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layout> layout)
     : value_(std::move(value)), layout_(std::move(layout)) {
+  // The sizes are those of a list that was made to its end.
+  const std::size_t known_sizes = std::exchange(layout_->known_sizes, 0);
   const StorageList list(value_, &layout_->known);
   storages_.assign(list.storages().begin(), list.storages().end());
-  const bool is_same = note_sizes(list);
+  const bool is_same = note_sizes(list, known_sizes);
   if (!is_same || layout_->pickle_bytes == 0) {
     layout_->offsets_for = 0;
     encode();
@@ -90,11 +92,10 @@ FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layo
 }
 
 // Whether the storages have the sizes of the time before. A Storage does not change: those that are
-// the same ones need not be asked.
-bool FileImage::note_sizes(const StorageList& list) {
+// the same ones, `known_sizes` of them, need not be asked.
+bool FileImage::note_sizes(const StorageList& list, std::size_t known_sizes) {
   std::vector<std::uint64_t>& sizes = layout_->sizes;
-  const bool is_known = list.was_known() && layout_->known_sizes == list.known_count();
-  layout_->known_sizes = 0;
+  const bool is_known = list.was_known() && known_sizes == list.known_count();
   bool is_same = sizes.size() == storages_.size();
   sizes.resize(storages_.size());
   for (std::size_t i = is_known ? list.known_count() : 0; i < storages_.size(); ++i) {

@@ -53,7 +53,7 @@ class FileImage {
   void write(const TorchPlan& plan, PositionalSink& sink) const;
 
  private:
-  bool note_sizes(const StorageList& list);
+  bool note_sizes(const StorageList& list, std::size_t known_sizes);
   void encode();
   void place();
   bool lies_as(const TorchPlan& plan) const;

@@ -95,14 +95,14 @@ class Encoder {
   void encode_part(const Value& value) {
     is_before_part_ = false;
     if (is_known(value)) return go_on_behind_part();
-    const auto texts = std::make_shared<std::deque<std::string>>();
-    out_.move_texts(*texts);
+    texts_before_ = std::make_shared<std::deque<std::string>>();
+    out_.move_texts(*texts_before_);
     Pickler before = out_;
     encode_new(value);
     if (!objects_.contains(value.identity())) return;  // nobody else holds it any more
-    part_ =
-        std::make_unique<EncodePart>(EncodePart{value, depth_, std::move(before), out_, storages_,
-                                                tensors_.known_storages(), objects_, texts});
+    part_ = std::make_unique<EncodePart>(EncodePart{value, depth_, std::move(before), out_,
+                                                    storages_, tensors_.known_storages(), objects_,
+                                                    texts_before_});
   }
 
   bool is_known(const Value& value) const {
@@ -404,6 +404,7 @@ class Encoder {
     out_.get(found->second);
   }
 
+  std::shared_ptr<std::deque<std::string>> texts_before_;  // of the part, which out_ looks into
   Pickler out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
   TensorEncoder tensors_;

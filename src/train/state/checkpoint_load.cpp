@@ -516,6 +516,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
       finish_reading_();
     } else {
       check(checkpoint);
+      finish_reading_();  // also when nothing of it is of use: damage is told first
       if (const Value* found = checkpoint.find("rng")) rng = *found;
     }
     refuse_misfits();

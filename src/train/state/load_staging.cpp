@@ -109,13 +109,19 @@ void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
 }
 
 void LoadStaging::finish(Verify verify) {
+  if (failure_) std::rethrow_exception(failure_);
   if (std::exchange(is_finished_, true)) return;
-  if (const auto whole = std::exchange(whole_, nullptr)) {
-    const VerifyReport report = whole->read.finish();
-    if (!report.ok()) refuse_damage(report, opened_.path());
-    if (reads_.empty()) return;
+  try {
+    if (const auto whole = std::exchange(whole_, nullptr)) {
+      const VerifyReport report = whole->read.finish();
+      if (!report.ok()) refuse_damage(report, opened_.path());
+      if (reads_.empty()) return;
+    }
+    read(std::exchange(reads_, {}), verify);
+  } catch (...) {
+    failure_ = std::current_exception();
+    throw;
   }
-  read(std::exchange(reads_, {}), verify);
 }
 
 void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) const {

@@ -11,6 +11,7 @@
 // clang-format on
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -43,8 +44,8 @@ class LoadStaging {
   // in part.
   void stage(Value& checkpoint, const Wanted& wanted);
 
-  // Step 3; once it was called it does nothing. `verify`: of what step 1 does not read.
-  // CorruptError that says what is damaged, StorageError.
+  // Step 3, once: called again it does nothing, or fails as it did. `verify`: of what step 1 does
+  // not read. CorruptError that says what is damaged, StorageError.
   void finish(Verify verify);
   // Fills these places, verified so. Throws as finish().
   void read(const std::vector<StorageRead>& reads, Verify verify) const;
@@ -60,6 +61,7 @@ class LoadStaging {
   std::unique_ptr<Whole> whole_;
   std::vector<StorageRead> reads_;
   bool is_finished_ = false;
+  std::exception_ptr failure_;  // of finish()
 };
 
 }  // namespace cairn

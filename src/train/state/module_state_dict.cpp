@@ -186,6 +186,12 @@ class ModulePlanner {
   ModuleLoad load_;
 };
 
+// Of this thread; ids are given again when a thread has ended.
+const std::shared_ptr<const int>& token_of_thread() {
+  thread_local const auto token = std::make_shared<const int>(0);
+  return token;
+}
+
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
@@ -218,7 +224,7 @@ Value ModuleGatherer::gather(const torch::nn::Module& module) {
   forget();
   Value made = state_dict(module);
   if (remember(module)) {
-    thread_ = std::this_thread::get_id();
+    thread_ = token_of_thread();
     known_ = made;
   } else {
     forget();
@@ -266,7 +272,7 @@ bool ModuleGatherer::remember(const torch::nn::Module& module) {
 }
 
 bool ModuleGatherer::is_unchanged(const torch::nn::Module& module) const {
-  if (known_.is_none() || thread_ != std::this_thread::get_id()) return false;
+  if (known_.is_none() || thread_.lock() != token_of_thread()) return false;
   Cursor at;
   bool is_same = true;
   for_each_named_tensor(

@@ -10,8 +10,8 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cairn/train/state_dict.h"
@@ -59,7 +59,7 @@ class ModuleGatherer {
   std::vector<std::int64_t> extents_;  // of each: its sizes, its strides
   std::string names_;                  // one behind the other
   std::vector<c10::Device> devices_;   // other than the CPU, each once
-  std::thread::id thread_;             // whose views share storages (view_of())
+  std::weak_ptr<const int> thread_;             // whose views share storages (view_of())
 };
 
 class StateGatherer {
