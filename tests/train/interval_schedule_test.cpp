@@ -211,6 +211,26 @@ TEST(IntervalTest, TheEndFiresAlsoAtABatchAtWhichItFiredBeforeTimeWasSetBack) {
   }
 }
 
+// The second fit() is no longer than the batch at which the first one fired.
+TEST(IntervalTest, TheEndFiresAlsoAtTheFirstBatchWhenTimeWasSetBack) {
+  const auto fired = [](IntervalScheduler& scheduler, const Loop& loop) {
+    std::vector<std::int64_t> at;
+    Loop(loop).run([&](const IntervalState& state, Moment moment) {
+      if (scheduler(state, moment)) at.push_back(state.now.batch);
+    });
+    return at;
+  };
+  for (const bool at_fit_end : {true, false}) {
+    IntervalScheduler scheduler("1ep",
+                                at_fit_end ? FinalMoment::kFitEnd : FinalMoment::kBatchOrEpoch);
+    const Time first = at_fit_end ? "1ba" : "2ba";  // the interval itself fires last at batch 1
+    EXPECT_THAT(fired(scheduler, {.max_duration = first, .batches_per_epoch = 1}),
+                ::testing::Contains(1));
+    EXPECT_THAT(fired(scheduler, {.max_duration = "1ba", .batches_per_epoch = 10}), ElementsAre(1))
+        << at_fit_end;
+  }
+}
+
 TEST(IntervalTest, EvaluatorsEndAtFitEndAndOnlyOnce) {
   const auto fired = [](const Time& interval, FinalMoment final_moment) {
     IntervalScheduler scheduler(interval, final_moment);

@@ -48,7 +48,11 @@ IntervalScheduler::IntervalScheduler(Time interval, FinalMoment final_moment)
 bool IntervalScheduler::operator()(const IntervalState& state, Moment moment) {
   const bool is_fraction = interval_.unit() == TimeUnit::kDuration;
   if (!is_fraction && interval_ <= 0) return false;
-  if (last_batch_ > state.now.batch) last_batch_.reset();  // time was set back
+  // Time was set back; a batch's own moment is its first one.
+  if (last_batch_ > state.now.batch ||
+      (moment == Moment::kBatch && last_batch_ == state.now.batch)) {
+    last_batch_.reset();
+  }
   if (!state.previous) return false;
   if (is_end(state, moment)) return true;
   if (!(is_fraction ? is_fraction_crossed(state, moment) : is_crossed(state, moment))) return false;
