@@ -237,10 +237,11 @@ std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
   return std::nullopt;
 }
 
+// All of them, also when one cannot be removed; then throws the first error.
 std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done) {
   std::vector<std::string> removed;
+  std::exception_ptr first;
   while (const auto name = next_superfluous(done)) {
-    std::exception_ptr error;
     try {
       if (with_retries(options.retry, [&] { return store->remove(*name); })) {
         removed.push_back(*name);
@@ -249,17 +250,17 @@ std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done) {
     } catch (Error& e) {
       e.add_context("uploaded " + store->describe(done.upload.name) +
                     ", but cannot remove an older one");
-      error = std::current_exception();
+      if (first == nullptr) first = std::current_exception();
     } catch (...) {
-      error = std::current_exception();
+      if (first == nullptr) first = std::current_exception();
     }
     {
       const std::scoped_lock lock(mutex);
       being_removed.erase(*name);
     }
     changed.notify_all();
-    if (error != nullptr) std::rethrow_exception(error);
   }
+  if (first != nullptr) std::rethrow_exception(first);
   return removed;
 }
 

@@ -12,8 +12,8 @@
 //     (publish.h): under the condition, verified, with retries.
 //  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
 //     already at what was submitted later.
-//  5. Then what became superfluous is removed, one by one; what is not there is no error. What is
-//     itself on its way yet is removed when it has arrived; what was submitted once more is not.
+//  5. Then what became superfluous is removed, all that can be; what is not there is no error. What
+//     is itself on its way yet is removed when it has arrived; what was submitted once more is not.
 //  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
 //     with the next file.
 //  7. stop() waits until all is done, or the deadline has passed; what is under way then is given

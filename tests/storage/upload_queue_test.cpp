@@ -463,6 +463,28 @@ TEST(UploadQueueTest, WhatAnUploadMadeSuperfluousGoesAlsoWhenANewerOneTakesItsPl
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("0", "1"));
 }
 
+TEST(UploadQueueTest, OneThatCannotBeRemovedCostsTheOthersNothing) {
+  const auto memory = memory_store();
+  for (const char* name : {"1", "2", "3"}) {
+    publish(*memory, object(name, name), at_once());
+  }
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{.before = [](StoreCall call, const std::string& name) {
+        if (call == StoreCall::kRemove && name != "3") throw StorageError(name + ": 403", 403);
+      }});
+  UploadQueue queue(store, {.retry = at_once()});
+  bool reported = false;
+  queue.submit({.name = "4",
+                .file = file_of("4"),
+                .remove_afterwards = {"1", "2", "3"},
+                .on_done = [&](const auto&) { reported = true; }});
+  EXPECT_THAT(queue.stop(kForever), ElementsAre("4"));
+  EXPECT_THAT(message_of<StorageError>([&] { queue.throw_error(); }),
+              AllOf(HasSubstr("1: 403"), HasSubstr("cannot remove an older one")));
+  EXPECT_THAT(list_names(*memory, ""), ElementsAre("1", "2", "4"));
+  EXPECT_FALSE(reported);
+}
+
 TEST(UploadQueueTest, NumbersBelowOneAreRefused) {
   EXPECT_THROW(UploadQueue(memory_store(), {.threads = 0}), UsageError);
   EXPECT_THROW(UploadQueue(memory_store(), {.retry = {.attempts = 0}}), UsageError);
