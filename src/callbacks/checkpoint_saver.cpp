@@ -6,8 +6,8 @@
 //     memory. The pipeline copies them before submit() returns; nothing changes them until then.
 //  4. Submit, with the files that become superfluous. They count as there until their removal is
 //     reported, and the new one is dropped when it fails.
-//  5. An error of the background thread is thrown by the next save, by wait(), or at fit_end; in a
-//     store that is far away, at the next *_checkpoint event.
+//  5. An error of the background thread is thrown by the next save, by wait(), at the next
+//     *_checkpoint event, or at fit_end.
 //  6. What is saved in a folder of this machine is handed to the loggers that keep files when it is
 //     durable here: at the next event, and before the next save begins (saver_uploads.h).
 //  7. In a store that is far away a save is a write of what was not there, or of the very version
@@ -104,6 +104,13 @@ CheckpointSaverOptions checked(CheckpointSaverOptions options) {
   return options;
 }
 
+// Whether nothing was trained between the two: the end of an epoch trains nothing. When time was
+// set back, the same batch took another time.
+bool is_same_batch(const Timestamp& one, const Timestamp& other) {
+  return one.batch == other.batch && one.sample == other.sample && one.token == other.token &&
+         one.total_wct == other.total_wct;
+}
+
 }  // namespace
 
 struct CheckpointSaver::Impl {
@@ -152,6 +159,7 @@ struct CheckpointSaver::Impl {
   void report(Logger& logger);
   void wait();
   void forget_failed();
+  void throw_error();
   void check_names(const FormatVariables& dist) const;
   void check_remote_names(const FormatVariables& dist) const;
   SaverPlace place(const State& state) const;
@@ -200,7 +208,7 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
 }
 
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
-  if (is_far) pipeline.throw_error();
+  throw_error();
   report(logger);
   const bool due = is_save_due(state, event);
   answer.reset();
@@ -237,10 +245,11 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   report(logger);
 }
 
-// Whether this saver saved this very moment, and nothing says that it is not, or will not be, whole
-// where it belongs. What is far away was looked at when it had arrived.
+// Whether this saver saved this very batch under the name that it has now, and nothing says that it
+// is not, or will not be, whole where it belongs. What is far away was looked at when it had
+// arrived.
 bool CheckpointSaver::Impl::has_saved(const State& state) const {
-  if (!newest || newest->timestamp != state.timestamp) return false;
+  if (!newest || !is_same_batch(newest->timestamp, state.timestamp)) return false;
   if (newest->path != path(state, options.filename)) return false;
   if (has_uploads && uploads.has_newest_failed()) return false;
   const bool is_kept_here = !is_far && keep() != 0;
@@ -258,16 +267,21 @@ void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& 
   uploads.begin(path, std::move(names));
 }
 
-// Step 6, and what a saver that keeps nothing here removes then.
+// Step 6, and what a saver that keeps nothing here removes then. One that is refused costs the
+// others nothing: then throws the first error.
 void CheckpointSaver::Impl::upload(Logger& logger) {
-  while (!durable.empty()) {
-    const std::string path = std::move(durable.front());
-    durable.erase(durable.begin());  // also when it is refused; the others are handed over later
-    // A job that goes on from before them writes its own files again, as they were when it began.
-    uploads.hand_over(path, logger,
-                      options.overwrite ? SaverUploads::Overwrite::kAll
-                      : may_rewrite_own ? SaverUploads::Overwrite::kKnown
-                                        : SaverUploads::Overwrite::kNone);
+  std::exception_ptr refused;
+  // A job that goes on from before them writes its own files again, as they were when it began.
+  const auto overwrite = options.overwrite ? SaverUploads::Overwrite::kAll
+                         : may_rewrite_own ? SaverUploads::Overwrite::kKnown
+                                           : SaverUploads::Overwrite::kNone;
+  for (const std::string& path : std::exchange(durable, {})) {
+    try {
+      uploads.hand_over(path, logger, overwrite);
+    } catch (const std::exception& e) {
+      if (refused) messages.push_back(std::string("warning: ") + e.what());
+      if (!refused) refused = std::current_exception();
+    }
   }
   for (const auto& [path, is_there, is_replaced] : uploads.take_uploaded()) {
     messages.push_back(
@@ -277,6 +291,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
     options.store->remove(path);
     saved.remove(path);
   }
+  if (refused) std::rethrow_exception(refused);
 }
 
 // Step 7. Of which version what was written last is, the pipeline knows, which may have it still
@@ -296,6 +311,16 @@ void CheckpointSaver::Impl::forget_failed() {
     wait();
   } catch (const Error& e) {  // a second one: the first is being thrown
     messages.push_back(std::string("warning: ") + e.what());
+  }
+}
+
+// What has failed by now is not taken for saved any more.
+void CheckpointSaver::Impl::throw_error() {
+  try {
+    pipeline.throw_error();
+  } catch (...) {
+    forget_failed();
+    throw;
   }
 }
 
@@ -545,9 +570,15 @@ void CheckpointSaver::save(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
-  if (impl_->is_far) impl_->pipeline.throw_error();
-  impl_->report(logger);
+  impl_->throw_error();
+  std::exception_ptr refused;  // an earlier file, by a destination: that must not cost this save
+  try {
+    impl_->report(logger);
+  } catch (...) {
+    refused = std::current_exception();
+  }
   if (!impl_->has_saved(state)) save(state, logger);
+  if (refused) std::rethrow_exception(refused);
 }
 
 void CheckpointSaver::wait() { impl_->wait(); }

@@ -267,5 +267,41 @@ TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
   EXPECT_EQ(slow->files.size(), 1U);
 }
 
+// The last save of a run, say.
+TEST_F(Uploader, AnEarlierFileThatIsRefusedCostsNoRequestedSave) {
+  struct Refusing final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override {
+      ++count;
+      throw AlreadyExistsError(file.remote_file_name + " is there");
+    }
+    int count = 0;
+  };
+  const auto destination = std::make_shared<Refusing>();
+  Trainer trainer(testing::tiny_options());
+  State& state = trainer.state();
+  trainer.logger().add(destination);
+  CheckpointSaver made(saver());
+  made.init(state, trainer.logger());
+  const auto save_next = [&](const auto& save) {
+    state.timestamp = state.timestamp.to_next_batch(2, 0, {});
+    save();
+    made.wait();
+  };
+  for (int refused = -1; refused != destination->count;) {  // until one is still to be handed over
+    refused = destination->count;
+    save_next([&] {
+      try {
+        made.save(state, trainer.logger());
+      } catch (const AlreadyExistsError&) {  // it was here very soon, and handed over at once
+      }
+    });
+  }
+  save_next(
+      [&] { EXPECT_THROW(made.save_unless_saved(state, trainer.logger()), AlreadyExistsError); });
+  const std::string name = "ep0-ba" + std::to_string(state.timestamp.batch) + "-rank0.pt";
+  EXPECT_TRUE(fs::exists(folder / ("ckpt/" + name)));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -90,7 +90,7 @@ class CheckpointSaver final : public Callback {
   void epoch_checkpoint(State& state, Logger& logger) override;
   void iteration_checkpoint(State& state, Logger& logger) override;
   bool will_save(Event event, const State& state) override;
-  // Waits; throws what a save threw. In a store, events before that do the latter, too.
+  // Waits; throws what a save threw. The *_checkpoint events before that do the latter, too.
   void fit_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;  // waits
   Value state_dict() const override;
@@ -98,7 +98,7 @@ class CheckpointSaver final : public Callback {
 
   // Saves now, whatever the interval says: for foreign loops.
   void save(State& state, Logger& logger);
-  // The same, unless this saver has saved at this very timestamp already, and that checkpoint is
+  // The same, unless this saver has saved this batch by this name already, and that checkpoint is
   // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
   void save_unless_saved(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
