@@ -215,12 +215,10 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
   const Attended attended(requests, signals ? std::optional(request_options()) : std::nullopt);
-  Requests early = requests ? requests->poll_before_training() : Requests();
+  if (requests) unserved = both(std::exchange(unserved, {}), requests->poll_before_training());
   trained = true;
-  if (requests && is_stop_asked()) early = both(early, requests->poll());
-  if (early.stop) {
-    logger.log_message(early.reason + ": stopping at batch " +
-                       std::to_string(state.timestamp.batch) + ", before anything was trained");
+  if (unserved.stop) {
+    stop_before_first_batch(std::exchange(unserved, {}));
     return interrupted;
   }
   FitLoop loop(
@@ -230,7 +228,8 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
        .rng = std::exchange(loaded_rng, std::nullopt),
        .serve_requests =
-           [&] { return requests && serve(both(std::exchange(early, {}), requests->poll())); },
+           [&] { return requests && serve(both(std::exchange(unserved, {}), requests->poll())); },
+       .serve_at_end = [&] { serve(std::exchange(unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   if (!loop.run()) return interrupted;
@@ -238,6 +237,16 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   // The last checkpoint may be from before its epoch ended; then the loop did only that.
   if (autoresumed && state.timestamp.batch == first_batch) return already_finished();
   return {FitResult::Reason::kFinished, 0};
+}
+
+// Of what was trained by an earlier fit() the last batch is saved, unless it is already.
+void Trainer::Impl::stop_before_first_batch(const Requests& asked) {
+  if (state.previous_timestamp) {
+    serve(asked);
+    return;
+  }
+  logger.log_message(asked.reason + ": stopping at batch " + std::to_string(state.timestamp.batch) +
+                     ", before anything was trained");
 }
 
 FitResult Trainer::Impl::already_finished() {
@@ -258,8 +267,7 @@ StopRequestOptions Trainer::Impl::request_options() const {
 }
 
 void Trainer::Impl::unattended(const std::function<void()>& work) {
-  const bool in_fit = signals && signals->expects_to_serve() && trained;
-  if (signals && !in_fit) {
+  if (signals && !trained) {
     signals->expect_to_serve(false);
     leave_if_interrupted();
   }
@@ -294,8 +302,14 @@ void Trainer::Impl::save_at_last() {
     } catch (const std::exception& e) {
       logger.log_message(std::string("warning: an earlier save failed: ") + e.what());
     }
-    saver.save_unless_saved(state, logger);
+    std::exception_ptr failed;
+    try {
+      saver.save_unless_saved(state, logger);
+    } catch (...) {
+      failed = std::current_exception();
+    }
     saver.wait();
+    if (failed) std::rethrow_exception(failed);
   });
 }
 

@@ -33,7 +33,8 @@ struct Trainer::Impl {
   explicit Impl(TrainerOptions resolved_options);
 
   FitResult fit(FitOptions fit_options);
-  // Around eval() and predict() of their own: nobody serves a SIGTERM there.
+  // Around eval() and predict() of their own: nobody serves a SIGTERM that comes there, or came
+  // before any fit(). One that came during the last batch of a fit() is the next fit()'s.
   void unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;   // the first one; null without
   bool uploads() const;                       // whether a logger keeps files
@@ -55,6 +56,7 @@ struct Trainer::Impl {
   bool loaded = false;       // the position is that of a checkpoint; fit() has not gone there yet
   bool autoresumed = false;  // the checkpoint was found by autoresume
   bool trained = false;      // a fit() has begun: its position is not that of the file any more
+  Requests unserved;         // taken, and not served: of a fit() that threw, or asked nobody
   std::optional<Value> loaded_rng;
 
  private:
@@ -84,6 +86,7 @@ struct Trainer::Impl {
   bool is_done() const;
   FitResult already_finished();
   StopRequestOptions request_options() const;
+  void stop_before_first_batch(const Requests& asked);
   // Saves when asked to; true when training is to stop.
   bool serve(const Requests& asked);
   void save_at_last();

@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
+#include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
@@ -305,6 +309,140 @@ TEST_F(StopTraining, SigtermWhileLoadingStopsBeforeTheFirstBatch) {
   EXPECT_EQ(trainer.state().timestamp.batch, 0);
 }
 
+// Fits of one batch, and a saver that saves only what it is asked for.
+struct ShortFits : StopTraining {
+  TrainerOptions options() {
+    TrainerOptions made = StopTraining::options();
+    made.max_duration = "1ba";
+    made.save_interval = [](const State& /*state*/, Event /*event*/) { return false; };
+    made.loggers = log;
+    return made;
+  }
+  bool is_saved(const std::string& name) const {
+    return std::filesystem::exists(folder / ("ckpt/" + name));
+  }
+  std::shared_ptr<testing::LogRecorder> log = std::make_shared<testing::LogRecorder>();
+};
+
+TEST_F(ShortFits, ASaveIsServedBehindTheLastBatchWhenThatIsTheFirst) {
+  Trainer trainer(options());
+  write_file(folder / "ckpt/SAVE", "");
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt/SAVE"));
+  raise(SIGUSR2);
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(is_saved("ep0-ba2-rank0.pt"));
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kFinished);
+  EXPECT_FALSE(is_saved("ep0-ba3-rank0.pt")) << "served twice";
+}
+
+TEST_F(ShortFits, ASaveThatAFailedFitTookIsServedByTheNext) {
+  TrainerOptions made = options();
+  made.callbacks = At(Event::kBatchStart, [fails = true](State& /*state*/) mutable {
+    if (std::exchange(fails, false)) throw UsageError("the first time");
+  });
+  Trainer trainer(std::move(made));
+  write_file(folder / "ckpt/SAVE", "");
+  EXPECT_THROW(trainer.fit(), UsageError);
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
+}
+
+// The resumed fit() has no batch left.
+TEST_F(ShortFits, ASaveIsServedByAFitThatOnlyEndsItsEpoch) {
+  TrainerOptions made = options();
+  made.max_duration = "1ep";
+  made.callbacks = At(Event::kEpochEnd, [](State& /*state*/) { throw UsageError("killed"); });
+  made.save_interval = "5ba";
+  {
+    Trainer killed(made);
+    EXPECT_THROW(killed.fit(), UsageError);
+  }
+  made.model = options().model;
+  made.callbacks = {};
+  made.save_interval = options().save_interval;
+  Trainer resumed(std::move(made));
+  ASSERT_EQ(resumed.state().timestamp.batch, 5);
+  write_file(folder / "ckpt/SAVE", "");
+  EXPECT_EQ(resumed.fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_TRUE(is_saved("ep1-ba5-rank0.pt"));
+}
+
+TEST_F(ShortFits, OnlyTheVeryFirstIsStoppedWithoutASave) {
+  Trainer trainer(options());
+  write_file(folder / "ckpt/STOP", "");
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+  EXPECT_FALSE(is_saved("ep0-ba0-rank0.pt"));
+  EXPECT_THAT(log->messages, Contains(HasSubstr("before anything was trained")));
+  log->messages.clear();
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_FALSE(is_saved("ep0-ba1-rank0.pt"));
+  write_file(folder / "ckpt/STOP", "");
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(trainer.state().timestamp.batch, 1);
+  EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
+  EXPECT_THAT(log->messages, Contains(HasSubstr("stopping at batch 1, saved")));
+}
+
+// The epoch ended since; the name is the same.
+TEST_F(ShortFits, AStopBehindASavedBatchSavesItNoSecondTime) {
+  TrainerOptions made = options();
+  made.max_duration = "5ba";
+  made.save_filename = "ba{batch}.pt";
+  made.save_interval = "5ba";
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.state().timestamp.epoch, 1);
+  write_file(folder / "ckpt/STOP", "");
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(std::ranges::count_if(log->messages,
+                                  [](const std::string& message) {
+                                    return message.starts_with("saved ") &&
+                                           message.find("ba5.pt") != std::string::npos;
+                                  }),
+            1);
+}
+
+TEST_F(ShortFits, EvalBehindASigtermOfTheLastBatchLeavesItToTheNextFit) {
+  TrainerOptions made = options();
+  made.callbacks = At(Event::kBatchEnd, [](State& /*state*/) { raise(SIGTERM); });
+  Trainer trainer(std::move(made));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kFinished);
+  trainer.eval(Evaluator("more", tiny_loader(2)));  // goes on
+  EXPECT_EQ(trainer.fit({.duration = "1ba"}).reason, FitResult::Reason::kInterrupted);
+  EXPECT_EQ(trainer.state().timestamp.batch, 1);
+  EXPECT_TRUE(is_saved("ep0-ba1-rank0.pt"));
+}
+
+// Slurm's warning, in a program that evaluates what it has loaded before it trains.
+TEST_F(ShortFits, EvalBeforeFitForgetsNoWarning) {
+  Trainer trainer(options());
+  raise(SIGUSR1);
+  trainer.eval(Evaluator("first", tiny_loader(2)));
+  EXPECT_EQ(trainer.fit().reason, FitResult::Reason::kInterrupted);
+}
+
+// A save that is known to have failed is none, although nobody has waited for it.
+TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
+  Trainer trainer(options());
+  CheckpointSaver saver({.folder = folder / "own", .filename = "{batch}/x.pt"});
+  std::filesystem::create_directories(folder / "own");
+  write_file(folder / "own/0", "in the way");
+  saver.save(trainer.state(), trainer.logger());
+  const auto ask_until_it_failed = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+      saver.save_unless_saved(trainer.state(), trainer.logger());
+      std::this_thread::yield();
+    }
+  };
+  EXPECT_THROW(ask_until_it_failed(), Error);
+  std::filesystem::remove(folder / "own/0");
+  saver.save_unless_saved(trainer.state(), trainer.logger());
+  EXPECT_THAT(saver.saved_checkpoints(), ::testing::ElementsAre(folder / "own/0/x.pt"));
+}
+
 // The save of batch 2 fails, in the background; batch 3 is asked to be the last.
 struct AfterAFailedSave : StopTraining {
   FitResult stopped_at_3(TrainerOptions made) {
@@ -350,6 +488,23 @@ TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
     std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");
   });
+  Trainer trainer(std::move(made));
+  EXPECT_THROW(trainer.fit(), UsageError);
+}
+
+// The end is far: of a batch, not of fit().
+TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
+  TrainerOptions made = options();
+  made.max_duration = "1000000ba";
+  made.save_interval = [](const State& state, Event event) {
+    return event == Event::kBatchCheckpoint && state.timestamp.batch == 2;
+  };
+  made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
+    std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");
+  });
+  made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
+    if (state.timestamp.batch > 20000) throw StorageError("too late", 0);
+  }));
   Trainer trainer(std::move(made));
   EXPECT_THROW(trainer.fit(), UsageError);
 }

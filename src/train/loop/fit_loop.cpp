@@ -22,6 +22,7 @@ bool FitLoop::run() {
     run_epoch();
   drop_gradients(*state.optimizer);
   if (interrupted_) return false;
+  if (options_.serve_at_end) options_.serve_at_end();
   finish();
   return true;
 }

@@ -12,7 +12,8 @@
 //     outside (save now; save and stop).
 //  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
 //     epoch_end, evaluators, epoch_checkpoint.
-//  6. fit_end, then the evaluators that are due at the end.
+//  6. What was asked before training and is not served yet; fit_end, then the evaluators that are
+//     due at the end.
 #pragma once
 
 #include <chrono>
@@ -35,6 +36,9 @@ struct FitLoopOptions {
   // Asked after each batch that is not the last: serves what was asked from outside (save now)
   // and says whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;
+  // Called when training has finished, before fit_end: serves what was asked before the first batch
+  // and is not served yet. May be empty.
+  std::function<void()> serve_at_end = nullptr;
   // Asked when a checkpoint event failed: true when serve_requests, which comes next, will save and
   // stop, so that this error need not end training. May be empty.
   std::function<bool(const Error&)> excuses_failed_save = nullptr;

@@ -89,8 +89,8 @@ bool is_stop_asked() { return stop_signal != 0; }
 
 void leave_if_interrupted() {
   if (servers > 0) return;
-  const int asked = stop_signal.exchange(0);
-  if (is_interrupt(asked)) raise_as_before(asked);
+  int asked = stop_signal;
+  if (is_interrupt(asked) && stop_signal.compare_exchange_strong(asked, 0)) raise_as_before(asked);
 }
 
 }  // namespace cairn

@@ -6,9 +6,10 @@
 //     ignored.
 //  2. The handlers only set flags, which take_signals() empties: a request that comes before fit()
 //     is remembered until fit() serves it.
-//  3. Nobody serves a request while a finished Trainer evaluates or is about to be closed. SIGTERM
-//     and SIGINT then have the effect of before, at once; SIGUSR1 and SIGUSR2 have none.
-//  4. So has a second SIGTERM or SIGINT at any time.
+//  3. Nobody serves a request while a Trainer outside of fit() evaluates or is about to be closed.
+//     SIGTERM and SIGINT that come then have the effect of before, at once; SIGUSR1 and SIGUSR2 are
+//     remembered for the next fit(). So is what came while a fit() was under way.
+//  4. A second SIGTERM or SIGINT has the effect of before at any time.
 #pragma once
 
 namespace cairn {
@@ -37,7 +38,7 @@ struct AskedSignals {
 AskedSignals take_signals();
 bool is_stop_asked();
 // Lets a SIGTERM or SIGINT that was remembered have its effect now, unless a watch expects to serve
-// it.
+// it. Others stay remembered.
 void leave_if_interrupted();
 
 }  // namespace cairn

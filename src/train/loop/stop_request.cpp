@@ -133,6 +133,7 @@ void StopRequest::attend() {
 // On this machine a look costs nothing worth an interval, and the next one is soon.
 Requests StopRequest::poll_before_training() {
   Requests requests;
+  impl_->poll_signals(requests);
   if (impl_->far_files) {
     impl_->poll_files(requests);
   } else if (impl_->options.folder) {

@@ -14,6 +14,8 @@
 //  4. Each request is served once, by the fit() that is told of it. What comes behind the last
 //     poll() of a fit(), a signal too, is for the next one of the Trainer, before its first batch:
 //     a program of many short fit()s is stopped, although each of its batches may be a last one.
+//     A stop then saves what the fit()s before have trained; a save waits until a batch is trained,
+//     if only the last one, and for the next fit() when this one throws before.
 #pragma once
 
 #include <chrono>
@@ -60,8 +62,8 @@ class StopRequest {
   // Between two fit()s it handles no signals. attend(): UsageError as the constructor.
   void rest();
   void attend();
-  // Before the first batch: what lies in the folder already, and what was found behind the last
-  // poll() of the fit() before.
+  // Before the first batch: signals so far, what lies in the folder already, and what was found
+  // behind the last poll() of the fit() before.
   Requests poll_before_training();
 
  private:
