@@ -59,7 +59,9 @@ std::chrono::milliseconds program_timeout() {
 
 ProgramLimits ProgramLimits::of_filter() { return {.silence = program_timeout()}; }
 
-ProgramLimits ProgramLimits::of_answer() { return {.total = program_timeout()}; }
+ProgramLimits ProgramLimits::of_answer() {
+  return {.total = program_timeout(), .tells_messages = false};
+}
 
 PipeThrough::PipeThrough(const std::vector<std::string>& argv, ByteSink& out,
                          const ProgramLimits& limits)
@@ -80,7 +82,14 @@ void PipeThrough::stop() {
   wait_for_program(std::exchange(pid_, -1));
 }
 
+// Nobody may wait for the end of "all children" in place of one that is gone.
+void PipeThrough::check_running() const {
+  if (pid_ >= 0) return;
+  throw StorageError(name_ + " has ended, or was stopped, before; start it again", ECHILD);
+}
+
 void PipeThrough::write(ByteView bytes) {
+  check_running();
   heard_ = Clock::now();  // between two calls it waits for us
   const CancelHook hook([this] { wakeup_.wake(); });
   while (!bytes.empty() && input_.is_open()) {
@@ -89,6 +98,7 @@ void PipeThrough::write(ByteView bytes) {
 }
 
 std::string PipeThrough::finish() {
+  check_running();
   input_.close();
   heard_ = Clock::now();
   const CancelHook hook([this] { wakeup_.wake(); });
@@ -197,7 +207,7 @@ void PipeThrough::take_output(FileDescriptor& from) {
   const ByteView bytes = ByteView(buffer_).first(static_cast<std::size_t>(count));
   if (&from == &output_) {
     out_.write(bytes);
-  } else {
+  } else if (limits_.tells_messages) {
     messages_ += as_text(bytes).substr(0, kMostMessageBytes - messages_.size());
   }
 }

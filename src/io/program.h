@@ -15,15 +15,17 @@
 
 namespace cairn {
 
-// When a program is given up; 0: never.
+// When a program is given up (0: never), and whether it is quoted.
 struct ProgramLimits {
   std::chrono::milliseconds total{0};    // it has not ended so long behind its start
   std::chrono::milliseconds silence{0};  // it takes nothing and says nothing for so long
+  bool tells_messages = true;            // what it says on its standard error stands in errors
 
   // Of one that passes on what it is given, however much that is: program_timeout() of
   // silence.
   static ProgramLimits of_filter();
-  // Of one that has a question to answer: program_timeout() in all.
+  // Of one that answers with a secret: program_timeout() in all, and what it complains of is not
+  // told, for it may hold what it was given.
   static ProgramLimits of_answer();
 };
 
@@ -46,6 +48,7 @@ class PipeThrough final : public ByteSink {
   PipeThrough& operator=(const PipeThrough&) = delete;
 
   // What the program does not want any more, because it has ended, is dropped: finish() says why.
+  // StorageError once it was given up, or finished.
   void write(ByteView bytes) override;
   // Ends its input and waits for its end. Empty when it ended with 0; otherwise what went wrong:
   // "lzop ended with exit code 1: lzop: <stdin>: Checksum error". StorageError when somebody else
@@ -53,6 +56,7 @@ class PipeThrough final : public ByteSink {
   std::string finish();
 
  private:
+  void check_running() const;
   void pump(ByteView& input);
   // How long poll() may wait; -1: for ever.
   int milliseconds_left() const;

@@ -129,6 +129,7 @@ SpawnedProgram spawn_program(const std::vector<std::string>& argv) {
 }
 
 std::optional<int> wait_for_program(pid_t pid) {
+  if (pid <= 0) return std::nullopt;  // waitpid() would take any child's end
   int status = 0;
   while (waitpid(pid, &status, 0) < 0) {
     if (errno != EINTR) return std::nullopt;
@@ -137,6 +138,8 @@ std::optional<int> wait_for_program(pid_t pid) {
 }
 
 bool has_ended(pid_t pid, std::optional<int>& status) {
+  status.reset();
+  if (pid <= 0) return true;
   int now = 0;
   const pid_t ended = waitpid(pid, &now, WNOHANG);
   if (ended == 0 || (ended < 0 && errno == EINTR)) return false;

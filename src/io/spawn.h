@@ -27,7 +27,7 @@ struct SpawnedProgram {
 SpawnedProgram spawn_program(const std::vector<std::string>& argv);
 
 // Its status, as waitpid() gives it; nullopt where nobody knows it: SIGCHLD is ignored, or somebody
-// else waited for it.
+// else waited for it, or it is no process (-1).
 std::optional<int> wait_for_program(pid_t pid);
 // The same without waiting: false while it runs.
 bool has_ended(pid_t pid, std::optional<int>& status);

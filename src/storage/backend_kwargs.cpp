@@ -145,8 +145,10 @@ std::string named_variable(const std::string& bucket_uri, const BackendKwargs& k
   if (variable == kwargs.end()) return {};
   std::string value = environment(variable->second.c_str());
   if (!value.empty()) return value;
-  refuse_kwargs(bucket_uri, std::string(name) + " says " + printable_line(variable->second) +
-                                ", and that variable of the environment is not set");
+  // Not repeated: it may be the secret itself.
+  refuse_kwargs(bucket_uri, std::string(name) +
+                                " is to be the name of a variable of the environment, and what it "
+                                "says is none that is set");
 }
 
 int port_in(const std::string& bucket_uri, const std::string& text) {
@@ -262,6 +264,8 @@ std::shared_ptr<ObjectStore> store_with_kwargs(const std::string& bucket_uri,
                      printable_line(shown_place(bucket_uri)) +
                      "\"; make the store itself, and give it as `store`");
   }
+  const std::string problem = place_problem(bucket_uri);
+  if (!problem.empty()) throw UsageError(problem);
   return uri_store(uri.root(), make->second(bucket_uri, kwargs));
 }
 

@@ -73,8 +73,10 @@ std::string from_environment(const std::string& variable, const char* option) {
   if (variable.empty()) return {};
   std::string value = environment(variable.c_str());
   if (!value.empty()) return value;
-  throw UsageError(std::string("libcloud store: ") + option + " says " + variable +
-                   ", and that variable of the environment is not set");
+  // The name is not repeated, either: it may be the secret itself.
+  throw UsageError(std::string("libcloud store: ") + option +
+                   " is to be the name of a variable of the environment, and what it says is none "
+                   "that is set");
 }
 
 [[noreturn]] void refuse_provider(const std::string& provider) {

@@ -1,9 +1,11 @@
 #include "storage/place.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
@@ -84,10 +86,19 @@ std::string scheme_in(const std::string& place) { return split_uri(place).scheme
 
 bool is_of_web(const Uri& uri) { return uri.scheme == "http" || uri.scheme == "https"; }
 
+// Names of buckets have no colon: what has one was meant to be a key and its secret, which may hold
+// a slash.
+bool is_of_buckets(const Uri& uri) {
+  constexpr std::array<std::string_view, 5> kOfBuckets = {"azure", "gs", "libcloud", "oci", "s3"};
+  return std::ranges::find(kOfBuckets, uri.scheme) != kOfBuckets.end();
+}
+
 // In front of a host, or of what is meant to be a bucket's name.
 bool has_password(const Uri& uri) {
+  const std::size_t colon = uri.authority.find(':');
+  if (colon == std::string::npos) return false;
   const std::size_t at = uri.authority.rfind('@');
-  return at != std::string::npos && uri.authority.find(':') < at;
+  return is_of_buckets(uri) || (at != std::string::npos && colon < at);
 }
 
 }  // namespace
@@ -113,7 +124,10 @@ std::string shown_place(const std::string& place) {
   const bool is_known = !is_of_web(uri) && schemes().find(uri.scheme) != nullptr;
   if (uri.scheme.empty() || (is_known && !has_password(uri))) return place;
   const std::string rest = (uri.authority.empty() ? "" : uri.authority + "/") + uri.path;
-  const std::size_t host = rest.substr(0, rest.find('/')).rfind('@') + 1;  // 0 without a user
+  const bool is_bucket = is_of_buckets(uri) && has_password(uri);  // which may have a slash
+  const std::size_t at = is_bucket ? rest.rfind('@') : rest.substr(0, rest.find('/')).rfind('@');
+  if (is_bucket && at == std::string::npos) return uri.scheme + "://...";
+  const std::size_t host = at + 1;  // 0 without a user
   const std::size_t mark = std::min(rest.find_first_of("?#"), rest.size());
   // In front of `host`: of a password, or an "@" of the query: nothing behind it can be told.
   return uri.scheme + "://" + (mark < host ? "" : rest.substr(host, mark - host)) +

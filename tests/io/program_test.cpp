@@ -86,6 +86,29 @@ TEST(ProgramTest, OneThatDoesNothingIsGivenUp) {
   EXPECT_THROW(mute.finish(), StorageError) << "it runs on, and says that it says nothing";
 }
 
+TEST(ProgramTest, OneThatIsGoneIsNotWaitedFor) {
+  StringSink out;
+  PipeThrough deaf({"sleep", "1000"}, out, {.silence = std::chrono::milliseconds(20)});
+  const std::string text(3'000'000, 'x');
+  EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
+  PipeThrough other({"true"}, out);  // whose end would be taken for the first one's
+  EXPECT_THAT(message_of<StorageError>([&] { deaf.finish(); }), HasSubstr("sleep has ended"));
+  EXPECT_THROW(deaf.write(as_bytes(text)), StorageError);
+  EXPECT_EQ(other.finish(), "");
+  EXPECT_THROW(other.finish(), StorageError);
+}
+
+TEST(ProgramTest, WhatASecretiveOneComplainsOfIsNotTold) {
+  StringSink out;
+  ProgramLimits limits;
+  limits.tells_messages = false;
+  PipeThrough failing({"sh", "-c", "echo canary >&2; exit 3"}, out, limits);
+  EXPECT_EQ(failing.finish(), "sh ended with exit code 3");
+  PipeThrough killed({"sh", "-c", "echo canary >&2; kill -9 $$"}, out, limits);
+  EXPECT_EQ(message_of<StorageError>([&] { killed.finish(); }),
+            "sh was ended by signal 9; start it again");
+}
+
 TEST(ProgramTest, OneThatDoesNotEndIsGivenUp) {
   StringSink out;
   PipeThrough endless({"yes"}, out, {.total = std::chrono::milliseconds(20)});

@@ -51,6 +51,32 @@ TEST(TurnsTest, OneThatIsCancelledTakesNone) {
   EXPECT_TRUE(Turn(turns)) << "the next has it";
 }
 
+// Also when that was taken back before it noticed: who has no turn does not go on.
+TEST(TurnsTest, OneThatWasCancelledTakesNone) {
+  Turns turns;
+  const Turn turn(turns);
+  Cancellation cancellation("the run has ended");
+  for (int i = 0; i < 100; ++i) {
+    std::atomic<bool> was_cancelled = false;
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+      const CancelScope scope(&cancellation);
+      try {
+        const Turn mine(turns);
+      } catch (const CancelledError&) {
+        was_cancelled = true;
+      }
+      is_over = true;
+    });
+    while (!is_over) {
+      cancellation.cancel();
+      cancellation.renew();
+    }
+    other.join();
+    EXPECT_TRUE(was_cancelled);
+  }
+}
+
 TEST(TurnsTest, OneThatWaitsForSoLongHasNone) {
   Turns turns;
   const Turn turn(turns);

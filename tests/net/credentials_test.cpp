@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "io/cancellation.h"
+#include "storage/rest/authorization.h"
 #include "storage/s3/config.h"
 #include "storage/s3/credential_fetch.h"
 #include "testing/fake_clock.h"
@@ -202,13 +203,18 @@ TEST_F(CredentialsTest, AProgramPrintsThem) {
   EXPECT_THAT(split_command(R"(a  "b c" d\ e 'f"g' "")"),
               ElementsAre("a", "b c", "d e", "f\"g", ""));
   const std::string answer = write_file("answer", json_keys("P", kFarAway, "SessionToken"));
-  set("AWS_CONFIG_FILE", write_file("config", "[default]\ncredential_process = cat \"" + answer +
-                                                  "\"\n[profile bad]\ncredential_process = cat " +
-                                                  answer + " /nonexistent\n"));
+  set("AWS_CONFIG_FILE",
+      write_file("config", "[default]\ncredential_process = cat \"" + answer +
+                               "\"\n[profile bad]\ncredential_process = cat " + answer +
+                               " /nonexistent\n"
+                               "[profile killed]\ncredential_process = sh -c "
+                               "\"echo canary >&2; kill -9 $$\"\n"));
   EXPECT_EQ(found().access_key, "P");
   EXPECT_EQ(found().session_token, "token-of-P");
   EXPECT_THAT(message_of<StorageError>([&] { found("bad"); }),
               AllOf(HasSubstr("credential_process (cat)"), Not(HasSubstr("canary"))));
+  EXPECT_THAT(message_of<StorageError>([&] { found("killed"); }),
+              AllOf(HasSubstr("was ended by signal 9"), Not(HasSubstr("canary"))));
 }
 
 TEST_F(CredentialsTest, AProgramHasItsTime) {
@@ -236,10 +242,19 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
   two.join();
 }
 
+// A clock that a test puts forward.
+class MovedClock final : public NetClock {
+ public:
+  NetTime now() override { return time; }
+  void sleep_for(std::chrono::milliseconds pause) override { time += pause; }
+  NetTime time = std::chrono::system_clock::now();
+};
+
 TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   int fetched = 0;
   std::function<Credentials()> fails = nullptr;
-  const NetTime now = std::chrono::system_clock::now();
+  const auto clock = std::make_shared<MovedClock>();
+  const NetTime now = clock->time;
   const auto source = fetched_credentials(
       [&]() -> Credentials {
         if (fails) return fails();
@@ -247,7 +262,7 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
         const auto lasts = std::chrono::minutes(fetched == 1 ? 60 : 4);
         return {"ID" + std::to_string(fetched), "s", "t", now + lasts};
       },
-      std::make_shared<testing::FakeNetClock>());
+      clock);
   EXPECT_EQ(source->get().access_key, "ID1");
   EXPECT_EQ(source->get().access_key, "ID1");
   source->refused({.access_key = "another"});
@@ -261,6 +276,7 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
       []() -> Credentials { throw UsageError("no role any more"); }, [] { return Credentials(); }};
   for (const auto& way : ways) {
     fails = way;
+    clock->time += std::chrono::seconds(31);
     EXPECT_EQ(source->get().access_key, "ID3") << "it still holds";
   }
   source->refused(source->get());
@@ -268,6 +284,51 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
     fails = way;
     EXPECT_THROW(source->get(), StorageError);
   }
+}
+
+// One that hangs would make every request wait for its end.
+TEST_F(CredentialsTest, ASourceThatFailsIsLeftAloneForAWhile) {
+  const auto clock = std::make_shared<MovedClock>();
+  int asked = 0;
+  const auto source = fetched_credentials(
+      [&]() -> Credentials {
+        if (++asked > 1) {
+          clock->time += std::chrono::seconds(60);
+          throw StorageError("no answer", 0, true);
+        }
+        return {"ID", "s", "t", clock->time + std::chrono::minutes(4)};
+      },
+      clock);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(source->get().access_key, "ID");
+  EXPECT_EQ(asked, 2) << "the first time, and as they end soon";
+  clock->time += std::chrono::seconds(31);
+  EXPECT_EQ(source->get().access_key, "ID");
+  EXPECT_EQ(asked, 3);
+  source->refused(source->get());
+  EXPECT_THROW(source->get(), StorageError);
+  EXPECT_EQ(asked, 4) << "keys that are refused do not hold";
+}
+
+TEST_F(CredentialsTest, AnAuthorizationThatFailsIsLeftAloneForAWhile) {
+  const auto clock = std::make_shared<MovedClock>();
+  int asked = 0;
+  const auto authorization = fetched_authorization(
+      [&]() -> FetchedToken {
+        if (++asked > 1) throw StorageError("no answer", 0, true);
+        return {"Bearer x", clock->time + std::chrono::minutes(10)};
+      },
+      clock);
+  EXPECT_EQ(authorization->header(), "Bearer x");
+  clock->time += std::chrono::minutes(9);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(authorization->header(), "Bearer x");
+  EXPECT_EQ(asked, 2);
+  clock->time += std::chrono::seconds(31);
+  EXPECT_EQ(authorization->header(), "Bearer x");
+  EXPECT_EQ(asked, 3);
+  clock->time += std::chrono::minutes(1);
+  EXPECT_THROW(authorization->header(), StorageError);
 }
 
 TEST_F(CredentialsTest, KeysMayEndInTheMiddleOfAnUpload) {

@@ -72,10 +72,19 @@ TEST(StoreKwargsTest, AzuresAreTakenByItsNamesAndByLibclouds) {
                 store_with_kwargs("azure://container", {{"provider", "s3"}});
               }),
               HasSubstr("AZURE_BLOBS"));
-  EXPECT_THAT(message_of<UsageError>([] {
-                store_with_kwargs("azure://container", {{"key_environ", "NOT_SET"}});
-              }),
-              HasSubstr("key_environ says NOT_SET"));
+  EXPECT_THAT(
+      message_of<UsageError>([] {
+        store_with_kwargs("azure://container", {{"key_environ", "canary-key-itself"}});
+      }),
+      AllOf(HasSubstr("key_environ is to be the name of a variable"), Not(HasSubstr("canary"))));
+}
+
+TEST(StoreKwargsTest, APlaceWithAPasswordIsRefusedAsEverywhere) {
+  for (const char* place : {"s3://AKIA:canary@bucket", "s3://AKIA:ca/canary@bucket/x",
+                            "gs://key:canary@bucket", "oci://u:canary/x"}) {
+    EXPECT_THAT(message_of<UsageError>([&] { store_with_kwargs(place, {}); }),
+                AllOf(HasSubstr("a password in a place"), Not(HasSubstr("canary"))));
+  }
 }
 
 // With an `ssh` that notes what it is told.

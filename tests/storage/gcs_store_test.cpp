@@ -215,12 +215,15 @@ TEST_F(GcsTokenTest, AUserHasARefreshToken) {
 }
 
 TEST_F(GcsTokenTest, WhatARefusalRepeatsIsNotTold) {
-  const std::string echo = R"({"error": "invalid_grant", "error_description": "no such canary-)"
-                           R"(refresh-token"})";
-  served_.fake.answer_next("POST /token", {.status = 400, .body = echo});
-  EXPECT_THAT(message_of<StorageError>(
-                  [&] { served_.store(served_.options_with(file_with(user())))->stat("a"); }),
-              AllOf(HasSubstr("the answer was 400"), Not(HasSubstr("canary"))));
+  const std::string beginning = R"({"error": "invalid_grant", "error_description": ")";
+  for (const std::string& said :
+       {std::string("no such canary-refresh-token"), std::string("no \\u0063anary-refresh-token"),
+        std::string(270, '.') + "canary-refresh-token"}) {
+    served_.fake.answer_next("POST /token", {.status = 400, .body = beginning + said + "\"}"});
+    EXPECT_THAT(message_of<StorageError>(
+                    [&] { served_.store(served_.options_with(file_with(user())))->stat("a"); }),
+                AllOf(HasSubstr("the answer was 400"), Not(HasSubstr("canary"))));
+  }
 }
 
 TEST_F(GcsTokenTest, AMachineOfGooglesIsAsked) {

@@ -71,12 +71,18 @@ TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
     EXPECT_THAT(problem, AllOf(HasSubstr("no store for "), Not(HasSubstr("canary"))));
     EXPECT_EQ(message_of<UnsupportedError>([&] { object_store_of(place); }), problem);
   }
-  for (const char* place : {"s3://AKIA:canary@bucket/a", "gs://key:canary@bucket/a",
-                            "azure://account:canary@container/a", "oci://u:canary@bucket/a"}) {
+  for (const char* place :
+       {"s3://AKIA:canary@bucket/a", "gs://key:canary@bucket/a",
+        "azure://account:canary@container/a", "oci://u:canary@bucket/a",
+        "s3://AKIA:canary/canary@bucket/x", "s3://AKIA:canary/x", "libcloud://key:canary"}) {
     EXPECT_THAT(message_of<UsageError>([&] { object_store_of(place); }),
                 AllOf(HasSubstr("a password in a place"), Not(HasSubstr("canary"))));
     EXPECT_THAT(shown_place(place), Not(HasSubstr("canary")));
   }
+  EXPECT_EQ(shown_place("s3://AKIA:canary/canary@bucket/x"), "s3://bucket/x");
+  EXPECT_EQ(shown_place("s3://AKIA:canary/x"), "s3://...");
+  EXPECT_EQ(place_problem("s3://bucket/a:b@c"), "") << "in a key anything may be";
+  EXPECT_EQ(shown_place("s3://bucket/a:b@c"), "s3://bucket/a:b@c");
   EXPECT_EQ(place_problem("oci://bucket@namespace/a"), "") << "that is none";
   EXPECT_EQ(shown_place("memory://x/a?b@c"), "memory://x/a?b@c");
   EXPECT_EQ(shown_place("a/path?b@c"), "a/path?b@c");

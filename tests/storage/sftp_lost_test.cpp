@@ -13,6 +13,7 @@
 #include "io/file.h"
 #include "sftp_fixture.h"
 #include "storage/listing.h"
+#include "storage/sftp/connection.h"
 #include "storage/sftp/files.h"
 #include "testing/message_of.h"
 #include "testing/pattern.h"
@@ -199,10 +200,35 @@ TEST_F(SftpSharedTest, AWriteThatIsCancelledLeavesNothing) {
     EXPECT_THAT(message_when_cancelled([&] { write->commit(); }),
                 HasSubstr("the save was given up"));
     ASSERT_EQ(kill(pid(), SIGCONT), 0);
+    EXPECT_THAT(message_of<StorageError>([&] { write->commit(); }), HasSubstr("failed before"))
+        << "nobody knows of its first bytes whether they came";
+    EXPECT_THROW(write->write(as_bytes(std::string("more"))), StorageError);
   }
   EXPECT_FALSE(store_->stat("run/new"));
   EXPECT_THAT(names_in_folder(served_.folder / "run"), IsEmpty());
   EXPECT_EQ(testing::read_file(pids()), std::to_string(pid()) + "\n");
+}
+
+// Somebody else has the connection for longer than one waits at the end.
+TEST_F(SftpLostTest, WhatCouldNotGoAtOnceGoesLater) {
+  sftp::Config config = sftp::resolve_config(served_.options());
+  sftp::Connection connection(config);
+  sftp::Leavings leavings = {.temporary = "left"};
+  connection.once([&](sftp::Session& session) {
+    leavings.handle.text = sftp::create(session, "left");
+    leavings.handle.session = connection.session();
+    leavings.asked.push_back(session.send(sftp::Request(sftp::Packet::kStat).text("left")));
+    std::thread other([&] { connection.let_go(leavings); });
+    other.join();
+    EXPECT_TRUE(sftp::stat(session, "left"));
+  });
+  EXPECT_FALSE(
+      connection.once([&](sftp::Session& session) { return sftp::stat(session, "left"); }));
+  EXPECT_THAT(message_of<StorageError>([&] {
+                connection.once(
+                    [&](sftp::Session& session) { return session.wait(leavings.asked.front()); });
+              }),
+              HasSubstr("is not answered any more"));
 }
 
 TEST_F(SftpLostTest, WhatIsOpenedForNobodyIsClosed) {

@@ -177,6 +177,11 @@ TEST(VolumeTest, NoErrorHoldsAToken) {
   EXPECT_THAT(
       message_of<StorageError>([&] { principal.store(other)->stat(kVolume + "a"); }),
       AllOf(HasSubstr("401 invalid_client"), HasSubstr("CLIENT_SECRET"), Not(HasSubstr("canary"))));
+  const std::string cut = std::string(295, '.') + "canary-secret";
+  principal.fake.answer_next("POST /oidc/v1/token",
+                             {.status = 400, .body = R"({"error": ")" + cut + "\"}"});
+  EXPECT_THAT(message_of<StorageError>([&] { principal.store()->stat(kVolume + "a"); }),
+              AllOf(HasSubstr("...***"), Not(HasSubstr("canary"))));
 }
 
 TEST(VolumeTest, TheWorkspaceIsFoundAsDatabricksToolsFindIt) {

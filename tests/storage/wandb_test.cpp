@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -381,6 +382,114 @@ TEST_F(WandbTest, ErrorsOfTheQueryAreTold) {
               AllOf(HasSubstr("no user has the key ***"), Not(HasSubstr("canary"))));
   EXPECT_THAT(message_of<UsageError>([&] { store()->open("proj"); }),
               HasSubstr("names no artifact"));
+}
+
+// What an answer leaves out may be there all the same.
+TEST_F(WandbTest, OnlyANullIsNotThere) {
+  const auto answered = [&](const std::string& body) {
+    served.fake.answer_next("POST /graphql", {.body = body});
+    return store()->stat("proj/ck");
+  };
+  for (const char* body :
+       {R"({"data": {"project": null}})", R"({"data": {"project": {"artifact": null}}})"}) {
+    EXPECT_FALSE(answered(body)) << body;
+  }
+  const std::string files = R"({"data": {"project": {"artifact": {"id": "x", "files": )";
+  for (const std::string& body :
+       {std::string("{}"), std::string(R"({"data": null})"), std::string(R"({"data": {}})"),
+        std::string(R"({"data": {"project": {}}})"), std::string(R"({"data": {"project": 1}})"),
+        std::string(R"({"data": {"project": {"artifact": {}}}})"), files + "null}}}}",
+        files + R"({"pageInfo": {"hasNextPage": false}}}}}})", files + R"({"edges": []}}}}})",
+        files + R"({"edges": [], "pageInfo": {"hasNextPage": true}}}}}})",
+        files + R"({"edges": [], "pageInfo": {"hasNextPage": true, "endCursor": ""}}}}}})"}) {
+    try {
+      answered(body);
+      ADD_FAILURE() << "there is none: " << body;
+    } catch (const StorageError& e) {
+      EXPECT_TRUE(e.retryable()) << body;
+      EXPECT_THAT(e.what(), HasSubstr("does not say")) << body;
+    }
+    served.fake.forget_plans();
+  }
+  served.fake.answer_next("POST /graphql", {.body = R"({"data": {"project": {}}})"});
+  EXPECT_THROW(store()->list("proj", ""), StorageError);
+}
+
+// Answers of servers, changed on their way.
+class ChangedAnswers final : public HttpClient {
+ public:
+  using Change = std::function<void(const std::string& request, HttpResponse& response)>;
+  explicit ChangedAnswers(Change change) : change_(std::move(change)) {}
+  std::unique_ptr<HttpCall> start(HttpRequest request) override {
+    std::string text = request.method + " " + request.url + "\n";
+    for (const SharedBytes& piece : request.body)
+      text += as_text(piece.view);
+    return std::make_unique<Call>(shared_http_client()->start(std::move(request)), std::move(text),
+                                  change_);
+  }
+
+ private:
+  class Call final : public HttpCall {
+   public:
+    Call(std::unique_ptr<HttpCall> call, std::string request, Change change)
+        : call_(std::move(call)), request_(std::move(request)), change_(std::move(change)) {}
+    HttpResponse wait() override {
+      HttpResponse response = call_->wait();
+      change_(request_, response);
+      return response;
+    }
+    void cancel() override { call_->cancel(); }
+
+   private:
+    std::unique_ptr<HttpCall> call_;
+    const std::string request_;
+    const Change change_;
+  };
+  const Change change_;
+};
+
+// The deed is done, and its answer lost; the next one says that there is nothing more to do.
+TEST_F(WandbTest, ALostAnswerOfAWriteIsNoFailure) {
+  const auto store_with = [&](ChangedAnswers::Change change) {
+    RemoteSettings settings;
+    settings.client = std::make_shared<ChangedAnswers>(std::move(change));
+    settings.retries.clock = served.clock;
+    return wandb::make_wandb_store({.entity = "me"}, settings);
+  };
+  const auto is_committed = [](const std::string& request, HttpResponse& response) {
+    if (request.find("commitArtifact(") == std::string::npos) return;
+    response.body = R"({"errors": [{"message": "the artifact is committed already"}]})";
+  };
+  write_text(*store_with(is_committed), "proj/x", "bytes");
+  EXPECT_EQ(read_text(*store(), "proj/x"), "bytes");
+  int puts = 0;
+  const auto has_bytes = [&](const std::string& request, HttpResponse& response) {
+    if (request.starts_with("PUT ") && request.find("wandb-file/") != std::string::npos) {
+      ++puts;
+      response.status = 403;
+    }
+    if (puts == 0 || request.find("createArtifactFiles(") == std::string::npos) return;
+    auto json = nlohmann::json::parse(response.body);
+    for (auto& edge : json["data"]["createArtifactFiles"]["files"]["edges"])
+      edge["node"]["uploadUrl"] = nullptr;
+    response.body = json.dump();
+  };
+  write_text(*store_with(has_bytes), "proj/x", "other bytes");
+  EXPECT_EQ(read_text(*store(), "proj/x"), "other bytes");
+  EXPECT_EQ(puts, 1);
+  // What is not committed is no success, whatever is said.
+  const auto is_refused = [](const std::string& request, HttpResponse& response) {
+    if (request.find("commitArtifact(") == std::string::npos &&
+        request.find("CairnWritten(") == std::string::npos) {
+      return;
+    }
+    response.body = R"({"errors": [{"message": "the first error"}]})";
+    if (request.find("CairnWritten(") != std::string::npos) {
+      response.body = R"({"data": {"artifact": null}})";
+    }
+  };
+  EXPECT_THAT(message_of<StorageError>([&] { write_text(*store_with(is_refused), "proj/y", "z"); }),
+              HasSubstr("the first error"));
 }
 
 struct FaultyWandbTest : WandbTest {

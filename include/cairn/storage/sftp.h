@@ -31,7 +31,8 @@ struct SftpOptions {
   std::vector<std::string> ssh_arguments = {};
   // In place of ssh and all its arguments: what speaks SFTP on its standard input and output.
   std::vector<std::string> command = {};
-  // The server says nothing for so long: the connection is given up.
+  // The server says nothing for so long: the connection is given up. Making a file durable may take
+  // it ten minutes.
   std::chrono::milliseconds stall{30'000};
   int attempts = 5;  // of what a connection that broke off was in the way of
 };

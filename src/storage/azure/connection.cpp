@@ -48,8 +48,9 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
   to_sign.headers.push_back({"x-ms-version", kVersion});
   if (request.method == "DELETE") to_sign.headers.push_back({"x-ms-delete-snapshots", "include"});
   std::string query = query_text(request.query);
+  SigningTime now = signing_time();
   if (config_.sas.empty()) {
-    to_sign.headers.push_back({"x-ms-date", http_date(now())});
+    to_sign.headers.push_back({"x-ms-date", http_date(now.time)});
     to_sign.headers.push_back({"authorization", authorization(to_sign, config_.key)});
   } else {
     query += (query.empty() ? "" : "&") + config_.sas;
@@ -57,7 +58,8 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
   return {
       .http = {.method = request.method,
                .url = config_.endpoint.origin() + to_sign.path + (query.empty() ? "" : "?" + query),
-               .headers = std::move(to_sign.headers)}};
+               .headers = std::move(to_sign.headers)},
+      .signed_by = std::move(now.skew)};
 }
 
 RemoteError Connection::error_in(const HttpResponse& response) const {
@@ -65,9 +67,9 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
 }
 
 bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*/,
-                       const std::string& /*signed_by*/) {
+                       const std::string& signed_by) {
   // The same code as for a wrong key: only the server's clock tells them apart.
-  return response.status == 403 && learn_time(response, /*is_certain=*/false);
+  return response.status == 403 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {

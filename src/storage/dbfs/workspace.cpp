@@ -76,9 +76,10 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
   const auto json = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   const std::string token = text_of(json, "access_token");
   if (response.status != 200 || token.empty()) {
+    const std::vector<std::string> secrets = {secret, basic(id, secret).substr(6)};
+    const std::string told = masked(text_of(json, "error"), secrets).substr(0, kLongestCode);
     throw StorageError(where + " cannot be had: the server answered " +
-                           std::to_string(response.status) + " " +
-                           printable_line(text_of(json, "error").substr(0, kLongestCode)) +
+                           std::to_string(response.status) + " " + printable_line(told) +
                            "; check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
                        response.status, is_passing_status(response.status));
   }

@@ -61,7 +61,9 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
     headers.push_back({"authorization", "Bearer " + by.secret_key});
     return made;
   }
-  const NetTime time = now();
+  SigningTime signing = signing_time();
+  const NetTime time = signing.time;
+  made.signed_by = std::move(signing.skew);
   headers.push_back({"host", endpoint.host});
   headers.push_back({kContentHash, request.payload_hash});
   headers.push_back({"x-goog-date", basic_iso_time(time)});
@@ -95,7 +97,7 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   }
   if (response.status != 400 && response.status != 403) return false;
   const bool is_skewed = error.code == "RequestTimeTooSkewed";
-  return (is_skewed || error.code.empty()) && learn_time(response, is_skewed);
+  return (is_skewed || error.code.empty()) && learn_time(response, is_skewed, signed_by);
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {

@@ -1,5 +1,7 @@
 #include "storage/gcs/token.h"
 
+#include <vector>
+
 #include <nlohmann/json.hpp>
 
 #include "cairn/error.h"
@@ -10,6 +12,7 @@
 #include "io/source_part.h"
 #include "net/url.h"
 #include "storage/remote/key_server.h"
+#include "storage/remote/remote.h"
 
 namespace cairn::gcs {
 namespace {
@@ -61,10 +64,10 @@ Account account_of(const Json& json, const std::string& where) {
 // What such a server says of a refusal; nothing when it repeats a secret.
 std::string reason_in(const HttpResponse& response, const Account& account) {
   const Json json = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
-  for (const std::string& secret : {account.client_secret, account.refresh_token}) {
-    if (!secret.empty() && response.body.find(secret) != std::string::npos) return "";
-  }
   const std::string why = field(json, "error") + ": " + field(json, "error_description");
+  // Of the text that JSON stands for: it may write the same with escapes.
+  const std::vector<std::string> secrets = {account.client_secret, account.refresh_token};
+  if (masked(why, secrets) != why) return "";
   return why.size() > 2 ? " (" + printable_line(why.substr(0, kLongestReason)) + ")" : "";
 }
 

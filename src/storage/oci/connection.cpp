@@ -47,9 +47,10 @@ bool Connection::prepare(RemoteRequest& request) const {
 }
 
 // The lines that are signed, each "name: value", and the header that says so.
-HttpRequest Connection::signed_request(HttpRequest request, const std::string& target,
-                                       const std::string& payload_hash) const {
-  request.headers.push_back({"date", http_date(now())});
+SignedRequest Connection::signed_request(HttpRequest request, const std::string& target,
+                                         const std::string& payload_hash) const {
+  SigningTime now = signing_time();
+  request.headers.push_back({"date", http_date(now.time)});
   request.headers.push_back({"host", config_.endpoint.host});
   std::string names = "date (request-target) host";
   if (!payload_hash.empty()) {
@@ -76,7 +77,7 @@ HttpRequest Connection::signed_request(HttpRequest request, const std::string& t
                                                   "\",signature=\"" +
                                                   base64(config_.key->sign_sha256(text)) + "\""});
   request.url = config_.endpoint.origin() + target;
-  return request;
+  return {.http = std::move(request), .signed_by = std::move(now.skew)};
 }
 
 std::string Connection::name_space() {
@@ -84,13 +85,15 @@ std::string Connection::name_space() {
   const Turn turn(turns_);
   if (!name_space_.empty()) return name_space_;
   const HttpRequest request = {.url = {}, .ca_file = config_.settings.ca_file};
+  std::string signed_by;
   const auto ask = [&] {
-    return ask_for_keys(*config_.settings.client, config_.settings.retries,
-                        signed_request(request, config_.endpoint.path + "/n/", ""));
+    const SignedRequest made = signed_request(request, config_.endpoint.path + "/n/", "");
+    signed_by = made.signed_by;
+    return ask_for_keys(*config_.settings.client, config_.settings.retries, made.http);
   };
   HttpResponse response = ask();
   // It may be the first request of all, which finds out that the clock is wrong.
-  if (response.failure.empty() && learn(response, {}, "")) response = ask();
+  if (response.failure.empty() && learn(response, {}, signed_by)) response = ask();
   if (response.failure.empty() && response.status != 200) {
     refuse(response, "asking for the namespace of", "");
   }
@@ -122,7 +125,7 @@ std::string Connection::target_of(const RemoteRequest& request) {
 SignedRequest Connection::sign(const RemoteRequest& request) {
   HttpRequest http = {
       .method = request.method, .url = {}, .headers = request.headers, .body = request.body};
-  return {.http = signed_request(std::move(http), target_of(request), request.payload_hash)};
+  return signed_request(std::move(http), target_of(request), request.payload_hash);
 }
 
 RemoteError Connection::error_in(const HttpResponse& response) const {
@@ -132,8 +135,8 @@ RemoteError Connection::error_in(const HttpResponse& response) const {
 
 // A wrong clock is all that can be corrected: Oracle allows five minutes.
 bool Connection::learn(const HttpResponse& response, const RemoteError& /*error*/,
-                       const std::string& /*signed_by*/) {
-  return response.status == 401 && learn_time(response, /*is_certain=*/false);
+                       const std::string& signed_by) {
+  return response.status == 401 && learn_time(response, /*is_certain=*/false, signed_by);
 }
 
 bool Connection::is_passing(int status, const std::string& code) const {

@@ -31,8 +31,8 @@ class Connection final : public Remote {
   std::string advice_for(int status, const std::string& code) const override;
 
  private:
-  HttpRequest signed_request(HttpRequest request, const std::string& target,
-                             const std::string& payload_hash) const;
+  SignedRequest signed_request(HttpRequest request, const std::string& target,
+                               const std::string& payload_hash) const;
   // The bucket's; asked for once. StorageError.
   std::string name_space();
   std::string target_of(const RemoteRequest& request);

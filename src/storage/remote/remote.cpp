@@ -44,6 +44,18 @@ std::uint64_t content_length(const HttpResponse& response) {
   return size;
 }
 
+std::string masked(std::string text, std::span<const std::string> secrets) {
+  for (const std::string& secret : secrets) {
+    if (secret.empty()) continue;
+    std::size_t at = 0;
+    while ((at = text.find(secret, at)) != std::string::npos) {
+      text.replace(at, secret.size(), kMask);
+      at += kMask.size();
+    }
+  }
+  return text;
+}
+
 // --- Remote --------------------------------------------------------------------------------------
 
 void Remote::prepare_all(std::span<RemoteRequest> requests) const {
@@ -68,9 +80,13 @@ HttpResponse Remote::send(RemoteRequest request) {
   return RemoteCall(*this, std::move(request)).wait();
 }
 
-NetTime Remote::now() const {
+NetTime Remote::now() const { return signing_time().time; }
+
+SigningTime Remote::signing_time() const {
   const auto& clock = settings_.retries.clock;
-  return (clock ? *clock : *real_net_clock()).now() + std::chrono::milliseconds(skew_ms_.load());
+  const std::int64_t skew_ms = skew_ms_;
+  return {.time = (clock ? *clock : *real_net_clock()).now() + std::chrono::milliseconds(skew_ms),
+          .skew = std::to_string(skew_ms)};
 }
 
 bool Remote::is_passing(int status, const std::string& /*code*/) const {
@@ -82,12 +98,20 @@ std::optional<HttpHeader> Remote::same_version(const HttpResponse& response) con
   return etag.empty() ? std::nullopt : std::optional(HttpHeader{"if-match", std::string(etag)});
 }
 
-bool Remote::learn_time(const HttpResponse& response, bool is_certain) {
+// Requests that were signed before another one's answer corrected the clock are refused with a
+// clock that is right by now: their time is far off all the same.
+bool Remote::learn_time(const HttpResponse& response, bool is_certain, std::string_view skew) {
+  std::int64_t known = skew_ms_;
+  if (skew != std::to_string(known)) return true;
   const auto date = parse_http_date(response.header("date"));
   if (!date) return false;
-  const auto skew = std::chrono::duration_cast<std::chrono::milliseconds>(*date - now());
-  if (!is_certain && std::chrono::abs(skew) <= kMostSkew) return false;
-  skew_ms_ += skew.count();
+  const auto& clock = settings_.retries.clock;
+  const NetTime ours = (clock ? *clock : *real_net_clock()).now();
+  const auto right = std::chrono::duration_cast<std::chrono::milliseconds>(*date - ours);
+  if (!is_certain && std::chrono::abs(right - std::chrono::milliseconds(known)) <= kMostSkew) {
+    return false;
+  }
+  skew_ms_.compare_exchange_strong(known, right.count());  // or another thread has done so
   return true;
 }
 
@@ -100,16 +124,8 @@ void Remote::keep_secret(std::vector<std::string> secrets) {
 // Nobody who reads a log may sign with what stands in it.
 std::string Remote::without_secrets(std::string text) const {
   const std::scoped_lock lock(mutex_);
-  for (const auto& secrets : secrets_) {
-    for (const std::string& secret : secrets) {
-      if (secret.empty()) continue;
-      std::size_t at = 0;
-      while ((at = text.find(secret, at)) != std::string::npos) {
-        text.replace(at, secret.size(), kMask);
-        at += kMask.size();
-      }
-    }
-  }
+  for (const auto& secrets : secrets_)
+    text = masked(std::move(text), secrets);
   return text;
 }
 

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/cancellation.h"
@@ -63,6 +64,12 @@ struct SignedRequest {
   std::string signed_by = {};  // which keys, for Remote::learn(): may be a secret
 };
 
+// When a request is signed, by the server's clock as far as it is known.
+struct SigningTime {
+  NetTime time;
+  std::string skew;  // for SignedRequest::signed_by: by how much ours was corrected
+};
+
 // What an answer says is wrong.
 struct RemoteError {
   std::string code = {};  // "NoSuchKey"; empty when it says nothing
@@ -94,6 +101,8 @@ class Remote {
   std::string told(const std::string& text) const;
   // The time of the server.
   NetTime now() const;
+  // The same, with what learn_time() needs to know of it: both of one moment.
+  SigningTime signing_time() const;
 
   // How messages name an object, or the bucket: "s3://bucket/key".
   virtual std::string describe(const std::string& key) const = 0;
@@ -125,8 +134,9 @@ class Remote {
   virtual std::string advice_for(int /*status*/, const std::string& /*code*/) const { return {}; }
 
   // For learn(): takes the server's time when an answer that refuses says that the request's is
-  // wrong; `is_certain`: by its code, or else when it is far off.
-  bool learn_time(const HttpResponse& response, bool is_certain);
+  // wrong; `is_certain`: by its code, or else when it is far off. Also true when the clock was
+  // corrected, by whichever thread, since the request was signed: with `skew` of signing_time().
+  bool learn_time(const HttpResponse& response, bool is_certain, std::string_view skew);
   // What no message may hold from now on: these, and those that were given before them, as their
   // answers are still under way; empty ones are none.
   void keep_secret(std::vector<std::string> secrets);
@@ -139,6 +149,10 @@ class Remote {
   mutable std::mutex mutex_;
   std::array<std::vector<std::string>, 2> secrets_ = {};  // now and before; under the lock
 };
+
+// What servers said, with "***" in place of each secret. Before it is cut, and before it is made
+// printable: of a part of a secret the rest is not found.
+std::string masked(std::string text, std::span<const std::string> secrets);
 
 // Whether a status is one of those that pass: 5xx but not all of them, 429, 408.
 bool is_passing_status(int status);

@@ -12,6 +12,8 @@ namespace {
 
 // So long before its end a token is fetched anew; a short-lived one when half of its time is over.
 constexpr std::chrono::minutes kEarlyToken{2};
+// So long nobody asks again behind a failure, as long as the one that is kept holds.
+constexpr std::chrono::seconds kPauseOfTokens{30};
 
 class FixedAuthorization final : public Authorization {
  public:
@@ -38,6 +40,7 @@ class FetchedAuthorization final : public Authorization {
       renewal_ = std::max(kept_.expires - kEarlyToken, now + (kept_.expires - now) / 2);
     } catch (const StorageError&) {
       if (!holds) throw;
+      renewal_ = clock_->now() + kPauseOfTokens;
     }
     return kept_.header;
   }

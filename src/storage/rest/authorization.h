@@ -32,7 +32,7 @@ struct FetchedToken {
   NetTime expires;
 };
 // Fetched when it is first asked for, a while before it ends, and when it was refused. When that
-// fails, the one of before is used as long as it holds.
+// fails, the one of before is used as long as it holds, and for half a minute nobody tries again.
 std::shared_ptr<Authorization> fetched_authorization(std::function<FetchedToken()> fetch,
                                                      std::shared_ptr<NetClock> clock);
 

@@ -57,7 +57,7 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
   url.path += "/" + percent_encoded(request.key, /*keep_slashes=*/true);
   if (config_.is_path_style && request.key.empty()) url.path.pop_back();
 
-  const NetTime time = now();
+  const auto [time, skew] = signing_time();
   ToSign to_sign = {.method = request.method,
                     .path = url.path,
                     .query = request.query,
@@ -76,7 +76,7 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
   return {.http = {.method = request.method,
                    .url = url.origin() + url.path + (query.empty() ? "" : "?" + query),
                    .headers = std::move(headers)},
-          .signed_by = by.access_key + "\n" + by.session_token};
+          .signed_by = skew + "\n" + by.access_key + "\n" + by.session_token};
 }
 
 // The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
@@ -104,11 +104,16 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   const bool is_refusal = response.status == 400 || response.status == 403;
   const bool is_skewed = error.code == "RequestTimeTooSkewed";
   const bool has_no_code = error.code.empty() && response.status == 403;  // to HEAD
-  if (is_refusal && (is_skewed || has_no_code) && learn_time(response, is_skewed)) return true;
+  const std::size_t skew_end = signed_by.find('\n');
+  const std::string skew = signed_by.substr(0, skew_end);
+  if (is_refusal && (is_skewed || has_no_code) && learn_time(response, is_skewed, skew)) {
+    return true;
+  }
   if (is_one_of(error.code, {"ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"})) {
-    const std::size_t end = signed_by.find('\n');
+    const std::string keys = signed_by.substr(skew_end + 1);
+    const std::size_t end = keys.find('\n');
     config_.credentials->refused(
-        {.access_key = signed_by.substr(0, end), .session_token = signed_by.substr(end + 1)});
+        {.access_key = keys.substr(0, end), .session_token = keys.substr(end + 1)});
     return true;
   }
   const bool is_elsewhere = response.status == 301 || response.status == 307 ||

@@ -11,6 +11,9 @@ namespace {
 
 // So long before their end they are fetched anew.
 constexpr std::chrono::minutes kEarly{5};
+// So long nobody asks again behind a failure, as long as those that are kept hold: a source that
+// hangs would make every request wait for its end.
+constexpr std::chrono::seconds kPauseOfKeys{30};
 
 constexpr const char* kNoKeys =
     "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to "
@@ -41,12 +44,14 @@ class FetchedCredentials final : public CredentialSource {
     const NetTime now = clock_->now();
     const bool holds = kept_.complete() && (!kept_.expires || now < *kept_.expires);
     const bool holds_long = holds && (!kept_.expires || now < *kept_.expires - kEarly);
-    if (holds_long && !is_refused_) return kept_;
+    const bool may_wait = holds_long || (holds && now < next_try_);
+    if (may_wait && !is_refused_) return kept_;
     try {
       kept_ = fetch();
       is_refused_ = false;
     } catch (const StorageError&) {
       if (!holds || is_refused_) throw;
+      next_try_ = clock_->now() + kPauseOfKeys;
     }
     return kept_;
   }
@@ -93,6 +98,7 @@ class FetchedCredentials final : public CredentialSource {
   const std::string what_;
   Turns turns_;  // of what follows; who fetches has it as long
   Credentials kept_ = {};
+  NetTime next_try_ = {};  // behind a failure
   bool is_refused_ = false;
 };
 

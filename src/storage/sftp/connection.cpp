@@ -19,32 +19,50 @@ Session& Connection::opened(std::uint64_t session) {
 
 void Connection::close_left() {
   for (;;) {
-    Handle handle;
+    Leavings leavings;
     {
       const std::scoped_lock lock(closing_mutex_);
       if (closing_.empty()) return;
-      handle = std::move(closing_.back());
+      leavings = std::move(closing_.back());
       closing_.pop_back();
     }
-    if (handle.session != number_) continue;  // it went with its session
-    session_->tell(Request(Packet::kClose).text(handle.text));
+    tell(leavings);
   }
+}
+
+std::optional<Session::Id> Connection::tell(const Leavings& leavings) {
+  std::optional<Session::Id> last;
+  if (leavings.handle.session == number_) {  // or it went with its session
+    for (const Session::Id id : leavings.asked)
+      session_->forget(id);
+    if (!leavings.handle.text.empty()) {
+      last = session_->tell(Request(Packet::kClose).text(leavings.handle.text));
+    }
+  }
+  if (!leavings.temporary.empty()) {
+    last = session_->tell(Request(Packet::kRemove).text(leavings.temporary));
+  }
+  return last;
 }
 
 void Connection::close_later(Handle handle) {
   if (handle.session == 0) return;
   const std::scoped_lock lock(closing_mutex_);
-  closing_.push_back(std::move(handle));
+  closing_.push_back({.handle = std::move(handle)});
 }
 
-void Connection::at_last(std::uint64_t session, const std::function<void(Session&)>& act) noexcept {
+void Connection::let_go(Leavings leavings) noexcept {
   const CancelScope scope(nullptr);
   try {
     const Turn turn(turns_, Session::kLastWish);
-    if (!turn) return;
-    Session& own = opened(session);
+    if (!turn) {
+      const std::scoped_lock lock(closing_mutex_);
+      closing_.push_back(std::move(leavings));
+      return;
+    }
+    Session& own = opened(leavings.handle.session);
     try {
-      act(own);
+      if (const auto last = tell(leavings)) own.settle(*last);
     } catch (const ConnectionLost&) {
       session_.reset();
     }

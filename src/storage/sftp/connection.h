@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,13 @@ namespace cairn::sftp {
 struct Handle {
   std::uint64_t session = 0;  // 0: none
   std::string text = {};
+};
+
+// What is to go of a file that was opened, or that nobody will finish.
+struct Leavings {
+  Handle handle = {};                   // the session of what follows; closed unless it is empty
+  std::vector<Session::Id> asked = {};  // whose answers nobody waits for any more
+  std::string temporary = {};           // the file to be removed, if any
 };
 
 // Safe from several threads: each has the session for as long as its call takes.
@@ -81,14 +89,16 @@ class Connection {
   std::uint64_t session() const { return number_; }
   // Closes it with what is sent next.
   void close_later(Handle handle);
-  // For the end of what failed or was cancelled: does what it can on that session, if it is still
-  // there and has its turn soon. `act` must not wait for long.
-  void at_last(std::uint64_t session, const std::function<void(Session&)>& act) noexcept;
+  // For the end of what failed or was cancelled: lets it go on its session, if that is still there
+  // and has its turn soon; otherwise with what is sent next.
+  void let_go(Leavings leavings) noexcept;
 
  private:
   Session& opened(std::uint64_t session);
   // In its turn: what was left for later.
   void close_left();
+  // In its turn. The last request that it made, if any.
+  std::optional<Session::Id> tell(const Leavings& leavings);
 
   const Config config_;
   const Wakeup wakeup_;  // of who has the session
@@ -96,7 +106,7 @@ class Connection {
   std::unique_ptr<Session> session_;
   std::uint64_t number_ = 0;  // of session_, from 1 on
   std::mutex closing_mutex_;
-  std::vector<Handle> closing_;
+  std::vector<Leavings> closing_;
 };
 
 }  // namespace cairn::sftp

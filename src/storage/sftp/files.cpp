@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kPosixRename = "posix-rename@openssh.com";
 constexpr const char* kHardlink = "hardlink@openssh.com";
 constexpr const char* kFsync = "fsync@openssh.com";
+constexpr std::chrono::minutes kPatienceOfDisks{10};  // gigabytes may wait in the server's memory
 constexpr std::uint32_t kNoAttributes = 0;
 constexpr std::size_t kRemovedAtOnce = 64;
 constexpr std::uint64_t kMostEntries = 10'000'000;  // of a folder
@@ -163,8 +164,8 @@ void close(Session& session, const std::string& handle, const std::string& path)
 
 void sync(Session& session, const std::string& handle, const std::string& path) {
   if (!session.has(kFsync)) return;
-  check_done(session.ask(Request(Packet::kExtended).text(kFsync).text(handle)),
-             "cannot make durable " + path);
+  const Session::Id asked = session.send(Request(Packet::kExtended).text(kFsync).text(handle));
+  check_done(session.wait(asked, kPatienceOfDisks), "cannot make durable " + path);
 }
 
 std::optional<std::vector<Entry>> list(Session& session, const std::string& folder) {

@@ -88,13 +88,13 @@ Session::Id Session::send(const Request& request, std::size_t most) {
   return id;
 }
 
-Answer Session::wait(Id id) {
+Answer Session::wait(Id id, std::chrono::milliseconds patience) {
   const auto asked = asked_.find(id);
   if (asked == asked_.end() || asked->second.is_forgotten) {
     throw StorageError(where_ + ": what was asked before an error is not answered any more", 0);
   }
   while (!asked->second.answer)
-    pump();
+    pump(patience);
   return std::move(*asked_.extract(asked).mapped().answer);
 }
 
@@ -128,9 +128,10 @@ void Session::forget_from(Id first) {
   }
 }
 
-void Session::pump() {
-  if (moved_within(stall_)) return;
-  lose("the server has said nothing for " + std::to_string(stall_.count() / 1000) + " s");
+void Session::pump(std::chrono::milliseconds patience) {
+  const auto most = std::max(stall_, patience);
+  if (moved_within(most)) return;
+  lose("the server has said nothing for " + std::to_string(most.count() / 1000) + " s");
 }
 
 bool Session::moved_within(std::chrono::milliseconds most) {

@@ -4,7 +4,8 @@
 //  2. What comes is believed only as far as it was asked for: an answer to nothing, and one that is
 //     larger than its request allows, end the connection. Memory is taken for bytes that came, and
 //     never for a length that was only announced.
-//  3. A server that says nothing for `stall` is taken for lost.
+//  3. A server that says nothing for `stall` is taken for lost; who knows that an answer takes it
+//     longer (a disk that gets gigabytes) says so.
 //  4. Who is cancelled stops waiting, and the connection lives on: others have it in turns. What
 //     was asked is forgotten; a file that the server opens for nobody is closed.
 #pragma once
@@ -47,8 +48,9 @@ class Session {
 
   // Sends it, as far as that needs no waiting. The answer may have `most` bytes.
   Id send(const Request& request, std::size_t most = kShortAnswer);
-  // Its answer. ConnectionLost, CancelledError.
-  Answer wait(Id id);
+  // Its answer. ConnectionLost, CancelledError. `patience`: of what may take the server longer than
+  // `stall`, without a word.
+  Answer wait(Id id, std::chrono::milliseconds patience = {});
   Answer ask(const Request& request, std::size_t most = kShortAnswer) {
     return wait(send(request, most));
   }
@@ -79,7 +81,7 @@ class Session {
   void learn_limits();
   // False when nothing moved for so long.
   bool moved_within(std::chrono::milliseconds most);
-  void pump();
+  void pump(std::chrono::milliseconds patience = {});
   Id add(const Request& request, std::size_t most);
   // Takes whole packets off what came.
   void take_answers();

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 
 #include "cairn/error.h"
 
@@ -44,18 +45,22 @@ class FileWrite final : public ObjectWrite {
 
   ~FileWrite() override {
     if (is_done_) return;
-    // What that does not remove, remove_leftovers() will find.
-    connection_->at_last(handle_.session, [&](Session& session) {
-      forget(session);
-      if (is_open_) session.tell(Request(Packet::kClose).text(handle_.text));
-      session.settle(session.tell(Request(Packet::kRemove).text(temporary_)));
-    });
+    try {
+      Leavings leavings = {.handle = handle_, .temporary = temporary_};
+      if (!is_open_) leavings.handle.text.clear();
+      for (const Piece& piece : under_way_)
+        leavings.asked.push_back(piece.id);
+      connection_->let_go(std::move(leavings));
+    } catch (...) {
+      // What that does not remove, remove_leftovers() will find.
+    }
   }
   FileWrite(const FileWrite&) = delete;
   FileWrite& operator=(const FileWrite&) = delete;
 
   void write(ByteView bytes) override {
     if (bytes.empty()) return;
+    const Unknown unknown(*this);
     connection_->once(
         [&](Session& session) {
           while (!bytes.empty()) {
@@ -81,6 +86,27 @@ class FileWrite final : public ObjectWrite {
     std::size_t bytes;
   };
 
+  // Around what must succeed: behind a failure nobody knows what the server has of the file, and
+  // neither more of it is written nor does it get its name.
+  class Unknown {
+   public:
+    explicit Unknown(FileWrite& of) : of_(of), errors_(std::uncaught_exceptions()) {
+      if (of_.has_failed_) {
+        throw StorageError("writing " + of_.name_ + " failed before; begin it anew", 0,
+                           /*retryable=*/true);
+      }
+    }
+    ~Unknown() {
+      if (std::uncaught_exceptions() > errors_) of_.has_failed_ = true;
+    }
+    Unknown(const Unknown&) = delete;
+    Unknown& operator=(const Unknown&) = delete;
+
+   private:
+    FileWrite& of_;
+    const int errors_;
+  };
+
   void check_target(Session& session) const {
     const auto there = stat(session, path_);
     if (there && there->is_folder()) {
@@ -95,18 +121,13 @@ class FileWrite final : public ObjectWrite {
 
   void finish_one(Session& session) {
     const Piece piece = under_way_.front();
+    check_done(session.wait(piece.id), "cannot write " + name_);
     under_way_.pop_front();
     waiting_ -= piece.bytes;
-    check_done(session.wait(piece.id), "cannot write " + name_);
-  }
-
-  void forget(Session& session) {
-    for (const Piece& piece : under_way_)
-      session.forget(piece.id);
-    under_way_.clear();
   }
 
   void publish() override {
+    const Unknown unknown(*this);
     connection_->once(
         [&](Session& session) {
           while (!under_way_.empty())
@@ -172,6 +193,7 @@ class FileWrite final : public ObjectWrite {
   std::deque<Piece> under_way_;
   std::size_t waiting_ = 0;  // bytes of these
   std::optional<std::uint32_t> modified_;
+  bool has_failed_ = false;
   bool was_tried_ = false;
   bool was_renamed_ = false;
   bool is_done_ = false;

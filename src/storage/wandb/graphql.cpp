@@ -45,7 +45,37 @@ std::string key_of(const WandbOptions& options, const Url& url) {
       "~/.netrc");
 }
 
+[[noreturn]] void refuse_lacking(const std::string& name, const std::string& doing) {
+  throw StorageError(
+      doing + " W&B: its answer does not say what it has of " + name + "; try it again", 200,
+      /*retryable=*/true);
+}
+
 }  // namespace
+
+nlohmann::json known_object(const nlohmann::json& in, const char* name, const std::string& doing) {
+  const auto found = in.is_object() ? in.find(name) : in.end();
+  const bool is_known = found != in.end() && (found->is_object() || found->is_null());
+  if (!is_known) refuse_lacking(name, doing);
+  return *found;
+}
+
+NodePage known_page(const nlohmann::json& in, const char* name, const std::string& doing) {
+  const nlohmann::json list = known_object(in, name, doing);
+  const nlohmann::json info = known_object(list, "pageInfo", doing);
+  const auto edges = list.find("edges");
+  const auto goes_on = info.find("hasNextPage");
+  const bool is_known =
+      edges != list.end() && edges->is_array() && goes_on != info.end() && goes_on->is_boolean();
+  if (!is_known) refuse_lacking(name, doing);
+  NodePage page;
+  for (const nlohmann::json& edge : *edges)
+    page.nodes.push_back(known_object(edge, "node", doing));
+  if (!goes_on->get<bool>()) return page;
+  page.next = text_of(info, "endCursor");
+  if (page.next.empty()) refuse_lacking(std::string(name) + " behind this page", doing);
+  return page;
+}
 
 std::string netrc_password(const std::string& text, const std::string& machine) {
   std::istringstream words(text);
@@ -85,7 +115,7 @@ nlohmann::json GraphQl::ask(const char* query, const nlohmann::json& variables, 
   if (!errors.empty()) {
     throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);
   }
-  return object_of(object_of(answer, "data"), field);
+  return known_object(known_object(answer, "data", doing), field, doing);
 }
 
 }  // namespace cairn::wandb

@@ -22,6 +22,7 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
+#include "io/turns.h"
 #include "io/uri.h"
 #include "net/digest.h"
 #include "storage/links.h"
@@ -249,21 +250,19 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   std::optional<ListPage> list_page(const NamedFolder& folder, const std::string& page) {
     nlohmann::json variables = {{"entity", server_->entity()}, {"project", folder.project}};
     if (!page.empty()) variables["cursor"] = page;
-    const nlohmann::json project =
-        server_->ask(kCollections, variables, "project",
-                     "listing the artifacts of " + printable_line(folder.project) + " by");
-    if (project.empty()) return std::nullopt;
-    const nlohmann::json collections = object_of(project, "artifactCollections");
+    const std::string doing = "listing the artifacts of " + printable_line(folder.project) + " by";
+    const nlohmann::json project = server_->ask(kCollections, variables, "project", doing);
+    if (project.is_null()) return std::nullopt;
+    NodePage collections = known_page(project, "artifactCollections", doing);
     ListPage listed;
-    for (const nlohmann::json& edge : array_of(collections, "edges")) {
-      std::string name = text_of(object_of(edge, "node"), "name");
+    for (const nlohmann::json& node : collections.nodes) {
+      std::string name = text_of(node, "name");
       if (!name.starts_with(folder.beginning) || name.find('/') != std::string::npos) continue;
       name.erase(0, folder.beginning.size());
       if (name.ends_with(kLinkFile)) name.resize(name.size() - kLinkFile.size());
       if (!name.empty()) listed.names.push_back({.name = std::move(name)});
     }
-    const nlohmann::json info = object_of(collections, "pageInfo");
-    if (flag_of(info, "hasNextPage")) listed.next = text_of(info, "endCursor");
+    listed.next = std::move(collections.next);
     return listed;
   }
 
@@ -281,7 +280,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
 
   // The run whose artifacts are written: it is made when it is first needed.
   std::string run_in(const std::string& project) {
-    const std::scoped_lock lock(mutex_);
+    const Turn turn(turns_);
     std::string& run = runs_[project];
     if (run.empty()) {
       const std::string id = run_.empty() ? new_run_id() : run_;
@@ -309,9 +308,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   }
 
   bool remove_artifact(const Named& named) {
-    const nlohmann::json artifact = object_of(
-        server_->ask(kIds, variables_of(named), "project", looking_for(named)), "artifact");
-    if (artifact.empty()) return false;
+    const nlohmann::json artifact = artifact_in(kIds, variables_of(named), named);
+    if (artifact.is_null()) return false;
     const std::string doing = "removing " + printable_line(named.artifact) + " by";
     if (named.has_alias) {
       server_->ask(kRemoveOne,
@@ -344,13 +342,21 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return named;
   }
 
-  // One page of the artifact's files; null when there is no such artifact.
-  nlohmann::json ask(const Named& named, const std::string& cursor) {
+  // What a query tells of it; null when the server says that there is no such artifact.
+  nlohmann::json artifact_in(const char* query, const nlohmann::json& variables,
+                             const Named& named) {
+    const std::string doing = looking_for(named);
+    const nlohmann::json project = server_->ask(query, variables, "project", doing);
+    return project.is_null() ? project : known_object(project, "artifact", doing);
+  }
+
+  // One page of the artifact's files; nullopt when there is no such artifact.
+  std::optional<NodePage> ask(const Named& named, const std::string& cursor) {
     nlohmann::json variables = variables_of(named);
     if (!cursor.empty()) variables["cursor"] = cursor;
-    const nlohmann::json artifact =
-        object_of(server_->ask(kFiles, variables, "project", looking_for(named)), "artifact");
-    return artifact.empty() ? nlohmann::json() : object_of(artifact, "files");
+    const nlohmann::json artifact = artifact_in(kFiles, variables, named);
+    if (artifact.is_null()) return std::nullopt;
+    return known_page(artifact, "files", looking_for(named));
   }
 
   nlohmann::json variables_of(const Named& named) const {
@@ -362,15 +368,13 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     std::vector<File> found;
     Pages pages(describe(named.project + "/" + named.artifact));
     for (bool goes_on = true; goes_on;) {
-      const nlohmann::json files = ask(named, pages.now());
-      if (files.is_null()) return std::nullopt;
-      for (const nlohmann::json& edge : array_of(files, "edges")) {
-        File file = file_in(object_of(edge, "node"));
+      const auto files = ask(named, pages.now());
+      if (!files) return std::nullopt;
+      for (const nlohmann::json& node : files->nodes) {
+        File file = file_in(node);
         if (named.file.empty() || file.name == named.file) found.push_back(std::move(file));
       }
-      const nlohmann::json page = object_of(files, "pageInfo");
-      const std::string next = flag_of(page, "hasNextPage") ? text_of(page, "endCursor") : "";
-      goes_on = pages.go_on(next);
+      goes_on = pages.go_on(files->next);
     }
     if (found.size() > 1) {
       throw UsageError("the artifact " + describe(named.project + "/" + named.artifact) + " has " +
@@ -438,8 +442,8 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
 
   const std::string run_;  // "": one of its own for each project
   const std::shared_ptr<GraphQl> server_;
-  std::mutex mutex_;
-  std::map<std::string, std::string> runs_;  // that there are, by project; under the lock
+  Turns turns_;                              // of what follows; who makes a run has it as long
+  std::map<std::string, std::string> runs_;  // that there are, by project
 };
 
 }  // namespace

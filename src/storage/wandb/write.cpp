@@ -100,12 +100,11 @@ class NewArtifact {
     manifest_ = text_of(ask_manifest("", /*with_url=*/false), "id");
     need(manifest_, "the id of a manifest");
     const SignedUrl url = file_url();
-    if (!url.url.empty()) put(bytes_, url, [this] { return file_url(); });
+    if (!url.url.empty()) put_file(url);
     const SharedBytes list = shared_text(manifest_text());
     const std::string digest = md5_base64(list.view);
     put(list, manifest_url(digest), [this, digest] { return manifest_url(digest); });
-    server_->ask(kCommit, {{"artifactID", id_}}, "commitArtifact", doing());
-    check();
+    commit();
     return true;
   }
 
@@ -151,18 +150,49 @@ class NewArtifact {
     return text_of(made, "state") != "COMMITTED";
   }
 
-  void check() const {
-    const Json found = server_->ask(kWritten, {{"id", id_}}, "artifact", doing());
-    const Json edges = array_of(object_of(found, "files"), "edges");
-    const Json file = edges.size() == 1 ? object_of(edges.front(), "node") : Json();
-    const bool is_there =
-        text_of(found, "state") == "COMMITTED" && text_of(found, "digest") == digest_of_all() &&
-        text_of(file, "digest") == md5_ && number_of(file, "sizeBytes") == bytes_.view.size();
-    if (is_there) return;
+  // When a PUT is done and its answer lost, the URL may be refused the next time; and asked for
+  // another one, the server has none for bytes that it has by now.
+  void put_file(const SignedUrl& url) {
+    bool is_there = false;
+    try {
+      put(bytes_, url, [&] {
+        SignedUrl again = file_url();
+        is_there = again.url.empty();
+        return again;
+      });
+    } catch (const StorageError&) {
+      if (!is_there) throw;
+    }
+  }
+
+  // When its answer is lost, the second one says that it is committed already, as an error. What
+  // the server has then says what came of it.
+  void commit() const {
+    try {
+      server_->ask(kCommit, {{"artifactID", id_}}, "commitArtifact", doing());
+    } catch (const StorageError&) {
+      bool is_committed = false;
+      try {
+        is_committed = is_written();
+      } catch (const StorageError&) {
+        // then nobody knows, and the first error says why
+      }
+      if (!is_committed) throw;
+      return;
+    }
+    if (is_written()) return;
     throw StorageError(doing() +
                            " W&B: it said that the artifact is committed, and does not have it " +
                            "with the bytes that were sent",
                        200);
+  }
+
+  bool is_written() const {
+    const Json found = server_->ask(kWritten, {{"id", id_}}, "artifact", doing());
+    const Json edges = array_of(object_of(found, "files"), "edges");
+    const Json file = edges.size() == 1 ? object_of(edges.front(), "node") : Json();
+    return text_of(found, "state") == "COMMITTED" && text_of(found, "digest") == digest_of_all() &&
+           text_of(file, "digest") == md5_ && number_of(file, "sizeBytes") == bytes_.view.size();
   }
 
   std::string digest_of_all() const {
