@@ -26,27 +26,19 @@ class Incoming {
 
   // False at the end of the connection.
   bool read_request(HttpAsked& asked) {
-    std::size_t end = 0;
-    while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {
-      if (!fill()) return false;
-    }
-    parse_head(buffer_.substr(0, end + 2), asked);
-    buffer_.erase(0, end + 4);
+    std::string head;
+    if (!take_until("\r\n\r\n", head)) return false;
+    parse_head(head + "\r\n", asked);
+    if (!asked.header("expect").empty() && !go_on()) return false;
+    if (asked.header("transfer-encoding") == "chunked") return take_chunks(asked);
     const std::string length = asked.header("content-length");
-    const std::size_t size = length.empty() ? 0 : std::stoull(length);
-    asked.body_bytes = size;
-    if (asked.header("expect") == "100-continue" && !go_on()) return false;
-    if (!keeps_bodies_) return drop(size);
-    while (buffer_.size() < size) {
-      if (!fill()) return false;
-    }
-    asked.body = buffer_.substr(0, size);
-    buffer_.erase(0, size);
-    return true;
+    return take_body(length.empty() ? 0 : std::stoull(length), asked);
   }
 
  private:
   bool fill() {
+    buffer_.erase(0, begin_);
+    begin_ = 0;
     const std::size_t before = buffer_.size();
     buffer_.resize(before + kReadBytes);
     const std::size_t got = stream_.read(buffer_.data() + before, kReadBytes);
@@ -54,15 +46,48 @@ class Incoming {
     return got > 0;
   }
 
-  // Who asks whether the body is wanted waits for a second, where there is no answer.
+  bool take_until(std::string_view end, std::string& text) {
+    std::size_t at = 0;
+    while ((at = buffer_.find(end, begin_)) == std::string::npos) {
+      if (!fill()) return false;
+    }
+    text = buffer_.substr(begin_, at - begin_);
+    begin_ = at + end.size();
+    return true;
+  }
+
+  bool take_body(std::size_t size, HttpAsked& asked) {
+    asked.body_bytes += size;
+    if (!keeps_bodies_) return drop(size);
+    while (buffer_.size() - begin_ < size) {
+      if (!fill()) return false;
+    }
+    asked.body += buffer_.substr(begin_, size);
+    begin_ += size;
+    return true;
+  }
+
+  bool take_chunks(HttpAsked& asked) {
+    std::string line;
+    for (std::size_t size = 1; size > 0;) {
+      if (!take_until("\r\n", line)) return false;
+      size = std::stoull(line, nullptr, 16);
+      if (!take_body(size, asked) || !take_until("\r\n", line)) return false;
+    }
+    return true;
+  }
+
+  // Who asks whether the body is wanted, the one thing that there is to expect, waits for a second
+  // where there is no answer.
   bool go_on() {
     constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
     return stream_.write(kGoOn.data(), kGoOn.size());
   }
 
   bool drop(std::size_t size) {
-    std::size_t left = size - std::min(size, buffer_.size());
-    buffer_.erase(0, size);
+    const std::size_t here = std::min(size, buffer_.size() - begin_);
+    begin_ += here;
+    std::size_t left = size - here;
     while (left > 0) {
       const std::size_t got = stream_.drop(left);
       if (got == 0) return false;
@@ -95,6 +120,7 @@ class Incoming {
   SocketStream& stream_;
   bool keeps_bodies_;
   std::string buffer_;
+  std::size_t begin_ = 0;  // of what is not yet taken
 };
 
 bool send_dripping(SocketStream& stream, const std::string& text) {

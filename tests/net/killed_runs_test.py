@@ -50,9 +50,10 @@ class Programs:
     def tool(self, *arguments):
         """Its output: straight from the server."""
         done = subprocess.run([self.cairn, *map(str, arguments)], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, check=False)
+                              stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
-            raise Failed(f"cairn {' '.join(map(str, arguments))}: {done.stdout.decode()}")
+            raise Failed(f"cairn {' '.join(map(str, arguments))}: "
+                         f"{done.stdout.decode()}{done.stderr.decode()}")
         return done.stdout
 
 
@@ -178,6 +179,7 @@ def main():
     parser.add_argument("--server-kills", type=int, default=2)
     parser.add_argument("--save-interval", default="7ba")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--only", type=int, help="the number of one run")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -187,7 +189,7 @@ def main():
         if straight.start() != 0:
             sys.exit(f"the run that nobody disturbs failed\n{straight.log.read_text()[-3000:]}")
         straight.sent = programs.relay.sent
-        numbers = range(options.runs) if options.only is None else [options.only]
+        numbers = range(options.first, options.runs) if options.only is None else [options.only]
         results = [test_run(number, options, programs, pathlib.Path(folder), straight)
                    for number in numbers]
     passed = sum(is_same for is_same, _ in results)
