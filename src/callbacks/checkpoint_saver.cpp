@@ -483,6 +483,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
+  impl_->answer.reset();  // of an event that an error kept from coming
   if (impl_->last_checkpoint_batch > state.timestamp.batch) {
     impl_->last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }

@@ -176,9 +176,6 @@ TEST_F(FarControlFiles, StopAProgramOfShortFits) {
   Trainer trainer(std::move(made));
   put_file(*memory, "run/checkpoints/STOP");
   FitResult result = trainer.fit();
-  while (memory->stat("run/checkpoints/STOP")) {
-    std::this_thread::yield();
-  }
   for (int fits = 0; fits < 10'000 && result.reason == FitResult::Reason::kFinished; ++fits) {
     result = trainer.fit({.duration = "1ba"});
   }

@@ -12,6 +12,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "io/source_part.h"
 #include "storage/listing.h"
 #include "testing/essence.h"
 #include "testing/message_of.h"
@@ -153,6 +154,46 @@ TEST_F(RemoteSaver, OfTwoJobsThatWriteOneNameTheSecondIsTold) {
     EXPECT_EQ(third.state().timestamp.batch, 4);
     third.fit();
     EXPECT_EQ(Trainer(made("9ba")).state().timestamp.batch, 6);
+  }
+}
+
+// fit(reset_time) begins again below what lies there.
+TEST_F(RemoteSaver, TrainingOnceMoreWritesOverItsOwnAndNothingElse) {
+  const std::string name = "run/checkpoints/ep0-ba3-rank0.pt";
+  for (const bool is_foreign : {false, true}) {
+    const auto memory = memory_store();
+    Trainer trainer(options("20ba", memory));
+    trainer.fit();
+    if (is_foreign) {  // of another job with this run's name, which has not moved the pointer yet
+      const SharedBytes other = read_all(*memory->open("run/checkpoints/ep0-ba4-rank0.pt"));
+      const auto object = memory->begin(name);
+      object->write(other.view);
+      object->commit();
+    }
+    const std::string before = memory->stat(name)->version;
+    const auto again = [&] { trainer.fit({.duration = "20ba", .reset_time = true}); };
+    if (is_foreign) {
+      EXPECT_THAT(message_of<AlreadyExistsError>(again), HasSubstr("another job writes it"));
+      EXPECT_EQ(memory->stat(name)->version, before);
+    } else {
+      again();
+      EXPECT_NE(memory->stat(name)->version, before);
+    }
+  }
+}
+
+TEST_F(RemoteSaver, ARequestInABatchThatWasJustSavedSendsNothingTwice) {
+  for (const int asked : {SIGUSR2, SIGTERM}) {
+    const auto counting = std::make_shared<WatchedStore>(memory_store());
+    TrainerOptions made = options("5ba", counting);
+    made.handle_signals = true;
+    made.callbacks = {testing::At(Event::kBatchEnd, [asked](const State& state) {
+      if (state.timestamp.batch == 3) raise(asked);
+    })};
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    trainer.close();
+    EXPECT_EQ(counting->calls(StoreCall::kCommit), (asked == SIGTERM ? 3U : 5U) + 1);  // the probe
   }
 }
 
