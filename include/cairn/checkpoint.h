@@ -6,6 +6,7 @@
 #include "cairn/bytes.h"
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/convert.h"
+#include "cairn/checkpoint/copy.h"
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"

@@ -1,0 +1,56 @@
+// cairn copy: a checkpoint as it is, somewhere else.
+#include "cairn/checkpoint/copy.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/shell/command.h"
+#include "cli/view/progress_bar.h"
+#include "core/printable.h"
+
+namespace cairn::cli {
+namespace {
+
+struct CopyArgs {
+  std::string in;
+  std::string out;
+  bool quick = false;
+  CopyOptions copy;
+};
+
+int run_copy(CopyArgs options, Console& console) {
+  options.copy.verify = options.quick ? Verify::kQuick : Verify::kFull;
+  CopyResult result;
+  {
+    ProgressBar bar(console, {.what = "copying ", .total = 0});
+    options.copy.on_progress = [&](std::uint64_t more) { bar.add(more); };
+    result = copy_checkpoint(options.in, options.out, options.copy);
+  }
+  if (console.json) {
+    console.print_json(
+        {{"out", result.path}, {"objects", result.objects}, {"bytes", result.bytes}});
+    return kDone;
+  }
+  console.out << printable_line(result.path) << ": " << console.bytes(result.bytes);
+  if (result.objects > 1) console.out << " in " << result.objects << " files";
+  console.out << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+Run define_copy(CLI::App& app) {
+  const auto options = std::make_shared<CopyArgs>();
+  app.add_option("IN", options->in, "a checkpoint of any format, a file or a folder")->required();
+  app.add_option("OUT", options->out, "its new name, or, with a slash at the end, where it goes")
+      ->required();
+  app.add_flag("--overwrite", options->copy.overwrite, "replace OUT when it exists");
+  app.add_flag("--quick", options->quick, "do not check every byte of IN first");
+  app.footer(
+      "The bytes stay as they are; cairn convert makes other formats. OUT is there whole, or not "
+      "at all.");
+  return [options](Console& console) { return run_copy(*options, console); };
+}
+
+}  // namespace cairn::cli

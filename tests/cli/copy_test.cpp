@@ -1,0 +1,156 @@
+#include "cairn/checkpoint/copy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/checkpoint/convert.h"
+#include "cairn/error.h"
+
+#include "io/file.h"
+#include "run_tool.h"
+#include "storage/listing.h"
+#include "testing/file_bytes.h"
+#include "testing/message_of.h"
+#include "testing/sample_checkpoint.h"
+#include "testing/temp_folder.h"
+#include "testing/test_data.h"
+
+namespace cairn::cli {
+namespace {
+
+using nlohmann::json;
+using testing::batch_of_sample;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kComposer;
+using testing::kData;
+using testing::message_of;
+using testing::read_file;
+using testing::sample_checkpoint;
+
+std::string bytes_in(ObjectStore& store, const std::string& name) {
+  const auto source = store.open(name);
+  return std::string(as_text(source->view(0, source->size()).view));
+}
+
+class CopyTest : public ::testing::Test {
+ protected:
+  testing::TempFolder temp_;
+};
+
+TEST_F(CopyTest, AFileKeepsItsBytes) {
+  const std::string out = temp_ / "new" + "/copy.pt";
+  const Answer answer = run({"copy", kComposer, out});
+  EXPECT_EQ(answer.code, kDone) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("copy.pt: "));
+  EXPECT_TRUE(read_file(out) == read_file(kComposer));
+}
+
+TEST_F(CopyTest, ASlashAtTheEndIsWhereItGoes) {
+  const json answer = json::parse(run({"copy", "--json", kComposer, temp_.path() + "/"}).out);
+  const std::string name = kComposer.substr(kComposer.rfind('/') + 1);
+  EXPECT_EQ(answer["out"], temp_ / name);
+  EXPECT_EQ(answer["objects"], 1);
+  EXPECT_EQ(answer["bytes"], read_file(kComposer).size());
+  EXPECT_TRUE(read_file(temp_ / name) == read_file(kComposer));
+}
+
+TEST_F(CopyTest, AnExistingOneIsReplacedOnlyWhenAsked) {
+  const std::string out = temp_ / "a.pt";
+  save(sample_checkpoint(1), out);
+  const Answer refused = run({"copy", kComposer, out});
+  EXPECT_EQ(refused.code, kFailed);
+  EXPECT_THAT(refused.err, HasSubstr("exists"));
+  EXPECT_EQ(batch_of_sample(load(out)), 1);
+  EXPECT_EQ(run({"copy", "--overwrite", kComposer, out}).code, kDone);
+  EXPECT_TRUE(read_file(out) == read_file(kComposer));
+}
+
+TEST_F(CopyTest, WhatAPointerPointsAtIsCopied) {
+  save(sample_checkpoint(3), temp_ / "ep1.pt");
+  local_store()->move_pointer(temp_ / "latest.pt", temp_ / "ep1.pt");
+  EXPECT_EQ(run({"copy", temp_ / "latest.pt", temp_ / "of_latest.pt"}).code, kDone);
+  EXPECT_EQ(local_store()->stat(temp_ / "of_latest.pt", /*follow=*/false)->type,
+            ObjectInfo::Type::kObject);
+  EXPECT_EQ(batch_of_sample(load(temp_ / "of_latest.pt")), 3);
+}
+
+TEST_F(CopyTest, AFolderIsCopiedWithAllOfItsFiles) {
+  const std::string from = temp_ / "shards";
+  cairn::convert(kComposer, from, {.to = "safetensors", .weights_only = true, .shard_bytes = 200});
+  const auto names = list_names(*local_store(), from);
+  ASSERT_GT(names.size(), 2U);
+  const auto far = memory_store();
+  const CopyResult result = copy_checkpoint(from, "run/shards", {.to_store = far});
+  EXPECT_EQ(result.objects, names.size());
+  EXPECT_EQ(list_names(*far, "run/shards"), names);
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    const std::string content = read_file(join_path(from, name));
+    EXPECT_TRUE(bytes_in(*far, "run/shards/" + name) == content) << name;
+    bytes += content.size();
+  }
+  EXPECT_EQ(result.bytes, bytes);
+  EXPECT_TRUE(verify("run/shards", Verify::kFull, far).ok());
+  copy_checkpoint("run/shards", temp_ / "back", {.from_store = far});
+  EXPECT_TRUE(load(temp_ / "back") == load(from));
+}
+
+TEST_F(CopyTest, FoldersOfPyTorchAreCopied) {
+  const std::string from = kData + "/sharded-2.14/ep1-ba3";
+  if (!local_store()->stat(from)) GTEST_SKIP() << from << " is not there";
+  EXPECT_EQ(run({"copy", from, temp_.path() + "/"}).code, kDone);
+  EXPECT_EQ(run({"diff", from, temp_ / "ep1-ba3"}).code, kDone);
+}
+
+TEST_F(CopyTest, PlacesMayBeUris) {
+  EXPECT_EQ(run({"copy", kComposer, "memory://copy_test/run/"}).code, kDone);
+  const std::string name = kComposer.substr(kComposer.rfind('/') + 1);
+  EXPECT_EQ(run({"copy", "memory://copy_test/run/" + name, temp_ / "back.pt"}).code, kDone);
+  EXPECT_TRUE(read_file(temp_ / "back.pt") == read_file(kComposer));
+}
+
+TEST_F(CopyTest, DamageIsNotCopied) {
+  std::string bytes = read_file(kComposer);
+  bytes[bytes.size() / 2] ^= 1;
+  testing::write_file(temp_ / "bad.pt", bytes);
+  const Answer answer = run({"copy", temp_ / "bad.pt", temp_ / "copy.pt"});
+  EXPECT_EQ(answer.code, kDamaged);
+  EXPECT_THAT(answer.err, HasSubstr("nothing was copied"));
+  EXPECT_FALSE(local_store()->stat(temp_ / "copy.pt"));
+}
+
+// What was verified is what is copied.
+TEST_F(CopyTest, WhatIsReplacedMeanwhileIsNotPublished) {
+  const auto store = memory_store();
+  save(sample_checkpoint(1), "a.pt", {.store = store});
+  const auto replace = [&](std::uint64_t) { save(sample_checkpoint(2), "a.pt", {.store = store}); };
+  const auto copy = [&] {
+    copy_checkpoint("a.pt", "b.pt",
+                    {.from_store = store, .to_store = store, .on_progress = replace});
+  };
+  EXPECT_THAT(message_of<StorageError>(copy), HasSubstr("was replaced while it was copied"));
+  EXPECT_THAT(list_names(*store, ""), ElementsAre("a.pt"));
+}
+
+TEST_F(CopyTest, WrongUsageIsToldBeforeAnythingIsWritten) {
+  save(sample_checkpoint(1), temp_ / "a.pt");
+  EXPECT_EQ(run({"copy", temp_ / "none.pt", temp_ / "b.pt"}).code, kNotFound);
+  const Answer format = run({"copy", temp_ / "a.pt", temp_ / "b.safetensors"});
+  EXPECT_EQ(format.code, kFailed);
+  EXPECT_THAT(format.err, HasSubstr("cairn convert"));
+  EXPECT_THAT(run({"copy", "--overwrite", temp_ / "a.pt", temp_ / "a.pt"}).err,
+              HasSubstr("in, one another"));
+  testing::write_file(temp_ / "notes.txt", "no checkpoint");
+  EXPECT_NE(run({"copy", temp_ / "notes.txt", temp_ / "b.txt"}).code, kDone);
+  EXPECT_NE(run({"copy", temp_.path(), temp_.path() + "-copy"}).code, kDone);
+  EXPECT_THAT(list_names(*local_store(), temp_.path()), ElementsAre("a.pt", "notes.txt"));
+}
+
+}  // namespace
+}  // namespace cairn::cli
