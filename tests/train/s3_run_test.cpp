@@ -158,6 +158,8 @@ TEST_F(S3Run, AnUploadersBucketHasItsOptionsByName) {
 
 TEST_F(S3Run, AFileStopInTheBucketStopsIt) {
   fake.put_object("bucket/my_cool_run/STOP", "");
+  // Found before the first batch, it leaves nothing; the folder is there all the same.
+  fake.put_object("bucket/my_cool_run/notes.txt", "");
   TrainerOptions made = restartable("1000000ba");
   made.save_interval = "100000ep";
   made.handle_signals = true;
