@@ -1,10 +1,11 @@
 // What saving and loading cost, beside what the machine can do with the same bytes: run by
 // checkpoint_bench.py, which sets torch.save and torch.load beside it.
 //
-//   checkpoint_bench FOLDER SIZES [RUNS [saves]]
+//   checkpoint_bench FOLDER SIZES [RUNS [saves | loads]]
 //
 // With `saves` nothing is loaded, which takes most of the time, nor recycled; stall_first and
-// saver_first are then the first ones only in the first run.
+// saver_first are then the first ones only in the first run. With `loads` one save is made, to be
+// loaded.
 //
 // SIZES is a file of numbers: the elements of each float32 parameter of a model. Prints a line for
 // each run and quantity: name, seconds, CPU seconds of all threads; of memory name and MiB. The
@@ -158,8 +159,8 @@ class RawFile {
 
 class Bench {
  public:
-  Bench(std::string folder, const std::vector<std::int64_t>& sizes, bool only_saves)
-      : folder_(std::move(folder)), only_saves_(only_saves) {
+  Bench(std::string folder, const std::vector<std::int64_t>& sizes, const std::string& only)
+      : folder_(std::move(folder)), only_saves_(only == "saves"), only_loads_(only == "loads") {
     state_.model = std::make_shared<Parameters>(sizes);
     std::size_t bytes = 0;
     for (const std::int64_t size : sizes)
@@ -184,11 +185,17 @@ class Bench {
       std::memcpy(fresh.data(), from_.data(), from_.size());
     });
     raw();
-    if (!only_saves_) recycled();
+    if (!only_saves_ && !only_loads_) recycled();
     settle();
     time("save", [&] { cairn::save(weights(), path()); });
     if (!only_saves_) load();
     settle();
+    if (!only_loads_) saver();
+    std::fflush(stdout);
+  }
+
+ private:
+  void saver() {
     memory("save_memory", [&] { cairn::save(weights(), path()); });
     settle();
     time("saver_first", [&] { waiting_.submit({.value = gathered(), .path = path()}); });
@@ -206,15 +213,13 @@ class Bench {
     if (!async_memory_) async_memory_ = grown;  // of the first time: its memory is kept
     if (prints_) std::printf("async_memory %.1f\n", *async_memory_);
     settle();
-    std::fflush(stdout);
   }
 
- private:
   std::string path() const { return folder_ + "/checkpoint_bench.pt"; }
 
   cairn::Value weights() { return cairn::checkpoint_value(state_, {.weights_only = true}); }
 
-  cairn::Value gathered() { return gatherer_.checkpoint_value(state_, {.weights_only = true}); }
+  cairn::Value gathered() { return gatherer_.checkpoint_value(state_, {}, {.weights_only = true}); }
 
   void raw() {
     settle();
@@ -294,6 +299,7 @@ class Bench {
 
   std::string folder_;
   bool only_saves_;
+  bool only_loads_;
   cairn::State state_;
   cairn::Logger logger_{state_};
   cairn::PageMemory from_;
@@ -309,7 +315,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS [saves]]\n", stderr);
+    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS [saves | loads]]\n", stderr);
     return 2;
   }
   std::ifstream file(argv[2]);
@@ -319,7 +325,7 @@ int main(int argc, char** argv) {
   }
   const int runs = argc > 3 ? std::stoi(argv[3]) : 3;
   try {
-    Bench bench(argv[1], sizes, argc > 4 && std::string(argv[4]) == "saves");
+    Bench bench(argv[1], sizes, argc > 4 ? argv[4] : "");
     for (int run = 0; run <= runs; ++run) {
       bench.run(run > 0);
     }

@@ -16,27 +16,21 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "mlp.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatchSize = 32;
-constexpr std::int64_t kSamples = 50 * kBatchSize;
-
-torch::nn::Sequential make_net() {
-  torch::manual_seed(1);
-  return torch::nn::Sequential(torch::nn::Linear(64, 128), torch::nn::ReLU(),
-                               torch::nn::Linear(128, 10));
-}
-
-struct Data {
-  at::Tensor x = torch::randn({kSamples, 64});
-  at::Tensor y = torch::randint(10, {kSamples}, torch::kLong);
-};
+using cairn::bench::kBatchSize;
+using cairn::bench::kSamples;
+using cairn::bench::make_net;
+using cairn::bench::Mlp;
+using cairn::bench::Samples;
 
 class HandWritten {
  public:
-  explicit HandWritten(const Data& data)
+  explicit HandWritten(const Samples& data)
       : data_(data), optimizer_(net_->parameters(), torch::optim::AdamWOptions(1e-3)) {}
 
   void train(std::int64_t batches) {
@@ -55,28 +49,16 @@ class HandWritten {
   }
 
  private:
-  const Data& data_;
+  const Samples& data_;
   torch::nn::Sequential net_ = make_net();
   torch::optim::AdamW optimizer_;
   at::Tensor order_;
   std::int64_t next_ = 0;
 };
 
-class Mlp final : public cairn::Model {
- public:
-  torch::nn::Module& module() override { return *net_; }
-  cairn::Outputs forward(const cairn::Batch& batch) override { return net_->forward(batch[0]); }
-  cairn::Losses loss(const cairn::Outputs& outputs, const cairn::Batch& batch) override {
-    return torch::nn::functional::cross_entropy(outputs.single(), batch[1]);
-  }
-
- private:
-  torch::nn::Sequential net_ = make_net();
-};
-
 class WithTrainer {
  public:
-  WithTrainer(const Data& data, int workers)
+  WithTrainer(const Samples& data, int workers)
       : trainer_({.model = std::make_shared<Mlp>(),
                   .train_dataloader = cairn::DataLoader(
                       cairn::tensor_dataset({data.x, data.y}),
@@ -112,7 +94,7 @@ double median(std::vector<double> values) {
 }
 
 void compare(int workers, int blocks, std::int64_t batches) {
-  const Data data;
+  const Samples data;
   HandWritten by_hand(data);
   WithTrainer trainer(data, workers);
   by_hand.train(batches);  // warm up

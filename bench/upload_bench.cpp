@@ -22,6 +22,7 @@
 #include "cairn/storage/s3.h"
 #include "cairn/train/trainer.h"
 
+#include "mlp.h"
 #include "testing/child_process.h"
 
 namespace {
@@ -29,8 +30,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using cairn::testing::ChildProcess;
 
-constexpr std::int64_t kBatchSize = 32;
-constexpr std::int64_t kSamples = 50 * kBatchSize;
 constexpr std::size_t kObjectBytes = std::size_t{256} << 20;
 constexpr double kGigabit = 125e6;  // bytes a second
 
@@ -38,26 +37,13 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-class Mlp final : public cairn::Model {
- public:
-  torch::nn::Module& module() override { return *net_; }
-  cairn::Outputs forward(const cairn::Batch& batch) override { return net_->forward(batch[0]); }
-  cairn::Losses loss(const cairn::Outputs& outputs, const cairn::Batch& batch) override {
-    return torch::nn::functional::cross_entropy(outputs.single(), batch[1]);
-  }
-
- private:
-  torch::nn::Sequential net_{torch::nn::Linear(64, 128), torch::nn::ReLU(),
-                             torch::nn::Linear(128, 10)};
-};
-
 cairn::Trainer make_trainer() {
-  torch::manual_seed(1);
-  return cairn::Trainer({.model = std::make_shared<Mlp>(),
+  const auto model = std::make_shared<cairn::bench::Mlp>();
+  const cairn::bench::Samples data;
+  return cairn::Trainer({.model = model,
                          .train_dataloader = cairn::DataLoader(
-                             cairn::tensor_dataset({torch::randn({kSamples, 64}),
-                                                    torch::randint(10, {kSamples}, torch::kLong)}),
-                             {.batch_size = kBatchSize, .shuffle = true}),
+                             cairn::tensor_dataset({data.x, data.y}),
+                             {.batch_size = cairn::bench::kBatchSize, .shuffle = true}),
                          .optimizers = cairn::AdamW({.lr = 1e-3}),
                          .run_name = "bench",
                          .progress_bar = false,

@@ -156,6 +156,10 @@ void add_machine(Flags flags, TrainerOptions& o) {
                "weigh microbatches by tokens");
   flags.optional_number("--seed", o.seed, "0 to 4294967295");
   flags.toggle("deterministic-mode", o.deterministic_mode, "refuse nondeterministic kernels");
+  flags.value("--dist-timeout", o.dist_timeout,
+              "of several processes: how long one waits for the others, seconds");
+  flags.value("--ddp-sync-strategy", o.ddp_sync_strategy,
+              "single_auto_sync, multi_auto_sync or forced_sync");
   flags.toggle("handle-signals", o.handle_signals, "SIGTERM: save and stop; SIGUSR2: save");
   flags.value("--interrupted-exit-code", o.interrupted_exit_code, "exit code after such a stop");
 }

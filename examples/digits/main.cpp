@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
+#include "cairn/dist/dist.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/rng.h"
@@ -31,6 +33,18 @@ struct DigitsOptions {
   std::optional<std::int64_t> kill_at_batch;
 };
 
+// Each of several processes (docs/distributed.md) has its part of every batch.
+cairn::DataLoader loader_of(const std::shared_ptr<cairn::Dataset>& scans,
+                            cairn::DataLoaderOptions options) {
+  const std::int64_t ranks = cairn::dist::world_size();
+  if (ranks > 1) {
+    options.sampler = cairn::DistributedSamplerOptions{
+        .shuffle = std::exchange(options.shuffle, false), .seed = std::exchange(options.seed, 0)};
+    options.batch_size = (options.batch_size + ranks - 1) / ranks;
+  }
+  return cairn::DataLoader(scans, options);
+}
+
 int train(const DigitsOptions& digits, cairn::TrainerOptions options) {
   // Convolutions of 8x8 images are too small to share between threads.
   torch::set_num_threads(1);
@@ -40,11 +54,11 @@ int train(const DigitsOptions& digits, cairn::TrainerOptions options) {
   const digits::Scans scans = digits::load_scans();
 
   options.model = cairn::classifier(net, {.num_classes = 10});
-  options.train_dataloader = cairn::DataLoader(
+  options.train_dataloader = loader_of(
       scans.train, {.batch_size = digits.batch_size, .shuffle = true, .seed = *options.seed});
   options.optimizers = cairn::AdamW({.lr = digits.lr});
   options.schedulers = cairn::CosineAnnealingScheduler();
-  options.eval_dataloader = cairn::DataLoader(scans.test, {.batch_size = 120});
+  options.eval_dataloader = loader_of(scans.test, {.batch_size = 120});
   if (digits.kill_at_batch) options.callbacks = digits::KillAtBatch(*digits.kill_at_batch);
 
   cairn::Trainer trainer(std::move(options));
@@ -53,11 +67,15 @@ int train(const DigitsOptions& digits, cairn::TrainerOptions options) {
     trainer.close();
     return result.exit_code;
   }
-  if (!digits.out_weights.empty()) cairn::save(cairn::state_dict(*net), digits.out_weights);
+  const bool is_first = cairn::dist::rank() == 0;
+  if (is_first && !digits.out_weights.empty())
+    cairn::save(cairn::state_dict(*net), digits.out_weights);
   trainer.eval();
-  std::cout << "test accuracy " << std::fixed << std::setprecision(4)
-            << trainer.state().metric_value("eval", "MulticlassAccuracy").value() << " after "
-            << trainer.state().timestamp.batch << " batches\n";
+  if (is_first) {
+    std::cout << "test accuracy " << std::fixed << std::setprecision(4)
+              << trainer.state().metric_value("eval", "MulticlassAccuracy").value() << " after "
+              << trainer.state().timestamp.batch << " batches\n";
+  }
   trainer.close();
   return result.exit_code;
 }

@@ -10,7 +10,10 @@
 //     *_checkpoint event, or at fit_end.
 //  6. What is saved in a folder of this machine is handed to the loggers that keep files when it is
 //     durable here: at the next event, and before the next save begins (saver_uploads.h).
-//  7. In a store that is far away a save is a write of what was not there, or of the very version
+//  7. Of several processes rank 0 does all this. The others ask the interval at the same events,
+//     and give what rank 0 cannot know of them (checkpoint_value()); whether a batch is saved
+//     already they know from rank 0.
+//  8. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
 #include "cairn/callbacks/checkpoint_saver.h"
@@ -24,6 +27,7 @@
 #include <set>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
@@ -31,16 +35,15 @@
 
 #include "callbacks/saved_checkpoints.h"
 #include "callbacks/saver_folder.h"
+#include "callbacks/saver_options.h"
 #include "callbacks/saver_uploads.h"
 #include "checkpoint/folder/leftovers.h"
-#include "checkpoint/names/shared_name.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/size_text.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
-#include "storage/place.h"
 #include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/state_gatherer.h"
@@ -73,37 +76,6 @@ class FinishedQueue {
   std::vector<Finished> queue_;
 };
 
-CheckpointSaverOptions checked(CheckpointSaverOptions options) {
-  const std::string problem = options.store ? "" : writing_problem(options.folder);
-  if (!problem.empty()) throw UnsupportedError(problem);
-  options.store = store_of(options.folder, options.store);
-  if (options.folder.empty()) options.folder = ".";
-  for (auto* name :
-       {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
-    if (*name == "") name->reset();
-  }
-  strict_format(options.folder, dist_variables("run"));  // counters are no variables of a folder
-  for (std::string* name :
-       {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
-    if (name == nullptr) continue;
-    name->erase(0, name->find_first_not_of('/'));
-  }
-  if (options.num_checkpoints_to_keep < -1) {
-    throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
-                     std::to_string(options.num_checkpoints_to_keep));
-  }
-  const int keep_remote = options.num_remote_checkpoints_to_keep;
-  if (keep_remote < 1 && keep_remote != -1) {
-    throw UsageError("num_remote_checkpoints_to_keep is -1 (all), 1 or more, not " +
-                     std::to_string(keep_remote));
-  }
-  if (options.num_concurrent_uploads < 1) {
-    throw UsageError("num_concurrent_uploads must be at least 1");
-  }
-  if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
-  return options;
-}
-
 // Whether nothing was trained between the two: the end of an epoch trains nothing. When time was
 // set back, the same batch took another time.
 bool is_same_batch(const Timestamp& one, const Timestamp& other) {
@@ -111,11 +83,13 @@ bool is_same_batch(const Timestamp& one, const Timestamp& other) {
          one.total_wct == other.total_wct;
 }
 
+bool is_of_several() { return dist::is_initialized() && dist::world_size() > 1; }
+
 }  // namespace
 
 struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions o)
-      : options(checked(std::move(o))),
+      : options(checked_options(std::move(o))),
         is_far(!is_local(*options.store)),
         is_due(create_interval_scheduler(options.save_interval)),
         uploads(options.num_remote_checkpoints_to_keep),
@@ -124,7 +98,7 @@ struct CheckpointSaver::Impl {
                       is_far ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
                              : options.max_pending_saves),
                   .store = options.store}) {
-    check_names(dist_variables("?"));  // as far as they are known; init() knows the run
+    check_names(options, dist_variables("?"));  // as far as they are known; init() knows the run
   }
 
   std::string folder(const State& state) const {
@@ -152,7 +126,9 @@ struct CheckpointSaver::Impl {
 
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
-  void save(State& state, Logger& logger);
+  Value gather() const;
+  void save(State& state, Value rng, Logger& logger);
+  bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
   void submit(SaveJob request);
   void settle();
@@ -160,10 +136,9 @@ struct CheckpointSaver::Impl {
   void wait();
   void forget_failed();
   void throw_error();
-  void check_names(const FormatVariables& dist) const;
-  void check_remote_names(const FormatVariables& dist) const;
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
+  void agree_on_last_batch();
 
   CheckpointSaverOptions options;
   const bool is_far;
@@ -207,19 +182,35 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
   return answer->is_due && last_checkpoint_batch != batch;
 }
 
+// Of several processes all come to the end of the first part, whatever rank 0 finds out then.
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
+  std::optional<Value> gathered;
+  if (is_of_several()) {
+    if (is_save_due(state, event)) gathered = gather();
+    answer.reset();
+    // What fails behind this fails on rank 0 alone, and all go by the same at the next event.
+    if (gathered) last_checkpoint_batch = state.timestamp.batch;
+  }
   throw_error();
   report(logger);
-  const bool due = is_save_due(state, event);
+  const bool due = is_of_several() ? gathered.has_value() : is_save_due(state, event);
   answer.reset();
-  if (due) save(state, logger);
+  if (!due) return;
+  save(state, gathered ? std::move(*gathered) : gather(), logger);
 }
 
-void CheckpointSaver::Impl::save(State& state, Logger& logger) {
+// What all ranks give: before anything that can fail on rank 0 alone, which some such failures do
+// not stop.
+Value CheckpointSaver::Impl::gather() const {
+  if (options.weights_only || !saves_anything()) return {};
+  return rng_of_all_ranks();
+}
+
+void CheckpointSaver::Impl::save(State& state, Value rng, Logger& logger) {
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
-  if (!saves_anything()) return;  // it would be removed at once
-  if (has_uploads) {              // what is under way is handed over before it can be replaced
+  if (!saves_anything() || is_written_elsewhere()) return;  // it would be removed at once
+  if (has_uploads) {  // what is under way is handed over before it can be replaced
     wait();
     report(logger);
   }
@@ -236,13 +227,27 @@ void CheckpointSaver::Impl::save(State& state, Logger& logger) {
   if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
     request.value = gatherer.checkpoint_value(
-        state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
+        state, std::move(rng),
+        {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
     submit(std::move(request));
   } catch (...) {
     forget_failed();
     throw;
   }
   report(logger);
+}
+
+// `refused`: what a destination said of an earlier file, which must not cost this save.
+bool CheckpointSaver::Impl::needs_save(const State& state, Logger& logger,
+                                       std::exception_ptr& refused) {
+  if (is_written_elsewhere()) return false;
+  throw_error();
+  try {
+    report(logger);
+  } catch (...) {
+    refused = std::current_exception();
+  }
+  return !has_saved(state);
 }
 
 // Whether this saver saved this very batch under the name that it has now, and nothing says that it
@@ -294,7 +299,7 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
   if (refused) std::rethrow_exception(refused);
 }
 
-// Step 7. Of which version what was written last is, the pipeline knows, which may have it still
+// Step 8. Of which version what was written last is, the pipeline knows, which may have it still
 // before it.
 void CheckpointSaver::Impl::set_condition(SaveJob& job, const State& state) const {
   if (!is_far || options.overwrite) return;
@@ -380,33 +385,6 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
-void CheckpointSaver::Impl::check_remote_names(const FormatVariables& dist) const {
-  const auto& file = options.remote_file_name;
-  const auto& latest = options.latest_remote_file_name;
-  for (const auto& name : {file, latest}) {
-    if (name) strict_format(*name, dist + time_variables({}));
-  }
-  if (!file || !latest || !shared_name(*file, *latest, dist)) return;
-  throw UsageError("CheckpointSaver: a checkpoint (remote_file_name \"" + *file +
-                   "\") and the link to the newest (latest_remote_file_name \"" + *latest +
-                   "\") could have one name: the link would replace the checkpoint");
-}
-
-// Refuses names that cannot be, with the values of `dist`.
-void CheckpointSaver::Impl::check_names(const FormatVariables& dist) const {
-  check_extension(strict_format(options.filename, dist + time_variables({})));
-  check_remote_names(dist);
-  if (!options.latest_filename) return;
-  check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
-  const auto both = shared_name(options.filename, *options.latest_filename, dist);
-  if (both) {
-    throw UsageError("CheckpointSaver: a checkpoint (filename \"" + options.filename +
-                     "\") and the link to the newest (latest_filename \"" +
-                     *options.latest_filename + "\") could both be named " + *both +
-                     ": the link would replace the checkpoint. Give the link another name");
-  }
-}
-
 // Far away: whether it can be written to, and, before anything is loaded, where the pointer stands
 // and what has the name of all checkpoints, if they have one.
 void CheckpointSaver::Impl::look_around(const State& state) {
@@ -477,6 +455,13 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   }
 }
 
+void CheckpointSaver::Impl::agree_on_last_batch() {
+  if (!is_of_several()) return;
+  const Value agreed = dist::broadcast_value(last_checkpoint_batch.value_or(-1));
+  last_checkpoint_batch.reset();
+  if (agreed.as_int() >= 0) last_checkpoint_batch = agreed.as_int();
+}
+
 CheckpointSaver::CheckpointSaver(CheckpointSaverOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 CheckpointSaver::~CheckpointSaver() = default;
@@ -486,11 +471,16 @@ CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = defaul
 const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->options; }
 
 void CheckpointSaver::init(State& state, Logger& logger) {
-  impl_->check_names(dist_variables(state.run_name));
-  const std::string folder = impl_->folder(state);
-  impl_->options.store->prepare(folder);
+  check_names(impl_->options, dist_variables(state.run_name));
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
+  // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
+  if (is_of_several()) {
+    impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
+  }
+  if (is_written_elsewhere()) return;
+  const std::string folder = impl_->folder(state);
+  impl_->options.store->prepare(folder);
   if (impl_->is_far) impl_->look_around(state);
   if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
   std::vector<std::string> formats = {impl_->options.filename};
@@ -502,7 +492,8 @@ void CheckpointSaver::init(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::after_load(State& state, Logger& /*logger*/) {
-  if (impl_->keep() != 0) impl_->recognise_saved(state);
+  if (impl_->keep() != 0 && !is_written_elsewhere()) impl_->recognise_saved(state);
+  impl_->agree_on_last_batch();
 }
 
 void CheckpointSaver::fit_start(State& state, Logger& logger) {
@@ -513,6 +504,10 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   impl_->answer.reset();  // of an event that an error kept from coming
   if (impl_->last_checkpoint_batch > state.timestamp.batch) {
     impl_->last_checkpoint_batch.reset();  // time was set back: that batch is still to come
+  }
+  if (is_written_elsewhere()) {
+    impl_->agree_on_last_batch();
+    return;
   }
   const SaverPlace place = impl_->place(state);
   adopt_saved(place, impl_->saved);
@@ -526,6 +521,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     }
   }
   if (impl_->keep() != 0) impl_->recognise_saved(state);
+  impl_->agree_on_last_batch();
 }
 
 void CheckpointSaver::rewrite_own_files() { impl_->may_rewrite_own = true; }
@@ -564,20 +560,27 @@ Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
 void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
 
 void CheckpointSaver::save(State& state, Logger& logger) {
-  adopt_saved(impl_->place(state), impl_->saved);
-  impl_->options.store->prepare(impl_->folder(state));
-  impl_->save(state, logger);
+  Value rng = impl_->gather();
+  if (!is_written_elsewhere()) {
+    adopt_saved(impl_->place(state), impl_->saved);
+    impl_->options.store->prepare(impl_->folder(state));
+  }
+  impl_->save(state, std::move(rng), logger);
 }
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
-  impl_->throw_error();
-  std::exception_ptr refused;  // an earlier file, by a destination: that must not cost this save
+  std::exception_ptr refused;
+  bool is_needed = false;
+  std::exception_ptr failed;
   try {
-    impl_->report(logger);
+    is_needed = impl_->needs_save(state, logger, refused);
   } catch (...) {
-    refused = std::current_exception();
+    failed = std::current_exception();
   }
-  if (!impl_->has_saved(state)) save(state, logger);
+  // What rank 0 finds holds for all: they only give what it lacks.
+  if (is_of_several()) is_needed = dist::broadcast_value(is_needed).as_bool();
+  if (failed) std::rethrow_exception(failed);
+  if (is_needed) save(state, logger);
   if (refused) std::rethrow_exception(refused);
 }
 
@@ -585,6 +588,7 @@ void CheckpointSaver::wait() { impl_->wait(); }
 
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
   impl_->wait();
+  if (is_written_elsewhere()) return {};
   std::vector<std::string> paths = impl_->saved.paths();
   Existence exists(impl_->options.store);
   std::erase_if(paths, [&exists](const std::string& path) { return !exists(path); });

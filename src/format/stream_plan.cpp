@@ -4,6 +4,7 @@
 
 #include "core/crc32.h"
 #include "core/xxh3.h"
+#include "io/gap_bridge.h"
 #include "io/pieces.h"
 #include "value/tensor_stream.h"
 
@@ -37,12 +38,14 @@ class PartStream {
       bytes_ = part.storage->bytes();
       loaded_ = part.storage.get();
     }
+    bridge_.before(bytes_.view);
     if (part.elements != nullptr) return write_elements(*part.elements, bytes_, sink);
     for_each_piece(bytes_, kCachedBytes, [&](ByteView piece) { sink.write(piece); });
   }
 
   const CheckpointPlan& plan_;
   const Storage* loaded_ = nullptr;
+  GapBridge bridge_;
   SharedBytes bytes_;
 };
 

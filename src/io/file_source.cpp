@@ -1,11 +1,14 @@
 #include "io/file_source.h"
 
+#include <fcntl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -246,16 +249,36 @@ class FileSource final : public ByteSource {
     return map_.part(offset, bytes);
   }
 
+  void bring_into_page_cache(const std::atomic<bool>& ended) const {
+    constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks give so much at once
+    constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;
+    const auto fd = file_.get();
+    const auto advise = [&](std::uint64_t at) {
+      return posix_fadvise(fd->get(), static_cast<off_t>(at), kStep, POSIX_FADV_WILLNEED) == 0;
+    };
+    std::byte last = {};  // of a step: waits until it is there
+    for (std::uint64_t at = 0; at < size() && !ended && advise(at); at += kStep) {
+      const std::uint64_t awaited = at + kStep - kInFlight - 1;
+      if (at >= kInFlight && pread(fd->get(), &last, 1, static_cast<off_t>(awaited)) != 1) return;
+    }
+  }
+
  private:
-  // Out of a direct read's buffer.
+  // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
   static void take(const Piece& piece, ByteView all, const Look& look) {
+    constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
     for (const Item& item : piece.items) {
-      ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
-      if (!item.into.empty()) {
-        std::copy(bytes.begin(), bytes.end(), item.into.begin());
-        bytes = item.into;
+      const ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
+      if (item.into.empty()) {
+        look(item.part, item.begin, bytes);
+        continue;
       }
-      look(item.part, item.begin, bytes);
+      for (std::uint64_t done = 0; done < item.size; done += kInCache) {
+        const std::uint64_t size = std::min(item.size - done, kInCache);
+        const std::span<std::byte> into = item.into.subspan(done, size);
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(done), size, into.begin());
+        look(item.part, item.begin + done, into);
+      }
     }
   }
 
@@ -328,11 +351,23 @@ std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std:
   return std::make_shared<const FileSource>(std::move(fd), path);
 }
 
-bool is_file_source(const ByteSource& source) {
+namespace {
+
+// nullptr when it is none.
+const FileSource* file_source_of(const ByteSource& source) {
   if (const auto* windows = dynamic_cast<const Windows*>(&source)) {
-    return is_file_source(windows->under());
+    return file_source_of(windows->under());
   }
-  return dynamic_cast<const FileSource*>(&source) != nullptr;
+  return dynamic_cast<const FileSource*>(&source);
+}
+
+}  // namespace
+
+bool is_file_source(const ByteSource& source) { return file_source_of(source) != nullptr; }
+
+void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept try {
+  if (const FileSource* const file = file_source_of(source)) file->bring_into_page_cache(ended);
+} catch (const std::exception&) {  // whoever reads it is told
 }
 
 }  // namespace cairn

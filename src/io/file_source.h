@@ -10,6 +10,7 @@
 //     pages that cannot be read, and of a file that is written to then.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -25,5 +26,10 @@ std::shared_ptr<const ByteSource> make_file_source(FileDescriptor fd, const std:
 
 // Whether it is one of those, or one with parts that were read ahead (io/windows.h).
 bool is_file_source(const ByteSource& source);
+
+// Brings the file into the page cache from its beginning on, as fast as the disk gives it and not
+// much further, until all of it is there or `ended` is set. Only a hint: of what is no file, or
+// cannot be read, nothing is said.
+void bring_into_page_cache(const ByteSource& source, const std::atomic<bool>& ended) noexcept;
 
 }  // namespace cairn

@@ -1,7 +1,9 @@
 #include "io/machine.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "io/file.h"
+#include "io/file_descriptor.h"
 
 namespace cairn {
 namespace {
@@ -100,6 +103,32 @@ MachineLimits machine_limits() {
                        .file_bytes = resource_limit(RLIMIT_FSIZE)};
   if (groups.cpus) limits.cpus = std::min(limits.cpus, *groups.cpus);
   return limits;
+}
+
+std::string usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "";
+  std::string digits;  // the last processors first
+  for (int first = CPU_SETSIZE - 4; first >= 0; first -= 4) {
+    int digit = 0;
+    for (int i = 0; i < 4; ++i)
+      digit += CPU_ISSET(first + i, &set) ? 1 << i : 0;
+    if (digit != 0 || !digits.empty()) digits += "0123456789abcdef"[digit];
+  }
+  return digits;
+}
+
+bool has_controlling_terminal() {
+  const FileDescriptor terminal(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  return terminal.is_open();
+}
+
+std::string parent_program() {
+  std::ifstream file("/proc/" + std::to_string(getppid()) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
 }
 
 }  // namespace cairn

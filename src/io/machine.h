@@ -16,6 +16,16 @@ struct MachineLimits {
 };
 MachineLimits machine_limits();
 
+// Which processors it may run on, "ff" for the first eight: processes that may use the same ones
+// share them. Empty where nobody says.
+std::string usable_processors();
+
+// Whether somebody sits at a terminal that controls this process, wherever its streams go.
+bool has_controlling_terminal();
+
+// The name of the program that started this process; empty where nobody says.
+std::string parent_program();
+
 // The tightest limits of the control groups that "<root>/proc/self/cgroup" names, and of the groups
 // around them, below "<root>/sys/fs/cgroup". What cannot be read is no limit.
 struct GroupLimits {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "io/cancellation.h"
+
 namespace cairn {
 namespace {
 
@@ -20,7 +22,9 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;
+  Cancellation* const cancellation = cancellation_here();
   const auto do_some = [&] {
+    const CancelScope scope(cancellation);
     try {
       for (std::size_t i = next++; i < count; i = next++) {
         work(i);

@@ -35,11 +35,17 @@ int open_unnamed(const std::string& folder) {
 
 }  // namespace
 
+FileDescriptor open_scratch(const std::string& folder) {
+  const std::string where = folder.empty() ? default_folder() : folder;
+  FileDescriptor fd(open_unnamed(where));
+  if (!fd.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + where);
+  return fd;
+}
+
 ScratchFile::ScratchFile(const std::string& folder)
     : folder_(folder.empty() ? default_folder() : folder) {
   ignore_file_size_signal();
-  fd_ = FileDescriptor(open_unnamed(folder_));
-  if (!fd_.is_open()) throw_storage_error(errno, "cannot create a scratch file in " + folder_);
+  fd_ = open_scratch(folder_);
   buffer_.reserve(kScratchBufferBytes);
 }
 

@@ -12,6 +12,9 @@
 
 namespace cairn {
 
+// The file alone, for reading and writing. As ScratchFile's constructor.
+FileDescriptor open_scratch(const std::string& folder = {});
+
 // Written, then mapped. Not thread-safe.
 class ScratchFile final : public ByteSink {
  public:

@@ -69,6 +69,22 @@ SharedBytes read_bytes(const ByteSource& source, std::uint64_t offset, std::uint
 
 SharedBytes read_all(const ByteSource& source) { return read_bytes(source, 0, source.size()); }
 
+void read_in_blocks(const ByteSource& source, const std::function<void(ByteView block)>& take) {
+  constexpr std::uint64_t kBlockBytes = std::uint64_t{8} << 20;
+  std::vector<std::byte> block;
+  for (std::uint64_t begin = 0; begin < source.size(); begin += kBlockBytes) {
+    const std::uint64_t bytes = std::min(kBlockBytes, source.size() - begin);
+    if (source.in_memory()) {
+      take(source.view(begin, bytes).view);
+      continue;
+    }
+    block.resize(bytes);
+    const ByteSource::Range range{begin, block};
+    source.read({&range, 1});
+    take(block);
+  }
+}
+
 SharedBytes read_start(const ByteSource& source, std::uint64_t size) {
   return read_bytes(source, 0, std::min(size, source.size()));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,11 @@ std::shared_ptr<const ByteSource> part_of(std::shared_ptr<const ByteSource> sour
 // sparse one does), view(). UsageError, StorageError.
 SharedBytes read_bytes(const ByteSource& source, std::uint64_t offset, std::uint64_t size);
 SharedBytes read_all(const ByteSource& source);
+
+// Gives all of it to `take` in order, 8 MiB at a time, for what writes it somewhere else; as views
+// where the bytes are in memory, otherwise from one buffer. What `take` throws ends it.
+// StorageError.
+void read_in_blocks(const ByteSource& source, const std::function<void(ByteView block)>& take);
 
 // The first bytes: `size` of them, or as many as there are.
 SharedBytes read_start(const ByteSource& source, std::uint64_t size);

@@ -1,7 +1,8 @@
 // How a program is started:
 //
-//  1. Its standard input is a socket, its output and error are pipes; every other descriptor of
-//     this process is closed on exec.
+//  1. Its standard input is a socket, its output and error are pipes; it has no other descriptor of
+//     this process, whoever opened it: a connection of another library that it held would outlive
+//     this process for those at its other end.
 //  2. It gets a process group of its own: Ctrl-C in the terminal is for the training run, which
 //     then saves a checkpoint, through this very program.
 //  3. Signals that this process ignores or blocks are given back to it as they are by default.
@@ -50,6 +51,15 @@ Ends make_pipe() {
   return {FileDescriptor(fds[0]), FileDescriptor(fds[1])};
 }
 
+// Older C libraries cannot: there what others opened without O_CLOEXEC stays open.
+void add_close_of_others(posix_spawn_file_actions_t& actions) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+#else
+  static_cast<void>(actions);
+#endif
+}
+
 // The settings of posix_spawn() that step 1 to 3 ask for.
 class SpawnSettings {
  public:
@@ -58,6 +68,7 @@ class SpawnSettings {
     posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
+    add_close_of_others(actions_);
     posix_spawnattr_init(&attributes_);
     posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

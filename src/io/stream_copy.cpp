@@ -14,6 +14,7 @@ namespace cairn {
 void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) {
   constexpr std::size_t kWorthIt = std::size_t{2} << 10;
   constexpr std::size_t kLine = 64;
+  bridge_.before({from, size});
   if (size < kWorthIt) {
     std::memcpy(to, from, size);
     return;
@@ -43,6 +44,7 @@ StreamCopier::~StreamCopier() {
 #else
 
 void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) {
+  bridge_.before({from, size});
   std::memcpy(to, from, size);
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "io/gap_bridge.h"
+
 namespace cairn {
 
 // memcpy past the cache: memory is not first read where it is overwritten anyway, which takes a
@@ -10,7 +12,8 @@ namespace cairn {
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size);
 
 // The same for many, which other threads may only read once this is gone: what makes them visible
-// costs as much as copying a KiB.
+// costs as much as copying a KiB. In the order of their addresses small gaps between what is read
+// cost nothing.
 class StreamCopier {
  public:
   StreamCopier() = default;
@@ -19,6 +22,9 @@ class StreamCopier {
   StreamCopier& operator=(const StreamCopier&) = delete;
 
   void copy(std::byte* to, const std::byte* from, std::size_t size);
+
+ private:
+  GapBridge bridge_;
 };
 
 }  // namespace cairn

@@ -1,6 +1,8 @@
 // Ends what one thread waits for with poll(), from another.
 #pragma once
 
+#include <unistd.h>
+
 #include "io/file_descriptor.h"
 
 namespace cairn {
@@ -18,7 +20,11 @@ class Wakeup {
   int descriptor() const { return event_.get(); }
   void take() const;
 
+  // False behind a fork, in the child, which has it in common with its parent: it needs another.
+  bool is_of_this_process() const { return owner_ == getpid(); }
+
  private:
+  pid_t owner_ = getpid();
   FileDescriptor event_;
 };
 

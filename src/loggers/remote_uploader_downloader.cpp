@@ -7,8 +7,6 @@
 //     warning of close(), which then does not wait once more.
 #include "cairn/loggers/remote_uploader_downloader.h"
 
-#include <algorithm>
-
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 #include "cairn/train/state.h"
@@ -17,6 +15,7 @@
 #include "checkpoint/folder/format_folders.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
+#include "io/source_part.h"
 #include "storage/backend_kwargs.h"
 #include "storage/download.h"
 #include "storage/listing.h"
@@ -27,13 +26,9 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kCopyBytes = 8 << 20;
-
 std::shared_ptr<const ByteSource> copied(const ByteSource& file, const std::string& folder) {
   ScratchFile copy(folder);
-  for (std::uint64_t begin = 0; begin < file.size(); begin += kCopyBytes) {
-    copy.write(file.view(begin, std::min(kCopyBytes, file.size() - begin)).view);
-  }
+  read_in_blocks(file, [&](ByteView block) { copy.write(block); });
   return source_of(copy.map(), file.name());
 }
 

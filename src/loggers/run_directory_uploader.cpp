@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/loggers/remote_uploader_downloader.h"
 #include "cairn/train/state.h"
@@ -77,7 +78,8 @@ struct RunDirectoryUploader::Impl {
 
   std::string object_name(const std::string& path) const {
     const std::string prefix = options.object_name_prefix.value_or(base_name(folder));
-    return join_path(join_path(prefix, "rank_0"), relative_path(normal_path(path), folder));
+    const std::string of_rank = "rank_" + std::to_string(dist::rank());
+    return join_path(join_path(prefix, of_rank), relative_path(normal_path(path), folder));
   }
 
   void upload_changes() {

@@ -61,7 +61,10 @@ void Accuracy::load_state_dict(const Value& state) {
   const std::int64_t fp = metric_count(name(), state, "fp", {1});
   const std::int64_t tn = metric_count(name(), state, "tn", {1});
   const std::int64_t fn = metric_count(name(), state, "fn", {1});
-  if (tp < 0 || fp < 0 || tn < 0 || fp != fn) {
+  // Of classes, and not of scores, it does not learn how many there are: state_dict() has so few
+  // true negatives then as there would be of no class.
+  const bool knows_classes = tn + tp + fp + fn != 0;
+  if (tp < 0 || fp < 0 || (tn < 0 && knows_classes) || fp != fn) {
     throw MismatchError(
         fmt::format("the saved state of metric MulticlassAccuracy contradicts "
                     "itself: tp {}, fp {}, tn {}, fn {}",
@@ -69,7 +72,7 @@ void Accuracy::load_state_dict(const Value& state) {
   }
   correct_ = torch::full({}, tp, at::kLong);
   total_ = tp + fn;
-  if (!num_classes_ && total_ > 0) num_classes_ = (tn + tp + fp + fn) / total_;
+  if (!num_classes_ && total_ > 0 && knows_classes) num_classes_ = (tn + tp + fp + fn) / total_;
 }
 
 }  // namespace cairn

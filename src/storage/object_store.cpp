@@ -2,14 +2,10 @@
 
 #include "cairn/error.h"
 
+#include "io/source_part.h"
 #include "storage/object_folder.h"
 
 namespace cairn {
-namespace {
-
-constexpr std::uint64_t kCopyBytes = 8 << 20;
-
-}  // namespace
 
 void ObjectWrite::write_at(std::uint64_t offset, SharedBytes bytes) {
   const std::uint64_t size = bytes.view.size();
@@ -47,9 +43,7 @@ void ObjectStore::rename(const std::string& from, const std::string& to) {
   BeginOptions options;  // a variable: of one made in the call GCC 12 calls a string uninitialized
   options.expected_bytes = source->size();
   const auto copy = begin(to, options);
-  for (std::uint64_t begin = 0; begin < source->size(); begin += kCopyBytes) {
-    copy->write(source->view(begin, std::min(kCopyBytes, source->size() - begin)).view);
-  }
+  read_in_blocks(*source, [&](ByteView block) { copy->write(block); });
   copy->commit();
   remove(from);
 }

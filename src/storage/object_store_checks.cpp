@@ -29,6 +29,7 @@ struct Subject {
   std::string read(const std::string& name) const {
     return std::string(as_text(read_all(*store.open(path(name))).view));
   }
+  bool is_flat() const { return store.features().flat_names; }
   std::string version(const std::string& name) const {
     const auto info = store.stat(path(name));
     return info ? info->version : "";
@@ -158,6 +159,14 @@ void missing_things_are_told(const Subject& s) {
 void folders_come_with_their_names(const Subject& s) {
   s.write("ep1/ba2.pt", "x");
   s.write("ep1.pt", "x");
+  if (s.is_flat()) {
+    expect(list_names(s.store, s.folder) == std::vector<std::string>{"ep1.ba2.pt", "ep1.pt"},
+           "list() gives all that is below a name");
+    expect_error<UnsupportedError>([&] { s.store.remove_folder(s.path("ep1")); },
+                                   "remove_folder() of what is no folder for sure");
+    expect_equal(s.read("ep1/ba2.pt") + s.read("ep1.pt"), std::string("xx"), "what was refused");
+    return;
+  }
   expect(list_names(s.store, s.folder) == std::vector<std::string>{"ep1", "ep1.pt"},
          "list() gives what is directly in a folder");
   expect(list_names(s.store, s.path("ep1")) == std::vector<std::string>{"ba2.pt"},
@@ -173,7 +182,8 @@ void folders_come_with_their_names(const Subject& s) {
 void long_folders_are_listed_whole(const Subject& s) {
   std::set<std::string> expected;
   for (int i = 0; i < 1100; ++i) {
-    const std::string name = "n" + std::to_string(i) + (i % 100 == 0 ? "/below" : "");
+    const bool is_below = i % 100 == 0 && !s.is_flat();
+    const std::string name = "n" + std::to_string(i) + (is_below ? "/below" : "");
     s.write(name, "x");
     expected.insert(name.substr(0, name.find('/')));
   }
@@ -212,23 +222,25 @@ void a_version_is_a_condition(const Subject& s) {
 }
 
 void pointers_lead_to_objects(const Subject& s) {
+  const std::string other = s.is_flat() ? "b" : "below/b";
   s.write("a", "bytes of a");
-  s.write("below/b", "bytes of b");
+  s.write(other, "bytes of b");
   s.store.move_pointer(s.path("latest"), s.path("a"));
   expect_equal(s.read("latest"), std::string("bytes of a"), "what the pointer leads to");
-  s.store.move_pointer(s.path("latest"), s.path("below/b"));
+  s.store.move_pointer(s.path("latest"), s.path(other));
   expect_equal(s.read("latest"), std::string("bytes of b"), "the pointer that was moved");
   const auto pointer = s.store.read_pointer(s.path("latest"));
   expect(pointer.has_value(), "read_pointer() reads it");
-  expect_equal(normal_path(pointer->target), normal_path(s.path("below/b")), "its target");
+  expect_equal(normal_path(pointer->target), normal_path(s.path(other)), "its target");
   const auto itself = s.store.stat(s.path("latest"), /*follow=*/false);
   expect(itself && itself->type == ObjectInfo::Type::kPointer, "stat() tells a pointer");
   const auto led_to = s.store.stat(s.path("latest"));
   expect(led_to && led_to->size == 10 && led_to->type == ObjectInfo::Type::kObject,
          "stat() follows a pointer");
   const auto names = list_names(s.store, s.folder);
-  expect(names == std::vector<std::string>{"a", "below", "latest"}, "list() gives its name");
-  s.store.remove(s.path("below/b"));
+  expect(names == std::vector<std::string>{"a", other.substr(0, other.find('/')), "latest"},
+         "list() gives its name");
+  s.store.remove(s.path(other));
   expect(!s.store.stat(s.path("latest")), "a pointer to nothing leads to nothing");
   expect_error<NotFoundError>([&] { s.store.open(s.path("latest")); },
                               "opening what a pointer to nothing leads to");
@@ -253,14 +265,15 @@ void pointers_move_under_a_condition(const Subject& s) {
 
 void removed_things_are_gone(const Subject& s) {
   s.write("a", "x");
+  const std::string part = s.is_flat() ? "ck/__0_0.distcp" : "ck/inside/b";
   s.write("ck/.metadata", "x");
-  s.write("ck/inside/b", "x");
+  s.write(part, "x");
   s.write("ck2/c", "x");
   expect(s.store.remove(s.path("a")), "remove() of an object is true");
   expect(!s.store.stat(s.path("a")), "an object that was removed is gone");
   expect(s.store.remove_folder(s.path("ck")), "remove_folder() of a folder is true");
   expect(!s.store.stat(s.path("ck")), "a folder that was removed is gone");
-  expect(!s.store.stat(s.path("ck/inside/b")), "what was in it is gone");
+  expect(!s.store.stat(s.path(part)), "what was in it is gone");
   expect_equal(s.read("ck2/c"), std::string("x"), "another folder that begins the same");
 }
 
@@ -307,6 +320,19 @@ void folders_can_be_replaced(const Subject& s) {
          "another folder in its place");
 }
 
+// A store that looks at what it wrote may find another thread's there, which had the name before,
+// too, and came again because its answer was lost: as if nothing had been written.
+void move_shared_pointer(const Subject& s, const std::string& name) {
+  for (int attempt = 1;; ++attempt) {
+    try {
+      s.store.move_pointer(s.path("latest"), s.path(name));
+      return;
+    } catch (const StorageError& e) {
+      if (!e.retryable() || attempt == 3) throw;
+    }
+  }
+}
+
 void several_threads_may_work(const Subject& s) {
   std::vector<std::thread> threads;
   std::array<std::string, 4> found;
@@ -316,7 +342,7 @@ void several_threads_may_work(const Subject& s) {
         const std::string name = "of" + std::to_string(i);
         for (int round = 0; round < 10; ++round) {
           s.write(name, name + "/" + std::to_string(round));
-          s.store.move_pointer(s.path("latest"), s.path(name));
+          move_shared_pointer(s, name);
         }
         found[i] = s.read(name);
       } catch (const std::exception& e) {

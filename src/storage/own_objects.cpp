@@ -6,7 +6,9 @@
 #include "cairn/error.h"
 
 #include "core/xxh3.h"
+#include "io/cancellation.h"
 #include "io/file.h"
+#include "io/source_part.h"
 
 namespace cairn {
 namespace {
@@ -16,7 +18,10 @@ std::uint64_t print_of(const std::string& text) { return xxh3_64(as_bytes(text))
 }  // namespace
 
 void OwnObjects::know(const std::string& name, const std::string& version) {
-  set(name, {.version = version});
+  const std::string normal = normal_path(name);
+  const std::scoped_lock lock(mutex_);
+  passed_.erase(print_of(normal));
+  known_.insert_or_assign(normal, Known{.version = version});
 }
 
 void OwnObjects::forget(const std::string& name) {
@@ -31,7 +36,8 @@ void OwnObjects::shorten(const std::function<bool(const std::string& name)>& has
   if (known_.size() < std::max(ask_at_, kFew)) return;
   std::erase_if(known_, [&](const auto& known) {
     if (!has_passed(known.first)) return false;
-    if (known.second.is_sure) passed_[print_of(known.first)] = print_of(known.second.version);
+    const std::string& version = known.second.version;
+    if (!version.empty()) passed_[print_of(known.first)] = print_of(version);
     return true;
   });
   ask_at_ = 2 * known_.size();
@@ -42,39 +48,101 @@ std::size_t OwnObjects::size() const {
   return known_.size();
 }
 
-void OwnObjects::failed(const std::string& name) { set(name, {.is_sure = false}); }
-
-WriteCondition OwnObjects::condition(const std::string& name, const RetryPolicy& retry) const {
-  const auto known = find(name);
-  if (!known) return condition_of_passed(name, retry);
-  const bool is_checked = store_->features().versioned_writes;
-  if (known->is_sure && is_checked) return WriteCondition::of_version(known->version);
-  const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
-  if (!there) return WriteCondition::absent();
-  if (known->is_sure && there->version != known->version) {
-    refuse(name, there->version, "version " + known->version);
-  }
-  return is_checked ? WriteCondition::of_version(there->version) : WriteCondition{};
+void OwnObjects::failed(const std::string& name, BytesPrint sent) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<BytesPrint>& attempts = known_[normal_path(name)].attempts;
+  if (std::ranges::find(attempts, sent) == attempts.end()) attempts.push_back(std::move(sent));
 }
 
-WriteCondition OwnObjects::condition_of_passed(const std::string& name,
-                                               const RetryPolicy& retry) const {
-  if (!knows(name)) return WriteCondition::absent();
-  const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
-  if (!there) return WriteCondition::absent();
-  if (!is_as_shortened(name, there->version)) {
-    refuse(name, there->version, "another one, which it wrote or found there earlier");
+void OwnObjects::missed(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  missed_.insert(normal_path(name));
+}
+
+void OwnObjects::arrived(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  missed_.erase(normal_path(name));
+}
+
+bool OwnObjects::may_remove(const std::string& name, const RetryPolicy& retry) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!missed_.contains(normal_path(name))) return true;
   }
-  return store_->features().versioned_writes ? WriteCondition::of_version(there->version)
-                                             : WriteCondition{};
+  if (!knows(name)) return false;
+  try {
+    const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+    return there && is_own(name, *there, find(name).value_or(Known()), retry);
+  } catch (const Error&) {
+    return false;  // that of the write is the one to tell
+  }
+}
+
+void OwnObjects::ended(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  known_[normal_path(name)].has_ended = true;
+}
+
+OwnCondition OwnObjects::condition(const std::string& name, const RetryPolicy& retry) const {
+  if (!knows(name)) return {.condition = WriteCondition::absent()};
+  const bool is_checked = store_->features().versioned_writes;
+  const Known known = find(name).value_or(Known());
+  if (is_checked && !known.version.empty() && known.attempts.empty() && !known.has_ended) {
+    return {.condition = WriteCondition::of_version(known.version)};
+  }
+  const auto there = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+  if (!there) return {.condition = WriteCondition::absent()};
+  const std::string& version = there->version;
+  if (!is_own(name, *there, known, retry)) {
+    refuse(name, version, known);
+  }
+  if (!is_checked) return {.replaces = version};
+  return {.condition = WriteCondition::of_version(version)};
+}
+
+bool OwnObjects::is_own(const std::string& name, const ObjectInfo& there, const Known& known,
+                        const RetryPolicy& retry) const {
+  const bool is_known =
+      known.version.empty() ? is_as_shortened(name, there.version) : there.version == known.version;
+  return is_known || is_of_attempt(name, there, known.attempts, retry);
+}
+
+// Whether the object is what a write that failed has sent. It is read, once the sizes agree: a
+// store tells in no other way what is there.
+bool OwnObjects::is_of_attempt(const std::string& name, const ObjectInfo& there,
+                               const std::vector<BytesPrint>& attempts,
+                               const RetryPolicy& retry) const {
+  const bool may_be = std::ranges::any_of(
+      attempts, [&](const BytesPrint& sent) { return sent.size == there.size; });
+  if (!may_be || there.type != ObjectInfo::Type::kObject) return false;
+  const std::string hash = with_retries(retry, [&] {
+    Xxh3 hashed;
+    read_in_blocks(*store_->open(name), [&](ByteView block) {
+      check_cancelled_here();
+      hashed.write(block);
+    });
+    return hashed.digest128();
+  });
+  // The bytes are those of that version only when it is still there.
+  const auto now = with_retries(retry, [&] { return store_->stat(name, /*follow=*/false); });
+  return now && now->version == there.version &&
+         std::ranges::find(attempts, BytesPrint{there.size, hash}) != attempts.end();
 }
 
 void OwnObjects::refuse(const std::string& name, const std::string& there,
-                        const std::string& known) const {
-  throw AlreadyExistsError(store_->describe(name) + " is of version " + there +
-                           ", and this job knows " + known +
-                           ": another job writes it, too. It was not written over. Stop one of " +
-                           "the two jobs, or give them run names of their own");
+                        const Known& known) const {
+  std::string knows = "another one, which it wrote or found there earlier";
+  if (!known.attempts.empty()) knows = "none but what it sent itself, which is other bytes";
+  if (known.attempts.empty() && known.has_ended) knows = "no version of it";
+  if (!known.version.empty()) knows = "version " + known.version;
+  throw AlreadyExistsError(
+      store_->describe(name) + " is of version " + there + ", and this job knows " + knows +
+      (known.has_ended
+           ? ": another job writes it, too, or it is what a write of this job sent that was given "
+             "up (a deadline passed) before its answer came. It was not written over. When there "
+             "is no other job, remove it, or begin anew with autoresume; else stop"
+           : ": another job writes it, too. It was not written over. Stop") +
+      " one of the two jobs, or give them run names of their own");
 }
 
 bool OwnObjects::knows(const std::string& name) const {
@@ -87,13 +155,6 @@ bool OwnObjects::is_as_shortened(const std::string& name, const std::string& ver
   const std::scoped_lock lock(mutex_);
   const auto found = passed_.find(print_of(normal_path(name)));
   return found != passed_.end() && found->second == print_of(version);
-}
-
-void OwnObjects::set(const std::string& name, Known known) {
-  std::string normal = normal_path(name);
-  const std::scoped_lock lock(mutex_);
-  passed_.erase(print_of(normal));
-  known_.insert_or_assign(std::move(normal), std::move(known));
 }
 
 std::optional<OwnObjects::Known> OwnObjects::find(const std::string& name) const {

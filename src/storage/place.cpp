@@ -84,6 +84,8 @@ Schemes& schemes() {
 
 std::string scheme_in(const std::string& place) { return split_uri(place).scheme; }
 
+constexpr std::string_view kSsh = "sftp";
+
 bool is_of_web(const Uri& uri) { return uri.scheme == "http" || uri.scheme == "https"; }
 
 // Names of buckets have no colon: what has one was meant to be a key and its secret, which may hold
@@ -99,6 +101,25 @@ bool has_password(const Uri& uri) {
   if (colon == std::string::npos) return false;
   const std::size_t at = uri.authority.rfind('@');
   return is_of_buckets(uri) || (at != std::string::npos && colon < at);
+}
+
+// A password with a slash in it, which ends what is in front of a host: of "user:pa/ss@host" there
+// is "user:pa", of "user:p@ss/word@host" the host "ss". Only a port stands behind a host's colon;
+// that digits are a password nobody can tell.
+bool has_cut_password(const Uri& uri) {
+  const std::size_t at = uri.authority.rfind('@');
+  const std::size_t mark = uri.authority.find_first_of("?#");
+  if (at != std::string::npos) {
+    if (uri.authority.find(':') > at || mark != std::string::npos) return false;
+    return uri.path.substr(0, uri.path.find_first_of("?#")).find('@') != std::string::npos;
+  }
+  const std::string host = uri.authority.substr(0, mark);
+  const std::size_t address = host.starts_with('[') ? host.find(']') : 0;
+  const std::size_t colon = host.find(':', std::min(address, host.size()));
+  if (colon == std::string::npos) return false;
+  const bool is_empty = colon + 1 == host.size() && mark != std::string::npos;
+  if (is_empty) return uri.path.find('@') != std::string::npos;
+  return host.find_first_not_of("0123456789", colon + 1) != std::string::npos;
 }
 
 }  // namespace
@@ -122,11 +143,14 @@ std::string shown_place(const std::string& place) {
   // What there is no store for may be one of those, misspelt. In names of other stores a question
   // mark is one.
   const bool is_known = !is_of_web(uri) && schemes().find(uri.scheme) != nullptr;
-  if (uri.scheme.empty() || (is_known && !has_password(uri))) return place;
+  const bool is_of_hosts = !is_known || uri.scheme == kSsh;
+  const bool is_cut = is_of_hosts && has_cut_password(uri);
+  if (uri.scheme.empty() || (is_known && !has_password(uri) && !is_cut)) return place;
   const std::string rest = (uri.authority.empty() ? "" : uri.authority + "/") + uri.path;
-  const bool is_bucket = is_of_buckets(uri) && has_password(uri);  // which may have a slash
-  const std::size_t at = is_bucket ? rest.rfind('@') : rest.substr(0, rest.find('/')).rfind('@');
-  if (is_bucket && at == std::string::npos) return uri.scheme + "://...";
+  const bool may_have_slash = is_cut || (is_of_buckets(uri) && has_password(uri));
+  const std::size_t at =
+      may_have_slash ? rest.rfind('@') : rest.substr(0, rest.find('/')).rfind('@');
+  if (may_have_slash && at == std::string::npos) return uri.scheme + "://...";
   const std::size_t host = at + 1;  // 0 without a user
   const std::size_t mark = std::min(rest.find_first_of("?#"), rest.size());
   // In front of `host`: of a password, or an "@" of the query: nothing behind it can be told.
@@ -139,14 +163,21 @@ std::string place_problem(const std::string& place) {
   const std::string& scheme = uri.scheme;
   if (scheme.empty()) return {};
   if (schemes().find(scheme) != nullptr) {
-    if (is_of_web(uri) || schemes().is_own(scheme)) return {};
+    if (schemes().is_own(scheme)) return {};
+    if ((is_of_web(uri) || scheme == kSsh) && has_cut_password(uri)) {
+      return printable_line(shown_place(place)) +
+             ": where its password ends cannot be told, or what stands behind the host's colon " +
+             "is no port; in a password a slash is written %2F, an @ %40 (behind a password also " +
+             "in the name), a ? %3F and a # %23";
+    }
+    if (is_of_web(uri)) return {};
     const std::size_t behind = place.find('/', place.find("://") + 3);
-    if (scheme == "sftp" && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
+    if (scheme == kSsh && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
       return printable_line(shown_place(place)) +
              ": names do not begin with two slashes here; what is below the root is written "
              "sftp://host/%2Fdata/run, for /data/run";
     }
-    if (!has_password(uri) || scheme == "sftp") return {};  // who knows more to say of it
+    if (!has_password(uri) || scheme == kSsh) return {};  // who knows more to say of it
     return printable_line(shown_place(place)) +
            ": a password in a place is written down wherever places are; give keys as this store "
            "finds them (docs/storage.md)";

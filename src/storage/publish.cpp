@@ -8,7 +8,10 @@
 
 #include "cairn/error.h"
 
+#include "core/xxh3.h"
+#include "io/cancellation.h"
 #include "io/file.h"
+#include "storage/own_objects.h"
 
 namespace cairn {
 namespace {
@@ -75,15 +78,40 @@ class Comparison final : public ObjectWrite {
   bool is_same_ = true;
 };
 
+// Step 5.
+class HashedWrite final : public ObjectWrite {
+ public:
+  void write(ByteView bytes) override {
+    check_cancelled_here();
+    hash_.write(bytes);
+    size_ += bytes.size();
+  }
+  BytesPrint print() const { return {.size = size_, .hash = hash_.digest128()}; }
+
+ private:
+  void publish() override {}
+
+  Xxh3 hash_;
+  std::uint64_t size_ = 0;
+};
+
 class Publication {
  public:
-  Publication(ObjectStore& store, const ObjectToPublish& object)
-      : store_(store), object_(object), condition_(object.condition) {}
+  Publication(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry)
+      : store_(store), object_(object), condition_(object.condition) {
+    if (!object.only_own) return;
+    const OwnCondition own = object.own->condition(object.name, retry);
+    condition_ = own.condition;
+    replaces_ = own.replaces;
+  }
 
   const std::string& version() const { return version_; }
+  // Whether one was sent whole, whatever was heard of it.
+  bool may_be_done() const { return may_be_done_; }
 
   std::uint64_t attempt() {
     try {
+      if (!sent_ && has_failed_) check_replaced();
       if (!sent_) sent_ = send();
       check_size();
       return *sent_;
@@ -105,8 +133,25 @@ class Publication {
         object_.name, {.condition = condition_, .expected_bytes = object_.expected_bytes});
     CountedWrite counted(*write);
     object_.fill(counted);
+    may_be_done_ = true;
     write->commit();
     return counted.bytes();
+  }
+
+  // Step 4, where the store does not say that a version is not there any more.
+  void check_replaced() {
+    if (replaces_.empty()) return;
+    const auto there = store_.stat(object_.name);
+    if (!there || there->version == replaces_) return;
+    const Comparison comparison = compare();
+    if (comparison.is_same()) {
+      sent_ = comparison.bytes();
+    } else if (!comparison.is_beginning()) {
+      throw AlreadyExistsError(store_.describe(object_.name) + " is of version " + there->version +
+                               ", and no more of version " + replaces_ +
+                               ": another job writes it, too. It was not written over. Stop one " +
+                               "of the two jobs, or give them run names of their own");
+    }
   }
 
   void check_size() {  // step 2
@@ -144,17 +189,44 @@ class Publication {
   ObjectStore& store_;
   const ObjectToPublish& object_;
   WriteCondition condition_;
+  std::string replaces_;               // the version that may be, where no condition says it
   std::optional<std::uint64_t> sent_;  // committed, and nothing said that it is not there
   bool has_failed_ = false;
+  bool may_be_done_ = false;
   std::string version_;  // of what was found to be ours
 };
+
+// Step 5. Without a hash, of what cannot even be read here, nothing is taken for ours.
+void tell_failure(const ObjectToPublish& object) {
+  try {
+    HashedWrite sent;
+    object.fill(sent);
+    sent.commit();
+    object.own->failed(object.name, sent.print());
+  } catch (const CancelledError&) {
+    object.own->ended(object.name);
+  } catch (const std::exception&) {
+    // Its own error is the one to tell.
+  }
+}
 
 }  // namespace
 
 Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry) {
-  Publication publication(store, object);
-  const std::uint64_t bytes = with_retries(retry, [&] { return publication.attempt(); });
-  return {.bytes = bytes, .version = publication.version()};
+  Publication publication(store, object, retry);
+  Published done;
+  try {
+    done.bytes = with_retries(retry, [&] { return publication.attempt(); });
+  } catch (const StorageError&) {
+    if (object.own != nullptr) tell_failure(object);
+    throw;
+  } catch (const CancelledError&) {
+    if (object.own != nullptr && publication.may_be_done()) object.own->ended(object.name);
+    throw;
+  }
+  done.version = publication.version();
+  if (object.own != nullptr) object.own->know(object.name, done.version);
+  return done;
 }
 
 void check_write_access(ObjectStore& store, const std::string& folder, const RetryPolicy& retry) {

@@ -11,7 +11,10 @@
 //  4. The answer to a commit may be lost although the object is there. So "it exists already",
 //     behind an attempt of our own that failed, is looked into: what has the name is compared with
 //     what `fill` writes, byte for byte. The same bytes are ours; others are somebody else's, and
-//     the AlreadyExistsError stays.
+//     the AlreadyExistsError stays. A store that checks no versions is looked into by the same
+//     comparison before each such attempt.
+//  5. What only this job may replace (own_objects.h) is asked for its condition first, and told
+//     what became of the write: also the hash of what was sent when it failed.
 // clang-format on
 #pragma once
 
@@ -25,12 +28,18 @@
 
 namespace cairn {
 
+class OwnObjects;
+
 struct ObjectToPublish {
   std::string name;
   WriteCondition condition = {};
   std::uint64_t expected_bytes = 0;  // a hint
   // Writes all of the object, and the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
+  // Is told what became of it, with `only_own` asked for the condition in place of the one above;
+  // null: nobody is.
+  OwnObjects* own = nullptr;
+  bool only_own = false;
 };
 
 struct Published {
@@ -38,7 +47,9 @@ struct Published {
   std::string version = {};  // as the store gave it when it was asked for the object (step 2)
 };
 
-// AlreadyExistsError when the condition does not hold; StorageError; what `fill` throws.
+// AlreadyExistsError when the condition does not hold; StorageError; what `fill` throws. Behind a
+// CancelledError `own` knows that a write may have been done, if one may, and not of which bytes:
+// there is no time to look at what was sent.
 Published publish(ObjectStore& store, const ObjectToPublish& object, const RetryPolicy& retry);
 
 // Makes sure, before hours of training depend on it, that objects can be written into `folder`:

@@ -15,6 +15,7 @@
 
 #include "io/cancellation.h"
 #include "io/file.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 #include "storage/own_objects.h"
 #include "storage/pointer_fence.h"
@@ -22,8 +23,6 @@
 
 namespace cairn {
 namespace {
-
-constexpr std::uint64_t kBlockBytes = 8 << 20;
 
 struct Waiting {
   Upload upload;
@@ -47,14 +46,16 @@ struct UploadQueue::Impl {
   }
 
   void work();
-  void transfer(Waiting& next);
+  std::vector<std::exception_ptr> transfer(Waiting& next);
+  void arrive(const Waiting& next);
+  void publish_file(const Upload& upload);
   void write(const Upload& upload);
   void shorten_passed(const Upload& upload);
   void send(const Upload& upload, ObjectWrite& out);
   void check_pointer(const std::string& name);
   void move_pointer(const Waiting& next);
   std::optional<std::string> next_superfluous(Waiting& done);
-  std::vector<std::string> remove_superfluous(Waiting& done);
+  std::vector<std::string> remove_superfluous(Waiting& done, const std::string& context);
   void withdraw_removals(const std::string& name);
   std::deque<Waiting>::iterator next_ready();
   bool take_place(Upload& upload);
@@ -102,20 +103,15 @@ void UploadQueue::Impl::work() {
     under_way.emplace(next.upload.name, &next);
     changed.notify_all();
     lock.unlock();
-    std::exception_ptr error;
-    try {
-      transfer(next);
-    } catch (...) {
-      error = std::current_exception();
-    }
+    const std::vector<std::exception_ptr> failures = transfer(next);
     next.upload.file = nullptr;
     lock.lock();
     under_way.erase(next.upload.name);
-    if (error != nullptr) {
-      errors.push_back(error);
-      failed.insert(next.upload.name);
-    } else {
+    if (failures.empty()) {
       failed.erase(next.upload.name);
+    } else {
+      errors.insert(errors.end(), failures.begin(), failures.end());
+      failed.insert(next.upload.name);
     }
     changed.notify_all();
   }
@@ -127,40 +123,67 @@ void UploadQueue::Impl::check_pointer(const std::string& name) {
   there->fence.check(options.retry);
 }
 
-void UploadQueue::Impl::transfer(Waiting& next) {
-  const Upload& upload = next.upload;
-  if (!upload.pointer.empty()) check_pointer(upload.pointer);
+// Steps 3 to 6. Its errors, the one of the upload first. What failed made nothing superfluous. But
+// what a later one wants to be removed with it is to go all the same: what had the name before, or
+// what arrived although its answer was lost.
+std::vector<std::exception_ptr> UploadQueue::Impl::transfer(Waiting& next) {
+  std::vector<std::exception_ptr> failures;
   try {
+    arrive(next);
+  } catch (...) {
+    failures.push_back(std::current_exception());
+    if (cancellation.is_cancelled()) return failures;
+    const std::scoped_lock lock(mutex);
+    next.upload.remove_afterwards.clear();
+  }
+  try {
+    const std::vector<std::string> removed = remove_superfluous(
+        next, failures.empty() ? "uploaded " + store->describe(next.upload.name) +
+                                     ", but cannot remove an older one"
+                               : "a newer upload made it superfluous");
+    if (failures.empty() && next.upload.on_done) next.upload.on_done(removed);
+  } catch (...) {
+    failures.push_back(std::current_exception());
+  }
+  return failures;
+}
+
+// Steps 3 and 4.
+void UploadQueue::Impl::arrive(const Waiting& next) {
+  const Upload& upload = next.upload;
+  try {
+    if (!upload.pointer.empty()) check_pointer(upload.pointer);
     write(upload);
+  } catch (const AlreadyExistsError&) {
+    own.missed(upload.name);
+    throw;
+  } catch (...) {
+    if (!upload.overwrite || upload.only_known) own.missed(upload.name);
+    throw;
+  }
+  own.arrived(upload.name);
+  if (!upload.pointer.empty()) move_pointer(next);
+}
+
+void UploadQueue::Impl::write(const Upload& upload) {
+  try {
+    publish_file(upload);
   } catch (Error& e) {
     e.add_context("uploading " + store->describe(upload.name));
     throw;
   }
-  if (!upload.pointer.empty()) move_pointer(next);
-  const std::vector<std::string> removed = remove_superfluous(next);
-  if (upload.on_done) upload.on_done(removed);
+  shorten_passed(upload);
 }
 
-void UploadQueue::Impl::write(const Upload& upload) {
-  ObjectToPublish object = {.name = upload.name,
-                            .condition = condition_of(upload.overwrite),
-                            .expected_bytes = upload.file->size(),
-                            .fill = [&](ObjectWrite& out) { send(upload, out); }};
-  if (upload.overwrite && upload.only_known) {
-    object.condition = own.condition(upload.name, options.retry);
-  }
+void UploadQueue::Impl::publish_file(const Upload& upload) {
   const bool is_followed = upload.only_known || own.knows(upload.name);
-  try {
-    const std::string version = publish(*store, object, options.retry).version;
-    if (is_followed) own.know(upload.name, version);
-    shorten_passed(upload);
-  } catch (const StorageError&) {
-    if (is_followed) own.failed(upload.name);
-    throw;
-  } catch (const CancelledError&) {
-    if (is_followed) own.failed(upload.name);
-    throw;
-  }
+  const ObjectToPublish object = {.name = upload.name,
+                                  .condition = condition_of(upload.overwrite),
+                                  .expected_bytes = upload.file->size(),
+                                  .fill = [&](ObjectWrite& out) { send(upload, out); },
+                                  .own = is_followed ? &own : nullptr,
+                                  .only_own = upload.overwrite && upload.only_known};
+  publish(*store, object, options.retry);
 }
 
 // What is on its way may be an earlier one, and will want to know what it may replace.
@@ -180,20 +203,10 @@ void UploadQueue::Impl::shorten_passed(const Upload& upload) {
 }
 
 void UploadQueue::Impl::send(const Upload& upload, ObjectWrite& out) {
-  const std::uint64_t size = upload.file->size();
-  std::vector<std::byte> block;
-  for (std::uint64_t begin = 0; begin < size; begin += kBlockBytes) {
+  read_in_blocks(*upload.file, [&](ByteView block) {
     cancellation.check();
-    const std::uint64_t bytes = std::min(kBlockBytes, size - begin);
-    if (upload.file->in_memory()) {
-      out.write(upload.file->view(begin, bytes).view);
-      continue;
-    }
-    block.resize(bytes);
-    const ByteSource::Range range{begin, block};
-    upload.file->read({&range, 1});
     out.write(block);
-  }
+  });
 }
 
 void UploadQueue::Impl::move_pointer(const Waiting& next) {
@@ -238,18 +251,19 @@ std::optional<std::string> UploadQueue::Impl::next_superfluous(Waiting& done) {
 }
 
 // All of them, also when one cannot be removed; then throws the first error.
-std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done) {
+std::vector<std::string> UploadQueue::Impl::remove_superfluous(Waiting& done,
+                                                               const std::string& context) {
   std::vector<std::string> removed;
   std::exception_ptr first;
   while (const auto name = next_superfluous(done)) {
     try {
-      if (with_retries(options.retry, [&] { return store->remove(*name); })) {
+      if (own.may_remove(*name, options.retry) &&
+          with_retries(options.retry, [&] { return store->remove(*name); })) {
         removed.push_back(*name);
         own.forget(*name);
       }
     } catch (Error& e) {
-      e.add_context("uploaded " + store->describe(done.upload.name) +
-                    ", but cannot remove an older one");
+      e.add_context(context);
       if (first == nullptr) first = std::current_exception();
     } catch (...) {
       if (first == nullptr) first = std::current_exception();

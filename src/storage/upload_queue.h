@@ -13,7 +13,8 @@
 //  4. Then, and only then, the pointer is moved to it, fenced (pointer_fence.h); unless it stands
 //     already at what was submitted later.
 //  5. Then what became superfluous is removed, all that can be; what is not there is no error. What
-//     is itself on its way yet is removed when it has arrived; what was submitted once more is not.
+//     is itself on its way yet is removed when it has arrived, or failed; what was submitted once
+//     more is not, and what is, or after a failure may be, another job's never is (own_objects.h).
 //  6. `on_done` is called. An error of 3 to 5 is kept for throw_error() instead; the thread goes on
 //     with the next file.
 //  7. stop() waits until all is done, or the deadline has passed; what is under way then is given

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/options.h"
 #include "cairn/train/rng.h"
@@ -17,6 +18,7 @@
 #include "train/loop/precision.h"
 #include "train/loop/run_name.h"
 #include "trainer/check_savers.h"
+#include "trainer/ranks.h"
 
 namespace cairn {
 namespace {
@@ -179,18 +181,22 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
             "seed is outside [0, 2^32 - 1]");
 }
 
-void refuse_several_processes() {
-  const char* text = getenv("WORLD_SIZE");
-  if (text == nullptr || atoi(text) <= 1) return;
-  throw UnsupportedError(std::string("the environment says WORLD_SIZE=") + text +
-                         ": this version trains in one process. Start one process without "
-                         "WORLD_SIZE.");
+void check_ranks(const TrainerOptions& options, Conflicts& found) {
+  found.add(!(options.dist_timeout > 0) || !std::isfinite(options.dist_timeout),
+            "dist_timeout is not a positive number of seconds");
+  found.add(!find_sync_strategy(options.ddp_sync_strategy),
+            "ddp_sync_strategy is '" + options.ddp_sync_strategy +
+                "'; give single_auto_sync, multi_auto_sync or forced_sync");
+  if (dist::world_size() == 1) return;
+  const bool on_gpu = options.device ? *options.device == "gpu" : torch::cuda::is_available();
+  found.add(on_gpu, "this is " + dist::describe() +
+                        ", and this version trains on a GPU in one process only: set device to "
+                        "cpu, or start one process");
 }
 
 }  // namespace
 
 TrainerOptions resolve(TrainerOptions options) {
-  refuse_several_processes();
   Conflicts found;
   check_training(options, found);
   check_evaluation(options, found);
@@ -198,6 +204,7 @@ TrainerOptions resolve(TrainerOptions options) {
   check_checkpoints(options, found);
   check_resuming(options, found);
   check_device(options, found);
+  check_ranks(options, found);
   found.raise();
 
   if (!options.run_name) options.run_name = run_name_of_environment();

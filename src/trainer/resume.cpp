@@ -10,10 +10,12 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/names/launch.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "core/printable.h"
@@ -24,6 +26,7 @@
 #include "train/state/load_job.h"
 #include "trainer/check_savers.h"
 #include "trainer/load_progress.h"
+#include "trainer/ranks.h"
 #include "trainer/search_places.h"
 
 namespace cairn {
@@ -153,6 +156,32 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
                              .in_place = trainer.load_in_place}};
 }
 
+// Rank 0 looks, and all load what it found. A place is known to the others by its number.
+std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
+                                    const std::vector<SearchPlace>& places,
+                                    const PassedOver& except, Logger& logger) {
+  std::optional<LoadJob> job;
+  if (dist::rank() == 0) job = find_newest(trainer, places, except, logger);
+  if (dist::world_size() == 1) return job;
+  std::int64_t number = -1;
+  for (std::size_t i = 0; job && i < places.size(); ++i) {
+    if (places[i].store == job->options.store) number = static_cast<std::int64_t>(i);
+  }
+  const Value found = dist::broadcast_value(List{number, job ? job->path : ""});
+  number = found.as_items().at(0).as_int();
+  if (job || number < 0) return job;
+  if (number >= static_cast<std::int64_t>(places.size())) {
+    throw UsageError("autoresume: rank 0 goes on from " +
+                     printable_line(found.as_items().at(1).as_str()) +
+                     ", which a logger keeps that this rank does not have: give all ranks the same "
+                     "loggers");
+  }
+  return LoadJob{.path = found.as_items().at(1).as_str(),
+                 .options = {.strict_model_weights = trainer.load_strict_model_weights,
+                             .store = places.at(static_cast<std::size_t>(number)).store,
+                             .in_place = trainer.load_in_place}};
+}
+
 LoadProgress progress_of(const TrainerOptions& options) {
   return LoadProgress({.is_shown = options.load_progress_bar,
                        .chunk_bytes = options.load_chunk_size,
@@ -177,6 +206,24 @@ LoadOutcome load_for_run(const LoadJob& job, State& state, LoadProgress& progres
       "loaded " + job.path +
       (job.options.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
   return outcome;
+}
+
+// That of another rank, on this one.
+class RankError : public StorageError {
+ public:
+  explicit RankError(const std::string& message) : StorageError(message, 0) {}
+};
+
+// What becomes of a checkpoint on all ranks, from what became of it on this one. Throws when the
+// start is to end; returns when all pass over it.
+void agree_to_pass_over(const RankOutcome& own, const std::string& path) {
+  const AgreedOutcome agreed = agree_on(own);
+  if (own.kind == RankOutcome::kFailed) return;  // the caller throws what it has
+  const bool is_bad_for_all =
+      agreed.outcome.kind == RankOutcome::kPassOver && !agreed.is_ok_anywhere;
+  if (agreed.outcome.kind == RankOutcome::kOk || is_bad_for_all) return;
+  throw RankError("rank " + std::to_string(agreed.rank) + " cannot load " + printable_line(path) +
+                  ", from which all ranks go on: " + agreed.outcome.why);
 }
 
 }  // namespace
@@ -207,7 +254,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
-  const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
+  const std::string path = strict_format(*options.load_path, variables_of_writer(state.run_name));
   LoadProgress progress = progress_of(options);
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
@@ -235,7 +282,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   std::exception_ptr lost;        // what the first one said that cost the weights
   bool weights_are_lost = false;
   for (;;) {
-    auto job = find_newest(options, places, except, logger);
+    auto job = find_for_all(options, places, except, logger);
     // To begin again would leave behind what a repaired disk may still give.
     if (!job && unreadable) std::rethrow_exception(unreadable);
     if (!job && weights_are_lost) std::rethrow_exception(lost);
@@ -244,9 +291,17 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
     try {
       LoadOutcome outcome = load_for_run(*job, state, progress, logger);
       outcome.is_resumed = true;
+      agree_to_pass_over({}, job->path);
       return outcome;
+    } catch (const dist::DistError&) {
+      throw;
+    } catch (const RankError&) {
+      throw;
     } catch (const Error& e) {
-      if (!is_fault_of_file(e)) throw;
+      const bool passes_over = is_fault_of_file(e);
+      agree_to_pass_over({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
+                         job->path);
+      if (!passes_over) throw;
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();
       }

@@ -6,6 +6,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/logger.h"
 
+#include "checkpoint/names/launch.h"
 #include "storage/local_store.h"
 
 namespace cairn {
@@ -46,7 +47,7 @@ std::vector<SearchPlace> search_places(const CheckpointSaverOptions& saver,
                                        const std::string& run_name, const Logger& logger) {
   std::vector<SearchPlace> places = {
       {.store = saver.store,
-       .folder = strict_format(saver.folder, dist_variables(run_name)),
+       .folder = strict_format(saver.folder, variables_of_writer(run_name)),
        .filename = saver.filename,
        .latest_filename = saver.latest_filename.value_or(""),
        .run_name = run_name}};

@@ -2,6 +2,7 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
@@ -51,6 +52,7 @@ Trainer::Trainer(TrainerOptions options)
     : impl_(std::make_unique<Impl>(resolve(std::move(options)))) {}
 
 Trainer::~Trainer() {
+  if (std::uncaught_exceptions() > impl_->exceptions_around) impl_->ended_well = false;
   try {
     close();
   } catch (const std::exception& error) {
@@ -62,7 +64,10 @@ FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::int64_t subset_num_batches) {
-  impl_->unattended([&] { impl_->evaluators.run_standalone(evaluators, subset_num_batches); });
+  impl_->unattended([&] {
+    if (evaluators) impl_->check_loaders_of_rank(*evaluators);
+    impl_->evaluators.run_standalone(evaluators, subset_num_batches);
+  });
 }
 
 std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
@@ -80,6 +85,7 @@ void Trainer::close() {
     failed_save = std::current_exception();
   }
   impl_->engine.close();
+  impl_->leave_together();
   impl_->requests.reset();
   impl_->signals.reset();
   if (failed_save) std::rethrow_exception(failed_save);
@@ -152,6 +158,7 @@ void Trainer::Impl::apply(FitOptions& fit_options) {
                    fit_options.step_schedulers_every_batch);
   }
   if (fit_options.eval_dataloader) {
+    check_loaders_of_rank(*fit_options.eval_dataloader);
     evaluators.set_evaluators(*fit_options.eval_dataloader,
                               {fit_options.eval_interval, fit_options.eval_subset_num_batches});
   }
@@ -202,7 +209,12 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (signals) signals->expect_to_serve(true);
   const FitResult result = [&] {
     try {
-      return run_loop(fit_options);
+      ended_well = false;
+      const FitResult of_loop = run_loop(fit_options);
+      // Launchers end a job with the first process that leaves, and a program may leave at once.
+      if (context.group != nullptr) dist::barrier("ending fit()");
+      ended_well = true;
+      return of_loop;
     } catch (...) {
       if (signals) signals->expect_to_serve(false);
       throw;
@@ -215,7 +227,11 @@ FitResult Trainer::Impl::fit(FitOptions fit_options) {
 FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const FitResult interrupted = {FitResult::Reason::kInterrupted, options.interrupted_exit_code};
   const Attended attended(requests, signals ? std::optional(request_options()) : std::nullopt);
-  if (requests) unserved = both(std::exchange(unserved, {}), requests->poll_before_training());
+  // What is asked of one rank is asked of all, whoever of them handles signals.
+  const auto agreed = [&](const Requests& asked) {
+    return agree(both(std::exchange(unserved, {}), asked));
+  };
+  unserved = agreed(requests ? requests->poll_before_training() : Requests());
   trained = true;
   if (unserved.stop) {
     stop_before_first_batch(std::exchange(unserved, {}));
@@ -227,8 +243,7 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .step_schedulers_every_batch = step_schedulers_every_batch,
        .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
        .rng = std::exchange(loaded_rng, std::nullopt),
-       .serve_requests =
-           [&] { return requests && serve(both(std::exchange(unserved, {}), requests->poll())); },
+       .serve_requests = [&] { return serve(agreed(requests ? requests->poll() : Requests())); },
        .serve_at_end = [&] { serve(std::exchange(unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
@@ -258,6 +273,7 @@ FitResult Trainer::Impl::already_finished() {
 
 StopRequestOptions Trainer::Impl::request_options() const {
   StopRequestOptions request_options;
+  if (dist::rank() != 0) return request_options;  // files are rank 0's to find
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
         partial_format(saver->options().folder, dist_variables(state.run_name));
@@ -271,7 +287,9 @@ void Trainer::Impl::unattended(const std::function<void()>& work) {
     signals->expect_to_serve(false);
     leave_if_interrupted();
   }
+  const bool has_ended_well = std::exchange(ended_well, false);
   work();
+  ended_well = has_ended_well;
 }
 
 bool Trainer::Impl::serve(const Requests& asked) {

@@ -1,6 +1,7 @@
 // The parts of a Trainer and how it is put together.
 //
 // Construction, in Composer's order:
+//  0. of several processes: they meet (dist::initialize()), and take rank 0's seed and run name
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator
 //  3. optimizer; run name
@@ -11,9 +12,12 @@
 //  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
 //  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside
 //     until fit() is at the position; after_load
-//  8. the generators are seeded again, with the loaded seed when there is one
+//     Of several processes: all are at the position that rank 0 found, and have its weights
+//  8. the generators are seeded again, with the loaded seed when there is one; each rank's with the
+//     seed and its number
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <optional>
 
@@ -37,11 +41,12 @@ struct Trainer::Impl {
   // before any fit(). One that came during the last batch of a fit() is the next fit()'s.
   void unattended(const std::function<void()>& work);
   CheckpointSaver* reference_saver() const;   // the first one; null without
-  bool uploads() const;                       // whether a logger keeps files
   CheckpointSaver* autoresume_saver() const;  // the first that saves the whole state; null without
   // All of them, also when one throws; then throws what the first one threw.
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void finish_saves();
+  void leave_together();
+  void check_loaders_of_rank(const EvaluatorList& list) const;  // UsageError
 
   TrainerOptions options;               // resolved
   std::optional<SignalWatch> signals;   // from construction to close(); none unless handle_signals
@@ -56,11 +61,21 @@ struct Trainer::Impl {
   bool loaded = false;       // the position is that of a checkpoint; fit() has not gone there yet
   bool autoresumed = false;  // the checkpoint was found by autoresume
   bool trained = false;      // a fit() has begun: its position is not that of the file any more
-  Requests unserved;         // taken, and not served: of a fit() that threw, or asked nobody
+  bool ended_well = false;   // the last fit(), on all ranks
+  bool uploads = false;      // whether a logger keeps files, of several processes one of rank 0's
+  int exceptions_around = std::uncaught_exceptions();  // when this was made
+  Requests unserved;  // taken, and not served: of a fit() that threw, or asked nobody
   std::optional<Value> loaded_rng;
 
  private:
-  // Construction.
+  // Construction, and ranks.cpp.
+  void join_ranks();
+  void seed_generators();
+  void check_loader_of_rank(const DataSpec& dataloader, const std::string& option) const;
+  void agree_on_epoch_length();
+  void check_position_of_ranks() const;
+  Requests agree(Requests own) const;
+  double usable_processors_of_rank() const;
   void choose_device();
   void make_optimizer();
   void check_optimizer();

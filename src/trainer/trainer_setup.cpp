@@ -2,13 +2,13 @@
 
 #include <ATen/Context.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <iostream>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/loggers/console_logger.h"
 #include "cairn/loggers/progress_bar_logger.h"
@@ -19,11 +19,11 @@
 #include "cairn/train/scaler.h"
 
 #include "io/file.h"
-#include "io/machine.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "trainer/check_savers.h"
+#include "trainer/ranks.h"
 #include "trainer/resume.h"
 #include "trainer/trainer_impl.h"
 
@@ -36,11 +36,6 @@ void make_deterministic(bool on_gpu) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setDeterministicCuDNN(true);
-}
-
-std::string node_name() {
-  utsname names{};
-  return uname(&names) == 0 ? names.nodename : "";
 }
 
 template <class Destination>
@@ -80,9 +75,10 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
 
 Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
   if (options.handle_signals) signals.emplace();
+  join_ranks();
   choose_device();
   state.rank_zero_seed = *options.seed;
-  seed_all(state.rank_zero_seed);
+  seed_generators();
   state.run_name = *options.run_name;
   state.save_metrics = options.save_metrics;
   state.model = options.model.shared();
@@ -90,13 +86,15 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
     state.algorithms.push_back(algorithm.shared());
   assemble_callbacks();
   check_savers();
-  logger.log_message(set_up_threads(machine_limits().cpus));
+  if (context.group != nullptr) logger.log_message(dist::describe());
+  logger.log_message(set_up_threads(usable_processors_of_rank()));
   make_optimizer();
   engine.run_event(Event::kInit);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery
 
   log_hyperparameters();
   state.train_metrics = state.model->get_metrics(/*is_train=*/true);
+  check_loaders_of_rank(options.eval_dataloader);
   evaluators.set_evaluators(options.eval_dataloader,
                             {options.eval_interval, options.eval_subset_num_batches});
   if (options.max_duration) state.max_duration = options.max_duration->time();
@@ -119,6 +117,7 @@ void Trainer::Impl::choose_device() {
   context.device = on_gpu ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   context.precision = find_precision(*options.precision).value();
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
+  context.sync_strategy = find_sync_strategy(options.ddp_sync_strategy).value();
   if (options.deterministic_mode) make_deterministic(on_gpu);
   if (on_gpu) options.model->module().to(context.device);
 }
@@ -162,16 +161,21 @@ void Trainer::Impl::assemble_loggers() {
   for (const auto& destination : options.loggers)
     logger.add(destination.shared());
   std::ostream* stream = options.console_stream == "stdout" ? &std::cout : &std::cerr;
-  if (options.progress_bar && !has<ProgressBarLogger>(logger)) {
+  const bool is_first = dist::rank() == 0;  // the others would write over its lines
+  if (options.progress_bar && is_first && !has<ProgressBarLogger>(logger)) {
     logger.add(std::make_shared<ProgressBarLogger>(
         ProgressBarLoggerOptions{.stream = stream, .log_traces = options.log_traces}));
   }
-  if (options.log_to_console && !has<ConsoleLogger>(logger)) {
+  if (options.log_to_console && is_first && !has<ConsoleLogger>(logger)) {
     logger.add(std::make_shared<ConsoleLogger>(
         ConsoleLoggerOptions{.log_interval = options.console_log_interval,
                              .stream = stream,
                              .log_traces = options.log_traces}));
   }
+  uploads = std::ranges::any_of(logger.destinations(), [](const auto& destination) {
+    return destination->can_upload_files();
+  });
+  if (context.group != nullptr) uploads = dist::broadcast_value(uploads).as_bool();
   if (has<ProgressBarLogger>(logger) && has<ConsoleLogger>(logger)) {
     logger.log_message(
         "warning: progress_bar and log_to_console write over each other; set one of them to false");
@@ -197,7 +201,7 @@ void Trainer::Impl::assemble_callbacks() {
 
 void Trainer::Impl::check_savers() {
   const auto savers = savers_among(state.callbacks);
-  check_paths(savers, state.run_name, uploads());
+  check_paths(savers, state.run_name, uploads);
   if (!options.autoresume) return;
   check_autoresume(options.run_name, reference_saver(), autoresume_saver());
   for (CheckpointSaver* saver : savers) {
@@ -210,15 +214,9 @@ CheckpointSaver* Trainer::Impl::reference_saver() const {
   return savers.empty() ? nullptr : savers.front();
 }
 
-bool Trainer::Impl::uploads() const {
-  return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
-    return destination->can_upload_files();
-  });
-}
-
 CheckpointSaver* Trainer::Impl::autoresume_saver() const {
   for (CheckpointSaver* saver : savers_among(state.callbacks)) {
-    if (saves_whole_state(*saver, uploads())) return saver;
+    if (saves_whole_state(*saver, uploads)) return saver;
   }
   return nullptr;
 }
@@ -226,8 +224,8 @@ CheckpointSaver* Trainer::Impl::autoresume_saver() const {
 void Trainer::Impl::log_hyperparameters() {
   if (!context.logging()) return;
   const std::string devices = context.device.is_cpu() ? "num_cpus_per_node" : "num_gpus_per_node";
-  logger.log_hyperparameters(Dict{{"num_nodes", 1},
-                                  {devices, 1},
+  logger.log_hyperparameters(Dict{{"num_nodes", dist::world_size() / dist::local_world_size()},
+                                  {devices, dist::local_world_size()},
                                   {"node_name", node_name()},
                                   {"rank_zero_seed", state.rank_zero_seed}});
 }
@@ -245,7 +243,7 @@ void Trainer::Impl::load() {
   LoadOutcome outcome = options.autoresume
                             ? resume_or_load(options, state, *autoresume_saver(), logger)
                             : load_first(options, state, logger);
-  loaded_rng = std::move(outcome.rng);
+  loaded_rng = rng_of_rank(std::move(outcome.rng));
   if (outcome.is_loaded) {
     loaded = true;
     autoresumed = outcome.is_resumed;
@@ -256,15 +254,18 @@ void Trainer::Impl::load() {
     now.epoch_in_iteration = now.epoch;
     now.token_in_iteration = now.token;
   }
+  check_position_of_ranks();
   engine.run_event(Event::kAfterLoad);
-  seed_all(state.rank_zero_seed);
+  seed_generators();
 }
 
 void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string& label) {
+  check_loader_of_rank(dataloader, "train_dataloader");
   state.train_dataloader = std::move(dataloader);
   state.dataloader = &state.train_dataloader;
   state.dataloader_label = label;
   state.dataloader_len = state.train_dataloader.dataloader->num_batches();
+  agree_on_epoch_length();
 }
 
 void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
@@ -274,6 +275,7 @@ void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
                        ", and an epoch has only " + std::to_string(*all) + " batches");
   }
   state.dataloader_len = epoch_length(state.train_dataloader, batches);
+  agree_on_epoch_length();
 }
 
 void Trainer::Impl::set_microbatch_size(std::optional<std::int64_t> size) {

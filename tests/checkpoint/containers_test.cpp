@@ -295,6 +295,16 @@ TEST(ExtensionTest, IsUnknownOnlyWhereOneWasMeant) {
   }
 }
 
+TEST(ExtensionTest, WhatWasMeantIsToldWithoutAnError) {
+  EXPECT_EQ(meant_extension("a.tar.gz"), ".tar.gz");
+  EXPECT_EQ(meant_extension("a.pt.gz"), ".pt.gz");
+  EXPECT_EQ(meant_extension("a.b.PT.foo"), ".PT.foo");
+  EXPECT_EQ(meant_extension("weights.safetensors"), ".safetensors");
+  for (const std::string name : {"", "ep1", "run.v1", "lr0.1", ".hidden", "a.pth"}) {
+    EXPECT_EQ(meant_extension(name), "") << name;
+  }
+}
+
 // T91, T103: the names of Composer's tests, and what they are written as.
 TEST(ExtensionTest, ComposersNamesMeanWhatTheyMeantThere) {
   for (const std::string name :

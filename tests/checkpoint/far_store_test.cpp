@@ -222,6 +222,33 @@ TEST_P(FarPipelineTest, BehindAFailureANameIsWrittenAgainWhateverBecameOfIt) {
   }
 }
 
+TEST_P(FarPipelineTest, BehindAFailureWhatAnotherJobWroteIsNotReplaced) {
+  for (const bool is_versioned : {true, false}) {
+    const auto memory = memory_store();
+    std::atomic<bool> is_bad = false;
+    const auto store = std::make_shared<WatchedStore>(
+        std::make_shared<PlainStore>(memory, is_versioned),
+        StoreHooks{.before = [&](StoreCall call, const std::string& name) {
+          if (is_bad && call == StoreCall::kCommit) throw StorageError(name + ": 503", 503, true);
+        }});
+    SavePipeline pipeline(options(store, 1));
+    const auto save_as = [&](std::int64_t batch) {
+      SaveJob job = far_job(batch);
+      job.path = "run/ckpt.pt";
+      job.replaces_known = true;
+      pipeline.submit(std::move(job));
+      pipeline.wait();
+    };
+    save_as(1);
+    is_bad = true;
+    EXPECT_THROW(save_as(2), StorageError);
+    is_bad = false;
+    save(sample_checkpoint(9), "run/ckpt.pt", {.store = memory});
+    EXPECT_THROW(save_as(3), AlreadyExistsError);
+    EXPECT_EQ(batch_of_sample(load("run/ckpt.pt", {.store = memory})), 9);
+  }
+}
+
 TEST(FarSaveTest, ErrorsAreThereWithoutWaiting) {
   const auto memory = memory_store();
   SavePipeline pipeline(
@@ -248,6 +275,34 @@ TEST(FarSaveTest, BehindTheDeadlineASaveIsGivenUp) {
   EXPECT_THAT(message_of<CancelledError>([&] { pipeline.wait_until(soon); }),
               HasSubstr("saving run/ep0-ba1-rank0.pt: the time for it has passed"));
   EXPECT_THAT(list_names(*memory, ""), IsEmpty());
+}
+
+// The second is on its way already when the first fails.
+TEST(FarSaveTest, WhatAFailedSaveDidNotReplaceIsNotRemovedByTheNext) {
+  for (const bool is_refused : {true, false}) {
+    const auto memory = memory_store();
+    save(sample_checkpoint(9), far_name(1), {.store = memory});  // another job's
+    std::promise<void> both;
+    const std::shared_future<void> submitted = both.get_future().share();
+    const auto before = [&](StoreCall call, const std::string& name) {
+      if (name != far_name(1)) return;
+      submitted.wait();
+      if (call == StoreCall::kCommit && !is_refused) throw StorageError(name + ": 403", 403);
+    };
+    SavePipeline pipeline(
+        {.max_pending = 3,
+         .store = std::make_shared<WatchedStore>(memory, StoreHooks{.before = before}),
+         .retry = at_once(1)});
+    pipeline.submit(far_job(1));
+    SaveJob job = far_job(2);
+    job.remove_afterwards = {far_name(1)};
+    pipeline.submit(std::move(job));
+    both.set_value();
+    EXPECT_THAT(message_of([&] { pipeline.wait(); }), HasSubstr("saving " + far_name(1)));
+    EXPECT_THAT(list_names(*memory, "run"),
+                ElementsAre("ep0-ba1-rank0.pt", "ep0-ba2-rank0.pt", "latest-rank0.pt"));
+    EXPECT_EQ(batch_of_sample(load(far_name(1), {.store = memory})), 9);
+  }
 }
 
 // A store with so many checkpoints; the pointer at the last but one that is whole.

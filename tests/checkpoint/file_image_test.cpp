@@ -6,7 +6,9 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <cstring>
+#include <optional>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
@@ -258,6 +260,88 @@ RC_GTEST_PROP(FileImageTest, IsThatFileWithALargePartToo, ()) {
     const std::string expected = file_of(root);
     if (i < 2) made.clear();  // then what is behind shares nothing with the part
     RC_ASSERT(saver.save(std::move(root)) == expected);
+  }
+}
+
+// How often it was asked where it lies.
+class WatchedStorage final : public Storage {
+ public:
+  explicit WatchedStorage(std::string text) : Storage(text.size(), "cpu"), text_(std::move(text)) {}
+  std::optional<SharedBytes> try_view() const override {
+    ++looks;
+    return SharedBytes{as_bytes(text_), nullptr};
+  }
+  static inline std::size_t looks = 0;
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    std::memcpy(into.data(), text_.data() + offset, into.size());
+  }
+
+ private:
+  std::string text_;
+};
+
+// As an optimizer's state: a dict for each of many.
+Dict nested_part(char fill) {
+  Dict part;
+  for (int i = 0; i < 100; ++i) {
+    TensorView first = tensor_of(8, fill);
+    first.storage = std::make_shared<const WatchedStorage>(std::string(8, fill));
+    part.set("layer" + std::to_string(i), Dict{{"step", i}, {"first", first}});
+  }
+  return part;
+}
+
+TEST(FileImageTest, OfSeveralLargePartsThatAreTheSameNoneIsLookedAtAgain) {
+  const Value parts = List{large_part('p'), nested_part('q'), 3, nested_part('r')};
+  const auto tree = [&] {
+    const List& all = parts.as_items();
+    return Dict{{"model", all[0]},
+                {"optimizers", Dict{{"Adam", all[1]}, {"lr", 0.5}, {"SGD", all[3]}}},
+                {"own", tensor_of(9, 'o')}};
+  };
+  const std::string expected = file_of(tree());
+  Saver saver;
+  EXPECT_EQ(saver.save(tree()), expected);
+  const std::size_t before = WatchedStorage::looks;
+  EXPECT_EQ(saver.save(tree()), expected);
+  EXPECT_EQ(WatchedStorage::looks, before);
+}
+
+TEST(FileImageTest, AnyOfSeveralLargePartsMayChange) {
+  const Value model = large_part('p');
+  const Value other_model = large_part('P');
+  Dict with_alias = nested_part('s');  // whose memory is the model's, too
+  with_alias.set("alias", model.at("layer50"));
+  const Value aliased = std::move(with_alias);
+  const Value first = nested_part('q');
+  const Value second = nested_part('r');
+  Saver saver;
+  for (const auto& [one, two, three] :
+       std::vector<std::array<Value, 3>>{{model, first, second},
+                                         {model, first, second},
+                                         {model, second, first},
+                                         {model, second, aliased},
+                                         {model, aliased, second},
+                                         {model, aliased, second},
+                                         {other_model, aliased, 1},
+                                         {other_model, aliased, 1},
+                                         {model, 1, second},
+                                         {model, tensor_of(5, 't'), second},
+                                         {first, model, aliased},
+                                         {1, model, aliased},
+                                         {model, model, first},
+                                         {model, first, first},
+                                         {1, 2, 3},
+                                         {model, first, second}}) {
+    for (int i = 0; i < 2; ++i) {
+      Dict tree = {{"one", one}, {"inner", Dict{{"two", two}, {"lr", i}}}};
+      tree.set("three", List{three, tensor_of(7, 'o')});
+      tree.set("again", List{model.at("layer50"), first.at("layer7")});
+      const std::string expected = file_of(tree);
+      EXPECT_EQ(saver.save(std::move(tree)), expected);
+    }
   }
 }
 

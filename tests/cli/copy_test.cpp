@@ -152,5 +152,35 @@ TEST_F(CopyTest, WrongUsageIsToldBeforeAnythingIsWritten) {
   EXPECT_THAT(list_names(*local_store(), temp_.path()), ElementsAre("a.pt", "notes.txt"));
 }
 
+TEST_F(CopyTest, OnlyANameThatSaysAnotherFormatIsRefused) {
+  const auto store = memory_store();
+  const auto message_of_copy = [&](const std::string& from, const std::string& to) {
+    save(sample_checkpoint(1), from, {.overwrite = true, .store = store});
+    return message_of<UsageError>(
+        [&] { copy_checkpoint(from, to, {.from_store = store, .to_store = store}); });
+  };
+  EXPECT_THAT(message_of_copy("a.tar.gz", "b.pt.gz"), HasSubstr("another format"));
+  EXPECT_THAT(message_of_copy("a.pt", "b.pt.gz"), HasSubstr("another format"));
+  EXPECT_THAT(message_of_copy("a.pt", "b.safetensors"), HasSubstr("another format"));
+  EXPECT_THAT(message_of_copy("lr0.1", "lr0.1.safetensors"), HasSubstr("another format"));
+  EXPECT_THAT(list_names(*store, ""), ElementsAre("a.pt", "a.tar.gz", "lr0.1"));
+  const std::vector<std::pair<std::string, std::string>> same = {
+      {"run.v1", "run.v2"}, {"lr0.1", "lr0.2"}, {"lr0.1-ep3", "best"}, {"a.tar.gz", "c.b.tar.gz"}};
+  for (const auto& [from, to] : same) {
+    save(sample_checkpoint(4), from, {.overwrite = true, .store = store});
+    copy_checkpoint(from, to, {.from_store = store, .to_store = store});
+    EXPECT_EQ(batch_of_sample(load(to, {.store = store})), 4) << to;
+  }
+}
+
+// The query of a web server's place is no part of the name.
+TEST_F(CopyTest, AQueryIsNoPartOfTheName) {
+  const auto store = memory_store();
+  const std::string from = "https://host/run/a.pt?signature=x.y/z";
+  save(sample_checkpoint(1), from, {.store = store});
+  EXPECT_EQ(copy_checkpoint(from, temp_.path() + "/", {.from_store = store}).path, temp_ / "a.pt");
+  EXPECT_EQ(batch_of_sample(load(temp_ / "a.pt")), 1);
+}
+
 }  // namespace
 }  // namespace cairn::cli

@@ -16,6 +16,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/file_source.h"
 #include "io/page_memory.h"
 #include "io/read_ahead.h"
 #include "io/read_fault.h"
@@ -180,6 +181,15 @@ TEST_P(ByteSourceTest, ViewsOutliveIt) {
   EXPECT_TRUE(as_text(part.view) == content().substr(4097, 12345));
 }
 
+TEST_P(ByteSourceTest, GivesAllOfItInBlocks) {
+  std::string all;
+  read_in_blocks(*source_, [&](ByteView block) {
+    EXPECT_LE(block.size(), std::size_t{8} << 20);
+    all += as_text(block);
+  });
+  EXPECT_TRUE(all == content());
+}
+
 TEST_P(ByteSourceTest, RefusesWhatIsOutside) {
   std::byte place[2];
   for (const Range& range : {Range{kSize, std::span(place).first(1)}, Range{kSize - 1, place},
@@ -327,6 +337,18 @@ TEST_F(ColdFileTest, IsReadPastThePageCache) {
   if (direct < 0) GTEST_SKIP() << "a file system without O_DIRECT";
   ::close(direct);
   EXPECT_FALSE(is_in_page_cache(path_));
+}
+
+TEST_F(ColdFileTest, ComesIntoThePageCacheAheadOfItsReader) {
+  if (cached_pages(path_).there > 0) GTEST_SKIP() << "it lies in memory";
+  const std::atomic<bool> is_over = true;
+  bring_into_page_cache(*source_, is_over);
+  EXPECT_EQ(cached_pages(path_).there, 0);
+  const std::atomic<bool> goes_on = false;
+  bring_into_page_cache(Windows(source_), goes_on);
+  EXPECT_TRUE(is_in_page_cache(path_));  // but for what is on its way
+  expect_read();
+  bring_into_page_cache(*source_of({as_bytes(bytes_), nullptr}, "memory"), goes_on);
 }
 
 TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {

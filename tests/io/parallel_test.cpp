@@ -6,6 +6,10 @@
 #include <stdexcept>
 #include <vector>
 
+#include "cairn/error.h"
+
+#include "io/cancellation.h"
+
 namespace cairn {
 namespace {
 
@@ -16,6 +20,17 @@ TEST(ParallelTest, EveryPieceOfWorkIsDoneOnce) {
     for (const auto& times : done)
       EXPECT_EQ(times, 1);
   }
+}
+
+TEST(ParallelTest, WhoIsCancelledIsSoOnAllThreads) {
+  Cancellation cancellation("the run has ended");
+  const CancelScope scope(&cancellation);
+  std::atomic<int> begun = 0;
+  const auto wait = [&](std::size_t) {
+    if (++begun == 4) cancellation.cancel();
+    pause_here(std::chrono::hours(1));
+  };
+  EXPECT_THROW(for_each_parallel(4, wait, ~std::uint64_t{0}, 4), CancelledError);
 }
 
 TEST(ParallelTest, AnExceptionStopsTheRestAndReachesTheCaller) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -157,6 +158,18 @@ TEST(ProgramTest, IsFoundInThePathOnly) {
   EXPECT_TRUE(find_program("sh").has_value());
   const EnvironmentVariable one("PATH", "/nowhere");
   EXPECT_EQ(find_program("sh"), std::nullopt);
+}
+
+// As a connection of another library, which its other end would think alive.
+TEST(ProgramTest, HasNoDescriptorOfThisProcess) {
+  const int left_open = dup(STDERR_FILENO);
+  ASSERT_GE(left_open, 0);
+  StringSink out;
+  const std::string there = "test -e /proc/self/fd/" + std::to_string(left_open);
+  PipeThrough sh({"sh", "-c", "cat; " + there + " && echo open"}, out);
+  static_cast<void>(sh.finish());
+  close(left_open);
+  EXPECT_EQ(out.text, "");
 }
 
 }  // namespace

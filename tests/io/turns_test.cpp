@@ -13,6 +13,17 @@
 namespace cairn {
 namespace {
 
+// Whether who waits for a turn is told that it is not to go on.
+bool is_cancelled(Turns& turns, Cancellation& cancellation) {
+  const CancelScope scope(&cancellation);
+  try {
+    const Turn mine(turns);
+    return false;
+  } catch (const CancelledError&) {
+    return true;
+  }
+}
+
 TEST(TurnsTest, OneHasItAtATime) {
   Turns turns;
   int count = 0;  // without a lock of its own
@@ -36,14 +47,7 @@ TEST(TurnsTest, OneThatIsCancelledTakesNone) {
     const Turn turn(turns);
     Cancellation cancellation("the run has ended");
     std::atomic<bool> was_cancelled = false;
-    std::thread other([&] {
-      const CancelScope scope(&cancellation);
-      try {
-        const Turn mine(turns);
-      } catch (const CancelledError&) {
-        was_cancelled = true;
-      }
-    });
+    std::thread other([&] { was_cancelled = is_cancelled(turns, cancellation); });
     cancellation.cancel();
     other.join();
     EXPECT_TRUE(was_cancelled);
@@ -60,12 +64,7 @@ TEST(TurnsTest, OneThatWasCancelledTakesNone) {
     std::atomic<bool> was_cancelled = false;
     std::atomic<bool> is_over = false;
     std::thread other([&] {
-      const CancelScope scope(&cancellation);
-      try {
-        const Turn mine(turns);
-      } catch (const CancelledError&) {
-        was_cancelled = true;
-      }
+      was_cancelled = is_cancelled(turns, cancellation);
       is_over = true;
     });
     while (!is_over) {

@@ -13,6 +13,10 @@ Then the final weights and the last checkpoint in the bucket, all of it, must be
 that nobody disturbed; the bucket must hold the same checkpoints and nothing else, each of them
 whole; and no start may leave a file in its folder.
 
+With --parts (of a DIGITS whose checkpoints are larger than two parts of an upload: wide_run) each
+kill is behind a byte; then the uploads that were begun and never completed are listed: there must
+be some. They are given up, after which there are none, and the checkpoints are what they were.
+
 What is done with a run follows from the seed and its number, which are printed: --only repeats one.
 """
 import argparse
@@ -25,8 +29,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.parse
+import xml.etree.ElementTree
 
 from relay import Relay
+from s3_request import s3_request
 
 EPOCHS = 4
 BATCHES = 180
@@ -69,6 +76,7 @@ class Run:
         self.started = threading.Event()
         self.restarting = None
         self.inside = []  # of each kill at a byte: was it one of an object?
+        self.was_killed_inside = False
 
     def start(self, *more):
         """Its exit code, from a folder in which there is nothing."""
@@ -94,6 +102,7 @@ class Run:
         self.started.wait()
         self.process.kill()
         self.inside.append(is_inside)
+        self.was_killed_inside |= is_inside
         return True
 
     def kill_server(self, is_inside):
@@ -137,12 +146,40 @@ class Run:
         tool("diff", f"{straight.bucket_folder}/{last}", f"{self.bucket_folder}/{last}")
 
 
-def draw_plan(dice, sent, with_server):
+def unfinished_uploads():
+    """Keys and ids of all that were begun in the bucket, and neither completed nor given up."""
+    status, body = s3_request("GET", "/bucket", {"uploads": None})
+    if status != 200:
+        raise Failed(f"listing uploads: {status} {body}")
+    root = xml.etree.ElementTree.fromstring(body)
+    space = root.tag[:root.tag.index("}") + 1] if root.tag.startswith("{") else ""
+    if root.findtext(f"{space}IsTruncated") == "true":
+        raise Failed("there are more unfinished uploads than a page holds")
+    return [(upload.findtext(f"{space}Key"), upload.findtext(f"{space}UploadId"))
+            for upload in root.iter(f"{space}Upload")]
+
+
+def give_up_uploads(was_killed_inside):
+    """Lists what was never completed, and gives it up. How many there were."""
+    uploads = unfinished_uploads()
+    if was_killed_inside and not uploads:
+        raise Failed("a run was killed in the middle of a part, and no upload of it is left")
+    for key, upload in uploads:
+        status, body = s3_request("DELETE", f"/bucket/{urllib.parse.quote(key)}",
+                                  {"uploadId": upload})
+        if status != 204:
+            raise Failed(f"giving up an upload of {key}: {status} {body}")
+    if unfinished_uploads():
+        raise Failed("uploads that were given up are still there")
+    return len(uploads)
+
+
+def draw_plan(dice, sent, with_server, only_bytes):
     """What is done with each of the starts; `sent`: bytes of a run that nobody disturbs."""
     quarter = sent * 9 // 10 // (KILLS + 1)  # none ends before it is killed
     plan = []
     for kill in range(KILLS):
-        if dice.random() < 0.5:
+        if dice.random() < 0.5 and not only_bytes:
             plan.append({"batch": QUARTER * kill + dice.randrange(5, QUARTER)})
         else:
             plan.append({"byte": dice.randrange(1, quarter)})
@@ -157,12 +194,16 @@ def draw_plan(dice, sent, with_server):
 def test_run(number, options, programs, folder, straight):
     """Whether the bits are the same."""
     dice = random.Random(f"{options.seed}/{number}")
-    plan = draw_plan(dice, straight.sent, number < options.server_kills)
+    plan = draw_plan(dice, straight.sent, number < options.server_kills, options.parts)
     run = Run(programs, folder, f"run{number}")
     told = f"run {number} (--seed {options.seed} --only {number}): {plan}"
     try:
         run.kill_and_resume(plan)
         run.compare(straight)
+        if options.parts:
+            left = give_up_uploads(run.was_killed_inside)
+            print(f"run {number}: {left} uploads were begun and never completed", flush=True)
+            run.compare(straight)
     except Failed as failed:
         print(f"{told}: FAILED: {failed}\n{run.log.read_text()[-3000:]}", flush=True)
         return False, run.inside
@@ -178,6 +219,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--server-kills", type=int, default=2)
     parser.add_argument("--save-interval", default="7ba")
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--only", type=int, help="the number of one run")

@@ -81,6 +81,29 @@ TEST(PlaceTest, APlaceThatThereIsNoStoreForIsToldWithoutItsSecrets) {
   }
   EXPECT_EQ(shown_place("s3://AKIA:canary/canary@bucket/x"), "s3://bucket/x");
   EXPECT_EQ(shown_place("s3://AKIA:canary/x"), "s3://...");
+  for (const char* place :
+       {"https://me:ca/canary@host/a.pt", "http://me:canary/x@host:80/a@b.pt",
+        "https://me:canary?/canary@host/a.pt", "sftp://me:canary/canary@host/run",
+        "sftp://me:canary/run", "https://[::1]:canary/x@host", "https://me:#canary/@host",
+        "https://me:p@canary/canary@host/a.pt", "https://me:p@canary/canary@host?x=y"}) {
+    EXPECT_THAT(message_of<UsageError>([&] { object_store_of(place); }),
+                AllOf(HasSubstr("written %2F"), Not(HasSubstr("canary"))));
+    EXPECT_THAT(shown_place(place), Not(HasSubstr("canary")));
+  }
+  EXPECT_EQ(shown_place("https://me:ca/canary@host/a.pt"), "https://host/a.pt");
+  EXPECT_EQ(shown_place("https://me:p@canary/canary@host/a.pt"), "https://host/a.pt");
+  EXPECT_THAT(place_problem("htps://me:ca/canary@host/a.pt"), Not(HasSubstr("canary")));
+  for (const char* place : {"https://host:8443/a@b.pt", "https://[::1]:8443/a:b@c",
+                            "sftp://host:22/a:b@c", "https://host/a:b@c"}) {
+    EXPECT_EQ(shown_place(place), place) << "a host, a port and a name";
+    EXPECT_EQ(place_problem(place), "");
+  }
+  for (const char* place :
+       {"https://host:8443?file=a", "https://host?x=a:b", "https://host:8443#a:b/c@d",
+        "https://me:pw@host/a?x=b@c", "https://me@host:8443/a@b.pt", "https://me:pw@host?x=b@c"}) {
+    EXPECT_EQ(place_problem(place), "") << place;
+  }
+  EXPECT_EQ(shown_place("https://host:8443?file=a"), "https://host:8443?...");
   EXPECT_EQ(place_problem("s3://bucket/a:b@c"), "") << "in a key anything may be";
   EXPECT_EQ(shown_place("s3://bucket/a:b@c"), "s3://bucket/a:b@c");
   EXPECT_EQ(place_problem("oci://bucket@namespace/a"), "") << "that is none";

@@ -6,14 +6,17 @@
 #include <future>
 
 #include "cairn/error.h"
+#include "cairn/storage/s3.h"
 
 #include "io/cancellation.h"
 #include "io/source_part.h"
 #include "storage/s3/config.h"
 #include "storage/upload_queue.h"
+#include "testing/environment_variable.h"
 #include "testing/http_server.h"
 #include "testing/message_of.h"
 #include "testing/s3_environment.h"
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -37,23 +40,34 @@ class StubbornServer {
   StubbornServer& operator=(const StubbornServer&) = delete;
 
   std::shared_ptr<ObjectStore> store() const {
-    const testing::CleanAwsEnvironment clean;
-    s3::Config config = s3::resolve_config({.bucket = "bucket",
-                                            .endpoint_url = server_.url(),
-                                            .access_key_id = "AKIDFAKE",
-                                            .secret_access_key = "secret",
-                                            .part_bytes = 5 << 20,
-                                            .parallel_requests = 2});
+    testing::CleanAwsEnvironment environment;
+    S3Options options = {.bucket = "bucket",
+                         .endpoint_url = server_.url(),
+                         .part_bytes = 5 << 20,
+                         .parallel_requests = 2};
+    if (config_file_.empty()) {
+      options.access_key_id = "AKIDFAKE";
+      options.secret_access_key = "secret";
+    } else {
+      environment.set("AWS_CONFIG_FILE", config_file_.c_str());
+    }
+    s3::Config config = s3::resolve_config(options);
     config.retries.policy = {.attempts = 9, .first_pause = kLong, .longest_pause = kLong};
     config.deadlines.stall = kLong;
     return s3::make_s3_store(std::move(config));
   }
-  void wait_for_held() { arrived_.get_future().wait(); }
+  void take_keys_of(std::string config_file) { config_file_ = std::move(config_file); }
+  void wait_for_held() {
+    arrived_.get_future().wait();
+    if (when_held) when_held();
+  }
   // Held, or the writer has ended.
   void arrive() {
     if (!has_arrived_.exchange(true)) arrived_.set_value();
   }
   int aborts() const { return aborts_; }
+
+  std::function<void()> when_held = nullptr;
 
  private:
   HttpReply answer(const HttpAsked& asked) {
@@ -71,6 +85,7 @@ class StubbornServer {
                 "</InitiateMultipartUploadResult>"};
   }
 
+  std::string config_file_;
   const std::string held_;
   const int status_;
   std::atomic<int> aborts_ = 0;
@@ -124,6 +139,23 @@ TEST(S3DeadlineTest, TheAbortIsTriedOnce) {
   StubbornServer busy("uploadId=", 503);
   EXPECT_LT(time_to_give_up(busy).count(), kAFewSeconds);
   EXPECT_EQ(busy.aborts(), 1);
+}
+
+// Whose keys have ended meanwhile, and who gives others never answers.
+TEST(S3DeadlineTest, TheAbortWaitsForNoKeys) {
+  const testing::TempFolder folder;
+  const testing::EnvironmentVariable patience("CAIRN_PROGRAM_TIMEOUT", "86400");
+  testing::write_file(folder / "keys", R"({"Version": 1, "AccessKeyId": "AKIDFAKE", )"
+                                       R"("SecretAccessKey": "secret", "SessionToken": "token", )"
+                                       R"("Expiration": "2001-01-01T00:00:00Z"})");
+  testing::write_file(folder / "config", "[default]\ncredential_process = sh -c \"test -e '" +
+                                             folder.path() + "/hangs' && sleep 86400; cat '" +
+                                             folder.path() + "/keys'\"\n");
+  StubbornServer server("partNumber=");
+  server.take_keys_of(folder / "config");
+  server.when_held = [&] { testing::write_file(folder / "hangs", ""); };
+  EXPECT_LT(time_to_give_up(server).count(), kAFewSeconds);
+  EXPECT_EQ(server.aborts(), 0);
 }
 
 TEST(S3DeadlineTest, AQueueEndsAtItsDeadline) {

@@ -2,8 +2,12 @@
 // were cancelled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -179,6 +183,40 @@ TEST_F(SftpSharedTest, OneThatIsCancelledEndsNobodyElsesWork) {
   EXPECT_TRUE(std::string(as_text(read_all(*source).view)) == bytes);
   EXPECT_EQ(testing::read_file(pids()), std::to_string(pid()) + "\n")
       << "one server, from the first on";
+}
+
+// How often its descriptors for waiting were made ready, and nobody has taken note.
+std::uint64_t waiting_wakeups() {
+  std::uint64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string word; info >> word;) {
+      std::uint64_t more = 0;
+      if (word == "eventfd-count:" && info >> std::hex >> more) count += more;
+    }
+  }
+  return count;
+}
+
+// It would take what the child is woken with, or wake with what is none of its business.
+TEST_F(SftpSharedTest, AForkedProcessWakesOnlyItself) {
+  sftp::Connection connection(sftp::resolve_config(served_.options()));
+  connection.once([](const sftp::Session&) {});
+  const std::uint64_t before = waiting_wakeups();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);  // ends it, where it would wait for ever
+    Cancellation cancellation("given up");
+    const CancelScope scope(&cancellation);
+    connection.once([&](const sftp::Session&) { cancellation.cancel(); });
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(waiting_wakeups(), before);
+  EXPECT_NO_THROW(connection.once([](const sftp::Session&) {}));
 }
 
 // Who waits for another's turn gives up without it.

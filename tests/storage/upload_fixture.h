@@ -1,8 +1,11 @@
 // What tests of uploads have in common: small files, stores that hold a transfer up.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -35,6 +38,17 @@ inline ObjectToPublish object(const std::string& name, const std::string& text,
   return {.name = name, .condition = std::move(condition), .fill = [text](ObjectWrite& out) {
             out.write(as_bytes(text));
           }};
+}
+
+// Uploads it in place of what the queue knows of that name, and waits for the end.
+inline void upload_known(UploadQueue& queue, const std::string& name, const std::string& text,
+                         std::function<bool(const std::string&)> has_passed = nullptr) {
+  queue.submit({.name = name,
+                .file = file_of(text),
+                .overwrite = true,
+                .only_known = true,
+                .has_passed = std::move(has_passed)});
+  EXPECT_TRUE(queue.wait(kForever));
 }
 
 // Holds transfers until it is opened.

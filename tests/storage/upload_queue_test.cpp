@@ -32,6 +32,7 @@ using testing::message_of;
 using testing::object;
 using testing::StoreCall;
 using testing::text_in;
+using testing::upload_known;
 using testing::WatchedStore;
 
 // Fails the n-th call of a kind, once.
@@ -349,19 +350,16 @@ TEST(UploadQueueTest, OnlyWhatIsKnownIsOverwritten) {
   for (const char* name : {"found", "changed"}) {
     queue.may_replace(name, store->stat(name)->version);
   }
-  const auto upload = [&](const std::string& name, const std::string& text) {
-    queue.submit({.name = name, .file = file_of(text), .overwrite = true, .only_known = true});
-    EXPECT_TRUE(queue.wait(kForever));
-  };
-  upload("found", "1");
-  upload("found", "2");
-  upload("new", "1");
-  upload("new", "2");
+  for (const char* name : {"found", "new"}) {
+    for (const char* text : {"1", "2"}) {
+      upload_known(queue, name, text);
+    }
+  }
   queue.throw_error();
   EXPECT_EQ(text_in(*store, "found") + text_in(*store, "new"), "22");
   for (const char* name : {"changed", "new", "unknown"}) {
     publish(*store, object(name, "another job's"), at_once());
-    upload(name, "mine");
+    upload_known(queue, name, "mine");
     EXPECT_THROW(queue.throw_error(), AlreadyExistsError) << name;
     EXPECT_EQ(text_in(*store, name), "another job's");
   }

@@ -6,7 +6,9 @@
 
 #include "cairn/error.h"
 
+#include "io/cancellation.h"
 #include "storage/listing.h"
+#include "storage/own_objects.h"
 #include "testing/message_of.h"
 #include "testing/plain_store.h"
 #include "testing/watched_store.h"
@@ -23,7 +25,9 @@ using ::testing::HasSubstr;
 using testing::kForever;
 using testing::message_of;
 using testing::object;
+using testing::StoreCall;
 using testing::text_in;
+using testing::upload_known;
 using testing::WatchedStore;
 
 // Training that begins once more from an earlier batch writes its names again (fit(reset_time)).
@@ -34,12 +38,7 @@ TEST(UploadQueueTest, WhatHasPassedIsStillItsOwnAndNobodyElses) {
     UploadQueue queue(store, {.retry = at_once()});
     queue.may_replace("run/found", store->stat("run/found", /*follow=*/true)->version);
     const auto upload = [&](const std::string& name, const std::string& text) {
-      queue.submit({.name = name,
-                    .file = file_of(text),
-                    .overwrite = true,
-                    .only_known = true,
-                    .has_passed = [name](const std::string& other) { return other != name; }});
-      EXPECT_TRUE(queue.wait(kForever));
+      upload_known(queue, name, text, [name](const std::string& other) { return other != name; });
     };
     for (int i = 0; i < 100; ++i) {
       upload("run/" + std::to_string(i), "1");
@@ -106,6 +105,289 @@ TEST(UploadQueueTest, WhatIsSuperfluousBeforeItArrivesIsRemovedWhenItHas) {
   queue.throw_error();
   EXPECT_THAT(removed, ElementsAre("1"));
   EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "latest"));
+}
+
+// What was to be removed with a later upload is so, also when an earlier one of that name fails.
+TEST(UploadQueueTest, WhatIsSuperfluousBeforeItFailsIsRemovedAllTheSame) {
+  const auto memory = memory_store();
+  publish(*memory, object("1", "of before"), at_once());
+  Gate gate;
+  const auto store = std::make_shared<WatchedStore>(
+      memory, testing::StoreHooks{
+                  .before = [hold = gate.hooks("1").before](StoreCall call, const auto& name) {
+                    hold(call, name);
+                    if (call == StoreCall::kCommit && name == "1") throw StorageError("no", 403);
+                  }});
+  UploadQueue queue(store, {.threads = 2});
+  std::promise<void> second_is_done;
+  queue.submit(
+      {.name = "1", .file = file_of("one"), .overwrite = true, .remove_afterwards = {"other"}});
+  publish(*memory, object("other", "that stays"), at_once());
+  gate.wait_for_arrival();
+  queue.submit({.name = "2",
+                .file = file_of("two"),
+                .remove_afterwards = {"1"},
+                .on_done = [&](const auto&) { second_is_done.set_value(); }});
+  second_is_done.get_future().wait();
+  gate.open();
+  EXPECT_THAT(queue.stop(kForever), ElementsAre("1"));
+  EXPECT_THAT(message_of<StorageError>([&] { queue.throw_error(); }), HasSubstr("uploading 1"));
+  EXPECT_THAT(list_names(*memory, ""), ElementsAre("2", "other"));
+}
+
+// --- What is removed is this job's -------------------------------------------------------------
+
+TEST(UploadQueueTest, WhatWasRefusedAsAnotherJobsIsNotRemovedForALaterOne) {
+  for (const bool only_known : {false, true}) {
+    const auto store = memory_store();
+    publish(*store, object("1", "his"), at_once());
+    UploadQueue queue(store, {.retry = at_once()});
+    const auto upload = [&](const std::string& name, std::vector<std::string> superfluous) {
+      queue.submit({.name = name,
+                    .file = file_of("mine"),
+                    .overwrite = only_known,
+                    .only_known = only_known,
+                    .remove_afterwards = std::move(superfluous)});
+      EXPECT_TRUE(queue.wait(kForever));
+    };
+    upload("1", {});
+    upload("2", {"1"});
+    EXPECT_THROW(queue.throw_error(), AlreadyExistsError);
+    ASSERT_TRUE(store->stat("1")) << only_known;
+    EXPECT_EQ(text_in(*store, "1"), "his");
+    store->remove("1");
+    upload("1", {});
+    upload("3", {"1"});
+    queue.throw_error();
+    EXPECT_THAT(list_names(*store, ""), ElementsAre("2", "3")) << "that was its own";
+  }
+}
+
+TEST(UploadQueueTest, BehindAFailureOnlyWhatIsItsOwnIsRemovedForALaterOne) {
+  for (const bool is_versioned : {true, false}) {
+    for (const bool is_own : {true, false}) {
+      const auto memory = memory_store();
+      std::atomic<bool> is_gone = false;
+      const auto store = std::make_shared<WatchedStore>(
+          std::make_shared<testing::PlainStore>(memory, is_versioned),
+          testing::StoreHooks{.before = [&](StoreCall, const auto& name) {
+            if (is_gone && name == "1") throw StorageError("403", 403);
+          }});
+      UploadQueue queue(store, {.retry = at_once()});
+      upload_known(queue, "1", "mine");
+      if (!is_own) publish(*memory, object("1", "his"), at_once());
+      is_gone = true;
+      upload_known(queue, "1", "again");
+      is_gone = false;
+      EXPECT_THROW(queue.throw_error(), StorageError);
+      queue.submit({.name = "2", .file = file_of("two"), .remove_afterwards = {"1"}});
+      EXPECT_THAT(queue.stop(kForever), ElementsAre("1"));
+      EXPECT_EQ(memory->stat("1").has_value(), !is_own) << is_versioned;
+    }
+  }
+}
+
+// Uploads "1" and, while that is held before its commit, "2", which makes it superfluous; then does
+// `meanwhile`, and lets "1" go on.
+class SuperfluousOnItsWay : public ::testing::Test {
+ protected:
+  void upload(Upload first, const std::function<void()>& meanwhile) {
+    queue_.submit(std::move(first));
+    gate_.wait_for_arrival();
+    std::promise<void> second_is_done;
+    queue_.submit({.name = "2",
+                   .file = file_of("two"),
+                   .remove_afterwards = {"1"},
+                   .on_done = [&](const auto&) { second_is_done.set_value(); }});
+    second_is_done.get_future().wait();
+    meanwhile();
+    gate_.open();
+    EXPECT_THAT(queue_.stop(kForever), ElementsAre("1"));
+  }
+
+  const std::shared_ptr<ObjectStore> memory_ = memory_store();
+  std::atomic<bool> fails_ = false;
+  Gate gate_;
+  UploadQueue queue_{std::make_shared<WatchedStore>(
+                         memory_, testing::StoreHooks{.before =
+                                                          [this, hold = gate_.hooks("1").before](
+                                                              StoreCall call, const auto& name) {
+                                                            hold(call, name);
+                                                            const bool is_held =
+                                                                call == StoreCall::kCommit ||
+                                                                call == StoreCall::kRemove;
+                                                            if (fails_ && is_held && name == "1")
+                                                              throw StorageError("no", 403);
+                                                          }}),
+                     {.threads = 2, .retry = at_once()}};
+};
+
+TEST_F(SuperfluousOnItsWay, AnotherJobsStaysWhenItsWriteFails) {
+  upload({.name = "1", .file = file_of("mine")}, [&] {
+    publish(*memory_, object("1", "his"), at_once());
+    fails_ = true;
+  });
+  EXPECT_EQ(text_in(*memory_, "1"), "his");
+  const std::string message = message_of<StorageError>([&] { queue_.throw_error(); });
+  EXPECT_EQ(message.find("superfluous"), std::string::npos) << "nothing was to be removed";
+}
+
+TEST_F(SuperfluousOnItsWay, ItsOwnGoesWhenOnlyItsPointerIsAnotherJobs) {
+  upload({.name = "1", .file = file_of("mine"), .pointer = "latest"},
+         [&] { memory_->move_pointer("latest", "his"); });
+  EXPECT_THROW(queue_.throw_error(), AlreadyExistsError);
+  EXPECT_FALSE(memory_->stat("1"));
+}
+
+TEST_F(SuperfluousOnItsWay, TheErrorOfTheUploadIsTheFirst) {
+  upload({.name = "1", .file = file_of("mine"), .overwrite = true}, [&] { fails_ = true; });
+  EXPECT_THAT(message_of<StorageError>([&] { queue_.throw_error(); }),
+              HasSubstr("before that: uploading 1"));
+}
+
+// It may have been done: so what is there is not another job's for certain.
+TEST(PublishTest, AWriteThatWasGivenUpIsNamedWhenItIsInTheWay) {
+  for (const bool is_versioned : {true, false}) {
+    const auto memory = memory_store();
+    Cancellation cancellation("the time is over");
+    const auto store = std::make_shared<WatchedStore>(
+        std::make_shared<testing::PlainStore>(memory, is_versioned),
+        testing::StoreHooks{.before =
+                                [](StoreCall call, const std::string& name) {
+                                  if (call == StoreCall::kWrite && name == "unsent") {
+                                    check_cancelled_here();
+                                  }
+                                },
+                            .after =
+                                [](StoreCall call, const std::string&) {
+                                  if (call == StoreCall::kCommit) check_cancelled_here();
+                                }});
+    OwnObjects own(store);
+    const auto write = [&](const std::string& name, const std::string& text) {
+      ObjectToPublish what = object(name, text);
+      what.own = &own;
+      what.only_own = true;
+      publish(*store, what, at_once());
+    };
+    write("known", "before");
+    cancellation.cancel();
+    for (const char* name : {"known", "new", "unsent"}) {
+      const CancelScope scope(&cancellation);
+      EXPECT_THROW(write(name, "given up"), CancelledError);
+    }
+    EXPECT_FALSE(own.knows("unsent")) << "nothing of it can be there";
+    for (const char* name : {"known", "new"}) {
+      EXPECT_THAT(message_of<AlreadyExistsError>([&] { write(name, "next"); }),
+                  HasSubstr("that was given up (a deadline passed)"));
+      EXPECT_EQ(text_in(*memory, name), "given up");
+      memory->remove(name);
+      write(name, "next");
+      publish(*memory, object(name, "his"), at_once());
+      EXPECT_EQ(message_of<AlreadyExistsError>([&] { write(name, "last"); }).find("given up"),
+                std::string::npos)
+          << "that is known again";
+    }
+  }
+}
+
+// --- Behind a failure --------------------------------------------------------------------------
+
+// A store that can be told to fail, with versions or without.
+class FailingUploads : public ::testing::TestWithParam<bool> {
+ protected:
+  enum class Fails : std::uint8_t { kNot, kUndone, kDone };  // kDone: and nobody can look
+
+  void hook_before(StoreCall call) {
+    if (fails_ == Fails::kUndone && call == StoreCall::kCommit) fail();
+    if (is_gone_) fail();
+  }
+  void hook_after(StoreCall call) {
+    if (fails_ != Fails::kDone || call != StoreCall::kCommit) return;
+    is_gone_ = true;
+    fail();
+  }
+  [[noreturn]] static void fail() { throw StorageError("503", 503, /*retryable=*/true); }
+
+  // What the queue says of it.
+  std::string upload(const std::string& text, Fails fails = Fails::kNot) {
+    fails_ = fails;
+    upload_known(queue_, "ckpt", text);
+    fails_ = Fails::kNot;
+    is_gone_ = false;
+    try {
+      queue_.throw_error();
+    } catch (const AlreadyExistsError&) {
+      return "another job's";
+    } catch (const StorageError&) {
+      return "failed";
+    }
+    return text_in(*memory_, "ckpt");
+  }
+  void other_job_writes() { publish(*memory_, object("ckpt", "his"), at_once()); }
+
+  const std::shared_ptr<ObjectStore> memory_ = memory_store();
+  std::atomic<Fails> fails_ = Fails::kNot;
+  std::atomic<bool> is_gone_ = false;
+  UploadQueue queue_{
+      std::make_shared<WatchedStore>(
+          std::make_shared<testing::PlainStore>(memory_, GetParam()),
+          testing::StoreHooks{.before = [this](StoreCall call, const auto&) { hook_before(call); },
+                              .after = [this](StoreCall call, const auto&) { hook_after(call); }}),
+      {.retry = at_once()}};
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, FailingUploads, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Versions" : "NoVersions"; });
+
+TEST_P(FailingUploads, WhatAnotherJobWroteMeanwhileIsNotReplaced) {
+  EXPECT_EQ(upload("one"), "one");
+  EXPECT_EQ(upload("two", Fails::kUndone), "failed");
+  other_job_writes();
+  EXPECT_EQ(upload("try"), "another job's");  // as long as what failed was
+  EXPECT_EQ(text_in(*memory_, "ckpt"), "his");
+}
+
+TEST_P(FailingUploads, WhatAnotherJobWroteInPlaceOfAFirstOneIsNotReplaced) {
+  EXPECT_EQ(upload("one", Fails::kUndone), "failed");
+  other_job_writes();
+  EXPECT_EQ(upload("two"), "another job's");
+  EXPECT_EQ(text_in(*memory_, "ckpt"), "his");
+}
+
+TEST_P(FailingUploads, WhatWasNotWrittenCostsTheNextNothing) {
+  EXPECT_EQ(upload("one"), "one");
+  EXPECT_EQ(upload("two", Fails::kUndone), "failed");
+  EXPECT_EQ(upload("three"), "three");
+}
+
+TEST_P(FailingUploads, WhatWasWrittenWithoutAnAnswerIsKnownByItsBytes) {
+  EXPECT_EQ(upload("first", Fails::kDone), "failed");
+  EXPECT_EQ(text_in(*memory_, "ckpt"), "first");
+  EXPECT_EQ(upload("two", Fails::kDone), "failed");
+  EXPECT_EQ(upload("3", Fails::kUndone), "failed");
+  EXPECT_EQ(text_in(*memory_, "ckpt"), "two");
+  EXPECT_EQ(upload("four"), "four");
+}
+
+// Between two attempts of one upload.
+TEST(UploadQueueTest, AnAttemptBehindAFailureReplacesNobodyElses) {
+  for (const bool is_versioned : {true, false}) {
+    const auto memory = memory_store();
+    bool takes = false;
+    const auto store = std::make_shared<WatchedStore>(
+        std::make_shared<testing::PlainStore>(memory, is_versioned),
+        testing::StoreHooks{.before = [&](StoreCall call, const auto& name) {
+          if (call != StoreCall::kCommit || !std::exchange(takes, false)) return;
+          publish(*memory, object(name, "his"), at_once());
+          throw StorageError("503", 503, /*retryable=*/true);
+        }});
+    UploadQueue queue(store, {.retry = at_once()});
+    upload_known(queue, "ckpt", "one");
+    takes = true;
+    upload_known(queue, "ckpt", "two");
+    EXPECT_THROW(queue.throw_error(), AlreadyExistsError) << is_versioned;
+    EXPECT_EQ(text_in(*memory, "ckpt"), "his") << is_versioned;
+  }
 }
 
 }  // namespace

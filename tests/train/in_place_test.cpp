@@ -1,6 +1,8 @@
 // Loading straight into the weights: LoadCheckpointOptions::in_place.
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +21,7 @@
 #include "testing/recording_source.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
+#include "train/state/names_in_order.h"
 
 namespace cairn {
 namespace {
@@ -226,6 +229,24 @@ TEST(InPlace, AReadThatFailsSaysWhatItCost) {
   EXPECT_GT(lost, 0);
 }
 
+// So much that the disk brings it nearer while it is decoded: from the page cache and past it.
+TEST(InPlace, ALargeFileThatIsNotCachedIsReadWhole) {
+  const TempFolder folder;
+  State made;
+  made.model = std::make_shared<Shared>(false, at::kFloat, 160'000);  // two of 20 MB
+  const std::string path = save_checkpoint(made, folder / "large.pt", {.weights_only = true});
+  for (int i = 0; i < 3; ++i) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ::close(fd);
+    State state;
+    state.model = std::make_shared<Shared>(false, at::kFloat, 160'000);
+    Logger logger(state);
+    load_checkpoint(path, state, logger, {.load_weights_only = true, .in_place = true});
+    EXPECT_EQ(state_dict(state.model->module()), state_dict(made.model->module()));
+  }
+}
+
 TEST_F(InPlaceLoading, AutoresumeGoesOnToTheOlderOneAndNeverStartsAfreshAfterwards) {
   TrainerOptions options = loading_run();
   options.save_folder = folder / "ckpt";
@@ -324,6 +345,36 @@ TEST(InPlace, BorrowedMemoryEndsAsItDoesOtherwise) {
     }
     EXPECT_EQ(loaded[0], loaded[1]) << begin;
   }
+}
+
+TEST(InPlace, WhatIsItsOwnMemoryStaysAndCountsAsWritten) {
+  Shared model(/*is_tied=*/false);
+  const at::Tensor apart = model.net->named_buffers()["apart"];
+  const at::Tensor before = apart.clone();
+  const auto version = apart._version();
+  load_state_dict(model.module(), state_dict(model.module()));
+  EXPECT_TRUE(torch::equal(apart, before));
+  EXPECT_GT(apart._version(), version);
+}
+
+TEST(NamesInOrder, FindsThemInAnyOrder) {
+  Dict dict;
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    names.push_back("a name that takes memory of its own " + std::to_string(i));
+    dict.set(names.back(), i);
+  }
+  dict.set(7, "no text");
+  const Value value = dict;
+  NamesInOrder found(value);
+  // In order, with gaps, back again, and what is not there.
+  for (const int i : {0, 1, 2, 50, 51, 4, 3, 99, 98, 0, 1}) {
+    EXPECT_EQ(found.find("none"), nullptr);
+    const auto at = static_cast<std::size_t>(i);
+    ASSERT_EQ(found.find(names[at]), value.find(names[at])) << i;
+  }
+  const Value empty = Dict();
+  EXPECT_EQ(NamesInOrder(empty).find("none"), nullptr);
 }
 
 TEST(InPlace, BytesThatTensorsAreMadeOfAreCheckedToo) {

@@ -53,6 +53,20 @@ TEST(AccuracyTest, TakesClassesInsteadOfScores) {
   EXPECT_THROW(accuracy.update(torch::zeros({4, 3, 2}), kTarget), UsageError);
 }
 
+// Of classes it does not learn how many there are.
+TEST(AccuracyTest, OfClassesAloneItsStatesCanBeMergedAndLoaded) {
+  Accuracy one;
+  one.update(torch::tensor({0, 2, 1, 0}), kTarget);
+  Accuracy other;
+  other.update(torch::tensor({1, 1}), torch::tensor({1, 1}));
+  Accuracy both;
+  both.load_state_dict(
+      one.merge_states({one.state_dict(), Accuracy().state_dict(), other.state_dict()}));
+  EXPECT_FLOAT_EQ(both.compute().item<float>(), 5.0F / 6);
+  both.update(kScores, kTarget);
+  EXPECT_THAT(counts(both.state_dict()), ElementsAre(8, 2, 18, 2));
+}
+
 TEST(AccuracyTest, ReadsWhatComposerSavedAndWritesItAgain) {
   for (const char* name : {"ep0-ba3", "ep0-ba5", "ep1-ba8", "ep2-ba15"}) {
     const Value saved =

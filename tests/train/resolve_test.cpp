@@ -150,9 +150,17 @@ TEST(Resolve, FillsInDefaults) {
   EXPECT_GE(resolved.seed.value(), 0);
 }
 
-TEST(Resolve, RefusesToBeOneOfSeveralProcesses) {
+TEST(Resolve, NeverTakesOneOfSeveralProcessesForTheOnlyOne) {
   const EnvironmentVariable world("WORLD_SIZE", "2");
-  EXPECT_THROW(resolve(tiny_options()), UnsupportedError);
+  EXPECT_THROW(resolve(tiny_options()), UsageError);  // which one?
+}
+
+TEST(Resolve, ChecksWhatRanksDoTogether) {
+  TrainerOptions options = tiny_options();
+  options.ddp_sync_strategy = "sometimes";
+  options.dist_timeout = 0;
+  EXPECT_THAT(conflicts_of(std::move(options)),
+              AllOf(HasSubstr("ddp_sync_strategy is 'sometimes'"), HasSubstr("dist_timeout")));
 }
 
 TEST(Resolve, OneProcessOfOneIsFine) {

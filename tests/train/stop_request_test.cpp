@@ -88,7 +88,8 @@ TEST(StopRequestTest, WarningBeforeTheEndIsNoFirstInterrupt) {  // Slurm: SIGUSR
 }
 
 TEST(StopRequestTest, HandlersOfBeforeComeBack) {
-  static int caught = 0;
+  static int caught;
+  caught = 0;
   struct sigaction mine = {};
   struct sigaction before = {};
   mine.sa_handler = [](int) { ++caught; };

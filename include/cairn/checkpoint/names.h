@@ -21,10 +21,10 @@ struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
 };
 
 // Who is saving: {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}. Ranks
-// come from the environment (RANK, LOCAL_RANK, ...). Without a launcher (neither RANK nor
-// WORLD_SIZE is set) the process is the only one: ranks 0, sizes 1. With one, a variable that it
-// did not set has no value and is left in a name as it stands. UsageError for one that is no
-// number.
+// come from what the launcher put into the environment (RANK, LOCAL_RANK, ...; Slurm's and Open
+// MPI's variables), or from dist::initialize(). Without a launcher the process is the only one:
+// ranks 0, sizes 1. With one, a variable that it did not set has no value and is left in a name as
+// it stands. UsageError for one that is no number.
 using ReadEnvironment = std::function<const char*(const char* name)>;
 FormatVariables dist_variables(const std::string& run_name,
                                const ReadEnvironment& read = nullptr);  // std::getenv when null

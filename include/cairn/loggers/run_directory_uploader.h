@@ -27,8 +27,9 @@ struct RunDirectoryUploaderOptions {
 };
 
 // Every n batches, at the end of each epoch and fit(), and when it is closed, each file in the
-// folder that has changed is copied aside, and uploaded as "PREFIX/rank_0/PATH IN THE FOLDER", over
-// what has that name. Links are passed over. Errors as RemoteUploaderDownloader.
+// folder that has changed is copied aside, and uploaded as "PREFIX/rank_0/PATH IN THE FOLDER", with
+// the process's rank, over what has that name. Links are passed over. Errors as
+// RemoteUploaderDownloader.
 class RunDirectoryUploader final : public LoggerDestination {
  public:
   explicit RunDirectoryUploader(RunDirectoryUploaderOptions options);  // UsageError

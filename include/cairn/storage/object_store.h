@@ -81,6 +81,10 @@ struct StoreFeatures {
   // begin_folder(): several objects that appear at once. Without it: one by one, what the folder is
   // known by last.
   bool whole_folders = false;
+  // A folder is no more than what names begin with, and "a/b.pt" is in "a" as "a.pt" is: list()
+  // gives all names below with dots for slashes, and remove_folder() takes nothing but what
+  // begin_folder() makes: UnsupportedError for anything else, that may have a name of its own.
+  bool flat_names = false;
 };
 
 // An object that is being written. Nothing of that name changes before commit() has returned; the

@@ -20,7 +20,7 @@ struct WandbOptions {
   std::string base_url = {};  // WANDB_BASE_URL; else https://api.wandb.ai. With https, unless it is
                               // this machine
   std::string run_id = {};    // WANDB_RUN_ID: the run that artifacts are written by, in every
-                            // project; else a new one for each project that is written to
+                              // project; else a new one for each project that is written to
 };
 
 // A name is PROJECT/ARTIFACT:ALIAS, which is the artifact's one file, or
@@ -32,9 +32,10 @@ struct WandbOptions {
 //
 // What is written is a new version of the artifact, with one file of at most 5 GiB and Composer's
 // aliases: `latest`, and ep1-ba20 when the name says so. The versions before stay, until remove()
-// removes the artifact with all of them, or the one that is named by its alias. Names are flat:
-// list("project/run") gives what begins with "run.", and what a folder of objects needs is an
-// UnsupportedError. There are no conditions in the same instant (features()).
+// removes the artifact with all of them, or the one that is named by its alias. Names are flat
+// (features()): list("project/run") gives what begins with "run."; a checkpoint that is a folder is
+// an artifact for each file, and nothing else is removed as a folder. There are no conditions in
+// the same instant.
 std::shared_ptr<ObjectStore> wandb_store(const WandbOptions& options);
 
 }  // namespace cairn

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/dist/sampler.h"
 #include "cairn/train/batch.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
@@ -76,6 +77,13 @@ class DataLoaderBase {
   virtual void start_epoch(std::int64_t epoch, std::int64_t first_batch) = 0;
   virtual std::optional<Batch> next() = 0;
 
+  // In a job of several processes: how many samples at the end of this rank's epoch other ranks
+  // have, too, so that all have equally many. Evaluations do not count them.
+  virtual std::int64_t num_repeated() const { return 0; }
+  // False when every rank would be given the same samples: the Trainer refuses such a loader in a
+  // job of several processes. Your own loaders are believed.
+  virtual bool is_of_rank() const { return true; }
+
   // True when the order of batches comes from torch's global generator. The Trainer then saves that
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
   virtual bool uses_global_rng() const { return false; }
@@ -102,6 +110,10 @@ struct DataLoaderOptions {
   std::int64_t seed = 0;
   // Batches fetched ahead by each worker: what they hold of memory is num_workers times this.
   int prefetch_factor = 2;
+  // In a job of several processes: this rank's part of the samples, in the place of shuffle and
+  // seed, which stay unset: .sampler = DistributedSamplerOptions{.shuffle = true}. batch_size is
+  // that of one rank.
+  std::optional<DistributedSamplerOptions> sampler = std::nullopt;
 };
 
 // cairn's own loader. start_epoch() takes constant time besides one permutation.
@@ -115,6 +127,8 @@ class DataLoader final : public DataLoaderBase {
   std::optional<std::int64_t> num_batches() const override;
   std::optional<std::int64_t> batch_size() const override;
   std::optional<std::int64_t> num_samples() const override;
+  std::int64_t num_repeated() const override;
+  bool is_of_rank() const override;  // with a sampler
   void start_epoch(std::int64_t epoch, std::int64_t first_batch) override;
   std::optional<Batch> next() override;  // rethrows what get_batch() threw
   Value state_dict() const override;

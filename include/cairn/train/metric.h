@@ -36,6 +36,12 @@ class Metric {
   virtual Value state_dict() const = 0;
   // MismatchError naming what does not fit; nothing is changed then.
   virtual void load_state_dict(const Value& state) = 0;
+
+  // In a job of several processes: the state_dict() of all that the ranks saw, from those of each.
+  // By default every tensor is the sum of the ranks' (torchmetrics' dist_reduce_fx="sum");
+  // UnsupportedError for states that have none. What it gives is loaded into a clone, which
+  // computes.
+  virtual Value merge_states(const std::vector<Value>& states) const;
 };
 
 // Metrics by key, in order. The key, usually name(), is what they are logged and saved under.

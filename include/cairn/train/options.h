@@ -151,6 +151,14 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // there is none.
   bool deterministic_mode = false;
 
+  // --- Several processes (docs/distributed.md) ---------------------------------------------------
+
+  // Seconds that one rank waits for the others, in whatever they do together.
+  double dist_timeout = 300.0;
+  // When gradients are averaged over the ranks: "single_auto_sync", in the last microbatch's
+  // backward(), "multi_auto_sync", in every one's, "forced_sync", after the last one.
+  std::string ddp_sync_strategy = "single_auto_sync";
+
   // --- cairn's own ------------------------------------------------------------------------------
 
   // Writes in the background, from a copy of the state that is kept for the next save. False: a

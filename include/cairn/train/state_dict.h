@@ -64,13 +64,15 @@ struct SaveCheckpointOptions {
   std::shared_ptr<ObjectStore> store = nullptr;  // local_store() when null
 };
 
-// Saves `state` as a checkpoint named by the format string `filename` and returns its path.
+// Saves `state` as a checkpoint named by the format string `filename` and returns its path. In a
+// job of several processes all call it, and rank 0 writes.
 std::string save_checkpoint(const State& state,
                             const std::string& filename = "ep{epoch}-ba{batch}-rank{rank}",
                             const SaveCheckpointOptions& options = {});
 
 // {"state": ..., "rng": [...]}, or {"state": {"model", "integrations", "metadata"}}, after
-// ignore_keys. Views of live memory. `logger` gets a warning for each pattern that matched nothing.
+// ignore_keys. Of several processes all call it; above rank 0 the result is empty. Views of live
+// memory. `logger` gets a warning for each pattern that matched nothing.
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
                        Logger* logger = nullptr);
 

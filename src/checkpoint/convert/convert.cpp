@@ -23,6 +23,7 @@
 #include "checkpoint/convert/named_tensors.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/convert/weights.h"
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_dcp.h"
@@ -173,11 +174,7 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
   }
   const std::string shown = shown_in(in, options);
   auto source = open_source(shown, opening);
-  const VerifyReport report = source->verify(options.verify);
-  if (!report.ok()) {
-    throw CorruptError(shown + " is " + report.summary() + "; try an older checkpoint", shown,
-                       report.damage.front().begin);
-  }
+  check_whole(source->verify(options.verify), shown);
   return source;
 }
 

@@ -9,13 +9,15 @@
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "cairn/error.h"
 
+#include "checkpoint/names/extension.h"
+#include "checkpoint/open/check_whole.h"
 #include "io/file.h"
+#include "io/source_part.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 #include "storage/publish.h"
@@ -23,21 +25,12 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kBlockBytes = 8 << 20;
-
-std::string last_part(const std::string& place) {
-  const std::size_t end = place.find_last_not_of('/');
-  if (end == std::string::npos) return {};
-  const std::size_t slash = place.rfind('/', end);
-  const std::size_t begin = slash == std::string::npos ? 0 : slash + 1;
-  return place.substr(begin, end + 1 - begin);
-}
-
-// ".pt", ".safetensors"; of "lr0.1-ep3" ".1-ep3", which is as good for comparing.
-std::string last_extension(const std::string& place) {
-  const std::string name = last_part(place);
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string::npos || dot == 0 ? "" : name.substr(dot);
+// "a.pt", also of "https://host/a.pt?signature=...".
+std::string own_name(const std::string& place) {
+  constexpr std::string_view kQuery = "?...";
+  std::string name = base_name(shown_place(place));
+  if (name.ends_with(kQuery)) name.resize(name.size() - kQuery.size());
+  return name;
 }
 
 struct Noted {
@@ -53,7 +46,7 @@ class Copy {
         source_(store_of(from, options.from_store)),
         target_(store_of(to, options.to_store)),
         from_(from),
-        to_(to.ends_with('/') ? join_path(to, last_part(from)) : to) {
+        to_(to.ends_with('/') ? join_path(to, own_name(from)) : to) {
     if (const auto pointer = source_->read_pointer(from)) from_ = pointer->target;
   }
 
@@ -83,7 +76,7 @@ class Copy {
       throw UsageError("cannot copy " + shown(from_) + " to " + target_->describe(to_) +
                        ": they are, or lie in, one another");
     }
-    if (last_extension(from_) != last_extension(to_)) {
+    if (meant_extension(own_name(from_)) != meant_extension(own_name(to_))) {
       throw UsageError(target_->describe(to_) + " names another format than " + shown(from_) +
                        "; `cairn copy` keeps the bytes, `cairn convert` makes other formats");
     }
@@ -107,23 +100,17 @@ class Copy {
   }
 
   void check_content() const {
-    const VerifyReport report = open_checkpoint(from_, source_).verify(options_.verify);
-    if (report.ok()) return;
-    throw CorruptError(shown(from_) + " is " + report.summary() + "; nothing was copied",
-                       shown(from_), report.damage.front().begin);
+    check_whole(open_checkpoint(from_, source_).verify(options_.verify), shown(from_),
+                {.advice = "nothing was copied"});
   }
 
   // Steps 2 and 3.
   void send(const Noted& object, ObjectWrite& out) {
     const auto source = source_->open(path_of(object));
-    std::vector<std::byte> block;
-    for (std::uint64_t begin = 0; begin < source->size(); begin += block.size()) {
-      block.resize(std::min(kBlockBytes, source->size() - begin));
-      const ByteSource::Range range{begin, block};
-      source->read({&range, 1});
+    read_in_blocks(*source, [&](ByteView block) {
       out.write(block);
       if (options_.on_progress) options_.on_progress(block.size());
-    }
+    });
     const auto now = source_->stat(path_of(object));
     if (source->size() != object.size || !now || now->version != object.version) {
       throw StorageError(shown(path_of(object)) +

@@ -74,33 +74,44 @@ bool is_meant_as_extension(std::string_view name) {
   return is_word(last) && (has_extension(before, ".pt") || has_extension(before, ".tar"));
 }
 
+// Of a name with one that is_meant_as_extension(): ".zip", ".pt.foo".
+std::string_view unknown_extension(std::string_view name) {
+  std::size_t begin = name.rfind('.');
+  for (const std::string_view inner : {".pt", ".tar"}) {
+    if (has_extension(lower(name.substr(0, begin)), inner)) begin -= inner.size();
+  }
+  return name.substr(begin);
+}
+
+const Extension* written_extension(std::string_view name) {
+  const auto* found =
+      std::find_if(kExtensions.begin(), kExtensions.end(),
+                   [&](const Extension& extension) { return has_extension(name, extension.text); });
+  return found == kExtensions.end() ? nullptr : found;
+}
+
 [[noreturn]] void refuse(const std::string& name) {
   std::string known;
   for (const Extension& extension : kExtensions) {
     if (!extension.text.empty()) known.append(extension.text).append(", ");
   }
-  std::size_t begin = name.rfind('.');
-  for (const std::string_view inner : {".pt", ".tar"}) {
-    if (has_extension(lower(name.substr(0, begin)), inner)) begin -= inner.size();
-  }
-  throw UsageError("a checkpoint named " + name + ": \"" + name.substr(begin) +
+  throw UsageError("a checkpoint named " + name + ": \"" + std::string(unknown_extension(name)) +
                    "\" is no extension of a checkpoint; there are " + known + "or none");
 }
 
 }  // namespace
 
-bool is_written_extension(std::string_view name) {
-  return std::any_of(kExtensions.begin(), kExtensions.end(), [&](const Extension& extension) {
-    return has_extension(name, extension.text);
-  });
+bool is_written_extension(std::string_view name) { return written_extension(name) != nullptr; }
+
+std::string_view meant_extension(std::string_view name) {
+  if (const Extension* written = written_extension(name)) return written->text;
+  return is_meant_as_extension(name) ? unknown_extension(name) : std::string_view();
 }
 
 const Extension& find_extension(const std::string& path) {
   const std::string name = base_name(path);
-  const auto* found =
-      std::find_if(kExtensions.begin(), kExtensions.end(),
-                   [&](const Extension& extension) { return has_extension(name, extension.text); });
-  if (found == kExtensions.end()) {
+  const Extension* found = written_extension(name);
+  if (found == nullptr) {
     if (is_meant_as_extension(name)) refuse(name);
     return kExtensions.front();
   }

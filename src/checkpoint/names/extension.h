@@ -21,6 +21,10 @@ struct Extension {
 // installed.
 const Extension& find_extension(const std::string& path);
 
+// What a name's extension says is in it: one of those that are written, or what find_extension()
+// refuses (".safetensors", ".pt.foo"); empty where no extension was meant ("run.v2", "lr0.1").
+std::string_view meant_extension(std::string_view name);
+
 // Whether a name ends in one of the extensions that are written; not one without any.
 bool is_written_extension(std::string_view name);
 

@@ -4,10 +4,12 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "cairn/error.h"
 
 #include "checkpoint/names/format_string.h"
+#include "checkpoint/names/launch.h"
 #include "value/timestamp_fields.h"
 
 namespace cairn {
@@ -16,14 +18,14 @@ namespace {
 struct DistVariable {
   const char* name;
   const char* environment;
-  std::int64_t alone;  // its value in a process that no launcher started
 };
+constexpr std::string_view kNodeRank = "node_rank";
 constexpr DistVariable kDistVariables[] = {
-    {"rank", "RANK", 0},
-    {"local_rank", "LOCAL_RANK", 0},
-    {"world_size", "WORLD_SIZE", 1},
-    {"local_world_size", "LOCAL_WORLD_SIZE", 1},
-    {"node_rank", "NODE_RANK", 0},
+    {"rank", "RANK"},
+    {"local_rank", "LOCAL_RANK"},
+    {"world_size", "WORLD_SIZE"},
+    {"local_world_size", "LOCAL_WORLD_SIZE"},
+    {"node_rank", "NODE_RANK"},
 };
 
 // In the order of Composer's list, which messages show.
@@ -60,14 +62,24 @@ bool is_of_store(const std::string& name) {
 
 FormatVariables dist_variables(const std::string& run_name, const ReadEnvironment& read) {
   const auto get = [&](const char* name) { return read ? read(name) : std::getenv(name); };
-  const bool launched = get("RANK") != nullptr || get("WORLD_SIZE") != nullptr;
   FormatVariables variables = {{"run_name", run_name}};
-  for (const auto& [name, environment, alone] : kDistVariables) {
-    if (const char* text = get(environment)) {
-      variables.emplace_back(name, parse_number(environment, text));
-    } else if (!launched) {
-      variables.emplace_back(name, alone);
+  const bool is_in_environment = get("RANK") != nullptr || get("WORLD_SIZE") != nullptr;
+  if (is_in_environment && !is_launch_set(read)) {
+    for (const auto& [name, environment] : kDistVariables) {
+      const char* text = get(environment);
+      // torchrun's own word for it.
+      if (text == nullptr && name == kNodeRank) text = get("GROUP_RANK");
+      if (text != nullptr) {
+        variables.emplace_back(name, parse_number(environment, text));
+      }
     }
+    return variables;
+  }
+  const Launch launch = launch_of(read);
+  const std::optional<std::int64_t> values[] = {launch.rank, launch.local_rank, launch.world_size,
+                                                launch.local_world_size, launch.node_rank};
+  for (std::size_t i = 0; i < std::size(kDistVariables); ++i) {
+    if (values[i]) variables.emplace_back(kDistVariables[i].name, *values[i]);
   }
   return variables;
 }

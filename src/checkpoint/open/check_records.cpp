@@ -246,15 +246,21 @@ std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
 
 std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
                                std::span<const Range> places) {
+  auto place = places.begin();
+  std::uint64_t before = 0;
+  const auto is_wanted = [&](const FileRecord& record) {
+    const auto is_over = [&](const Range& range) {
+      return range.offset + range.into.size() <= record.offset;
+    };
+    const bool is_in_order = record.offset >= std::exchange(before, record.offset);
+    const auto from = is_in_order ? place : places.begin();
+    place = is_in_order ? std::find_if_not(from, places.end(), is_over)
+                        : std::partition_point(from, places.end(), is_over);
+    return place != places.end() && place->offset < record.offset + record.size;
+  };
   std::vector<FileRecord> found;
-  std::copy_if(records.begin(), records.end(), std::back_inserter(found),
-               [&](const FileRecord& record) {
-                 const auto place =
-                     std::partition_point(places.begin(), places.end(), [&](const Range& before) {
-                       return before.offset + before.into.size() <= record.offset;
-                     });
-                 return place != places.end() && place->offset < record.offset + record.size;
-               });
+  found.reserve(std::min(records.size(), 2 * places.size()));  // most are one place each
+  std::copy_if(records.begin(), records.end(), std::back_inserter(found), is_wanted);
   return found;
 }
 

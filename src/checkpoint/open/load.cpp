@@ -1,5 +1,6 @@
 #include "cairn/error.h"
 
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/source.h"
@@ -41,11 +42,7 @@ Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
     throw UnsupportedError(path + ": this is a TorchScript archive, not a state dict; try: " +
                            "cairn convert --weights-only " + path + " weights.pt");
   }
-  const VerifyReport report = source.verify(options.verify);
-  if (!report.ok()) {
-    throw CorruptError(path + " is " + report.summary() + "; try an older checkpoint", path,
-                       report.damage.front().begin);
-  }
+  check_whole(source.verify(options.verify), path);
   Value value = source.read();
   if (!options.ignore_keys.empty()) options.ignore_keys.apply(value);
   return value;

@@ -1,9 +1,11 @@
 #include "checkpoint/open/whole_read.h"
 
+#include <utility>
 #include <vector>
 
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/guarded_source.h"
+#include "io/file_source.h"
 
 namespace cairn {
 
@@ -31,5 +33,10 @@ VerifyReport WholeRead::finish() {
   if (error_) std::rethrow_exception(error_);
   return std::move(*report_);
 }
+
+CacheAhead::CacheAhead(std::shared_ptr<const ByteSource> file)
+    : thread_([this, source = std::move(file)] { bring_into_page_cache(*source, ended_); }) {}
+
+CacheAhead::~CacheAhead() { ended_ = true; }
 
 }  // namespace cairn

@@ -36,4 +36,19 @@ class WholeRead {
   std::jthread thread_;
 };
 
+// The same file while nothing can be read into its place yet: the disk brings it into the page
+// cache meanwhile, as far as it comes.
+class CacheAhead {
+ public:
+  // Begins. std::system_error when there is no thread.
+  explicit CacheAhead(std::shared_ptr<const ByteSource> file);
+  ~CacheAhead();  // ends it
+  CacheAhead(const CacheAhead&) = delete;
+  CacheAhead& operator=(const CacheAhead&) = delete;
+
+ private:
+  std::atomic<bool> ended_ = false;
+  std::jthread thread_;
+};
+
 }  // namespace cairn

@@ -95,10 +95,10 @@ FileImage::FileImage(Value value, Snapshotter& snapshotter, std::shared_ptr<Layo
 // the same ones, `known_sizes` of them, need not be asked.
 bool FileImage::note_sizes(const StorageList& list, std::size_t known_sizes) {
   std::vector<std::uint64_t>& sizes = layout_->sizes;
-  const bool is_known = list.was_known() && known_sizes == list.known_count();
+  const std::size_t unchanged = std::min(list.unchanged_count(), known_sizes);
   bool is_same = sizes.size() == storages_.size();
   sizes.resize(storages_.size());
-  for (std::size_t i = is_known ? list.known_count() : 0; i < storages_.size(); ++i) {
+  for (std::size_t i = unchanged; i < storages_.size(); ++i) {
     const std::uint64_t size = storages_[i] == nullptr ? 0 : storages_[i]->size();
     is_same = is_same && sizes[i] == size;
     sizes[i] = size;

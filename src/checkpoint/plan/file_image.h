@@ -31,7 +31,7 @@ class FileImage {
   struct Layout {
     std::vector<std::uint64_t> sizes = {};        // of the storages
     std::atomic<std::uint64_t> pickle_bytes = 0;  // 0: not known
-    StorageList::Part known = {};                 // of the tree before
+    StorageList::Parts known = {};                // of the tree before
     pickle::EncodeMemory encoded = {};            // for plan(), too
     std::size_t known_sizes = 0;                  // so many of the first sizes are those of `known`
     std::vector<std::uint64_t> offsets = {};      // of the storages

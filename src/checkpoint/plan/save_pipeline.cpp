@@ -20,7 +20,9 @@
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
 //               and the file just written are kept even when the job lists them: with a
 //               constant file name they are the same file. What was reported as removed stays so,
-//               also after a power cut.
+//               also after a power cut. A save that waited behind one that failed may have been
+//               told to remove what that one was to write: it is removed only as this job's own
+//               (storage/own_objects.h).
 //  6. report    The caller's callback.
 //
 // An error in 2 to 4 leaves the checkpoints and the link of before. Errors on the background thread
@@ -73,7 +75,7 @@ struct Place {
   const std::shared_ptr<ObjectStore> store;
   const bool is_far;
   RetryPolicy retry;
-  OwnObjects own;  // of a far one
+  OwnObjects own;  // its conditions: of a far one
   std::function<void()> check_given_up = nullptr;
   PointerFences fences;
   pickle::EncodeMemory* encoded = nullptr;  // of the saves before
@@ -104,6 +106,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   for (const std::string& path : job.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
+      if (!place.own.may_remove(path, place.retry)) continue;
       if (!with_retries(place.retry, [&] { return place.store->remove(path); })) continue;
       report.removed.push_back(path);
       if (place.is_far) place.own.forget(path);
@@ -117,25 +120,16 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
 
 // Steps 2 to 4, but for the pointer, of a file in a store that is far away. Returns the bytes.
 std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
-  HowToWrite how = {.image = image,
-                    .encoded = place.encoded,
-                    .retry = &place.retry,
-                    .condition = job.condition,
-                    .check_given_up = place.check_given_up};
-  if (job.replaces_known) how.condition = place.own.condition(job.path, place.retry);
   const bool is_followed = job.replaces_known || place.own.knows(job.path);
-  try {
-    const Published done = write_checkpoint(*place.store, job, how);
-    if (is_followed) place.own.know(job.path, done.version);
-    if (job.has_passed) place.own.shorten(job.has_passed);
-    return done.bytes;
-  } catch (const StorageError&) {
-    if (is_followed) place.own.failed(job.path);
-    throw;
-  } catch (const CancelledError&) {
-    if (is_followed) place.own.failed(job.path);
-    throw;
-  }
+  const Published done = write_checkpoint(*place.store, job,
+                                          {.image = image,
+                                           .encoded = place.encoded,
+                                           .retry = &place.retry,
+                                           .own = is_followed ? &place.own : nullptr,
+                                           .only_own = job.replaces_known,
+                                           .check_given_up = place.check_given_up});
+  if (job.has_passed) place.own.shorten(job.has_passed);
+  return done.bytes;
 }
 
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
@@ -155,9 +149,12 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
           write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
     }
   } catch (Error& e) {
+    const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
+    if (is_refused || job.replaces_known || !overwrites(job)) place.own.missed(job.path);
     e.add_context("saving " + job.path);
     throw;
   }
+  place.own.arrived(job.path);
   if (!job.latest.empty()) move_latest(place, job.path, job.latest);
   const std::exception_ptr error = retain(place, job, report);
   if (job.report) job.report(report);

@@ -43,7 +43,7 @@ class SavePipeline {
 
   // Waits until nothing is under way; throws the error of an earlier save, once.
   void wait();
-  // Keeps no tensor of the values of before (StorageList::Part).
+  // Keeps no tensor of the values of before (StorageList::Parts).
   void let_go();
   // The same; behind the deadline what is under way is given up, and so is what waits: requests and
   // pauses end, and what was begun is taken back with one attempt of a few seconds. CancelledError

@@ -77,17 +77,16 @@ class TreeCopy {
 
 }  // namespace
 
-StorageList::StorageList(const Value& root, Part* known) : known_(known) {
+StorageList::StorageList(const Value& root, Parts* known) : known_(known) {
   visit(root);
-  if (known_ != nullptr && known_count_ == 0) *known_ = {};  // it is not there any more
+  if (known_ != nullptr) know_only_first(parts_);  // others are not there any more
 }
 
 // What belongs to one alone comes by once, and need not be remembered: of most states everything.
 void StorageList::add(const std::shared_ptr<const Storage>& storage, bool comes_once) {
   if (comes_once && storage.use_count() == 1) return storages_.push_back(storage.get());
-  if (was_known_ && seen_part_ != known_count_) {  // what it has is looked for only now
-    seen_.insert(storages_.begin(), storages_.begin() + static_cast<std::ptrdiff_t>(known_count_));
-    seen_part_ = known_count_;
+  for (; seen_count_ < unchanged_count_; ++seen_count_) {  // they are looked for only now
+    seen_.insert(storages_[seen_count_]);
   }
   if (seen_.insert(storage.get()).second) storages_.push_back(storage.get());
 }
@@ -103,37 +102,55 @@ void StorageList::visit(const Value& value) {
   if (!can_hold_tensors(value)) return;
   const bool is_shared = value.may_be_shared();
   if (is_shared && !seen_.insert(value.identity()).second) return;
-  const bool is_part = known_ != nullptr && is_shared && is_before_part_ && storages_.empty() &&
-                       value.is_dict() && value.as_dict().size() >= kManyEntries;
+  const bool is_part = known_ != nullptr && is_shared && !is_in_part_ &&
+                       storages_.size() == known_count_ && value.is_dict() &&
+                       value.as_dict().size() >= kManyEntries;
   if (is_shared) ++shared_around_;
   is_part ? visit_part(value) : visit_contents(value);
   if (is_shared) --shared_around_;
 }
 
-// The first one, and before it there is no tensor: what it has is in no way another's, and comes
-// first.
+// What stands before it has come by as it was, or it is new as well: so are the storages that it
+// adds to those before.
 void StorageList::visit_part(const Value& value) {
-  is_before_part_ = false;
-  if (known_->value.identity() == value.identity()) {
-    was_known_ = true;
-    storages_ = known_->storages;
+  const bool is_unchanged = parts_ < known_->parts.size() && unchanged_count_ == known_count_ &&
+                            known_->parts[parts_].value.identity() == value.identity();
+  if (is_unchanged) {
+    const auto begin = known_->storages.begin();
+    unchanged_count_ = known_->parts[parts_].end;
+    storages_.insert(storages_.end(), begin + static_cast<std::ptrdiff_t>(known_count_),
+                     begin + static_cast<std::ptrdiff_t>(unchanged_count_));
   } else {
-    *known_ = {};  // the memory of before goes first
-    visit_contents(value);
-    known_->storages = storages_;
-    known_->bytes.reserve(storages_.size());
-    for (const Storage* storage : storages_) {
-      auto bytes = storage == nullptr ? std::nullopt : storage->try_view();
-      known_->bytes.push_back(bytes ? *std::move(bytes) : SharedBytes{});
-    }
-    known_->value = value;
+    know_only_first(parts_);  // the memory of before goes first
+    is_in_part_ = true;
+    visit_new_part(value);
+    is_in_part_ = false;
   }
   known_count_ = storages_.size();
+  ++parts_;
+}
+
+void StorageList::visit_new_part(const Value& value) {
+  visit_contents(value);
+  for (std::size_t i = known_count_; i < storages_.size(); ++i) {
+    const Storage* const storage = storages_[i];
+    auto bytes = storage == nullptr ? std::nullopt : storage->try_view();
+    known_->storages.push_back(storage);
+    known_->bytes.push_back(bytes ? *std::move(bytes) : SharedBytes{});
+  }
+  known_->parts.push_back({value, storages_.size()});
+}
+
+void StorageList::know_only_first(std::size_t parts) {
+  const std::size_t end = parts == 0 ? 0 : known_->parts[parts - 1].end;
+  known_->parts.resize(parts);
+  known_->storages.resize(end);
+  known_->bytes.resize(end);
 }
 
 void StorageList::visit_contents(const Value& value) {
-  // What is in more than one place may be in the part that was not walked through, too.
-  const bool comes_once = !was_known_ || shared_around_ == 0;
+  // What is in more than one place may be in the parts that were not walked through, too.
+  const bool comes_once = unchanged_count_ == 0 || shared_around_ == 0;
   if (value.is_tensor()) {
     add(value.as_tensor(), comes_once);
   } else if (value.kind() == Kind::kSparse) {

@@ -21,24 +21,29 @@ namespace cairn {
 // no storage hides in a Foreign or in a dict's attributes.
 class StorageList {
  public:
-  // A part of a tree that others hold on to, which is therefore the same the next time when it has
-  // the same identity(): the first dict of many entries, with all storages in it and their bytes,
-  // as far as they can be viewed (others: empty). Keeps the memory of those tensors.
-  struct Part {
-    Value value = {};
+  // Parts of a tree that others hold on to, which are therefore the same the next time when they
+  // have the same identity(): the first dicts of many entries, as long as no tensor stands before
+  // or between them, with all storages in them and their bytes, as far as they can be viewed
+  // (others: empty). Keeps the memory of those tensors.
+  struct Parts {
+    struct Part {
+      Value value = {};
+      std::size_t end = 0;  // behind its storages, which follow those of the part before
+    };
+    std::vector<Part> parts = {};
     std::vector<const Storage*> storages = {};
     std::vector<SharedBytes> bytes = {};
   };
 
-  // With `known` it is not walked through again where the tree has it; else it becomes what there
-  // is now.
-  explicit StorageList(const Value& root, Part* known = nullptr);
+  // With `known` they are not walked through again, as far as the tree has the first ones; it
+  // becomes what there is now.
+  explicit StorageList(const Value& root, Parts* known = nullptr);
 
   // Pointers into the tree. nullptr: that of tensors without one, which is empty.
   std::span<const Storage* const> storages() const { return storages_; }
-  // How many of the first ones are those of `known`; and whether they were before.
+  // How many of the first ones are those of `known`; and how many were before.
   std::size_t known_count() const { return known_count_; }
-  bool was_known() const { return was_known_; }
+  std::size_t unchanged_count() const { return unchanged_count_; }
 
  private:
   void add(const TensorView& tensor, bool comes_once);
@@ -46,13 +51,16 @@ class StorageList {
   void visit(const Value& value);
   void visit_contents(const Value& value);
   void visit_part(const Value& value);
+  void visit_new_part(const Value& value);
+  void know_only_first(std::size_t parts);
 
-  Part* known_;
-  bool is_before_part_ = true;
-  bool was_known_ = false;
+  Parts* known_;
+  bool is_in_part_ = false;
+  std::size_t parts_ = 0;  // of `known` that were met
   std::size_t known_count_ = 0;
+  std::size_t unchanged_count_ = 0;
   std::size_t shared_around_ = 0;  // so many of what is being visited are may_be_shared()
-  std::size_t seen_part_ = 0;      // known_count_ when seen_ has them
+  std::size_t seen_count_ = 0;     // so many of the unchanged ones are in seen_
   std::vector<const Storage*> storages_;
   // What may come by again: containers and tensors by their identities, storages.
   std::unordered_set<const void*> seen_;

@@ -66,7 +66,6 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   const TorchPlan plan = how.image != nullptr
                              ? how.image->plan(options, is_plain(extension))
                              : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
-  const WriteCondition& condition = how.condition ? *how.condition : job.condition;
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
@@ -76,13 +75,15 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   if (how.retry != nullptr) {
     return publish(store,
                    {.name = job.path,
-                    .condition = condition,
+                    .condition = job.condition,
                     .expected_bytes = plan.tail_begin(),
-                    .fill = fill},
+                    .fill = fill,
+                    .own = how.own,
+                    .only_own = how.only_own},
                    *how.retry);
   }
   const auto object =
-      store.begin(job.path, {.condition = condition, .expected_bytes = plan.tail_begin()});
+      store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.tail_begin()});
   fill(*object);
   object->commit();
   return {.bytes = bytes};

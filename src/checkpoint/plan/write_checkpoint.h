@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
@@ -25,8 +24,9 @@ struct HowToWrite {
   // Of a store that is not is_local(): published and verified, as publish.h says. Null: written
   // once.
   const RetryPolicy* retry = nullptr;
-  std::optional<WriteCondition> condition = std::nullopt;  // in place of the job's
-  std::function<void()> check_given_up = nullptr;          // asked before each block; throws
+  OwnObjects* own = nullptr;  // with `retry`, as publish.h has them
+  bool only_own = false;
+  std::function<void()> check_given_up = nullptr;  // asked before each block; throws
 };
 
 // Writes the job's value to its path, as save() promises, and nothing else of the job; returns the

@@ -66,7 +66,7 @@ Ref make_foreign(Graph& graph, Foreign::Made made, const Ref& function, const Re
                  const Ref& keywords) {
   Container object{.kind = Container::Kind::kForeign};
   object.items.append(std::array<Ref, 6>{function, ref_of(made), args, keywords, None{}, None{}},
-                      graph.budget());
+                      graph.refs());
   return graph.add(std::move(object));
 }
 
@@ -77,7 +77,7 @@ void add_to_foreign(Graph& graph, NodeId id, std::span<const Ref> items, bool to
     held = graph.add(Container{.kind = to_dict ? Container::Kind::kDict : Container::Kind::kList});
     std::get<Container>(graph.node(id)).items[which] = held;
   }
-  if (!items.empty()) graph.find<Container>(held)->items.append(items, graph.budget());
+  if (!items.empty()) graph.find<Container>(held)->items.append(items, graph.refs());
 }
 
 void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
@@ -85,7 +85,7 @@ void set_foreign_state(Graph& graph, NodeId id, const Ref& state) {
   if (items.size() > kForeignState) {
     throw UnsupportedError("the pickle gives one object its state twice");
   }
-  items.push_back(state, graph.budget());
+  items.push_back(state, graph.refs());
 }
 
 void replace_by_foreign(Graph& graph, NodeId shell, const Ref& state) {
@@ -97,11 +97,11 @@ void replace_by_foreign(Graph& graph, NodeId shell, const Ref& state) {
                 : ForeignName{is_numpy1 ? "numpy.core.multiarray" : "numpy._core.multiarray",
                               "_reconstruct"});
   Container args{.kind = Container::Kind::kTuple};
-  args.items.append(std::span(array.args).first(is_direct ? 1 : array.args.size()), graph.budget());
+  args.items.append(std::span(array.args).first(is_direct ? 1 : array.args.size()), graph.refs());
   Container object{.kind = Container::Kind::kForeign};
   object.items.append(std::array<Ref, 7>{function, ref_of(Foreign::Made::kCalled),
                                          graph.add(std::move(args)), None{}, None{}, None{}, state},
-                      graph.budget());
+                      graph.refs());
   graph.replace(shell, std::move(object));
 }
 

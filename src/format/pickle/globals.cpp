@@ -73,7 +73,7 @@ std::string_view advice_for(std::string_view module, std::string_view name) {
 
 Ref make_object(const Call& call) {
   Object object{.type = &call.global};
-  if (!call.args.empty()) object.args.append(call.args, call.graph.budget());
+  if (!call.args.empty()) object.args.append(call.args, call.graph.refs());
   return call.graph.add(std::move(object));
 }
 

@@ -131,7 +131,7 @@ Ref Graph::add(Node node) {
 
 Ref Graph::add(StorageReference reference) {
   budget_.take(MemoryBudget::allocation(sizeof(reference)));
-  return add(Node(&storages_.emplace_back(reference)));
+  return add(Node(&storages_.push_back(reference)));
 }
 
 Ref Graph::add(Object object) {

@@ -13,7 +13,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "cairn/value.h"
 
@@ -118,11 +120,35 @@ static_assert(sizeof(Node) <= 32);
 // Bytes that `value` takes beyond the Value itself, without its items.
 std::uint64_t owned_bytes(const Value& value);
 
+// What it holds stays where it is, as in a deque, with blocks that are worth an allocation.
+template <class T>
+class Blocks {
+ public:
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t i) { return blocks_[i / kInBlock][i % kInBlock]; }
+  const T& operator[](std::size_t i) const { return blocks_[i / kInBlock][i % kInBlock]; }
+  T& push_back(T value) {
+    if (size_ % kInBlock == 0) {
+      std::vector<T> block;
+      block.reserve(kInBlock);
+      blocks_.push_back(std::move(block));
+    }
+    ++size_;
+    return blocks_.back().emplace_back(std::move(value));
+  }
+
+ private:
+  static constexpr std::size_t kInBlock = 1024;
+
+  std::vector<std::vector<T>> blocks_;
+  std::size_t size_ = 0;
+};
+
 class Graph {
  public:
   // `budget` must outlive the graph, which gives back its nodes when it ends; what Values and
   // unfinished containers hold stays taken.
-  explicit Graph(MemoryBudget& budget) : budget_(budget) {}
+  explicit Graph(MemoryBudget& budget) : refs_(budget), budget_(budget) {}
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -156,6 +182,8 @@ class Graph {
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
 
   MemoryBudget& budget() { return budget_; }
+  // Of all Refs in the graph, and of those that its users make meanwhile.
+  RefMemory& refs() { return refs_; }
 
   // The node behind `ref` when it is a T; nullptr otherwise.
   template <class T>
@@ -186,8 +214,9 @@ class Graph {
   std::string describe(const Ref& ref) const;
 
  private:
-  std::deque<Node> nodes_;
-  std::deque<StorageReference> storages_;
+  RefMemory refs_;  // ends last
+  Blocks<Node> nodes_;
+  Blocks<StorageReference> storages_;
   std::deque<std::string> texts_;
   std::unordered_map<std::uint32_t, DictExtras> extras_;
   MemoryBudget& budget_;

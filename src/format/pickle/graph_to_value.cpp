@@ -145,7 +145,7 @@ class Converter {
       graph_.budget().take(2 * MemoryBudget::allocation(sizeof(Listing) + 2 * sizeof(void*)));
       listings_.emplace(static_cast<std::uint32_t>(id), sums.listing);
     }
-    container.items.clear(graph_.budget());
+    container.items.clear(graph_.refs());
     graph_.node(id) = Converted{std::move(value), sums.weight};
   }
 

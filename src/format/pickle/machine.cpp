@@ -20,8 +20,8 @@ Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
       in_(pickle, "the pickle") {}
 
 Machine::~Machine() {
-  stack_.clear(graph_.budget());
-  memo_.clear(graph_.budget());
+  stack_.clear(graph_.refs());
+  memo_.clear(graph_.refs());
   graph_.budget().give_back(marks_.capacity() * sizeof(marks_[0]));
 }
 
@@ -127,7 +127,7 @@ bool Machine::run_stack(Op op) {
 // the memo never takes more memory than the bytes that justify it.
 void Machine::remember(std::uint64_t index) {
   if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
-  if (index >= memo_.size()) memo_.resize(index + 1, graph_.budget());
+  if (index >= memo_.size()) memo_.resize(index + 1, graph_.refs());
   const Ref top = pop();
   push(top);
   if (memo_[index].is_nothing()) ++memo_count_;

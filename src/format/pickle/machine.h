@@ -49,7 +49,7 @@ class Machine {
   bool run_object(Op op);
   [[noreturn]] void refuse(Op op) const;
 
-  void push(Ref ref) { stack_.push_back(ref, graph_.budget()); }
+  void push(Ref ref) { stack_.push_back(ref, graph_.refs()); }
   Ref pop();
   std::span<const Ref> since_mark() const;
   void drop_mark();

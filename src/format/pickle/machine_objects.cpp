@@ -25,7 +25,7 @@ void Machine::push_container_since_mark(Container::Kind kind) {
     fail("has a dict key without a value");
   }
   Container container{.kind = kind};
-  if (!items.empty()) container.items.append(items, graph_.budget());
+  if (!items.empty()) container.items.append(items, graph_.refs());
   drop_mark();
   push(graph_.add(std::move(container)));
 }
@@ -36,7 +36,7 @@ void Machine::push_tuple_of(std::size_t size) {
     items[i] = pop();
   }
   Container tuple{.kind = Container::Kind::kTuple};
-  tuple.items.append(std::span(items).first(size), graph_.budget());
+  tuple.items.append(std::span(items).first(size), graph_.refs());
   push(graph_.add(std::move(tuple)));
 }
 
@@ -91,7 +91,7 @@ void Machine::add_items(const Ref& target, std::span<const Ref> items, bool to_d
                     container->kind != Container::Kind::kFrozenSet &&
                     container->is_dict() == to_dict;
   if (!fits) fail("adds items to " + graph_.describe(target));
-  if (!items.empty()) container->items.append(items, graph_.budget());
+  if (!items.empty()) container->items.append(items, graph_.refs());
 }
 
 bool Machine::run_filling(Op op) {
@@ -259,10 +259,10 @@ void Machine::build_script_object(const Ref& object, const Ref& state) {
   Container filled{.kind = Container::Kind::kScriptObject};
   const auto* attributes = graph_.find<Container>(state);
   if (attributes != nullptr && attributes->is_dict()) {
-    filled.items.append(attributes->items, graph_.budget());
+    filled.items.append(attributes->items, graph_.refs());
   } else {
-    filled.items.push_back(graph_.add(Text{"__getstate__()"}), graph_.budget());
-    filled.items.push_back(state, graph_.budget());
+    filled.items.push_back(graph_.add(Text{"__getstate__()"}), graph_.refs());
+    filled.items.push_back(state, graph_.refs());
   }
   graph_.replace(*object.node(), std::move(filled));
 }

@@ -16,7 +16,7 @@ constexpr std::int64_t kMaxDays = 999'999'999;  // datetime.timedelta.max.days
 Ref make_set(const Call& call, Container::Kind kind) {
   call.expect_args(0, 1);
   Container set{.kind = kind};
-  if (!call.args.empty()) set.items.append(call.items(0), call.graph.budget());
+  if (!call.args.empty()) set.items.append(call.items(0), call.graph.refs());
   return call.graph.add(std::move(set));
 }
 Ref call_set(const Call& call) { return make_set(call, Container::Kind::kSet); }
@@ -29,7 +29,7 @@ Ref make_dict(const Call& call, Container::Kind kind) {
   if (call.args.empty()) return call.graph.add(std::move(dict));
   const auto* other = call.graph.find<Container>(call.arg(0));
   if (other != nullptr && other->is_dict()) {
-    dict.items.append(other->items, call.graph.budget());
+    dict.items.append(other->items, call.graph.refs());
     return call.graph.add(std::move(dict));
   }
   for (const Ref& item : call.items(0)) {
@@ -37,7 +37,7 @@ Ref make_dict(const Call& call, Container::Kind kind) {
     if (pair == nullptr || pair->is_set() || pair->is_dict() || pair->items.size() != 2) {
       call.fail("expected a list of pairs");
     }
-    dict.items.append(pair->items, call.graph.budget());
+    dict.items.append(pair->items, call.graph.refs());
   }
   return call.graph.add(std::move(dict));
 }

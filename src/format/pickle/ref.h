@@ -1,12 +1,15 @@
 // References to the objects of a pickle, eight bytes each: most of what a pickle holds is one.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "cairn/value.h"
 
@@ -73,8 +76,36 @@ class Ref {
   std::uint64_t bits_;
 };
 
-// A vector of references in 16 bytes, paid for from a budget. One alone lies in it, as the sizes of
-// vectors do; more are allocated. clear() gives back, the destructor does not.
+// The memory of Refs, paid for from a budget: a pickle makes a few small ones for each tensor, and
+// all of them end with it. Those are cut from blocks, and used again; larger ones are allocated.
+class RefMemory {
+ public:
+  static constexpr std::size_t kMostSmall = 15;  // references
+
+  // `budget` must outlive it.
+  explicit RefMemory(MemoryBudget& budget) : budget_(budget) {}
+  RefMemory(const RefMemory&) = delete;
+  RefMemory& operator=(const RefMemory&) = delete;
+
+  // Odd numbers, as the allocator's sizes are. UnsupportedError when the budget is used up.
+  Ref* take(std::size_t capacity);
+  void give_back(Ref* refs, std::size_t capacity) noexcept;
+
+ private:
+  struct Free {
+    Free* next;
+  };
+
+  MemoryBudget& budget_;
+  std::array<Free*, kMostSmall / 2 + 1> free_ = {};  // by half their capacity
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::byte* next_ = nullptr;  // in the last block
+  std::size_t left_ = 0;       // of it, in bytes
+};
+
+// A vector of references in 16 bytes. One alone lies in it, as the sizes of vectors do; more have
+// memory of a RefMemory, always the same one, which outlives them. clear() gives back, the
+// destructor only what is large.
 class Refs {
  public:
   Refs() = default;
@@ -90,7 +121,7 @@ class Refs {
     return *this;
   }
   ~Refs() {
-    if (capacity_ > 0) delete[] place_.outside;
+    if (capacity_ > RefMemory::kMostSmall) delete[] place_.outside;
   }
 
   std::size_t size() const { return size_; }
@@ -102,16 +133,16 @@ class Refs {
   const Ref& back() const { return begin()[size_ - 1]; }
   operator std::span<const Ref>() const { return {begin(), size_}; }  // NOLINT
 
-  void push_back(Ref ref, MemoryBudget& budget) {
-    if (size_ == room()) grow(1, budget);
+  void push_back(Ref ref, RefMemory& memory) {
+    if (size_ == room()) grow(1, memory);
     data()[size_++] = ref;
   }
   // `refs` may not be part of this one.
-  void append(std::span<const Ref> refs, MemoryBudget& budget);
+  void append(std::span<const Ref> refs, RefMemory& memory);
   // New ones are Ref::nothing().
-  void resize(std::size_t size, MemoryBudget& budget);
+  void resize(std::size_t size, RefMemory& memory);
   void shrink_to(std::size_t size) { size_ = static_cast<std::uint32_t>(size); }
-  void clear(MemoryBudget& budget);
+  void clear(RefMemory& memory);
 
  private:
   union Place {
@@ -121,7 +152,7 @@ class Refs {
 
   Ref* data() { return capacity_ > 0 ? place_.outside : &place_.inside; }
   std::uint32_t room() const { return capacity_ > 0 ? capacity_ : 1; }
-  void grow(std::size_t more, MemoryBudget& budget);
+  void grow(std::size_t more, RefMemory& memory);
 
   Place place_ = {};
   std::uint32_t size_ = 0;

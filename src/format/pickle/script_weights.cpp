@@ -97,7 +97,7 @@ class Weights {
     const ScriptClass* type = definition_of(id);
     auto& of_object = std::get<Container>(graph_.node(id)).items;
     const Ref state = of_object.size() > kForeignState ? of_object[kForeignState] : Ref();
-    of_object.clear(graph_.budget());
+    of_object.clear(graph_.refs());
     graph_.replace(id, Container{.kind = Container::Kind::kScriptObject});  // may be its own part
     Refs parameters;
     Refs buffers;
@@ -111,16 +111,16 @@ class Weights {
       const std::array entry = {attributes->items[i], attributes->items[i + 1]};
       if (is_tensor(entry[1])) {
         const auto role = role_of(type, entry[0]);
-        if (role == ScriptRole::kParameter) parameters.append(entry, graph_.budget());
-        if (role == ScriptRole::kBuffer) buffers.append(entry, graph_.budget());
+        if (role == ScriptRole::kParameter) parameters.append(entry, graph_.refs());
+        if (role == ScriptRole::kBuffer) buffers.append(entry, graph_.refs());
       } else if (is_module(entry[1])) {
-        modules.append(entry, graph_.budget());
+        modules.append(entry, graph_.refs());
         found_.push_back(entry[1]);
       }
     }
     for (Refs* more : {&buffers, &modules}) {
-      parameters.append(*more, graph_.budget());
-      more->clear(graph_.budget());
+      parameters.append(*more, graph_.refs());
+      more->clear(graph_.refs());
     }
     std::get<Container>(graph_.node(id)).items = std::move(parameters);
   }

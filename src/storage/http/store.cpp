@@ -14,7 +14,6 @@
 
 #include "core/environment.h"
 #include "net/digest.h"
-#include "storage/loading_store.h"
 #include "storage/remote/source.h"
 
 namespace cairn::web {
@@ -97,7 +96,9 @@ std::uint64_t size_in(const HttpResponse& response) {
   return size;
 }
 
-class WebStore final : public LoadingStore {
+// From which things can only be loaded: everything but stat(), open() and read_pointer() is an
+// UnsupportedError.
+class WebStore final : public ObjectStore {
  public:
   explicit WebStore(Config config) : server_(std::make_shared<WebServer>(std::move(config))) {}
 
@@ -126,9 +127,29 @@ class WebStore final : public LoadingStore {
 
   std::optional<Pointer> read_pointer(const std::string& /*name*/) override { return std::nullopt; }
 
+  ListPage list(const std::string& folder, const std::string& /*page*/) override {
+    refuse(folder, "listed");
+  }
+  std::unique_ptr<ObjectWrite> begin(const std::string& name,
+                                     const BeginOptions& /*options*/) override {
+    refuse(name, "written");
+  }
+  bool remove(const std::string& name) override { refuse(name, "removed"); }
+  bool remove_folder(const std::string& name) override { refuse(name, "removed"); }
+  void rename(const std::string& from, const std::string& /*to*/) override {
+    refuse(from, "renamed");
+  }
+  void move_pointer(const std::string& name, const std::string& /*target*/,
+                    const std::optional<std::string>& /*expected*/) override {
+    refuse(name, "written");
+  }
+  void prepare(const std::string& folder) override { refuse(folder, "written"); }
+
  private:
-  std::string why_loading_only() const override {
-    return "files of a web server can only be loaded; give a bucket (s3://, gs://) or a path";
+  [[noreturn]] void refuse(const std::string& name, const std::string& what) const {
+    throw UnsupportedError(describe(name) + " cannot be " + what +
+                           ": files of a web server can only be loaded; give a bucket (s3://, " +
+                           "gs://) or a path");
   }
 
   std::shared_ptr<WebServer> server_;

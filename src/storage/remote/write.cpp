@@ -22,7 +22,7 @@
 
 #include "cairn/error.h"
 
-#include "io/cancellation.h"
+#include "io/time_limit.h"
 
 namespace cairn {
 namespace {
@@ -32,6 +32,7 @@ constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedTogether = 2;
 constexpr std::size_t kHashedAtOnce = 2;
+constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
 
 using Part = std::vector<std::byte>;
 
@@ -216,10 +217,11 @@ class RemoteWrite final : public ObjectWrite {
     remote().refuse(response, "completing", key_);
   }
 
-  // Also of what was given up, and then with little time: whoever waits for its end has none left.
+  // Also of what was given up, and then with little time: whoever waits for its end has none left,
+  // also not for a program that is asked for keys.
   void abort() noexcept {
-    const CancelScope scope(nullptr);
     try {
+      const TimeLimit limit("giving up an upload took too long", kTimeToAbort);
       auto request = upload_->abort();
       if (!request) return;
       request->is_last_wish = true;

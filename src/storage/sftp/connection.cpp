@@ -2,8 +2,13 @@
 
 namespace cairn::sftp {
 
+void Connection::leave_parent() {
+  if (wakeup_.is_of_this_process()) return;
+  session_.reset();
+  wakeup_ = Wakeup();
+}
+
 Session& Connection::opened(std::uint64_t session) {
-  if (session_ != nullptr && !session_->is_of_this_process()) session_.reset();  // forked
   const bool is_there = session_ != nullptr && (session == 0 || session == number_);
   if (session != 0 && !is_there) {
     throw ConnectionLost(config_.root + ": the connection broke off");
@@ -60,6 +65,7 @@ void Connection::let_go(Leavings leavings) noexcept {
       closing_.push_back(std::move(leavings));
       return;
     }
+    leave_parent();
     Session& own = opened(leavings.handle.session);
     try {
       if (const auto last = tell(leavings)) own.settle(*last);

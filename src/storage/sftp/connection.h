@@ -64,6 +64,7 @@ class Connection {
   template <class Act>
   auto once(const Act& act, std::uint64_t session = 0) -> decltype(act(std::declval<Session&>())) {
     const Turn turn(turns_);
+    leave_parent();
     const CancelHook hook([this] { wakeup_.wake(); });
     Session& own = opened(session);
     const Session::Id first = own.next_id();
@@ -94,6 +95,9 @@ class Connection {
   void let_go(Leavings leavings) noexcept;
 
  private:
+  // In its turn, in a process that was forked off: what it has of the other one's is none of its
+  // business any more. Of a wakeup that two processes wait with, one would take the other's.
+  void leave_parent();
   Session& opened(std::uint64_t session);
   // In its turn: what was left for later.
   void close_left();
@@ -101,8 +105,8 @@ class Connection {
   std::optional<Session::Id> tell(const Leavings& leavings);
 
   const Config config_;
-  const Wakeup wakeup_;  // of who has the session
-  Turns turns_;          // of what follows
+  Wakeup wakeup_;  // of who has the session
+  Turns turns_;    // of what follows
   std::unique_ptr<Session> session_;
   std::uint64_t number_ = 0;  // of session_, from 1 on
   std::mutex closing_mutex_;

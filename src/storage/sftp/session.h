@@ -64,8 +64,6 @@ class Session {
   void forget_from(Id first);
   Id next_id() const { return next_id_; }
 
-  bool is_of_this_process() const { return dialog_.is_of_this_process(); }
-
   static constexpr std::chrono::seconds kLastWish{3};
   static constexpr std::size_t kShortAnswer = std::size_t{34} << 10;  // a path, a message
   static constexpr std::size_t kLongAnswer = std::size_t{256} << 10;  // names: OpenSSH's own limit

@@ -9,8 +9,9 @@
 //     stay. There is no condition of a write: what is there is looked at first.
 //  4. What is removed is the artifact with all its versions, or the one version that is named.
 //  5. Names are flat: a slash is a dot, as Composer's logger makes it. What begins with "run." is
-//     what the folder "run" has; removed as a folder it is not, as "run.pt" may be an artifact of
-//     its own.
+//     what the folder "run" has. A checkpoint that is a folder is an artifact for each file, the
+//     one that it is known by written last and removed first. Nothing else is removed as a folder,
+//     as "run.pt" may be an artifact of its own.
 #include "storage/wandb/store.h"
 
 #include <algorithm>
@@ -26,6 +27,8 @@
 #include "io/uri.h"
 #include "net/digest.h"
 #include "storage/links.h"
+#include "storage/listing.h"
+#include "storage/object_folder.h"
 #include "storage/pages.h"
 #include "storage/remote/container.h"
 #include "storage/remote/source.h"
@@ -111,6 +114,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     }
   }
 
+  StoreFeatures features() const override { return {.flat_names = true}; }
   std::string describe(const std::string& name) const override {
     return "wandb://" + server_->entity() + (name.empty() ? "" : "/" + name);
   }
@@ -150,10 +154,11 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
 
   ListPage list(const std::string& name, const std::string& page) override {
     const NamedFolder folder = parse_folder(name);
-    auto listed = list_page(folder, page);
+    auto listed = next_page(folder, page);
     if (!listed) throw NotFoundError("there is no project " + describe(folder.project));
-    const bool is_end = page.empty() && listed->names.empty() && listed->next.empty();
-    if (!is_end || folder.beginning.empty()) return *std::move(listed);
+    if (!page.empty() || !listed->names.empty() || folder.beginning.empty()) {
+      return *std::move(listed);
+    }
     if (find(parse(name))) throw UsageError(describe(name) + " is not a folder");
     throw NotFoundError("there is no folder " + describe(name));
   }
@@ -177,10 +182,6 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
         });
   }
 
-  std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool /*overwrite*/) override {
-    refuse_folder(name, "written");
-  }
-
   bool remove(const std::string& name) override {
     const Named named = parse(name);
     if (!named.file.empty()) {
@@ -191,7 +192,22 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
            remove_artifact(parse(link_name(name)));
   }
 
-  bool remove_folder(const std::string& name) override { refuse_folder(name, "removed"); }
+  bool remove_folder(const std::string& name) override {
+    if (parse_folder(name).beginning.empty()) {
+      throw UsageError("cannot remove " + describe(name) + ": it is a whole project");
+    }
+    if (!has_folder(name)) {
+      if (!find(parse(name)) && !link_of(name)) return false;
+      throw UsageError("cannot remove " + describe(name) + " as a folder: it is a file or a link");
+    }
+    // Listed before it is judged: what another program makes in between is judged, too, or stays.
+    std::vector<std::string> names = list_names(*this, name);
+    if (state_of_folder(*this, name) == FolderState::kOther) refuse_removal(name);
+    std::ranges::stable_partition(names, is_folder_marker);
+    for (const std::string& in_it : names)
+      remove(join_path(name, in_it));
+    return true;
+  }
 
   void move_pointer(const std::string& name, const std::string& target,
                     const std::optional<std::string>& expected) override {
@@ -213,10 +229,11 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   void prepare(const std::string& folder) override { run_in(parse_folder(folder).project); }
 
  private:
-  [[noreturn]] void refuse_folder(const std::string& name, const std::string& what) const {
-    throw UnsupportedError(describe(name) + " cannot be " + what +
-                           " as a folder: W&B's artifacts have flat names. Keep checkpoints of one "
-                           "file there, or keep it elsewhere");
+  [[noreturn]] void refuse_removal(const std::string& name) const {
+    throw UnsupportedError(describe(name) +
+                           " cannot be removed as a folder: W&B's artifacts have flat names, and "
+                           "not all that begin with it are parts of one checkpoint. Remove what is "
+                           "meant by its own name");
   }
 
   void check_absent(const std::string& name, const Named& named) {
@@ -266,16 +283,19 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return listed;
   }
 
+  // The first that holds something, or the last.
+  std::optional<ListPage> next_page(const NamedFolder& folder, const std::string& page) {
+    auto listed = list_page(folder, page);
+    Pages pages(describe(folder.project));
+    while (listed && listed->names.empty() && pages.go_on(listed->next))
+      listed = list_page(folder, pages.now());
+    return listed;
+  }
+
   // Whether there is something in it.
   bool has_folder(const std::string& name) {
-    const NamedFolder folder = parse_folder(name);
-    Pages pages(describe(name));
-    std::optional<ListPage> listed;
-    do {
-      listed = list_page(folder, pages.now());
-      if (listed && !listed->names.empty()) return true;
-    } while (listed && pages.go_on(listed->next));
-    return false;
+    const auto listed = next_page(parse_folder(name), "");
+    return listed && !listed->names.empty();
   }
 
   // The run whose artifacts are written: it is made when it is first needed.

@@ -16,6 +16,9 @@ void check(const std::shared_ptr<const Dataset>& dataset, const DataLoaderOption
   if (options.batch_size < 1) wrong += " batch_size is less than 1;";
   if (options.num_workers < 0) wrong += " num_workers is negative;";
   if (options.prefetch_factor < 1) wrong += " prefetch_factor is less than 1;";
+  if (options.sampler && (options.shuffle || options.seed != 0)) {
+    wrong += " shuffle and seed are those of the sampler: set them there;";
+  }
   if (wrong.empty() && dataset->size() < (options.drop_last ? options.batch_size : 1)) {
     wrong += " the dataset has too few samples for one batch;";
   }
@@ -48,7 +51,8 @@ std::uint64_t sample_seed(std::int64_t seed, std::int64_t epoch, std::int64_t in
 struct DataLoader::Impl {
   std::shared_ptr<const Dataset> dataset;
   DataLoaderOptions options;
-  std::int64_t size;
+  std::optional<DistributedSampler> sampler;
+  std::int64_t size;  // of an epoch
   std::int64_t num_batches;
   std::int64_t epoch = 0;
   at::Tensor order = {};  // of the epoch; int64, contiguous
@@ -66,11 +70,17 @@ struct DataLoader::Impl {
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions options) {
   check(dataset, options);
-  const std::int64_t size = dataset->size();
+  std::optional<DistributedSampler> sampler;
+  if (options.sampler) {
+    sampler.emplace(dataset->size(), *options.sampler);
+    options.sampler = sampler->options();
+  }
+  const std::int64_t size = sampler ? sampler->size() : dataset->size();
   const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
   const std::int64_t num_batches = (size + round_up) / options.batch_size;
   impl_ = std::make_unique<Impl>(Impl{.dataset = std::move(dataset),
                                       .options = options,
+                                      .sampler = sampler,
                                       .size = size,
                                       .num_batches = num_batches,
                                       .next_batch = num_batches});
@@ -86,11 +96,21 @@ std::optional<std::int64_t> DataLoader::num_samples() const {
   return impl_->options.drop_last ? impl_->num_batches * impl_->options.batch_size : impl_->size;
 }
 
+std::int64_t DataLoader::num_repeated() const {
+  const Impl& self = *impl_;
+  if (!self.sampler) return 0;
+  // What drop_last leaves out is at the end, too.
+  return std::max<std::int64_t>(0,
+                                self.sampler->num_repeated() - (self.size - num_samples().value()));
+}
+bool DataLoader::is_of_rank() const { return impl_->sampler.has_value(); }
+
 void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   const torch::NoGradGuard no_grad;
   Impl& self = *impl_;
   self.epoch = epoch;
-  self.order = order_of_epoch(self.size, self.options, epoch);
+  self.order = self.sampler ? at::tensor(self.sampler->indices(epoch), at::kLong)
+                            : order_of_epoch(self.size, self.options, epoch);
   self.next_batch = std::clamp<std::int64_t>(first_batch, 0, self.num_batches);
   if (self.options.num_workers == 0) return;
   if (!self.prefetcher) {
@@ -111,26 +131,47 @@ std::optional<Batch> DataLoader::next() {
 
 Value DataLoader::state_dict() const {
   const DataLoaderOptions& options = impl_->options;
-  return Dict{{"seed", options.seed},
-              {"shuffle", options.shuffle},
-              {"batch_size", options.batch_size},
-              {"drop_last", options.drop_last},
-              {"size", impl_->size}};
+  Dict state = {{"seed", options.seed},
+                {"shuffle", options.shuffle},
+                {"batch_size", options.batch_size},
+                {"drop_last", options.drop_last},
+                {"size", impl_->dataset->size()}};
+  if (!impl_->sampler) return state;
+  const DistributedSamplerOptions& sampler = impl_->sampler->options();
+  state.set("seed", sampler.seed);
+  state.set("shuffle", sampler.shuffle);
+  state.set("num_replicas", *sampler.num_replicas);
+  state.set("sampler_drop_last", sampler.drop_last);
+  return state;
 }
 
 void DataLoader::load_state_dict(const Value& state) {
   const Value mine = state_dict();
+  const bool shuffles = mine.at("shuffle").as_bool();
+  const auto text = [](const Value& v) {
+    return v.get_if<bool>() ? (v.as_bool() ? "true" : "false") : std::to_string(v.as_int());
+  };
+  const auto find = [](const Value& in, const std::string& key) -> const Value* {
+    return in.is_dict() ? in.find(key) : nullptr;
+  };
   std::string differences;
-  for (const auto& [key, value] : mine.as_dict()) {
-    if (key == Value("seed") && !impl_->options.shuffle) continue;
-    const Value* saved = state.is_dict() ? state.find(key.as_str()) : nullptr;
-    if (saved != nullptr && *saved == value) continue;
-    const auto text = [](const Value& v) {
-      return v.get_if<bool>() ? (v.as_bool() ? "true" : "false") : std::to_string(v.as_int());
+  const auto compare = [&](const std::string& key) {
+    const Value* saved = find(state, key);
+    const Value* present = find(mine, key);
+    if (saved == present || (saved != nullptr && present != nullptr && *saved == *present)) return;
+    const auto shown = [&](const Value* value) {
+      const bool readable = value != nullptr && (value->is_int() || value->get_if<bool>());
+      return readable ? std::string(text(*value)) : "none";
     };
-    const bool readable = saved != nullptr && (saved->is_int() || saved->get_if<bool>());
-    differences += "\n  " + key.as_str() + ": " + (readable ? text(*saved) : "none") +
-                   " in the checkpoint, " + text(value) + " here";
+    differences +=
+        "\n  " + key + ": " + shown(saved) + " in the checkpoint, " + shown(present) + " here";
+  };
+  for (const auto& [key, value] : mine.as_dict()) {
+    if (key == Value("seed") && !shuffles) continue;
+    compare(key.as_str());
+  }
+  for (const char* key : {"num_replicas", "sampler_drop_last"}) {
+    if (find(mine, key) == nullptr) compare(key);
   }
   if (differences.empty()) return;
   throw MismatchError(

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
@@ -25,13 +26,29 @@ void keep_entries(State& state, const DataLoaderBase& loader, const std::optiona
   state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
 }
 
+// Of this rank's generator; of several processes a list with those of all.
+Value generator_states() {
+  if (dist::world_size() == 1) return cpu_rng_state();
+  List states;
+  for (const Value& state : dist::all_gather_values(cpu_rng_state()))
+    states.push_back(state);
+  return states;
+}
+
+// This rank's; nullptr when the checkpoint was made by fewer.
+const Value* own_state(const Value* saved) {
+  if (saved == nullptr || !saved->is_list()) return saved;
+  const auto rank = static_cast<std::size_t>(dist::rank());
+  return rank < saved->as_items().size() ? &saved->as_items()[rank] : nullptr;
+}
+
 }  // namespace
 
 void start_epoch(State& state) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   draw_base_seed();
   keep_entries(state, loader,
-               loader.uses_global_rng() ? std::optional(cpu_rng_state()) : std::nullopt);
+               loader.uses_global_rng() ? std::optional(generator_states()) : std::nullopt);
   loader.start_epoch(state.timestamp.epoch, 0);
 }
 
@@ -40,9 +57,10 @@ void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng
   const Value after = rng ? *rng : rng_states();
   std::optional<Value> at_start;
   if (loader.uses_global_rng()) {
-    if (const Value* saved = find_entry(state, "rng")) {
+    const Value* saved = find_entry(state, "rng");
+    if (const Value* own = own_state(saved)) {
       at_start = *saved;
-      set_cpu_rng_state(*saved);
+      set_cpu_rng_state(*own);
     } else {
       logger.log_message(
           "warning: the order of the data comes from the global random generator, whose state at "

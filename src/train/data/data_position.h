@@ -5,7 +5,8 @@
 //     the start of the epoch (after base_seed.h), too. It is kept in state.dataset_state, which
 //     checkpoints hold:
 //       {"cairn": {"rng": <generator's state>, "loader": <loader's state_dict()>}}
-//     ("rng" only for such loaders; None when there is nothing to keep.)
+//     ("rng" only for such loaders, and a list of all ranks' in a job of several processes;
+//     None when there is nothing to keep.)
 //  3. On resume inside an epoch: the generator as it was at the start of the epoch, seek, and then
 //     the generators of the checkpoint. From there on every draw is the one that the run would
 //     have made had it never stopped: nothing between the checkpoint and the next batch draws.

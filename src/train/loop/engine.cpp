@@ -1,11 +1,13 @@
 #include "train/loop/engine.h"
 
 #include <algorithm>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 
 #include "train/loop/event_failure.h"
@@ -41,6 +43,11 @@ class Owners {
 Owners& owners() {
   static Owners all;
   return all;
+}
+
+bool is_checkpoint_event(Event event) {
+  return event == Event::kBatchCheckpoint || event == Event::kEpochCheckpoint ||
+         event == Event::kIterationCheckpoint;
 }
 
 void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& state,
@@ -153,16 +160,29 @@ void Engine::run_algorithms(Event event) {
   log_traces(event, matching);
 }
 
+void Engine::run_callback(Callback& callback, Event event) {
+  try {
+    callback.run_event(event, state_, logger_);
+  } catch (...) {
+    rethrow_from_event("the callback " + callback.name(), event, state_);
+  }
+}
+
 void Engine::run_event(Event event) {
   check(event);
   last_event_ = event;
   if (adopted_ != state_.callbacks) adopt_callbacks();
+  const bool is_checkpoint = is_checkpoint_event(event);
+  std::exception_ptr failed;
   const auto run = [&](const std::vector<Callback*>& callbacks) {
     for (Callback* callback : callbacks) {
       try {
-        callback->run_event(event, state_, logger_);
-      } catch (...) {
-        rethrow_from_event("the callback " + callback->name(), event, state_);
+        run_callback(*callback, event);
+      } catch (const dist::DistError&) {
+        throw;
+      } catch (const Error&) {
+        if (!is_checkpoint) throw;
+        if (!failed) failed = std::current_exception();
       }
     }
   };
@@ -175,6 +195,7 @@ void Engine::run_event(Event event) {
     run(callbacks_);
     run(loggers_);
   }
+  if (failed) std::rethrow_exception(failed);
 }
 
 void Engine::close() {

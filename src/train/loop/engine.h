@@ -7,6 +7,9 @@
 //  3. Algorithms that match an event are ordered by the passes that algorithms have
 //     (Algorithm::passes()), and the whole list is reversed at events named after_*, so that what
 //     was applied last is undone first. The engine knows no algorithm by name.
+//     At *_checkpoint events each callback gets its turn, and the first error is thrown afterwards:
+//     it may be one of this process alone, and one that does not end training, while the other
+//     processes are at the next saver already.
 //  4. close() calls close() of every callback and then post_close() of those whose close() did not
 //     throw. Errors are logged: each callback gets its turn.
 #pragma once
@@ -45,6 +48,7 @@ class Engine {
   void adopt_algorithms();
   void order(std::vector<Algorithm*>& algorithms, Event event) const;
   void run_algorithms(Event event);
+  void run_callback(Callback& callback, Event event);
   void log_traces(Event event, const std::vector<Algorithm*>& applied);
 
   State& state_;

@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "dist/group.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
@@ -155,12 +156,23 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   draw_base_seed();
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
   loader.start_epoch(state.timestamp.batch, 0);
-  while (!state.dataloader_len || state.eval_timestamp.batch < *state.dataloader_len) {
-    std::optional<Batch> batch =
-        around_batch(context_, "the data loader", [&] { return loader.next(); });
-    if (!batch) break;
+  if (context_.group != nullptr) {
+    dist::broadcast_tensors(state.model->module().buffers(), "sending the model's buffers");
+  }
+  for (;;) {
+    std::optional<Batch> batch;
+    if (!state.dataloader_len || state.eval_timestamp.batch < *state.dataloader_len) {
+      batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
+    }
+    if (!has_any_rank(batch.has_value())) break;
+    if (!batch) {
+      advance({});
+      continue;
+    }
     state.batch = std::move(*batch);
-    run_batch(evaluator, metrics);
+    advance(run_batch(evaluator, metrics));
+    // Of a batch that only others evaluate there was no start.
+    if (!state.batch.empty()) context_.engine.run_event(Event::kEvalBatchEnd);
   }
   if (context_.logging()) {
     if (const auto size = microbatch_size(evaluator)) {
@@ -172,11 +184,57 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   context_.engine.run_event(Event::kEvalEnd);
 }
 
-void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
+// An evaluation goes on until every rank has seen all of its data.
+bool EvalLoop::has_any_rank(bool batch) const {
+  if (context_.group == nullptr) return batch;
+  return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to evaluate")[0] > 0;
+}
+
+// Of the samples of all ranks.
+void EvalLoop::advance(Round round) {
+  State& state = context_.state;
+  if (context_.group != nullptr) {
+    const auto sums =
+        dist::sum({static_cast<double>(round.samples), static_cast<double>(round.tokens)},
+                  "counting an evaluation's samples");
+    round.samples = static_cast<std::int64_t>(sums[0]);
+    round.tokens = static_cast<std::int64_t>(sums[1]);
+  }
+  state.eval_timestamp = state.eval_timestamp.to_next_batch(round.samples, round.tokens,
+                                                            TimeDelta::of(round.duration));
+}
+
+// Those at the end that other ranks evaluate, of what the loader gave: transforms may make any
+// number of samples of one. state.batch is empty when there are no others in it.
+void EvalLoop::leave_out_repeated(const DataSpec& spec) {
+  const DataLoaderBase& loader = *spec.dataloader;
+  const auto all = loader.num_samples();
+  const auto size = loader.batch_size();
+  if (loader.num_repeated() == 0 || !all || !size) return;
+  State& state = context_.state;
+  const std::int64_t begin = state.eval_timestamp.batch * *size;
+  const std::int64_t given = std::min(*size, *all - begin);
+  const std::int64_t own = std::max<std::int64_t>(0, *all - loader.num_repeated() - begin);
+  if (own >= given) return;
+  if (own == 0) {
+    state.batch = Batch();
+  } else if (spec.split_batch) {
+    state.batch = spec.split_batch(state.batch, own).front();
+  } else {
+    state.batch =
+        state.batch.map([own](const at::Tensor& tensor) { return tensor.narrow(0, 0, own); });
+  }
+}
+
+EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
   State& state = context_.state;
   const auto start = std::chrono::steady_clock::now();
   const DataSpec& spec = evaluator.dataloader;
   state.outputs = Outputs();  // those of the last batch
+  if (context_.group != nullptr) {
+    leave_out_repeated(spec);
+    if (state.batch.empty()) return {};
+  }
   transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
@@ -194,9 +252,7 @@ void EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
   for_each_microbatch(context_, microbatch_size(evaluator), {.use = use});
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
-  state.eval_timestamp =
-      state.eval_timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
-  context_.engine.run_event(Event::kEvalBatchEnd);
+  return {samples, tokens, duration};
 }
 
 }  // namespace cairn

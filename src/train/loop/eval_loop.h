@@ -1,6 +1,7 @@
 // EvalLoop: the evaluators, when they are due, and the loop over their data.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -32,7 +33,15 @@ class EvalLoop {
 
  private:
   void run(Evaluator& evaluator, const Metrics& metrics);
-  void run_batch(const Evaluator& evaluator, const Metrics& metrics);
+  struct Round {
+    std::int64_t samples = 0;
+    std::int64_t tokens = 0;
+    std::chrono::microseconds duration{};
+  };
+  Round run_batch(const Evaluator& evaluator, const Metrics& metrics);
+  void leave_out_repeated(const DataSpec& spec);
+  bool has_any_rank(bool batch) const;
+  void advance(Round round);
 
   LoopContext& context_;
   std::vector<std::function<bool(const State&, Event)>> is_due_;  // by evaluator

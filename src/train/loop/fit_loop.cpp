@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
+#include "dist/group.h"
 #include "train/data/data_position.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
@@ -18,7 +19,7 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
-  while (!is_finished() && !interrupted_)
+  while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);
   if (interrupted_) return false;
@@ -65,6 +66,18 @@ bool FitLoop::is_finished() const {
   return context_.state.timestamp.get(max.unit()) >= max;
 }
 
+// stop_training() may be called on one rank, by a callback that looks at a clock or a file.
+void FitLoop::agree_on_end() {
+  if (context_.group == nullptr) return;
+  const bool is_any = dist::sum({is_finished() ? 1.0 : 0.0}, "asking who stops training")[0] > 0;
+  if (is_any && !is_finished()) context_.state.stop_training();
+}
+
+bool FitLoop::ends_now() {
+  agree_on_end();
+  return is_finished();
+}
+
 bool FitLoop::is_iteration_over(TimeUnit unit) const {
   const std::optional<Time>& length = context_.state.iteration_length;
   if (!length || length->unit() != unit) return false;
@@ -106,14 +119,14 @@ bool FitLoop::train_batches() {
     if (!state.dataloader_len || next_batch_ < *state.dataloader_len) {
       batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
     }
-    if (!batch) {
+    if (!all_ranks_have(batch.has_value())) {
       if (any || !from_start) return true;
       throw UsageError("the train data loader gave no batch in epoch " +
                        std::to_string(state.timestamp.epoch) + "; training would never end");
     }
     ++next_batch_;
     train_batch(std::move(*batch));
-    if (is_finished()) return false;
+    if (ends_now()) return false;
     interrupted_ = options_.serve_requests && options_.serve_requests();
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
@@ -132,18 +145,34 @@ void FitLoop::train_batch(Batch batch) {
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
   if (tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens();
+  const Counts all = sum_over_ranks({.samples = samples, .tokens = tokens});
   context_.engine.run_event(Event::kAfterDataloader);
   context_.engine.run_event(Event::kBatchStart);
   if (context_.logging()) log_time();
   trainer_.train();
   if (is_observed()) trainer_.publish_losses();
   if (context_.logging()) log_losses();
+  agree_on_end();  // schedulers look at it
   if (options_.step_schedulers_every_batch) step_schedulers();
   if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
-  advance(samples, tokens);
+  advance(all.samples, all.tokens);
   context_.engine.run_event(Event::kBatchEnd);
+  agree_on_end();
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
+}
+
+// Training goes on as long as every rank has a batch, as Composer's.
+bool FitLoop::all_ranks_have(bool batch) const {
+  if (context_.group == nullptr) return batch;
+  return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
+}
+
+FitLoop::Counts FitLoop::sum_over_ranks(const Counts& own) const {
+  if (context_.group == nullptr) return own;
+  const auto sums = dist::sum({static_cast<double>(own.samples), static_cast<double>(own.tokens)},
+                              "counting a batch's samples");
+  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1])};
 }
 
 // UsageError when the run ends after so many tokens, and there has been none.
@@ -161,8 +190,9 @@ void FitLoop::refuse_to_count_no_tokens() const {
 }
 
 // Whether anybody can see the losses and metrics of a batch before the next one. Reading them
-// waits for the device.
+// waits for the device. On every rank alike: they are read together.
 bool FitLoop::is_observed() const {
+  if (context_.group != nullptr) return true;
   return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
 }
 
@@ -197,9 +227,13 @@ void FitLoop::step_schedulers() {
 void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   State& state = context_.state;
   const Clock::time_point now = Clock::now();
-  const auto duration =
-      std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
+  auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
+  if (context_.group != nullptr) {  // rank 0's, so that intervals in seconds end on one batch
+    const double own = dist::rank() == 0 ? static_cast<double>(duration.count()) : 0;
+    duration = std::chrono::microseconds(
+        static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
+  }
   state.previous_timestamp = state.timestamp;
   state.timestamp = state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
 }
@@ -209,12 +243,15 @@ void FitLoop::evaluate(Event event) {
   if (context_.state.evaluators.empty()) return;
   const Clock::time_point before = Clock::now();
   evaluators_.run_due(event);
+  agree_on_end();
   last_batch_end_ += Clock::now() - before;
 }
 
 void FitLoop::checkpoint(Event event) {
   try {
     context_.engine.run_event(event);
+  } catch (const dist::DistError&) {
+    throw;
   } catch (const Error& error) {
     const bool is_served = !is_finished() && options_.excuses_failed_save;
     if (!is_served || !options_.excuses_failed_save(error)) throw;
@@ -231,6 +268,7 @@ void FitLoop::end_epoch() {
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
   state.timestamp = state.timestamp.to_next_epoch();
   context_.engine.run_event(Event::kEpochEnd);
+  agree_on_end();
   evaluate(Event::kEpochEnd);
   checkpoint(Event::kEpochCheckpoint);
   if (is_iteration_over(TimeUnit::kEpoch)) end_iteration();
@@ -241,6 +279,7 @@ void FitLoop::end_iteration() {
   state.previous_timestamp = state.timestamp;
   state.timestamp = state.timestamp.to_next_iteration();
   context_.engine.run_event(Event::kIterationEnd);
+  agree_on_end();
   evaluate(Event::kIterationEnd);
   checkpoint(Event::kIterationCheckpoint);
 }

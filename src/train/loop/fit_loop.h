@@ -12,6 +12,9 @@
 //     outside (save now; save and stop).
 //  5. An epoch that is exhausted, or was left at its last batch: metrics, schedulers, time,
 //     epoch_end, evaluators, epoch_checkpoint.
+//     Of several processes each has batches of its own: counts are summed, losses averaged, and the
+//     first rank that has no more batches ends the epoch for all. Whoever calls stop_training()
+//     stops all, before the next thing that depends on it.
 //  6. What was asked before training and is not served yet; fit_end, then the evaluators that are
 //     due at the end.
 #pragma once
@@ -57,6 +60,10 @@ class FitLoop {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Counts {
+    std::int64_t samples = 0;
+    std::int64_t tokens = 0;
+  };
 
   void start();
   void go_to_position();
@@ -73,7 +80,11 @@ class FitLoop {
   void end_iteration();
   void finish();
   void refuse_to_count_no_tokens() const;
+  bool all_ranks_have(bool batch) const;
+  Counts sum_over_ranks(const Counts& own) const;
   bool is_finished() const;
+  bool ends_now();
+  void agree_on_end();
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;
 

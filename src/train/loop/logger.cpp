@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
@@ -33,9 +34,15 @@ std::string format_dict(const Dict& dict) {
   return text + "}";
 }
 
+// Of several processes those above rank 0 say which they are.
+std::string rank_prefix() {
+  if (!dist::is_initialized() || dist::rank() == 0) return "";
+  return "rank " + std::to_string(dist::rank()) + ": ";
+}
+
 // stderr has no buffer: one write a message, so that the lines of several processes stay whole.
 void write_to_stderr(const std::string& message) {
-  const std::string line = printable(message) + "\n";
+  const std::string line = rank_prefix() + printable(message) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

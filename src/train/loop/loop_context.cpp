@@ -3,9 +3,32 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include "cairn/dist/dist.h"
+
 #include "train/loop/failure.h"
 
 namespace cairn {
+namespace {
+
+// Each metric with what all ranks saw; in one process the metric itself.
+Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
+  if (context.group == nullptr) return metrics;
+  List mine;
+  for (const auto& [name, metric] : metrics)
+    mine.emplace_back(metric->state_dict());
+  const std::vector<Value> ranks = dist::all_gather_values(Value(std::move(mine)));
+  Metrics merged;
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    std::vector<Value> states;
+    for (const Value& rank : ranks)
+      states.push_back(rank.as_items().at(i));
+    merged.emplace_back(metrics[i].first, metrics[i].second->clone());
+    merged.back().second->load_state_dict(metrics[i].second->merge_states(states));
+  }
+  return merged;
+}
+
+}  // namespace
 
 void transform_batch(LoopContext& context, const DataSpec& spec) {
   if (!spec.batch_transforms) return;
@@ -40,7 +63,7 @@ void compute_metrics(LoopContext& context, const std::string& label, const Metri
   const torch::NoGradGuard no_grad;
   Dict values;
   Dict logged;
-  for (const auto& [name, metric] : metrics) {
+  for (const auto& [name, metric] : over_ranks(context, metrics)) {
     const double value = around_batch(context, "computing a metric",
                                       [&each = *metric] { return each.compute().item<double>(); });
     values.set(name, value);

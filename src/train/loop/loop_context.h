@@ -12,6 +12,13 @@
 
 namespace cairn {
 
+namespace dist {
+class Group;
+}
+
+// TrainerOptions::ddp_sync_strategy.
+enum class SyncStrategy { kSingleAutoSync, kMultiAutoSync, kForcedSync };
+
 struct LoopContext {
   State& state;
   Logger& logger;
@@ -19,6 +26,8 @@ struct LoopContext {
   at::Device device = at::kCPU;
   Precision precision = Precision::kFp32;
   bool accumulate_on_tokens = false;
+  dist::Group* group = nullptr;  // null: there is one process
+  SyncStrategy sync_strategy = SyncStrategy::kSingleAutoSync;
 
   // The part of a batch that is at work, and the batch of predict(): for messages (failure.h).
   std::size_t microbatch = 0;
@@ -73,8 +82,8 @@ class PredictBatch {
 void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
                         const Outputs& outputs);
 
-// Computes `metrics`, keeps the values in state.metric_values[label] and logs them as
-// "metrics/<label>/<name>".
+// Computes `metrics` over all ranks, keeps the values in state.metric_values[label] and logs them
+// as "metrics/<label>/<name>".
 void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics);
 
 // The model in eval mode, and back.

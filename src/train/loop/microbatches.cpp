@@ -31,6 +31,13 @@ void use_batch(LoopContext& context, const MicrobatchWork& work, double share) {
 
 }  // namespace
 
+std::size_t count_microbatches(const LoopContext& context, std::optional<std::int64_t> size) {
+  const State& state = context.state;
+  const DataSpec& spec = *state.dataloader;
+  if (!size || num_samples_in_batch(spec, state.batch) <= *size) return 1;
+  return split_batch(spec, state.batch, *size).size();
+}
+
 void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
                          const MicrobatchWork& work) {
   State& state = context.state;

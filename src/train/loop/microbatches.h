@@ -22,4 +22,7 @@ struct MicrobatchWork {
 void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
                          const MicrobatchWork& work);
 
+// Into how many parts it would be cut.
+std::size_t count_microbatches(const LoopContext& context, std::optional<std::int64_t> size);
+
 }  // namespace cairn

@@ -2,10 +2,16 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
+#include "cairn/bytes.h"
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/scaler.h"
 
+#include "core/xxh3.h"
+#include "dist/gradient_sync.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
@@ -36,6 +42,9 @@ void drop_gradients(torch::optim::Optimizer& optimizer) {
   }
 }
 
+BatchTrainer::BatchTrainer(LoopContext& context) : context_(context) {}
+BatchTrainer::~BatchTrainer() = default;
+
 void BatchTrainer::train() {
   State& state = context_.state;
   if (!needs_closure(*state.optimizer)) {
@@ -47,8 +56,56 @@ void BatchTrainer::train() {
     const torch::AutoGradMode with_gradients(true);
     state.batch = whole;  // as it was before the last evaluation's transforms
     evaluate();
-    return totals_.back().second;
+    if (!sync_) return totals_.back().second;
+    return at::scalar_tensor(average_over_ranks(totals_.back().second.item<double>()), at::kDouble);
   });
+}
+
+// What the ranks agree on before each batch, and behind whatever may freeze a layer before it.
+void BatchTrainer::join_ranks() {
+  State& state = context_.state;
+  torch::nn::Module& module = state.model->module();
+  std::vector<at::Tensor> parameters;
+  for (const at::Tensor& parameter : each_once(cairn::parameters(module))) {
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  }
+  const bool is_other = !sync_ || !sync_->is_of(parameters);
+  const double own = weight_of(state.batch);
+  const auto [all, others] = [&] {
+    const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
+    return std::pair(sums[0], sums[1]);
+  }();
+  // Frozen, unfrozen or replaced, if only on one rank: then the others hear that they differ.
+  if (others > 0) {
+    sync_.reset();  // its hooks are on the same parameters
+    sync_ = std::make_unique<dist::GradientSync>(*context_.group, parameters);
+  }
+  dist::broadcast_tensors(module.buffers(), "sending the model's buffers");
+  // Of batches that all weigh nothing each counts as in one process.
+  rank_share_ = all == 0 ? 1.0 : own * static_cast<double>(dist::world_size()) / all;
+}
+
+void BatchTrainer::sync_gradients(bool is_before_backward) {
+  if (!sync_) return;
+  const bool is_last = context_.microbatch + 1 == context_.microbatches;
+  const bool is_each = context_.sync_strategy == SyncStrategy::kMultiAutoSync;
+  if (!is_last && !is_each) return;
+  if (!is_before_backward) {
+    sync_->finish("averaging the gradients of batch " +
+                  std::to_string(context_.state.timestamp.batch));
+  } else if (context_.sync_strategy != SyncStrategy::kForcedSync) {
+    sync_->expect();
+  }
+}
+
+double BatchTrainer::average_over_ranks(double value) const {
+  return dist::sum({value}, "averaging a loss")[0] / static_cast<double>(dist::world_size());
+}
+
+double BatchTrainer::weight_of(const Batch& part) const {
+  const DataSpec& spec = *context_.state.dataloader;
+  return static_cast<double>(context_.accumulate_on_tokens ? num_tokens_in_batch(spec, part)
+                                                           : num_samples_in_batch(spec, part));
 }
 
 void BatchTrainer::evaluate() {
@@ -58,6 +115,7 @@ void BatchTrainer::evaluate() {
   totals_.clear();
   context_.engine.run_event(Event::kBeforeTrainBatch);
   drop_gradients(*state.optimizer);
+  if (context_.group != nullptr) join_ranks();
   run_microbatches();
   if (context_.precision == Precision::kAmpFp16) state.scaler->unscale_(*state.optimizer);
   context_.engine.run_event(Event::kAfterTrainBatch);
@@ -76,14 +134,26 @@ void BatchTrainer::step() {
 }
 
 void BatchTrainer::run_microbatches() {
-  State& state = context_.state;
-  const DataSpec& spec = *state.dataloader;
-  const auto weight = [&](const Batch& part) {
-    return static_cast<double>(context_.accumulate_on_tokens ? num_tokens_in_batch(spec, part)
-                                                             : num_samples_in_batch(spec, part));
-  };
-  for_each_microbatch(context_, state.device_train_microbatch_size,
-                      {.use = [&](double share) { run_microbatch(share); }, .weight = weight});
+  const auto size = context_.state.device_train_microbatch_size;
+  const std::size_t syncs = syncs_beyond_own(size);
+  for_each_microbatch(context_, size,
+                      {.use =
+                           [&](double share) {
+                             // A batch that weighs nothing has parts that are no number of it.
+                             run_microbatch(rank_share_ == 0 ? 0 : share * rank_share_);
+                           },
+                       .weight = [&](const Batch& part) { return weight_of(part); }});
+  for (std::size_t i = 0; i < syncs; ++i)
+    sync_->finish("averaging the gradients of another rank's microbatch");
+}
+
+// With multi_auto_sync a rank with fewer microbatches than others averages with them all the same.
+std::size_t BatchTrainer::syncs_beyond_own(std::optional<std::int64_t> size) const {
+  if (!sync_ || context_.sync_strategy != SyncStrategy::kMultiAutoSync) return 0;
+  const auto own = static_cast<std::int64_t>(count_microbatches(context_, size));
+  at::Tensor most = at::full({1}, own, at::kLong);
+  dist::all_reduce(most, dist::ReduceOp::kMax);
+  return static_cast<std::size_t>(most.item<std::int64_t>() - own);
 }
 
 void BatchTrainer::run_microbatch(double weight) {
@@ -125,7 +195,11 @@ void BatchTrainer::backward(double weight) {
   at::Tensor loss = state.loss;
   if (context_.precision == Precision::kAmpFp16) loss = state.scaler->scale(loss);
   if (weight != 1.0) loss = loss * weight;
-  in_batch(context_, "backward()", [&] { loss.backward(); });
+  sync_gradients(/*is_before_backward=*/true);
+  // The mean over nothing is no number, also times 0.
+  const bool weighs_nothing = sync_ && weight == 0;
+  if (!weighs_nothing) in_batch(context_, "backward()", [&] { loss.backward(); });
+  sync_gradients(/*is_before_backward=*/false);
   context_.engine.run_event(Event::kAfterBackward);
 }
 
@@ -142,7 +216,7 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
 
 void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, double weight) {
   at::Tensor share = loss.detach();
-  if (weight != 1.0) share = share * weight;
+  if (weight != 1.0) share = sync_ && weight == 0 ? at::zeros_like(share) : share * weight;
   for (auto& [known, total] : totals_) {
     if (known == name) {
       total = total + share;
@@ -153,9 +227,46 @@ void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, dou
 }
 
 void BatchTrainer::publish_losses() {
-  for (const auto& [name, total] : totals_) {
-    context_.state.total_loss_dict.set("loss/train/" + name, total.item<double>());
+  if (totals_.empty()) return;
+  std::vector<std::pair<std::string, double>> losses;
+  for (const auto& [name, total] : totals_)
+    losses.emplace_back(name, total.item<double>());
+  if (sync_) losses = average_over_ranks(losses);
+  for (const auto& [name, value] : losses)
+    context_.state.total_loss_dict.set("loss/train/" + name, value);
+}
+
+// A rank may have a loss that others have not, as a microbatch may: it counts as 0 there.
+BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
+  const auto ranks = static_cast<double>(dist::world_size());
+  std::string names;
+  std::vector<double> values;
+  for (const auto& [name, value] : own) {
+    names += name + '\n';
+    values.push_back(value);
   }
+  NamedLosses averages;
+  const auto hash = static_cast<std::int64_t>(xxh3_64(as_bytes(names)));
+  at::Tensor range = at::tensor({hash, ~hash}, at::kLong);
+  dist::all_reduce(range, dist::ReduceOp::kMax);
+  if (range[0].item<std::int64_t>() == ~range[1].item<std::int64_t>()) {
+    values = dist::sum(std::move(values), "averaging the losses");
+    for (std::size_t i = 0; i < values.size(); ++i)
+      averages.emplace_back(own[i].first, values[i] / ranks);
+    return averages;
+  }
+  Dict mine;
+  for (const auto& [name, value] : own)
+    mine.set(name, value);
+  for (const Value& of_rank : dist::all_gather_values(std::move(mine))) {
+    for (const auto& [key, value] : of_rank.as_dict()) {
+      const std::string& name = key.as_str();
+      auto found = std::ranges::find(averages, name, &NamedLosses::value_type::first);
+      if (found == averages.end()) found = averages.emplace(found, name, 0.0);
+      found->second += value.as_float() / ranks;
+    }
+  }
+  return averages;
 }
 
 void BatchTrainer::update_metrics(const Batch& batch) {

@@ -7,25 +7,35 @@
 //     algorithms changed it.
 //  4. Gradients are unscaled (fp16), after_train_batch (where they are clipped), optimizer step.
 //
+// Of several processes each does so with a batch of its own, which weighs as much as it is of all
+// ranks' average; its gradients are averaged by GradientSync (dist/gradient_sync.h). Buffers
+// (BatchNorm's) are rank 0's at the beginning of each batch, as with PyTorch's DDP.
+//
 // An optimizer that needs a closure (LBFGS) is given 1 to 4 up to its step as one, and runs it as
 // often as it likes, as in Composer; losses and metrics are those of the last time.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "train/loop/loop_context.h"
 
+namespace cairn::dist {
+class GradientSync;
+}
+
 namespace cairn {
 
 class BatchTrainer {
  public:
-  explicit BatchTrainer(LoopContext& context) : context_(context) {}
+  explicit BatchTrainer(LoopContext& context);
+  ~BatchTrainer();
 
   void train();
 
-  // Fills state.total_loss_dict from the last batch. Waits for the device.
+  // Fills state.total_loss_dict from the last batch, of all ranks. Waits for the device.
   void publish_losses();
 
  private:
@@ -38,8 +48,17 @@ class BatchTrainer {
   void add_loss(const std::string& name, const at::Tensor& loss, double weight);
   void update_metrics(const Batch& batch);
   void step();
+  void join_ranks();
+  void sync_gradients(bool is_before_backward);
+  double weight_of(const Batch& part) const;
+  std::size_t syncs_beyond_own(std::optional<std::int64_t> size) const;
+  double average_over_ranks(double value) const;
+  using NamedLosses = std::vector<std::pair<std::string, double>>;
+  NamedLosses average_over_ranks(const NamedLosses& own) const;
 
   LoopContext& context_;
+  std::unique_ptr<dist::GradientSync> sync_;  // null in one process
+  double rank_share_ = 1.0;                   // of this rank's batch in the average one
   std::vector<std::pair<std::string, at::Tensor>> totals_;  // of the batch, on the device
 };
 

@@ -76,7 +76,7 @@ class CheckpointLoad {
   void filter(Value& checkpoint, const std::string& path);
   void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
   void place_model(Value& saved);                       // step 2, in place
-  void read_in_place(const LoadStaging& staging);       // step 5
+  void read_in_place(LoadStaging& staging);             // step 5
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
@@ -484,6 +484,7 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
                              .storage = [&](const Storage& s) {
                                return in_place_.storages.find(&s) == nullptr;
                              }});
+  in_place_.storages = {};
 } catch (const std::bad_alloc&) {
   checkpoint = Value();
   staging.refuse_size(options_.verify);
@@ -495,7 +496,7 @@ Verify CheckpointLoad::how_to_read() const {
   return is_part ? Verify::kWhatIsRead : options_.verify;
 }
 
-void CheckpointLoad::read_in_place(const LoadStaging& staging) {
+void CheckpointLoad::read_in_place(LoadStaging& staging) {
   if (in_place_.reads.empty()) return;
   in_place_.check();
   is_overwriting_ = true;

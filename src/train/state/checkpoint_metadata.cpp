@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "cairn/dist/dist.h"
 #include "cairn/train/state.h"
 
 namespace cairn {
@@ -24,7 +25,7 @@ Value environment() {
               {"num_nodes", 1},
               {"gpu_model", devices > 0 ? "CUDA" : "N/A"},
               {"num_gpus_per_node", devices},
-              {"num_gpus", 1},  // Composer's name for the number of processes
+              {"num_gpus", dist::world_size()},  // Composer's name for the number of processes
               {"cuda_device_count", devices}};
 }
 
@@ -35,7 +36,7 @@ Value checkpoint_metadata(const State& state) {
                    {"torch_version", TORCH_VERSION},
                    {"device", state.device},
                    {"precision", state.precision},
-                   {"world_size", 1},
+                   {"world_size", dist::world_size()},
                    {"device_train_microbatch_size", None{}}};
   if (state.device_train_microbatch_size) {
     metadata["device_train_microbatch_size"] = *state.device_train_microbatch_size;

@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "train/state/module_load.h"
+#include "train/state/names_in_order.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -106,10 +107,11 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
   std::vector<Placed> found;
   found.reserve(model.as_dict().size());
   std::string name;
+  NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& target) {
     name.assign(prefix).append(own_name);
-    const Value* value = model.find(name);
+    const Value* value = in_order.find(name);
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
       const bool has_bytes = view.storage != nullptr && view.numel() != 0;
@@ -165,16 +167,19 @@ void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) 
   in_place.reads.reserve(found.size());
   in_place.memory.reserve(found.size());
   in_place.storages = PointerMap<bool>(found.size());
-  PointerMap<std::shared_ptr<const Storage>> made(found.size());
+  PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
   for (const auto& [target, value] : found) {
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
-    std::shared_ptr<const Storage>& live = *made.try_emplace(saved.get()).first;
+    const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();  // its, and this one
+    std::shared_ptr<const Storage> live;
+    if (!is_alone) live = *made.try_emplace(saved.get()).first;
     if (live == nullptr) {
       live = storage_over(target.storage(), saved->location());
       in_place.reads.push_back(
           {saved, {static_cast<std::byte*>(target.data_ptr()), target.storage().nbytes()}});
       in_place.memory.push_back(target.storage());
       in_place.storages.try_emplace(live.get());
+      if (!is_alone) *made.find(saved.get()) = live;
     }
     set_storage(*value, live);
   }

@@ -20,7 +20,7 @@ struct InPlace {
   // The memory of live tensors, filled by nobody yet: what stands there are the elements of before.
   std::vector<StorageRead> reads;
   std::vector<c10::Storage> memory;  // of each
-  PointerMap<bool> storages;         // over it
+  PointerMap<bool> storages;         // over it; until the others are staged
 
   // That the memory is where it was: Error when a weight was given other memory meanwhile.
   void check() const;

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -9,8 +10,10 @@
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/whole_read.h"
 #include "core/size_text.h"
+#include "io/parallel.h"
 #include "train/state/mirror.h"
 #include "train/state/module_load.h"
 #include "train/state/staging.h"
@@ -20,13 +23,12 @@ namespace {
 
 // Less than this is read as soon as a thread is made.
 constexpr std::uint64_t kLeastWhole = std::uint64_t{1} << 20;
+// Opening a smaller file has brought it into the page cache, or it comes with a few reads.
+constexpr std::uint64_t kLeastAhead = std::uint64_t{32} << 20;
 // How much of the file may be read for nothing.
 constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
 
-[[noreturn]] void refuse_damage(const VerifyReport& report, const std::string& path) {
-  throw CorruptError("it is " + report.summary() + "; try an older checkpoint", path,
-                     report.damage.front().begin);
-}
+constexpr Refusal kRefusal = {.called = "it"};  // whoever catches it says which
 
 // How much of a checkpoint is wanted at most: the weights, and what an optimizer keeps of them:
 // those of weights in half precision five times as much.
@@ -78,13 +80,17 @@ LoadStaging::LoadStaging(Checkpoint opened) : opened_(std::move(opened)) {}
 LoadStaging::~LoadStaging() = default;
 
 void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options) {
-  const bool is_all = options.verify == Verify::kFull && !options.in_place &&
-                      options.ignore_keys.empty() && state.model != nullptr;
+  const bool is_all =
+      options.verify == Verify::kFull && options.ignore_keys.empty() && state.model != nullptr;
   if (!is_all) return;
   std::shared_ptr<const ByteSource> file = WholeRead::file_of(opened_);
   if (file == nullptr || file->size() < kLeastWhole) return;
   if (file->size() / 5 * 4 > about_wanted(state, options) + kMostUnwanted) return;
   try {
+    if (options.in_place) {
+      if (file->size() >= kLeastAhead) ahead_ = std::make_unique<CacheAhead>(std::move(file));
+      return;
+    }
     whole_ = std::make_unique<Whole>(opened_, std::move(file));
   } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
   } catch (const std::system_error&) {  // nor a thread
@@ -99,7 +105,9 @@ void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
   Value& state = checkpoint.mutable_dict()["state"];
   if (state.is_dict()) taken.set("state", taken_out(state, wanted.of_state));
   StageMemory memory;
-  if (whole_) memory = {.file = whole_->file.get(), .mirror = &whole_->memory};
+  if (whole_) {
+    memory = {.file = whole_->file.get(), .mirror = &whole_->memory, .copies = &copies_};
+  }
   Value near = staged(std::move(taken), wanted.storage, reads_, memory);
   if (state.is_dict()) {
     put_back(state, near.at("state").as_dict());
@@ -112,9 +120,10 @@ void LoadStaging::finish(Verify verify) {
   if (failure_) std::rethrow_exception(failure_);
   if (std::exchange(is_finished_, true)) return;
   try {
-    if (const auto whole = std::exchange(whole_, nullptr)) {
-      const VerifyReport report = whole->read.finish();
-      if (!report.ok()) refuse_damage(report, opened_.path());
+    if (auto whole = std::exchange(whole_, nullptr)) {
+      check_whole(whole->read.finish(), opened_.path(), kRefusal);
+      whole = nullptr;  // what is a part of it stays
+      copy_from_mirror();
       if (reads_.empty()) return;
     }
     read(std::exchange(reads_, {}), verify);
@@ -124,16 +133,32 @@ void LoadStaging::finish(Verify verify) {
   }
 }
 
-void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) const {
-  const VerifyReport report = opened_.read(reads, verify);
-  if (!report.ok()) refuse_damage(report, opened_.path());
+// Each piece of the mirror goes with the last that is copied from it.
+void LoadStaging::copy_from_mirror() {
+  std::uint64_t bytes = 0;
+  for (const MirrorCopy& copy : copies_) {
+    bytes += copy.from.nbytes();
+  }
+  const auto copy_one = [&](std::size_t i) {
+    c10::Storage& from = copies_[i].from;
+    std::memcpy(copies_[i].to, from.data(), from.nbytes());
+    from = c10::Storage();
+  };
+  for_each_parallel(copies_.size(), copy_one, bytes);
+  copies_.clear();
+}
+
+void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) {
+  if (!reads.empty()) ahead_ = nullptr;
+  check_whole(opened_.read(reads, verify), opened_.path(), kRefusal);
 }
 
 void LoadStaging::refuse_size(Verify verify) {
   whole_ = nullptr;
   reads_.clear();
+  copies_.clear();
   const VerifyReport report = opened_.verify(verify);
-  if (!report.ok()) refuse_damage(report, opened_.path());
+  check_whole(report, opened_.path(), kRefusal);
   throw Error("there is not enough memory for its tensors beside the present ones; the file has " +
               size_text(report.bytes));
 }

@@ -4,10 +4,12 @@
 // clang-format off
 //  1. begin(), before the checkpoint is decoded. When it is one file that lies here, and most of it
 //     is wanted, threads read it whole into memory that lies as the file does (mirror.h), and
-//     verify it on the way: the disk works while the caller decodes.
+//     verify it on the way: the disk works while the caller decodes. In place there is nothing yet
+//     that it could be read into: then it comes into the page cache meanwhile, as far as it goes.
 //  2. stage() gives what is wanted of the decoded tree its memory: parts of that, otherwise memory
 //     of its own (staging.h).
-//  3. finish() waits for 1, or reads and verifies now. From then on nobody looks at the file.
+//  3. finish() waits for 1, or reads and verifies now. What lies in the file so that libtorch could
+//     not use it there is copied. From then on nobody looks at the file.
 // clang-format on
 #pragma once
 
@@ -20,7 +22,11 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/value.h"
 
+#include "train/state/staging.h"
+
 namespace cairn {
+
+class CacheAhead;
 
 class LoadStaging {
  public:
@@ -48,7 +54,7 @@ class LoadStaging {
   // not read. CorruptError that says what is damaged, StorageError.
   void finish(Verify verify);
   // Fills these places, verified so. Throws as finish().
-  void read(const std::vector<StorageRead>& reads, Verify verify) const;
+  void read(const std::vector<StorageRead>& reads, Verify verify);
 
   // Of a file that is too large for the machine. CorruptError when it is damaged, for that is worth
   // more to know, and a file may say that it is large; otherwise Error.
@@ -56,10 +62,13 @@ class LoadStaging {
 
  private:
   struct Whole;
+  void copy_from_mirror();
 
   const Checkpoint opened_;
+  std::unique_ptr<CacheAhead> ahead_;
   std::unique_ptr<Whole> whole_;
   std::vector<StorageRead> reads_;
+  std::vector<MirrorCopy> copies_;
   bool is_finished_ = false;
   std::exception_ptr failure_;  // of finish()
 };

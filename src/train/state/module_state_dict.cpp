@@ -10,6 +10,7 @@
 #include "core/pointer_map.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
+#include "train/state/names_in_order.h"
 #include "train/state/staging.h"
 #include "train/state/state_gatherer.h"
 #include "train/state/tensor_bridge.h"
@@ -122,13 +123,13 @@ class NameValues {
 class ModulePlanner {
  public:
   ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
-      : state_(state), options_(options) {
+      : state_(state), options_(options), in_order_(state) {
     load_.tensors.reserve(state.as_dict().size());
     known_.reserve(state.as_dict().size());
   }
 
   void add(const std::string& name, const at::Tensor& tensor) {
-    const Value* value = state_.find(name);
+    const Value* value = in_order_.find(name);
     if (value == nullptr) {
       if (!options_.left_out.contains(name)) load_.keys.missing.push_back(name);
       return;
@@ -179,6 +180,7 @@ class ModulePlanner {
 
   const Value& state_;
   const PlanModuleLoadOptions& options_;
+  NamesInOrder in_order_;
   // The module's tensors that may stand at two places, and where their plans are. Such a one gets
   // what the second has, as in Python.
   PointerMap<std::size_t> planned_;

@@ -22,12 +22,25 @@ struct ParametersOf : torch::nn::Module {
   }
 };
 
+// What is looked at of a tensor and of its name: they lie all over memory.
+void fetch(const torch::OrderedDict<std::string, at::Tensor>::Item& item) {
+  constexpr std::size_t kLine = 64;
+  const auto* const tensor = reinterpret_cast<const char*>(item.value().unsafeGetTensorImpl());
+  __builtin_prefetch(tensor);
+  __builtin_prefetch(tensor + kLine);
+  __builtin_prefetch(tensor + 2 * kLine);
+  __builtin_prefetch(item.key().data());
+}
+
 // Calls use(prefix, name, tensor).
 template <class Use>
 void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use) {
   const auto each = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-    for (const auto& item : tensors) {
-      if (item.value().defined()) use(prefix, item.key(), item.value());
+    constexpr std::ptrdiff_t kAhead = 8;
+    const auto end = tensors.end();
+    for (auto item = tensors.begin(); item != end; ++item) {
+      if (end - item > kAhead) fetch(item[kAhead]);
+      if (item->value().defined()) use(prefix, item->key(), item->value());
     }
   };
   if ((kinds & kParameters) != 0) each(ParametersOf::in(module));

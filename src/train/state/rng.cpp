@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
@@ -122,9 +123,13 @@ Restored check(const Value& states, RngCheck& found) {
     found.warnings.emplace_back("the checkpoint has no random state of this rank");
     return restored;
   }
-  if (states.as_items().size() > 1) {
-    found.warnings.push_back("the checkpoint has random states of " +
-                             std::to_string(states.as_items().size()) +
+  const auto ranks = static_cast<std::int64_t>(states.as_items().size());
+  if (ranks != dist::world_size() && dist::world_size() > 1) {
+    found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
+                             " ranks, and this job " + std::to_string(dist::world_size()) +
+                             ": each takes its own, and without one keeps the present one");
+  } else if (ranks > 1 && dist::world_size() == 1) {
+    found.warnings.push_back("the checkpoint has random states of " + std::to_string(ranks) +
                              " ranks; only the first is restored");
   }
   const Value& entry = states.as_items().front();

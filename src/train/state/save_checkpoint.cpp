@@ -1,4 +1,5 @@
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/model.h"
@@ -6,10 +7,21 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "checkpoint/names/launch.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/state_gatherer.h"
 
 namespace cairn {
+
+Value rng_of_all_ranks() {
+  if (!dist::is_initialized() || dist::world_size() == 1) return rng_states();
+  List all;
+  for (const Value& own : dist::all_gather_values(rng_states()))
+    all.push_back(own.as_items().at(0));
+  return all;
+}
+
+bool is_written_elsewhere() { return dist::is_initialized() && dist::rank() != 0; }
 
 CheckpointInfo checkpoint_info(const State& state, bool weights_only) {
   return {.kind = weights_only ? "weights" : "full",
@@ -24,14 +36,15 @@ const torch::nn::Module& module_of(const State& state) {
   return state.model->module();
 }
 
-Value checkpoint_of(const State& state, Value model, const SaveCheckpointOptions& options,
-                    Logger* logger) {
+// `rng` is of all ranks.
+Value checkpoint_of(const State& state, Value model, Value rng,
+                    const SaveCheckpointOptions& options, Logger* logger) {
   Dict checkpoint;
   if (options.weights_only) {
     checkpoint.set("state", weights_state_dict(state, std::move(model)));
   } else {
     checkpoint.set("state", full_state_dict(state, std::move(model)));
-    checkpoint.set("rng", rng_states());
+    checkpoint.set("rng", std::move(rng));
   }
   Value value = std::move(checkpoint);
   for (const std::string& pattern : options.ignore_keys.apply(value)) {
@@ -46,18 +59,24 @@ Value checkpoint_of(const State& state, Value model, const SaveCheckpointOptions
 }  // namespace
 
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
-  return checkpoint_of(state, state_dict(module_of(state)), options, logger);
+  Value rng = options.weights_only ? Value() : rng_of_all_ranks();
+  if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
+  return checkpoint_of(state, state_dict(module_of(state)), std::move(rng), options, logger);
 }
 
-Value StateGatherer::checkpoint_value(const State& state, const SaveCheckpointOptions& options,
-                                      Logger* logger) {
-  return checkpoint_of(state, model_.gather(module_of(state)), options, logger);
+Value StateGatherer::checkpoint_value(const State& state, Value rng,
+                                      const SaveCheckpointOptions& options, Logger* logger) {
+  return checkpoint_of(state, model_.gather(module_of(state)), std::move(rng), options, logger);
 }
 
 std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
-  std::string path =
-      strict_format(filename, dist_variables(state.run_name) + time_variables(state.timestamp));
+  std::string path = strict_format(
+      filename, variables_of_writer(state.run_name) + time_variables(state.timestamp));
+  if (is_written_elsewhere()) {
+    checkpoint_value(state, options);
+    return path;
+  }
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;

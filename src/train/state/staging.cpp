@@ -149,14 +149,19 @@ class Stager {
   }
 
   std::shared_ptr<const Storage> make(const std::shared_ptr<const Storage>& storage) {
-    if (is_in_mirror(*storage)) {
-      return storage_over(memory_.mirror->part(storage->source_offset(), storage->size()),
-                          storage->location());
-    }
     const std::uint64_t size = storage->size();
-    const at::Storage memory = slabs_.take(size, storage->source_offset());
+    const std::uint64_t offset = storage->source_offset();
+    const bool is_mirrored = is_in_mirror(*storage);
+    if (is_mirrored && offset % kStorageAlignment == 0) {
+      return storage_over(memory_.mirror->part(offset, size), storage->location());
+    }
+    const at::Storage memory = slabs_.take(size, offset);
     auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
-    reads_.push_back({storage, {data, size}});
+    if (is_mirrored) {
+      memory_.copies->push_back({memory_.mirror->part(offset, size), data});
+    } else {
+      reads_.push_back({storage, {data, size}});
+    }
     return storage_over(memory, storage->location());
   }
 
@@ -164,7 +169,7 @@ class Stager {
     if (memory_.file == nullptr || storage.source() != memory_.file) return false;
     const std::uint64_t offset = storage.source_offset();
     const std::uint64_t all = memory_.file->size();
-    return offset % kStorageAlignment == 0 && offset <= all && storage.size() <= all - offset;
+    return offset <= all && storage.size() <= all - offset;
   }
 
   const std::function<bool(const Storage&)>& is_wanted_;

@@ -6,6 +6,7 @@
 
 #include <c10/core/Storage.h>
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -16,10 +17,17 @@ namespace cairn {
 
 class Mirror;
 
+// What is copied out of a mirror when that is filled, as libtorch's memory has to be aligned.
+struct MirrorCopy {
+  c10::Storage from;
+  std::byte* to;
+};
+
 // Where staged() has memory that somebody else fills: that of ranges of this file. Null: nowhere.
 struct StageMemory {
   const ByteSource* file = nullptr;
-  Mirror* mirror = nullptr;  // as long as the file
+  Mirror* mirror = nullptr;                   // as long as the file
+  std::vector<MirrorCopy>* copies = nullptr;  // gets what lies there at no multiple of 64
 };
 
 // The tree with its storages replaced by memory that nobody else has, and that stands there

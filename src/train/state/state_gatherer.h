@@ -59,13 +59,13 @@ class ModuleGatherer {
   std::vector<std::int64_t> extents_;  // of each: its sizes, its strides
   std::string names_;                  // one behind the other
   std::vector<c10::Device> devices_;   // other than the CPU, each once
-  std::weak_ptr<const int> thread_;             // whose views share storages (view_of())
+  std::weak_ptr<const int> thread_;    // whose views share storages (view_of())
 };
 
 class StateGatherer {
  public:
-  // What cairn::checkpoint_value() gives.
-  Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
+  // What cairn::checkpoint_value() gives, with `rng` for what rng_of_all_ranks() gave.
+  Value checkpoint_value(const State& state, Value rng, const SaveCheckpointOptions& options,
                          Logger* logger = nullptr);
 
  private:

@@ -170,6 +170,20 @@ at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
   return tensor;
 }
 
+bool is_over(const TensorView& view, const at::Tensor& tensor) {
+  if (view.storage == nullptr || typeid(*view.storage) != typeid(TorchStorage)) return false;
+  const bool is_plain = tensor.layout() == at::kStrided && tensor.has_storage() &&
+                        !tensor.is_quantized() && !tensor.is_conj() && !tensor.is_neg() &&
+                        view.quantizer == nullptr;
+  if (!is_plain) return false;
+  const c10::Storage& memory = static_cast<const TorchStorage&>(*view.storage).memory();
+  return memory.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() &&
+         view.storage_offset == tensor.storage_offset() && tensor.numel() != 0 &&
+         std::ranges::equal(tensor.sizes(), view.shape) &&
+         std::ranges::equal(tensor.strides(), view.strides) &&
+         scalar_type_of(view.dtype) == tensor.scalar_type();
+}
+
 at::ScalarType scalar_type_of(DType dtype) {
   const at::ScalarType type = dtype_tables().of_core[static_cast<std::size_t>(dtype)];
   if (type != at::ScalarType::Undefined) return type;

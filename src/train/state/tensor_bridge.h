@@ -29,6 +29,10 @@ struct StridedPlace {
 at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
                        const at::TensorOptions& options);
 
+// Whether these are the elements of that tensor: the same memory, dtype, shape and order. False of
+// views that are no storage_over(), and of no elements.
+bool is_over(const TensorView& view, const at::Tensor& tensor);
+
 // UnsupportedError for a dtype that this libtorch lacks.
 at::ScalarType scalar_type_of(DType dtype);
 

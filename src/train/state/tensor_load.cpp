@@ -43,9 +43,9 @@ bool is_whole_storage(const at::Tensor& tensor) noexcept {
 
 TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
                        const std::function<void()>& before_elements)
-    : target_(target),
-      elements_(tensor_of(elements, /*share=*/true)),
-      is_on_host_(target.device().is_cpu()) {
+    : target_(target), is_on_host_(target.device().is_cpu()) {
+  if (is_over(elements, target)) return;
+  elements_ = tensor_of(elements, /*share=*/true);
   const torch::NoGradGuard no_grad;
   if (elements_.sizes() != target_.sizes()) elements_ = elements_.reshape(target_.sizes());
   is_strided_ = target_.layout() == at::kStrided && !target_.is_quantized();
@@ -72,7 +72,8 @@ void TensorLoad::arrange(const std::function<void()>& before_elements) {
 }
 
 bool TensorLoad::may_hand_over() const noexcept {
-  if (!is_strided_ || !is_dense_ || !is_whole_storage(target_) || !is_whole_storage(elements_)) {
+  if (is_there() || !is_strided_ || !is_dense_ || !is_whole_storage(target_) ||
+      !is_whole_storage(elements_)) {
     return false;
   }
   const at::Storage& to = target_.storage();
@@ -89,6 +90,7 @@ void TensorLoad::hand_over() noexcept {
 }
 
 bool TensorLoad::needs_libtorch() const noexcept {
+  if (is_there()) return false;
   return !is_strided_ || (!is_on_host_ && !may_hand_over());
 }
 
@@ -112,11 +114,11 @@ void TensorLoad::copy_back() noexcept {
 }
 
 void TensorLoad::put() noexcept {
-  const std::size_t bytes = bytes_of_elements(elements_);
+  const std::size_t bytes = bytes_of_elements(target_);
   if (before_.defined() || bytes == 0) return;
   if (may_hand_over()) {
     hand_over();
-  } else if (elements_.data_ptr() == target_.data_ptr()) {
+  } else if (is_there() || elements_.data_ptr() == target_.data_ptr()) {
     // They were read in place.
   } else if (is_dense_) {
     std::memmove(target_.data_ptr(), elements_.data_ptr(), bytes);
@@ -148,7 +150,7 @@ void TensorLoad::release(std::vector<TensorLoad>& loads) noexcept {
   constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // on an average
   std::uint64_t bytes = 0;
   for (const TensorLoad& load : loads) {
-    if (load.is_on_host_) bytes += bytes_of_elements(load.elements_);
+    if (load.is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
   }
   if (bytes / kWorthAThread < loads.size()) return loads.clear();
   try {

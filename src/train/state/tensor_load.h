@@ -9,7 +9,7 @@
 //         state_dict(), no other tensor (both counts are 1);
 //       - each is the whole of its storage, and its memory is libtorch's own (or staging.h's).
 //     Pointers to the old elements are invalid then, as after resize_().
-//  3. Otherwise it copies from memory to memory.
+//  3. Otherwise it copies from memory to memory; what was read in place stays there.
 //     What the tensors had is let go of, large memory by several threads: an unmapped GiB of small
 //     pages takes the kernel a tenth of the time of reading one.
 //  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
@@ -38,6 +38,8 @@ class TensorLoad {
  private:
   friend void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last);
 
+  // Whether the new elements have the target's own memory.
+  bool is_there() const noexcept { return !elements_.defined(); }
   void arrange(const std::function<void()>& before_elements);  // step 1
   bool may_hand_over() const noexcept;
   void hand_over() noexcept;
@@ -50,7 +52,7 @@ class TensorLoad {
   static void release(std::vector<TensorLoad>& loads) noexcept;  // what 2 left, and 1 made
 
   at::Tensor target_;
-  at::Tensor elements_;
+  at::Tensor elements_;     // undefined: is_there()
   at::Tensor before_;       // where libtorch copied
   bool is_on_host_ = true;  // the target
   bool is_strided_ = true;

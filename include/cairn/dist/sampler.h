@@ -1,0 +1,42 @@
+// DistributedSampler: which samples are whose (torch.utils.data.DistributedSampler, to the bit).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace cairn {
+
+// In PyTorch's order. Its shuffle is true by default, as there.
+struct DistributedSamplerOptions {
+  // Default: dist::world_size() and dist::rank().
+  std::optional<std::int64_t> num_replicas = std::nullopt;
+  std::optional<std::int64_t> rank = std::nullopt;
+  // Epoch e is the order randperm(n) of a generator seeded with seed + e; the same on all ranks.
+  bool shuffle = true;
+  std::int64_t seed = 0;
+  // All ranks have equally many samples. True: what is left over is left out. False: the first ones
+  // of the epoch are there a second time, at the end; evaluations do not count those.
+  bool drop_last = false;
+};
+
+// Rank r has every num_replicas-th sample of an epoch, beginning with the r-th.
+class DistributedSampler {
+ public:
+  // UsageError for a rank that is not below num_replicas.
+  explicit DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options = {});
+
+  const DistributedSamplerOptions& options() const { return options_; }  // ranks filled in
+  std::int64_t size() const { return size_; }                            // of this rank's part
+  // How many of them, at the end, are there for the sake of equal numbers only: 0 or 1, and more
+  // only where there are fewer samples than ranks.
+  std::int64_t num_repeated() const;
+  std::vector<std::int64_t> indices(std::int64_t epoch) const;
+
+ private:
+  std::int64_t dataset_size_;
+  DistributedSamplerOptions options_;
+  std::int64_t size_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,73 @@
+#include "callbacks/saver_options.h"
+
+#include <string>
+
+#include "cairn/error.h"
+
+#include "checkpoint/names/shared_name.h"
+#include "checkpoint/plan/write_checkpoint.h"
+#include "storage/place.h"
+
+namespace cairn {
+namespace {
+
+void check_remote_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
+  const auto& file = options.remote_file_name;
+  const auto& latest = options.latest_remote_file_name;
+  for (const auto& name : {file, latest}) {
+    if (name) strict_format(*name, dist + time_variables({}));
+  }
+  if (!file || !latest || !shared_name(*file, *latest, dist)) return;
+  throw UsageError("CheckpointSaver: a checkpoint (remote_file_name \"" + *file +
+                   "\") and the link to the newest (latest_remote_file_name \"" + *latest +
+                   "\") could have one name: the link would replace the checkpoint");
+}
+
+}  // namespace
+
+CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
+  const std::string problem = options.store ? "" : writing_problem(options.folder);
+  if (!problem.empty()) throw UnsupportedError(problem);
+  options.store = store_of(options.folder, options.store);
+  if (options.folder.empty()) options.folder = ".";
+  for (auto* name :
+       {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
+    if (*name == "") name->reset();
+  }
+  strict_format(options.folder, dist_variables("run"));  // counters are no variables of a folder
+  for (std::string* name :
+       {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
+    if (name == nullptr) continue;
+    name->erase(0, name->find_first_not_of('/'));
+  }
+  if (options.num_checkpoints_to_keep < -1) {
+    throw UsageError("num_checkpoints_to_keep is -1 (all), 0 or more, not " +
+                     std::to_string(options.num_checkpoints_to_keep));
+  }
+  const int keep_remote = options.num_remote_checkpoints_to_keep;
+  if (keep_remote < 1 && keep_remote != -1) {
+    throw UsageError("num_remote_checkpoints_to_keep is -1 (all), 1 or more, not " +
+                     std::to_string(keep_remote));
+  }
+  if (options.num_concurrent_uploads < 1) {
+    throw UsageError("num_concurrent_uploads must be at least 1");
+  }
+  if (options.max_pending_saves < 1) throw UsageError("max_pending_saves must be at least 1");
+  return options;
+}
+
+void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
+  check_extension(strict_format(options.filename, dist + time_variables({})));
+  check_remote_names(options, dist);
+  if (!options.latest_filename) return;
+  check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
+  const auto both = shared_name(options.filename, *options.latest_filename, dist);
+  if (both) {
+    throw UsageError("CheckpointSaver: a checkpoint (filename \"" + options.filename +
+                     "\") and the link to the newest (latest_filename \"" +
+                     *options.latest_filename + "\") could both be named " + *both +
+                     ": the link would replace the checkpoint. Give the link another name");
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,52 @@
+// The one file that knows c10d's classes by name: what differs between versions of libtorch is
+// here.
+#pragma once
+
+#include <torch/version.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace cairn::dist {
+
+#if TORCH_VERSION_MAJOR >= 2
+using Backend = c10d::Backend;
+#else
+using Backend = c10d::ProcessGroup;
+#endif
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+struct MeetingPlace {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+// c10d's TCPStore. `listens`: it is this process that all others connect to. Others try for
+// `timeout` to connect. Throws what c10d throws.
+c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
+                                           std::chrono::milliseconds timeout);
+c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,
+                                            c10::intrusive_ptr<c10d::Store> store);
+
+struct GlooMember {
+  int rank = 0;
+  int world_size = 1;
+  std::chrono::milliseconds timeout{};
+  bool is_one_machine = false;  // then nothing leaves it: 127.0.0.1
+};
+
+// Connects to all others, who call it, too. GLOO_SOCKET_IFNAME names the interface, as PyTorch's.
+// UnsupportedError when this libtorch was built without Gloo.
+c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const GlooMember& member);
+
+}  // namespace cairn::dist

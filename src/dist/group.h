@@ -1,0 +1,100 @@
+// The processes of a job, connected.
+//
+//  1. All meet in a store, c10d's TCPStore: rank 0 listens at MASTER_ADDR:MASTER_PORT, or
+//     torchrun's agent does. Each writes that it is there, and waits for all others.
+//  2. Collectives go through Gloo, which connects all with all. Its connections end with a process,
+//     so that its peers know at once.
+//  3. What is done together is numbered. A rank that waits for long writes its number into the
+//     store, from a thread of its own (watch()): so everybody can know who has come and who has
+//     not. What takes no time costs no message. The connection for this is a second one, since the
+//     first may be waiting, and there from the beginning: libtorch 1.13 aborts a process that opens
+//     one while rank 0 dies (its thread for callbacks throws when the connection is reset).
+//  4. When something fails, a rank writes its own number, looks for those of all others for a
+//     while (kGrace), and names those that are behind in its error. What the first one found, it
+//     writes down for all.
+//  5. After a failure nothing works any more: what Gloo still does nobody could take back.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/dist/dist.h"
+
+#include "checkpoint/names/launch.h"
+#include "dist/backend.h"
+
+namespace cairn::dist {
+
+class Group {
+ public:
+  // Step 1 and 2. DistError naming the ranks that did not come.
+  Group(Launch launch, std::chrono::milliseconds timeout);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const Launch& launch() const { return launch_; }
+  Backend& backend() const { return *backend_; }
+
+  // Waits for what `start()` began on all ranks. `what` is for messages.
+  template <class Start>
+  void together(const std::string& what, Start start) {
+    begin(what);
+    try {
+      start();
+    } catch (const Error&) {  // of this rank alone
+      end();
+      throw;
+    } catch (const std::exception& error) {
+      fail(what, error.what());
+    }
+    end();
+  }
+
+  // What the error of something that failed on other threads says. Throws.
+  [[noreturn]] void fail(const std::string& what, const std::string& why);
+
+ private:
+  void meet();
+  void begin(const std::string& what);
+  void end();
+  void watch();
+  MeetingPlace place() const;
+  c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
+  std::string absent_text(const std::vector<std::int64_t>& absent) const;
+  std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number) const;
+
+  Launch launch_;
+  std::chrono::milliseconds timeout_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> side_store_;  // of step 3 and 4
+  c10::intrusive_ptr<Backend> backend_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t number_ = 0;  // of what is done together
+  bool is_waiting_ = false;
+  bool is_closing_ = false;
+  std::string failure_;  // step 5
+  std::thread watcher_;
+};
+
+// Null for a process alone, and before initialize().
+Group* group();
+
+// The group; UsageError when several processes were started and initialize() was not called.
+// Null when there is one process.
+Group* required_group();
+
+// Rank 0's tensors go to all others, in place, in few messages.
+void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string& what);
+
+// The sums over the ranks; of one process what was given.
+std::vector<double> sum(std::vector<double> numbers, const std::string& what);
+
+}  // namespace cairn::dist

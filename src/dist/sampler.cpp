@@ -1,0 +1,50 @@
+#include "cairn/dist/sampler.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+
+namespace cairn {
+
+DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options)
+    : dataset_size_(dataset_size), options_(options), size_(0) {
+  if (!options_.num_replicas) options_.num_replicas = dist::world_size();
+  if (!options_.rank) options_.rank = dist::rank();
+  const std::int64_t replicas = *options_.num_replicas;
+  if (replicas < 1 || *options_.rank < 0 || *options_.rank >= replicas) {
+    throw UsageError("DistributedSampler: rank " + std::to_string(*options_.rank) +
+                     " is not in 0 to num_replicas - 1, " + std::to_string(replicas - 1));
+  }
+  size_ = options_.drop_last ? dataset_size / replicas : (dataset_size + replicas - 1) / replicas;
+}
+
+std::int64_t DistributedSampler::num_repeated() const {
+  if (options_.drop_last) return 0;
+  // Of the positions rank, rank + replicas, ... those from dataset_size on.
+  const std::int64_t replicas = *options_.num_replicas;
+  const std::int64_t own = std::max<std::int64_t>(0, dataset_size_ - *options_.rank + replicas - 1);
+  return size_ - std::min(size_, own / replicas);
+}
+
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+  const torch::NoGradGuard no_grad;
+  at::Tensor order;
+  if (options_.shuffle) {
+    const auto seed = static_cast<std::uint64_t>(options_.seed + epoch);
+    order = at::randperm(dataset_size_, at::detail::createCPUGenerator(seed), at::kLong);
+  } else {
+    order = at::arange(dataset_size_, at::kLong);
+  }
+  const auto* all = order.data_ptr<std::int64_t>();
+  std::vector<std::int64_t> own;
+  own.reserve(static_cast<std::size_t>(size_));
+  for (std::int64_t i = 0; i < size_; ++i) {
+    own.push_back(all[(*options_.rank + i * *options_.num_replicas) % dataset_size_]);
+  }
+  return own;
+}
+
+}  // namespace cairn

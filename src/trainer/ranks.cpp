@@ -1,0 +1,149 @@
+#include "trainer/ranks.h"
+
+#include <sys/utsname.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/parameters.h"
+#include "cairn/train/rng.h"
+
+#include "checkpoint/names/launch.h"
+#include "dist/group.h"
+#include "io/machine.h"
+#include "trainer/trainer_impl.h"
+
+namespace cairn {
+
+std::string node_name() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "";
+}
+
+std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
+  if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
+  if (name == "multi_auto_sync") return SyncStrategy::kMultiAutoSync;
+  if (name == "forced_sync") return SyncStrategy::kForcedSync;
+  return std::nullopt;
+}
+
+std::optional<Value> rng_of_rank(std::optional<Value> states) {
+  if (!states || dist::world_size() == 1) return states;
+  const auto rank = static_cast<std::size_t>(dist::rank());
+  if (rank >= states->as_items().size()) return std::nullopt;
+  return Value(List{states->as_items()[rank]});
+}
+
+AgreedOutcome agree_on(const RankOutcome& own) {
+  AgreedOutcome agreed = {own, dist::rank(), own.kind == RankOutcome::kOk};
+  if (dist::world_size() == 1) return agreed;
+  const auto all = dist::all_gather_values(List{static_cast<std::int64_t>(own.kind), own.why});
+  agreed = {};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto kind = static_cast<RankOutcome::Kind>(all[rank].as_items().at(0).as_int());
+    agreed.is_ok_anywhere = agreed.is_ok_anywhere || kind == RankOutcome::kOk;
+    if (kind <= agreed.outcome.kind) continue;
+    agreed.outcome = {kind, all[rank].as_items().at(1).as_str()};
+    agreed.rank = static_cast<std::int64_t>(rank);
+  }
+  return agreed;
+}
+
+void Trainer::Impl::join_ranks() {
+  if (!dist::is_initialized() && dist::world_size() > 1) {
+    const std::chrono::duration<double> timeout(options.dist_timeout);
+    const Launch launch = launch_of();
+    logger.log_message(dist::describe() + ": meeting the others at " + launch.master_addr + ":" +
+                       (launch.master_port ? std::to_string(*launch.master_port) : "?"));
+    dist::initialize({.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout)});
+  }
+  context.group = dist::group();
+  if (context.group == nullptr) return;
+  const Value agreed = dist::broadcast_value(List{*options.run_name, *options.seed});
+  options.run_name = agreed.as_items().at(0).as_str();
+  options.seed = agreed.as_items().at(1).as_int();
+  if (dist::rank() != 0) options.load_progress_bar = false;
+}
+
+void Trainer::Impl::seed_generators() {
+  constexpr std::int64_t kSeeds = std::int64_t{1} << 32;
+  seed_all((state.rank_zero_seed + dist::rank()) % kSeeds);
+}
+
+void Trainer::Impl::check_loader_of_rank(const DataSpec& dataloader,
+                                         const std::string& option) const {
+  if (context.group == nullptr || !dataloader || dataloader.dataloader->is_of_rank()) return;
+  throw UsageError(option + ": this is " + dist::describe() +
+                   ", and every rank would be given the same samples. Give each its part: "
+                   ".sampler = DistributedSamplerOptions{.shuffle = ...} in DataLoaderOptions");
+}
+
+void Trainer::Impl::check_loaders_of_rank(const EvaluatorList& list) const {
+  for (const Evaluator& evaluator : list.items())
+    check_loader_of_rank(evaluator.dataloader, "eval_dataloader '" + evaluator.label + "'");
+}
+
+// The end of an epoch is the same batch on all ranks, however their loaders differ.
+void Trainer::Impl::agree_on_epoch_length() {
+  if (context.group == nullptr) return;
+  constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
+  at::Tensor shortest = at::full({1}, state.dataloader_len.value_or(kUnknown), at::kLong);
+  dist::all_reduce(shortest, dist::ReduceOp::kMin);
+  const auto length = shortest.item<std::int64_t>();
+  state.dataloader_len.reset();
+  if (length != kUnknown) state.dataloader_len = length;
+}
+
+// And all have rank 0's weights, whatever they were made with.
+void Trainer::Impl::check_position_of_ranks() const {
+  if (context.group == nullptr) return;
+  const auto all = dist::all_gather_values(List{state.timestamp.epoch, state.timestamp.batch});
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const auto text = [&](std::size_t of) {
+      return "rank " + std::to_string(of) + " is at epoch " +
+             std::to_string(all[of].as_items().at(0).as_int()) + ", batch " +
+             std::to_string(all[of].as_items().at(1).as_int());
+    };
+    throw UsageError("the ranks do not begin at one position: " + text(0) + ", " + text(rank) +
+                     ". Give all the same checkpoint");
+  }
+  torch::nn::Module& module = state.model->module();
+  std::vector<at::Tensor> tensors = each_once(parameters(module));
+  for (const at::Tensor& buffer : module.buffers())
+    tensors.push_back(buffer);
+  dist::broadcast_tensors(tensors, "sending the model's weights");
+}
+
+// What is asked of one rank is done by all, after the same batch.
+Requests Trainer::Impl::agree(Requests own) const {
+  if (context.group == nullptr) return own;
+  const auto sums = dist::sum({own.save ? 1.0 : 0.0, own.stop ? 1.0 : 0.0}, "asking for signals");
+  own.save = sums[0] > 0;
+  own.stop = sums[1] > 0;
+  if ((own.save || own.stop) && own.reason.empty()) own.reason = "asked of another rank";
+  return own;
+}
+
+// What callbacks still do in close(), rank 0's uploads for one, would end with the first process
+// that leaves. Not behind an error: the others may be elsewhere.
+void Trainer::Impl::leave_together() {
+  if (dist::group() == nullptr || !std::exchange(ended_well, false)) return;
+  dist::barrier("closing the Trainer");
+}
+
+// Some launchers give each process processors of its own, others give all the same. Of those that
+// several ranks of a machine may use each has its share.
+double Trainer::Impl::usable_processors_of_rank() const {
+  const double all = machine_limits().cpus;
+  if (context.group == nullptr) return all;
+  const Value own = Value(List{node_name(), usable_processors()});
+  const auto of_ranks = dist::all_gather_values(own);
+  return all / static_cast<double>(std::ranges::count(of_ranks, own));
+}
+
+}  // namespace cairn

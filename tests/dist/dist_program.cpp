@@ -1,0 +1,464 @@
+// One process of a job, for dist_test.cpp, which starts several:
+//   dist_program MODE KEY=VALUE... [-- MODE KEY=VALUE...]...
+// Of several cases each comes after the other, in one group of processes; the exit code is that of
+// the last.
+#include <sched.h>
+#include <signal.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/metrics/metrics.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/schedulers/schedulers.h"
+#include "cairn/storage/object_store.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state_dict.h"
+#include "cairn/train/trainer.h"
+
+#include "../../examples/digits/digits_data.h"
+#include "../../examples/digits/net.h"
+#include "core/xxh3.h"
+#include "testing/tiny_model.h"
+#include "testing/watched_store.h"
+
+namespace {
+
+using cairn::testing::At;
+using cairn::testing::StoreCall;
+using cairn::testing::StoreHooks;
+using cairn::testing::WatchedStore;
+
+class Arguments {
+ public:
+  explicit Arguments(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const std::size_t at = text.find('=');
+      values_[text.substr(0, at)] = text.substr(at + 1);
+    }
+  }
+  std::string text(const std::string& key, const std::string& otherwise = "") const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : found->second;
+  }
+  std::int64_t number(const std::string& key, std::int64_t otherwise) const {
+    return has(key) ? std::stoll(text(key)) : otherwise;
+  }
+  bool has(const std::string& key) const { return values_.contains(key); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+void say(const std::string& text) { std::cout << text << std::endl; }
+
+void demand(bool holds, const std::string& what) {
+  if (!holds) throw cairn::UsageError("not so: " + what);
+}
+
+void initialize(const Arguments& arguments) {
+  if (cairn::dist::is_initialized()) return;
+  say("comes");
+  cairn::dist::initialize(
+      {.timeout = std::chrono::milliseconds(arguments.number("timeout_ms", 60000))});
+  say(cairn::dist::describe());
+}
+
+void try_collectives(const Arguments& arguments) {
+  namespace dist = cairn::dist;
+  initialize(arguments);
+  const std::int64_t rank = dist::rank();
+  const std::int64_t world = dist::world_size();
+  at::Tensor sum = at::full({3}, rank + 1, at::kLong);
+  dist::all_reduce(sum);
+  demand(sum[0].item<std::int64_t>() == world * (world + 1) / 2, "the sum");
+  at::Tensor most = at::full({2, 2}, static_cast<double>(rank)).t();
+  dist::all_reduce(most, dist::ReduceOp::kMax);
+  demand(most.eq(static_cast<double>(world - 1)).all().item<bool>(), "the maximum");
+  at::Tensor flags = at::full({5}, rank == 1, at::kBool);
+  dist::broadcast(flags, 1);
+  demand(flags.all().item<bool>(), "what rank 1 sent");
+  const auto all = dist::all_gather(at::full({1}, rank, at::kInt));
+  for (std::int64_t r = 0; r < world; ++r) {
+    demand(all.at(static_cast<std::size_t>(r)).item<std::int64_t>() == r, "what was gathered");
+  }
+  const std::string long_text(static_cast<std::size_t>(1 + rank * 1000), 'x');
+  const auto values = dist::all_gather_values(
+      cairn::Dict{{"text", long_text}, {"tensor", cairn::view_of(at::arange(rank))}});
+  for (std::int64_t r = 0; r < world; ++r) {
+    const cairn::Value& value = values.at(static_cast<std::size_t>(r));
+    demand(value.at("text").as_str().size() == static_cast<std::size_t>(1 + r * 1000), "a text");
+    demand(cairn::tensor_of(value.at("tensor").as_tensor()).equal(at::arange(r)), "a tensor");
+  }
+  demand(dist::broadcast_value(cairn::List{rank, "root"}, world - 1).as_items()[0] ==
+             cairn::Value(world - 1),
+         "the last rank's value");
+  dist::barrier();
+  say("all of it holds");
+}
+
+// All but one rank come to a barrier.
+void miss_a_barrier(const Arguments& arguments) {
+  initialize(arguments);
+  cairn::dist::barrier();
+  if (cairn::dist::rank() == arguments.number("rank", 1)) {
+    say("away");
+    if (arguments.text("how") == "dead") raise(SIGKILL);
+    for (;;)
+      pause();
+  }
+  cairn::dist::barrier("the second barrier");
+}
+
+std::string digest_of(const torch::nn::Module& module) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : module.parameters())
+    all.push_back(tensor.detach().reshape({-1}).to(at::kDouble));
+  for (const at::Tensor& tensor : module.buffers())
+    all.push_back(tensor.detach().reshape({-1}).to(at::kDouble));
+  const at::Tensor flat = at::cat(all);
+  const auto* bytes = reinterpret_cast<const std::byte*>(flat.data_ptr<double>());
+  char text[64];
+  std::snprintf(
+      text, sizeof text, "%016lx",
+      static_cast<unsigned long>(cairn::xxh3_64({bytes, static_cast<std::size_t>(flat.nbytes())})));
+  return text;
+}
+
+cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
+  cairn::DataLoaderOptions options{
+      .batch_size = arguments.number("batch", 2),
+      .sampler = cairn::DistributedSamplerOptions{.shuffle = is_train, .seed = 3}};
+  if (arguments.text("sampler") == "none") options.sampler.reset();
+  const bool is_uneven = arguments.has("uneven") && is_train;
+  // Of another size on each rank: 4 more samples for each rank above the first.
+  const std::int64_t more = is_uneven ? 4 * cairn::dist::rank() : 0;
+  if (arguments.text("data") == "digits") {
+    const digits::Scans scans = digits::load_scans();
+    return cairn::DataLoader(is_train ? scans.train : scans.test, options);
+  }
+  return cairn::testing::tiny_loader((is_train ? arguments.number("samples", 24) + more : 11),
+                                     options);
+}
+
+// Batches that say they have no tokens, of rank 1 or of all.
+cairn::DataSpec weightless(const Arguments& arguments, cairn::DataLoader loader) {
+  const bool is_of_all = arguments.text("weightless") == "all";
+  return {.dataloader = std::move(loader),
+          .get_num_tokens_in_batch = [is_of_all](const cairn::Batch&) -> std::int64_t {
+            return is_of_all || cairn::dist::rank() == 1 ? 0 : 3;
+          }};
+}
+
+// Of each sample two, as a transform that makes several views of an image.
+cairn::DataSpec doubled(cairn::DataLoader loader) {
+  return {.dataloader = std::move(loader), .batch_transforms = [](const cairn::Batch& batch) {
+            return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
+          }};
+}
+
+// Rank 0's: the checkpoint of the first batch cannot be written.
+class BrokenOnce {
+ public:
+  std::shared_ptr<cairn::ObjectStore> store() {
+    return std::make_shared<WatchedStore>(
+        cairn::local_store(), StoreHooks{.before = [this](StoreCall call, const std::string& name) {
+          if (call != StoreCall::kBegin || name.find("ba1-") == std::string::npos) return;
+          has_failed_ = true;
+          has_failed_.notify_all();
+          throw cairn::StorageError("broken", 0);
+        }});
+  }
+  void wait() const { has_failed_.wait(false); }
+
+ private:
+  std::atomic<bool> has_failed_ = false;
+};
+
+struct Net : torch::nn::Module {
+  explicit Net(const Arguments& arguments) : dropout(arguments.number("dropout", 0) / 100.0) {
+    torch::manual_seed(static_cast<std::uint64_t>(1 + cairn::dist::rank()));  // ranks differ
+    first = register_module("first", torch::nn::Linear(4, 8));
+    if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(8));
+    second = register_module("second", torch::nn::Linear(8, 3));
+    unused = register_module("unused", torch::nn::Linear(2, 2));
+    to(at::kDouble);
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor hidden = first(input).tanh();
+    if (norm) hidden = norm(hidden);
+    return second(torch::dropout(hidden, dropout, is_training()));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  double dropout;
+};
+
+cairn::TrainerOptions options_of(const Arguments& arguments) {
+  cairn::TrainerOptions options;
+  options.train_dataloader = loader_of(arguments, /*is_train=*/true);
+  if (arguments.has("weightless")) {
+    options.train_dataloader = weightless(arguments, loader_of(arguments, /*is_train=*/true));
+    options.accumulate_train_batch_on_tokens = true;
+  }
+  options.eval_dataloader = loader_of(arguments, /*is_train=*/false);
+  if (arguments.has("views")) {
+    options.eval_dataloader = doubled(loader_of(arguments, /*is_train=*/false));
+  }
+  options.optimizers = cairn::AdamW({.lr = 0.05});
+  if (arguments.has("rates")) options.schedulers = cairn::LinearScheduler();
+  options.max_duration = arguments.text("duration", "2ep");
+  options.progress_bar = false;
+  options.run_name = "job";
+  options.seed = 7;
+  options.dist_timeout = static_cast<double>(arguments.number("timeout_ms", 60000)) / 1000;
+  options.ddp_sync_strategy = arguments.text("strategy", "single_auto_sync");
+  if (arguments.has("micro")) options.device_train_microbatch_size = arguments.number("micro", 1);
+  if (arguments.has("folder")) {
+    options.save_folder = arguments.text("folder");
+    options.save_interval = arguments.text("interval", "1ba");
+    options.save_async = arguments.has("async");
+    options.autoresume = true;
+  }
+  return options;
+}
+
+// For somebody who sees "waits" and asks for something. Any thread may be the one that gets the
+// signal, so what is waited for is that one did, in front of who listened before.
+std::array<int, 2> g_signalled = {-1, -1};  // a pipe
+std::map<int, struct sigaction> g_listened;
+
+void note_signal(int number, siginfo_t* info, void* context) {
+  const struct sigaction& before = g_listened.at(number);
+  if ((before.sa_flags & SA_SIGINFO) != 0) {
+    before.sa_sigaction(number, info, context);
+  } else {
+    before.sa_handler(number);
+  }
+  (void)!write(g_signalled[1], "", 1);
+}
+
+void wait_for_signal() {
+  if (pipe(g_signalled.data()) != 0) throw std::runtime_error("no pipe");
+  struct sigaction noting = {};
+  noting.sa_sigaction = note_signal;
+  noting.sa_flags = SA_SIGINFO;
+  for (const int number : {SIGTERM, SIGUSR1})
+    sigaction(number, nullptr, &g_listened[number]);
+  for (const auto& [number, before] : g_listened)
+    sigaction(number, &noting, nullptr);
+  say("waits");
+  char one = 0;
+  while (read(g_signalled[0], &one, 1) != 1) {
+  }
+  for (const auto& [number, before] : g_listened)
+    sigaction(number, &before, nullptr);
+}
+
+void act_at(const Arguments& arguments, cairn::State& state) {
+  const bool is_now =
+      state.timestamp.batch == arguments.number("at_batch", -1) &&
+      (!arguments.has("rank") || cairn::dist::rank() == arguments.number("rank", 0));
+  if (!is_now) return;
+  const std::string how = arguments.text("how");
+  if (how == "dead") raise(SIGKILL);
+  if (how == "term") raise(SIGTERM);
+  if (how == "stop") state.stop_training();
+  if (how == "wait") wait_for_signal();
+}
+
+// As long as it lives this process may run on one processor, another one than its neighbours.
+class Bound {
+ public:
+  Bound() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    const int count = CPU_COUNT(&before_);
+    const int wanted = static_cast<int>(cairn::dist::rank()) % count;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &before_) && seen++ == wanted) CPU_SET(cpu, &one);
+    }
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~Bound() { sched_setaffinity(0, sizeof before_, &before_); }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
+// Whether the checkpoint is there with which a run that was stopped at `batch` ends.
+void look_for_last_save(const Arguments& arguments, std::int64_t batch) {
+  const std::string name = "ep0-ba" + std::to_string(batch) + "-rank0.pt";
+  say(std::filesystem::exists(arguments.text("folder") + "/" + name) ? "the last save is there"
+                                                                     : "the last save is missing");
+}
+
+// The network, which `options` then train.
+std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
+                                                cairn::TrainerOptions& options) {
+  torch::manual_seed(17);
+  if (arguments.text("net") == "digits") {
+    const digits::Net net;
+    options.model = cairn::classifier(net, {.num_classes = 10});
+    return net.ptr();
+  }
+  if (arguments.text("data") == "digits") {  // without what each rank does for itself
+    const torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 32),
+                                    torch::nn::ReLU(), torch::nn::Linear(32, 10));
+    options.model = cairn::classifier(net, {.num_classes = 10});
+    return net.ptr();
+  }
+  const auto net = std::make_shared<Net>(arguments);
+  options.model = cairn::classifier(net, {.num_classes = 3});
+  if (arguments.has("thaw")) {  // a layer that is trained from the second epoch on
+    options.callbacks.push_back(At(cairn::Event::kEpochStart, [net](cairn::State& state) {
+      net->first->weight.set_requires_grad(state.timestamp.epoch > 0);
+    }));
+  }
+  return net;
+}
+
+// What is asked of a Trainer that has trained. On rank 1 a sample is bad.
+void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& is_bad) {
+  try {
+    trainer.eval(cairn::EvaluatorList{cairn::Evaluator{
+        .label = "whole",
+        .dataloader = cairn::testing::tiny_loader(11, cairn::DataLoaderOptions{.batch_size = 2})}});
+  } catch (const cairn::UsageError& error) {
+    say(std::string("refused: ") + error.what());
+  }
+  is_bad = cairn::dist::rank() == arguments.number("bad", 1);
+  trainer.eval();
+}
+
+void say_accuracy(const cairn::State& state) {
+  char line[128];
+  std::snprintf(line, sizeof line, "accuracy %.17g of %lld samples",
+                state.metric_value("eval", "MulticlassAccuracy").value(),
+                static_cast<long long>(state.eval_timestamp.sample));
+  say(line);
+}
+
+int train(const Arguments& arguments) {
+  std::optional<Bound> bound;
+  if (arguments.has("bind")) bound.emplace();
+  cairn::TrainerOptions options = options_of(arguments);
+  const auto net = make_network(arguments, options);
+  BrokenOnce broken;
+  const bool breaks = arguments.has("breaks") && cairn::dist::rank() == 0;
+  if (breaks) options.save_object_store = broken.store();
+  if (arguments.has("second")) {  // a saver that nothing is in the way of
+    cairn::CheckpointSaverOptions first = {.folder = arguments.text("folder"),
+                                           .save_interval = "1ba",
+                                           .save_async = true,
+                                           .store = options.save_object_store};
+    if (first.store == nullptr) first.store = cairn::local_store();
+    options.callbacks.push_back(cairn::CheckpointSaver(first));
+    options.callbacks.push_back(cairn::CheckpointSaver(
+        {.folder = arguments.text("folder") + "/second", .save_interval = "1ba"}));
+    options.save_folder.reset();
+    options.save_object_store.reset();
+  }
+  bool is_bad = false;
+  std::int64_t eval_batches = 0;  // that began and have not ended
+  bool is_balanced = true;
+  options.callbacks.push_back(At(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
+    ++eval_batches;
+    if (is_bad) throw cairn::UsageError("a bad sample");
+  }));
+  options.callbacks.push_back(At(cairn::Event::kEvalBatchEnd, [&](cairn::State&) {
+    is_balanced = --eval_batches == 0 && is_balanced;
+  }));
+  options.callbacks.push_back(At(cairn::Event::kBatchEnd, [&](cairn::State& state) {
+    char line[128];
+    std::snprintf(line, sizeof line, "batch %lld samples %lld loss %.17g",
+                  static_cast<long long>(state.timestamp.batch),
+                  static_cast<long long>(state.timestamp.sample),
+                  state.total_loss_dict.at("loss/train/total").as_float());
+    say(line);
+    if (breaks && state.timestamp.batch == 2) broken.wait();
+    if (!arguments.has("inside")) act_at(arguments, state);
+  }));
+  options.callbacks.push_back(At(cairn::Event::kAfterTrainBatch, [&](cairn::State& state) {
+    if (arguments.has("inside")) act_at(arguments, state);
+  }));
+  cairn::Trainer trainer(std::move(options));
+  say("begins at batch " + std::to_string(trainer.state().timestamp.batch));
+  const cairn::FitResult result = trainer.fit();
+  if (arguments.has("look")) look_for_last_save(arguments, trainer.state().timestamp.batch);
+  if (arguments.has("rates")) {
+    say("rate " + std::to_string(trainer.state().optimizer->param_groups()[0].options().get_lr()));
+  }
+  if (arguments.has("keeps")) {
+    say("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
+  }
+  if (arguments.has("bad")) evaluate_badly(arguments, trainer, is_bad);
+  trainer.close();
+  say("ends at batch " + std::to_string(trainer.state().timestamp.batch));
+  say("weights " + digest_of(*net));
+  if (result.exit_code != 0) return result.exit_code;
+  say_accuracy(trainer.state());
+  if (!is_balanced) say("error: an evaluated batch ends that did not begin");
+  const auto* tiny = dynamic_cast<const Net*>(net.get());
+  if (tiny != nullptr) {
+    say(tiny->unused->weight.grad().defined() ? "the unused has a gradient"
+                                              : "nothing for the unused");
+  }
+  return 0;
+}
+
+int run(const std::string& mode, const Arguments& arguments) {
+  if (mode == "train") return train(arguments);
+  if (mode == "collectives") try_collectives(arguments);
+  if (mode == "miss") miss_a_barrier(arguments);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  torch::set_num_threads(1);
+  std::vector<std::vector<std::string>> cases(1);
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--") {
+      cases.emplace_back();
+    } else {
+      cases.back().emplace_back(argv[i]);
+    }
+  }
+  try {
+    int code = 0;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (cases.size() > 1) say("case " + std::to_string(i));
+      const std::string mode = cases[i].at(0);
+      cases[i].erase(cases[i].begin());
+      code = run(mode, Arguments(cases[i]));
+      if (cases.size() > 1) say("code " + std::to_string(code));
+    }
+    return code;
+  } catch (const cairn::dist::DistError& error) {
+    say(std::string("DistError: ") + error.what());
+    return 3;
+  } catch (const std::exception& error) {
+    say(std::string("error: ") + error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,388 @@
+// Real processes on this machine, each a dist_program.
+#include "cairn/dist/dist.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "cairn/error.h"
+
+#include "job.h"
+#include "testing/environment_variable.h"
+#include "testing/message_of.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using cairn::testing::EnvironmentVariable;
+using cairn::testing::Job;
+using cairn::testing::losses_of;
+using cairn::testing::message_of;
+using cairn::testing::rest_of_line;
+using cairn::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Command = std::vector<std::string>;
+
+Command program(Command arguments) {
+  arguments.insert(arguments.begin(), DIST_PROGRAM);
+  return arguments;
+}
+
+// The arguments of one process for several cases, one after the other.
+Command in_turn(const std::vector<Command>& cases) {
+  Command all;
+  for (const Command& each : cases) {
+    if (!all.empty()) all.emplace_back("--");
+    all.insert(all.end(), each.begin(), each.end());
+  }
+  return program(all);
+}
+
+Command operator+(Command command, const Command& more) {
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+// What the process wrote in one of them.
+std::string part(const std::string& output, std::size_t number) {
+  const auto begin = output.find("case " + std::to_string(number) + "\n");
+  if (begin == std::string::npos) return "";
+  return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
+}
+
+const Command kDifficult = {"train", "dropout=30", "norm=1", "samples=40", "duration=3ep"};
+
+TEST(Dist, TensorsAndValuesGoFromAllToAll) {
+  Job job(3, program({"collectives"}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1) << job.output(2);
+  EXPECT_THAT(job.output(1), HasSubstr("rank 1 of 3 (torchrun's variables)"));
+}
+
+// Three jobs at once, since most of it is waiting: in each one rank is missing.
+TEST(Dist, WhoDoesNotComeIsNamed) {
+  const std::string timeout = "timeout_ms=6000";
+  Job hanging(3, program({"miss", "rank=1", "how=hangs", timeout}));
+  ASSERT_TRUE(hanging.ranks[1]->wait_for_line("away")) << hanging.output(1);
+  Job incomplete(3, program({"collectives", timeout}), /*started=*/2);
+  for (const auto& rank : incomplete.ranks)
+    ASSERT_TRUE(rank->wait_for_line("comes"));
+  Job dying(4, program({"miss", "rank=2", "how=dead"}));
+  ASSERT_TRUE(dying.ranks[2]->wait_for_line("away")) << dying.output(2);
+
+  // Of one that dies the others hear at once.
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(dying.exit_codes(), ElementsAre(3, 3, -1, 3));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  for (const std::size_t rank : {0, 1, 3}) {
+    EXPECT_THAT(dying.output(rank),
+                AllOf(HasSubstr("the second barrier failed"), HasSubstr("rank 2 did not come")));
+  }
+  for (const std::size_t rank : {0, 2}) {
+    EXPECT_EQ(hanging.ranks[rank]->wait().exit_code, 3);
+    EXPECT_THAT(hanging.output(rank), HasSubstr("rank 1 did not come"));
+  }
+  EXPECT_THAT(incomplete.exit_codes(), Each(3));
+  EXPECT_THAT(incomplete.output(0), HasSubstr("rank 2 did not come")) << incomplete.output(1);
+}
+
+TEST(Dist, WhatContradictsItselfIsRefused) {
+  const EnvironmentVariable rank("RANK", nullptr);
+  const EnvironmentVariable world("WORLD_SIZE", nullptr);
+  const auto fails = [](const dist::InitializeOptions& options) {
+    return message_of<UsageError>([&] { dist::initialize(options); });
+  };
+  EXPECT_THAT(fails({.rank = 1}), HasSubstr("give rank and world_size"));
+  EXPECT_THAT(fails({.rank = 0, .world_size = 1, .local_world_size = 0}),
+              HasSubstr("local_world_size is at least 1"));
+  {
+    const EnvironmentVariable port("MASTER_PORT", "29x");
+    EXPECT_THAT(fails({.rank = 0, .world_size = 2}), HasSubstr("MASTER_PORT"));
+  }
+  EXPECT_THAT(fails({.rank = 2, .world_size = 2}), HasSubstr("rank 2 is not in 0 to"));
+  EXPECT_THAT(fails({.rank = 0, .world_size = 2}),
+              AllOf(HasSubstr("MASTER_ADDR"), HasSubstr("MASTER_PORT")));
+  EXPECT_THAT(fails({.rank = 0, .world_size = 2, .master_addr = "a", .master_port = 70000}),
+              HasSubstr("no port"));
+  EXPECT_FALSE(dist::is_initialized());
+}
+
+TEST(Dist, AProcessAloneDoesEverythingWithItself) {
+  const EnvironmentVariable rank("RANK", nullptr);
+  const EnvironmentVariable world("WORLD_SIZE", nullptr);
+  at::Tensor one = at::ones({2});
+  dist::all_reduce(one);
+  dist::broadcast(one);
+  EXPECT_EQ(dist::all_gather(one).size(), 1U);
+  EXPECT_EQ(dist::broadcast_value(Value(3)), Value(3));
+  EXPECT_EQ(dist::all_gather_values(Value(3)).size(), 1U);
+  dist::barrier();
+  EXPECT_EQ(dist::world_size(), 1);
+  EXPECT_EQ(dist::describe(), "rank 0 of 1 (no launcher)");
+}
+
+TEST(Dist, SeveralProcessesMustMeetFirst) {
+  const EnvironmentVariable rank("RANK", "0");
+  const EnvironmentVariable world("WORLD_SIZE", "2");
+  EXPECT_THAT(message_of<UsageError>([] { dist::barrier(); }), HasSubstr("dist::initialize()"));
+}
+
+// Where the launcher is installed. torchrun's agent has the store; mpirun gives none.
+class StartedBy : public ::testing::TestWithParam<std::pair<Command, std::string>> {};
+
+TEST_P(StartedBy, ItJustWorks) {
+  auto [command, source] = GetParam();
+  if (access(command[0].c_str(), X_OK) != 0) GTEST_SKIP() << "no " << command[0];
+  const EnvironmentVariable rank("RANK", nullptr);
+  const EnvironmentVariable world("WORLD_SIZE", nullptr);
+  if (source == "torchrun") {
+    command.push_back("--master_port=" + cairn::testing::free_port());
+  }
+  command.emplace_back(DIST_PROGRAM);
+  command.emplace_back("collectives");
+  cairn::testing::ChildProcess launcher(command);
+  EXPECT_EQ(launcher.wait().exit_code, 0) << launcher.output();
+  for (const char* who : {"rank 0 of 3", "rank 1 of 3", "rank 2 of 3"}) {
+    EXPECT_THAT(launcher.output(), HasSubstr(who + (" (" + source) + "'s variables)"));
+  }
+}
+
+// Redirections: torchrun 1.13 needs them under Python 3.11.
+INSTANTIATE_TEST_SUITE_P(
+    Dist, StartedBy,
+    ::testing::Values(std::pair(Command{"/usr/bin/torchrun", "--no_python", "--nproc_per_node=3",
+                                        "--redirects=0:1,1:1,2:1", "--tee=0:1,1:1,2:1"},
+                                std::string("torchrun")),
+                      std::pair(Command{"/usr/bin/mpirun", "--allow-run-as-root", "--oversubscribe",
+                                        "-n", "3"},
+                                std::string("Open MPI"))));
+
+// mpirun hands SIGUSR1 on to all, and ends a job with the first process that fails: all that are
+// asked must have saved then.
+TEST(Dist, ARunThatOpenMpiInterruptsGoesOnBitForBit) {
+  const std::string mpirun = "/usr/bin/mpirun";
+  if (access(mpirun.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << mpirun;
+  const EnvironmentVariable rank("RANK", nullptr);
+  const EnvironmentVariable world("WORLD_SIZE", nullptr);
+  const EnvironmentVariable threads("OMP_NUM_THREADS", "1");
+  const TempFolder folder;
+  const Command start = {mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "4"};
+  const Command saved = kDifficult + Command{"folder=" + folder.path(), "interval=1ep"};
+  cairn::testing::ChildProcess interrupted(start +
+                                           program(saved + Command{"at_batch=4", "how=wait"}));
+  for (int i = 0; i < 4; ++i)
+    ASSERT_TRUE(interrupted.wait_for_line("waits")) << interrupted.output();
+  interrupted.send(SIGUSR1);
+  EXPECT_EQ(interrupted.wait().exit_code, 75) << interrupted.output();
+  cairn::testing::ChildProcess again(start + in_turn({saved, kDifficult}));
+  EXPECT_EQ(again.wait().exit_code, 0) << again.output();
+  EXPECT_THAT(again.output(), HasSubstr("begins at batch 4"));
+  std::map<std::string, int> weights;
+  std::istringstream lines(again.output());
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("weights ")) ++weights[line];
+  ASSERT_EQ(weights.size(), 1U) << again.output();
+  EXPECT_EQ(weights.begin()->second, 8);
+}
+
+// --- Training ------------------------------------------------------------------------------------
+
+void expect_near(const std::map<int, double>& a, const std::map<int, double>& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (const auto& [batch, loss] : a) {
+    ASSERT_TRUE(b.contains(batch));
+    EXPECT_NEAR(loss, b.at(batch), tolerance) << "batch " << batch;
+  }
+}
+
+const Command kDigits = {"train", "data=digits", "duration=44ba"};
+
+// With as many samples in a batch of all ranks.
+std::vector<Command> cases_of(int ranks) {
+  const auto batch = [ranks](int all) { return "batch=" + std::to_string(all / ranks); };
+  const Command train = {"train", batch(8)};
+  return {train,
+          train + Command{"strategy=forced_sync"},
+          train + Command{"strategy=multi_auto_sync", "micro=1"},
+          train + Command{"strategy=single_auto_sync", "micro=1"},
+          train + Command{"thaw=1"},
+          train + Command{"weightless=all"},
+          kDigits + Command{batch(32)}};
+}
+
+// One process with batches of all ranks' samples, and the same in several. The last case is in
+// float, with real data, up to the batch in which samples are there twice.
+TEST(Dist, TrainingIsAsInOneProcess) {
+  const auto alone = cases_of(1);
+  Job one(1, in_turn(alone));
+  std::map<int, Job> several;
+  for (const int ranks : {2, 4})
+    several.try_emplace(ranks, ranks, in_turn(cases_of(ranks)));
+  ASSERT_THAT(one.exit_codes(), Each(0)) << one.output(0);
+  for (auto& [ranks, job] : several) {
+    ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1);
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, case " + std::to_string(i));
+      const std::string expected = part(one.output(0), i);
+      const std::string first = part(job.output(0), i);
+      const bool is_float = i + 1 == alone.size();
+      expect_near(losses_of(expected), losses_of(first), is_float ? 1e-5 : 1e-9);
+      for (const char* what : {"accuracy", "ends at", "nothing for"}) {
+        EXPECT_EQ(rest_of_line(first, what), rest_of_line(expected, what));
+      }
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::string own = part(job.output(static_cast<std::size_t>(rank)), i);
+        EXPECT_EQ(rest_of_line(own, "weights "), rest_of_line(first, "weights "));
+        EXPECT_EQ(losses_of(own), losses_of(first));
+        EXPECT_THAT(own, Not(HasSubstr("error:")));
+      }
+    }
+  }
+}
+
+void expect_same_weights(const Job& job, std::size_t number) {
+  const std::string first = rest_of_line(part(job.output(0), number), "weights ");
+  EXPECT_NE(first, "");
+  EXPECT_EQ(rest_of_line(part(job.output(1), number), "weights "), first);
+}
+
+// Each case is a way in which two ranks differ.
+TEST(Dist, RanksThatDifferStayTogether) {
+  const TempFolder folder;
+  Job job(2,
+          in_turn({// Rank 1 has more samples; in the last batches rank 0's is smaller, then it has
+                   // none.
+                   {"train", "uneven=1", "samples=13", "batch=2", "micro=1",
+                    "strategy=multi_auto_sync"},
+                   // Rank 1's batches weigh nothing.
+                   {"train", "weightless=1", "views=1"},
+                   // One rank stops, in the middle of an epoch.
+                   {"train", "how=stop", "rank=1", "at_batch=3"},
+                   // Each has a processor of its own, which is not to be shared once more.
+                   {"train", "bind=1"},
+                   // Rank 0 alone is in the way of a save, and all are to stop.
+                   {"train", "breaks=1", "second=1", "async=1", "how=term", "at_batch=2",
+                    "folder=" + folder / "broken"},
+                   // Rank 0 writes while the other has nothing to do.
+                   {"train", "interval=1ep", "look=1", "how=term", "rank=1", "at_batch=3",
+                    "keeps=1", "folder=" + folder / "last"},
+                   // One rank stops inside a batch, before the schedulers look at the end.
+                   {"train", "rates=1", "inside=1", "how=stop", "rank=1", "at_batch=2"},
+                   // Rank 1 alone fails, when all have trained.
+                   {"train", "bad=1"}}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(3, 2)) << job.output(0) << job.output(1);
+  for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6})
+    expect_same_weights(job, number);
+  EXPECT_THAT(part(job.output(0), 1), HasSubstr("of 22 samples"));
+  EXPECT_THAT(part(job.output(0), 7), HasSubstr("rank 1 did not come"));
+  EXPECT_THAT(part(job.output(1), 7), AllOf(HasSubstr("error: a bad sample"),
+                                            HasSubstr("refused: eval_dataloader 'whole'")));
+  EXPECT_EQ(rest_of_line(part(job.output(0), 0), "ends at"), " batch 8");
+  EXPECT_THAT(part(job.output(0), 0), HasSubstr("of 11 samples"));
+  EXPECT_THAT(part(job.output(0), 1), AllOf(HasSubstr("loss"), Not(HasSubstr("nan"))));
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 2), "ends at"), " batch 3");
+    EXPECT_THAT(part(job.output(rank), 4), HasSubstr("ends at batch 2"));
+    for (const std::size_t number : {4, 5})
+      EXPECT_EQ(rest_of_line(part(job.output(rank), number), "code"), " 75");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 5), "kept "), folder / "last/kept-rank0.pt");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 6), "ends at"), " batch 3");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 6), "rate"),
+              rest_of_line(part(job.output(0), 6), "rate"));
+    EXPECT_THAT(part(job.output(rank), 5), HasSubstr("the last save is there"));
+  }
+  EXPECT_THAT(part(job.output(0), 4), HasSubstr("save failed"));
+  if (std::thread::hardware_concurrency() > 1) {
+    EXPECT_THAT(part(job.output(1), 3), HasSubstr("on 1 processor"));
+  }
+}
+
+TEST(Dist, ALoaderThatGivesAllRanksTheSameIsRefused) {
+  Job job(2, program({"train", "sampler=none"}));
+  EXPECT_THAT(job.exit_codes(), Each(2));
+  EXPECT_THAT(job.output(0), AllOf(HasSubstr("eval_dataloader 'eval'"), HasSubstr("sampler")));
+}
+
+const Command kRealDigits = {"train", "data=digits", "net=digits", "batch=64", "duration=12ba"};
+
+// A rank, or all of them, die in the middle of an epoch. Whoever is left ends soon, and knows why.
+TEST(Dist, AKilledRunGoesOnBitForBit) {
+  const TempFolder folder;
+  struct Killed {
+    Command run;
+    std::string who;
+  };
+  const std::vector<Killed> all = {
+      {kDifficult, "rank=0"}, {kRealDigits, "rank=2"}, {kRealDigits, "all=1"}};
+  std::vector<Command> again = {kDifficult, kRealDigits};
+  std::vector<std::unique_ptr<Job>> killed;
+  for (const auto& [run, who] : all) {
+    const Command saved = run + Command{"folder=" + folder / who};
+    again.push_back(saved);
+    killed.push_back(
+        std::make_unique<Job>(3, program(saved + Command{who, "at_batch=9", "how=dead"})));
+  }
+  EXPECT_THAT(killed[0]->exit_codes(), ElementsAre(-1, 3, 3));
+  EXPECT_THAT(killed[1]->exit_codes(), ElementsAre(3, 3, -1));
+  EXPECT_THAT(killed[1]->output(0), HasSubstr("rank 2 did not come")) << killed[1]->output(1);
+  EXPECT_THAT(killed[2]->exit_codes(), Each(-1));
+  Job job(3, in_turn(again));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1);
+  for (const std::size_t rank : {0, 1, 2}) {
+    const std::string& output = job.output(rank);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      SCOPED_TRACE(all[i].who);
+      const std::size_t undisturbed = all[i].run == kDifficult ? 0 : 1;
+      EXPECT_THAT(part(output, 2 + i), HasSubstr("begins at batch 8"));
+      EXPECT_EQ(rest_of_line(part(output, 2 + i), "weights "),
+                rest_of_line(part(output, undisturbed), "weights "));
+    }
+  }
+}
+
+TEST(Dist, ASigtermOfOneRankStopsAllAfterOneBatchAndSaves) {
+  const TempFolder folder;
+  const Command saved = kDifficult + Command{"folder=" + folder.path()};
+  Job job(3, in_turn({saved + Command{"rank=1", "at_batch=5", "how=term"}, saved, kDifficult}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1);
+  for (const std::size_t rank : {0, 1, 2}) {
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 0), "ends at"), " batch 5");
+    EXPECT_THAT(part(job.output(rank), 1), HasSubstr("begins at batch 5"));
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 1), "weights "),
+              rest_of_line(part(job.output(rank), 2), "weights "));
+  }
+}
+
+// Between epochs it may change; inside one the order of its samples differs with it.
+TEST(Dist, InsideAnEpochTheNumberOfRanksMustStay) {
+  const TempFolder folder;
+  const Command between = kDifficult + Command{"folder=" + folder / "between", "interval=1ep"};
+  const Command inside =
+      kDifficult + Command{"folder=" + folder / "inside", "at_batch=5", "how=term"};
+  Job of_two(2, in_turn({between + Command{"duration=1ep"}, inside}));
+  EXPECT_THAT(of_two.exit_codes(), Each(75));
+  Job of_three(3, in_turn({between + Command{"duration=2ep"}}));
+  EXPECT_THAT(of_three.exit_codes(), Each(0)) << of_three.output(0);
+  EXPECT_THAT(of_three.output(2), HasSubstr("begins at batch 10"));
+  EXPECT_THAT(of_three.output(0), HasSubstr("warning"));
+  Job of_one(1, in_turn({between, inside}));
+  EXPECT_THAT(of_one.exit_codes(), Each(2));
+  EXPECT_THAT(part(of_one.output(0), 0),
+              AllOf(HasSubstr("begins at batch 17"), HasSubstr("ends at batch 37")));
+  EXPECT_THAT(part(of_one.output(0), 1), HasSubstr("num_replicas: 2 in the checkpoint, 1 here"));
+}
+
+}  // namespace
+}  // namespace cairn
