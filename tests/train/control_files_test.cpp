@@ -100,16 +100,32 @@ TEST_F(FarControlFiles, AreAskedForNoMoreOftenThanTheIntervalSays) {
   const auto store = std::make_shared<WatchedStore>(memory);
   {
     StopRequest request(options(store));
-    for (int second = 0; second < 100; ++second) {
-      request.poll();
+    for (unsigned second = 0; second < 100; ++second) {
+      const unsigned due = 2 * (second / 10 + 1);
+      do {  // again while the look before, whose requests were counted, is still ending
+        request.poll();
+        std::this_thread::yield();
+      } while (store->requests() < due);
       now += milliseconds(1'000);
-      if (second % 10 != 0) continue;
-      while (store->requests() < 2U * (static_cast<unsigned>(second) / 10 + 1)) {
-        std::this_thread::yield();  // until this look is done
-      }
     }
   }
   EXPECT_EQ(store->requests(), 20U);
+}
+
+// One that is due while the one before waits for its answers comes right behind it.
+TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
+  Barrier barrier;
+  const auto store = std::make_shared<WatchedStore>(
+      memory, StoreHooks{.before = [&](StoreCall, const auto&) { barrier.pass(); }});
+  StopRequest request(options(store));
+  request.poll();
+  now += milliseconds(10'000);
+  request.poll();
+  barrier.open();
+  while (store->requests() < 4) {  // two names, twice
+    request.poll();
+    std::this_thread::yield();
+  }
 }
 
 TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {

@@ -23,18 +23,20 @@ ControlFiles::~ControlFiles() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ControlFiles::look() {
+bool ControlFiles::look() {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error&) {
+      return false;
+    }
+  }
   {
     const std::scoped_lock lock(mutex_);
-    is_asked_ = true;
+    if (std::exchange(is_asked_, true)) return false;
   }
   changed_.notify_all();
-  if (thread_.joinable()) return;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error&) {
-    // No thread to be had now: the next look() tries again.
-  }
+  return true;
 }
 
 std::vector<std::string> ControlFiles::take() {

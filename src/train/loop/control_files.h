@@ -34,8 +34,9 @@ class ControlFiles {
   ControlFiles(const ControlFiles&) = delete;
   ControlFiles& operator=(const ControlFiles&) = delete;
 
-  // Begins to look, unless it is looking. Does not wait.
-  void look();
+  // Begins to look, and does not wait for it. False while it is looking still, or when no thread is
+  // to be had: then this call is as if it had not been.
+  bool look();
   // Those of the names that were found since the last call, in their order.
   std::vector<std::string> take();
 

@@ -77,30 +77,28 @@ struct StopRequest::Impl {
 
   void poll_files(Requests& requests) {
     if (!options.folder) return;
-    const bool is_time = options.now() >= next_look;
-    if (is_time) {
-      next_look = options.now() + (far_files ? options.store_interval : options.file_interval);
+    const auto now = options.now();
+    if (far_files) {
+      tell(far_files->take(), requests);
+      if (now >= next_look && far_files->look()) next_look = now + options.store_interval;
+    } else if (now >= next_look) {
+      next_look = now + options.file_interval;
+      tell(take_here(), requests);
     }
-    tell_files(is_time, requests);
   }
 
-  void tell_files(bool is_time, Requests& requests) {
-    for (const std::string& name : found_files(is_time)) {
+  void tell(const std::vector<std::string>& found, Requests& requests) const {
+    for (const std::string& name : found) {
       requests.save = true;
       requests.stop = requests.stop || name == kStop;
       requests.reason += (requests.reason.empty() ? "" : ", ") + join_path(*options.folder, name);
     }
   }
 
-  std::vector<std::string> found_files(bool is_time) {
-    if (far_files) {
-      std::vector<std::string> found = far_files->take();
-      if (is_time) far_files->look();
-      return found;
-    }
+  std::vector<std::string> take_here() const {
     std::vector<std::string> found;
     for (const std::string& name : kNames) {
-      if (is_time && take(join_path(*options.folder, name))) found.push_back(name);
+      if (take(join_path(*options.folder, name))) found.push_back(name);
     }
     return found;
   }
@@ -137,7 +135,7 @@ Requests StopRequest::poll_before_training() {
   if (impl_->far_files) {
     impl_->poll_files(requests);
   } else if (impl_->options.folder) {
-    impl_->tell_files(/*is_time=*/true, requests);
+    impl_->tell(impl_->take_here(), requests);
     impl_->next_look = {};
   }
   return requests;
