@@ -360,6 +360,10 @@ class SimFileSystem::Lottery {
  public:
   static constexpr std::uint64_t kNothingLost = ~std::uint64_t{0};
 
+  // `draw`: decides at once, in place of next().
+  explicit Lottery(std::function<std::uint64_t(std::uint64_t)> draw = nullptr)
+      : draw_(std::move(draw)) {}
+
   // Finds what is uncertain in the tree of `folder`, through all names that it may come to have.
   void gather(const Folder& folder) {
     if (!folder.pending.empty()) add(&folder, std::uint64_t{1} << folder.pending.size());
@@ -440,12 +444,17 @@ class SimFileSystem::Lottery {
   };
 
   void add(const void* thing, std::uint64_t count) {
+    if (draw_) {
+      if (!tickets_.contains(thing)) tickets_[thing] = {draw_(count), count};
+      return;
+    }
     if (count > 4096) throw std::logic_error("too many unsynced changes to go through all of them");
     tickets_[thing] = {0, count};
   }
 
   std::map<const void*, Ticket> tickets_;
   bool nothing_lost_ = false;
+  const std::function<std::uint64_t(std::uint64_t)> draw_;
 };
 
 std::unique_ptr<SimFileSystem> SimFileSystem::copy(const Lottery& lottery) const {
@@ -490,6 +499,14 @@ std::unique_ptr<SimFileSystem> SimFileSystem::after_kill() const {
   const std::lock_guard lock(mutex_);
   Lottery lottery;
   lottery.lose_nothing();
+  return copy(lottery);
+}
+
+std::unique_ptr<SimFileSystem> SimFileSystem::after_power_loss(
+    const std::function<std::uint64_t(std::uint64_t)>& draw) const {
+  const std::lock_guard lock(mutex_);
+  Lottery lottery(draw);
+  lottery.gather(*root_);
   return copy(lottery);
 }
 

@@ -13,6 +13,7 @@
 // Thread-safe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -68,6 +69,10 @@ class SimFileSystem final : public FileSystem {
   // first. Each is a file system of its own on which everything is certain.
   std::vector<std::unique_ptr<SimFileSystem>> after_power_loss() const;
   std::unique_ptr<SimFileSystem> after_kill() const;
+  // One of after_power_loss(), also where they are too many to go through: `draw(n)` gives a number
+  // below n, and the same numbers give the same disk.
+  std::unique_ptr<SimFileSystem> after_power_loss(
+      const std::function<std::uint64_t(std::uint64_t)>& draw) const;
 
   // All names with the size of files and the text of links: for messages of failing tests.
   std::string describe() const;

@@ -104,14 +104,18 @@ std::string temporary_name(const std::string& target, std::string_view suffix) {
   return join_path(parent_path(target), name_stem(target) + std::string(suffix));
 }
 
-std::string temporary_name(const std::string& target) {
-  // Not a seeded generator: two processes, or one process twice, must never pick one name.
+std::string random_digits() {
+  // Not a seeded generator: two processes, or one process twice, must never draw the same.
   std::random_device device;
-  std::string suffix = "-";
+  std::string digits;
   for (std::size_t i = 0; i < kRandomDigits; ++i) {
-    suffix += "0123456789abcdef"[device() % 16];
+    digits += "0123456789abcdef"[device() % 16];
   }
-  return temporary_name(target, suffix);
+  return digits;
+}
+
+std::string temporary_name(const std::string& target) {
+  return temporary_name(target, "-" + random_digits());
 }
 
 std::string_view temporary_suffix(std::string_view temporary) {

@@ -72,6 +72,8 @@ void remove_quietly(FileSystem& files, const std::string& path);
 
 // A new name beside `target`, for what is to become it.
 std::string temporary_name(const std::string& target);
+// 16 hexadecimal digits that nobody else draws.
+std::string random_digits();
 
 // The random part that ends it: "-0123456789abcdef".
 std::string_view temporary_suffix(std::string_view temporary);

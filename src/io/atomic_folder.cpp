@@ -52,12 +52,13 @@ void remove_folder_quietly(FileSystem& files, std::string folder) {
 
 }  // namespace
 
-AtomicFolder::AtomicFolder(FileSystem& files, const std::string& path, bool overwrite)
+AtomicFolder::AtomicFolder(FileSystem& files, const std::string& path, bool overwrite,
+                           std::string_view suffix)
     : files_(files), path_(normal_path(path)), overwrite_(overwrite) {
   finish_replacement_of(files_, path_);
   is_in_the_way(files_, path_, overwrite_);  // before the work; commit() makes sure
   do {  // a cleaner may take a new folder for a dead one before it is locked: then once more
-    temporary_ = temporary_name(path_);
+    temporary_ = suffix.empty() ? temporary_name(path_) : temporary_name(path_, suffix);
     files_.make_folders(temporary_);
     lock_ = files_.lock_folder(temporary_);
   } while (!files_.stat(temporary_));

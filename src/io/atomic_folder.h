@@ -25,6 +25,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/file.h"
@@ -34,8 +35,10 @@ namespace cairn {
 class AtomicFolder {
  public:
   // AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
-  // folder.
-  AtomicFolder(FileSystem& files, const std::string& path, bool overwrite);
+  // folder. `suffix`: the random part of the temporary name, for who lets other processes write
+  // into the folder (storage/attempt_folder.h); drawn when empty.
+  AtomicFolder(FileSystem& files, const std::string& path, bool overwrite,
+               std::string_view suffix = {});
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;

@@ -229,6 +229,8 @@ class LocalStore final : public ObjectStore {
 
   bool restore(const std::string& name) override { return finish_replacement_of(files_, name); }
 
+  FileSystem& files() const { return files_; }
+
   bool is_being_written(const std::string& name) override {
     const auto there = files_.stat(name);
     if (!there || there->type != FileInfo::Type::kFolder) return cairn::is_being_written(name);
@@ -268,6 +270,15 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files) {
 
 bool is_local(const ObjectStore& store) {
   return dynamic_cast<const LocalStore*>(&store) != nullptr;
+}
+
+FileSystem& files_of(const ObjectStore& local) {
+  return dynamic_cast<const LocalStore&>(local).files();
+}
+
+std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const std::string& path,
+                                        std::uint64_t expected_bytes) {
+  return std::make_unique<LocalPartWrite>(files.create(path, {.expected_bytes = expected_bytes}));
 }
 
 std::shared_ptr<ObjectStore> local_store() {

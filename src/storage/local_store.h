@@ -23,4 +23,12 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 // answer may be lost, and other machines write there.
 bool is_local(const ObjectStore& store);
 
+// The file system of one that is.
+FileSystem& files_of(const ObjectStore& local);
+
+// A new file of a folder that is being written: commit() syncs and closes it. Nobody knows the
+// folder yet, so the file needs no temporary name of its own.
+std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const std::string& path,
+                                        std::uint64_t expected_bytes);
+
 }  // namespace cairn

@@ -19,13 +19,15 @@ using Contents = std::map<std::string, ObjectInfo>;
 
 bool is_hidden(const std::string& name) { return name.starts_with('.'); }
 
-// In `pattern`, 0 is a digit, and # one or more.
+// In `pattern`, 0 is a digit, # one or more, and X one or more hexadecimal ones.
 bool fits(std::string_view name, std::string_view pattern) {
   for (const char wanted : pattern) {
     std::size_t fitting = name.starts_with(wanted) ? 1 : 0;
     if (wanted == '0' || wanted == '#') {
       const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
       fitting = wanted == '0' ? std::min<std::size_t>(digits, 1) : digits;
+    } else if (wanted == 'X') {
+      fitting = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
     }
     if (fitting == 0) return false;
     name.remove_prefix(fitting);
@@ -36,8 +38,8 @@ bool fits(std::string_view name, std::string_view pattern) {
 // What cairn's writers of such folders make besides the markers.
 bool is_part(const std::string& name, const ObjectInfo& info) {
   return info.type == ObjectInfo::Type::kObject &&
-         (fits(name, "__#_#.distcp") || fits(name, "model-0000#-of-0000#.safetensors") ||
-          name == ".cairn_manifest.json");
+         (fits(name, "__#_#.distcp") || fits(name, "__#_#-X.distcp") ||  // of an attempt
+          fits(name, "model-0000#-of-0000#.safetensors") || name == ".cairn_manifest.json");
 }
 
 // What a checkpoint that cairn does not write is known by: beside a new one it would be taken for

@@ -1,0 +1,447 @@
+// How a checkpoint of several ranks comes to be there.
+//
+// clang-format off
+//  1. call     Rank 0 draws the attempt's id, makes its folder (storage/attempt_folder.h) and tells
+//              all. What belongs to two attempts never meets: the id is in its name. Who does not
+//              see that folder is on another machine without a file system in common: the first
+//              rank there makes one of its own, of the same id, for all on that machine.
+//  2. write    Each rank writes its files there, and syncs each, and then their names.
+//  3. report   It says which files it has written, how long they are, and their hashes. Only what
+//              is durable is reported.
+//  4. verify   Rank 0 has the reports of all, of this attempt: no name twice, and every file that
+//              it can see has the length that was reported. Who cannot be seen looks for himself.
+//  5. decide   Rank 0 decides for the checkpoint. Whoever failed, and whoever misses another, may
+//              decide against it before: the first decision stands, for all (roll_call.h). Before
+//              it nothing is published; behind it nobody but rank 0 can end the attempt.
+//  6. publish  Folders of other machines first, by who made them; then rank 0's. It writes what
+//              verifies the folder (the manifest) and what makes it one, `.metadata`, as the last
+//              file; both are durable before the folder has its name: one rename, and the parent
+//              is synced. In a store of objects `.metadata` is the commit. Then the pointer is
+//              moved.
+//  7. tell     Only now is any rank told, and may remove what became superfluous.
+//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
+//              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
+//              know what was decided touches nothing.
+//
+// A rank that dies behind its report is not needed for the checkpoint: it may be published. One
+// that dies before is an error on all others within Patience::silence and a look; so is one that
+// fails, at once. When rank 0 dies between 5 and 7, nobody knows whether the folder was published:
+// it is whole, or not there, and the next start finds out.
+// clang-format on
+#include "checkpoint/ranks/commit_over_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "core/json_text.h"
+#include "core/xxh3.h"
+#include "io/atomic_file.h"
+#include "io/cancellation.h"
+#include "io/file.h"
+
+namespace cairn {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMetadata = ".metadata";
+
+// Moves on between two blocks.
+class LivingWrite final : public ObjectWrite {
+ public:
+  LivingWrite(ObjectWrite& under, RollCall& call) : under_(under), call_(call) {}
+  void write(ByteView bytes) override {
+    call_.move_on();
+    under_.write(bytes);
+  }
+  void write_at(std::uint64_t offset, SharedBytes bytes) override {
+    call_.move_on();
+    under_.write_at(offset, std::move(bytes));
+  }
+
+ private:
+  void publish() override {
+    throw UsageError("a part is committed by the attempt that it belongs to");
+  }
+
+  ObjectWrite& under_;
+  RollCall& call_;
+};
+
+struct Report {
+  std::string id;
+  std::int64_t home = 0;  // who made the folder that the files are in
+  std::vector<ManifestFile> files;
+};
+
+std::string text_of(const Report& report) {
+  json files = json::array();
+  for (const ManifestFile& file : report.files) {
+    files.push_back({file.name, file.bytes, file.xxh3_128});
+  }
+  return json_text(json{{"id", report.id}, {"home", report.home}, {"files", files}}, -1);
+}
+
+// What another rank wrote with text_of(). MeetingError.
+json parse(const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::exception& e) {
+    throw MeetingError("what a rank said cannot be read: " + std::string(e.what()));
+  }
+}
+
+Report parse_report(const std::string& text) {
+  const json read = parse(text);
+  try {
+    Report report{.id = read.at("id").get<std::string>(),
+                  .home = read.at("home").get<std::int64_t>(),
+                  .files = {}};
+    for (const json& file : read.at("files")) {
+      report.files.push_back({.name = file.at(0).get<std::string>(),
+                              .bytes = file.at(1).get<std::uint64_t>(),
+                              .xxh3_128 = file.at(2).get<std::string>()});
+    }
+    return report;
+  } catch (const json::exception& e) {
+    throw MeetingError("a rank's report of its files cannot be read: " + std::string(e.what()));
+  }
+}
+
+class Attempt {
+ public:
+  Attempt(RankTable& table, ObjectStore& store, const RankCommitJob& job)
+      : store_(store),
+        job_(job),
+        draw_id_(table.draw_id),
+        call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)) {
+    options_ = {.path = job.path, .id = {}, .overwrite = job.overwrite, .retry = job.retry};
+    // Pauses between two attempts at something far away are no hang.
+    options_.retry.pause = [this](std::chrono::milliseconds time) { pause(time); };
+  }
+
+  RankCommitReport run() {
+    try {
+      begin();
+      write();
+      report();
+      if (call_.leads()) {
+        verify();
+        decide();
+        publish();
+        tell({});
+      } else {
+        call_.wait_for_decision();
+        publish_own_machine();
+        learn();
+      }
+      return {.id = options_.id, .bytes = bytes_};
+    } catch (const RollCall::Settled& settled) {
+      end_with(settled.verdict);
+    } catch (const RollCall::Unknown& unknown) {
+      end_unknown(unknown.rank, "was not heard of any more");
+    } catch (const MeetingError& e) {
+      end_unknown(0, e.what());
+    } catch (const std::exception&) {
+      refuse(verdict_of_current(call_.me().rank, doing_));
+    }
+  }
+
+ private:
+  std::string rank_name(std::int64_t rank) const { return "rank " + std::to_string(rank); }
+
+  void pause(std::chrono::milliseconds time) {
+    if (!is_decided_) return call_.pause(time);
+    for (const auto step = std::chrono::milliseconds(500); time.count() > 0; time -= step) {
+      call_.sign_of_life();
+      pause_here(std::min(time, step));
+    }
+  }
+
+  // --- Step 1 ------------------------------------------------------------------------------------
+
+  void begin() {
+    doing_ = "beginning to save";
+    call_.begin();
+    if (call_.leads()) {
+      options_.id = draw_id_ ? draw_id_() : random_digits();
+      folder_ = create_attempt_folder(store_, options_);
+      call_.set("call", json_text(json{{"id", options_.id}, {"name", base_name(job_.path)}}, -1));
+      return;
+    }
+    const json called = parse(call_.wait_for("call"));
+    options_.id = called.value("id", "");
+    const std::string name = called.value("name", "");
+    if (name != base_name(job_.path)) {
+      throw UsageError(
+          fmt::format("rank 0 saves {} at the same time. All ranks must save the same "
+                      "checkpoints, in the same order",
+                      name));
+    }
+    folder_ = join_attempt_folder(store_, options_);
+    if (call_.me().machine_leader == call_.me().rank) make_home();
+    if (folder_ == nullptr) join_home();
+  }
+
+  void make_home() {
+    if (folder_ == nullptr) {
+      home_ = call_.me().rank;
+      AttemptFolderOptions own = options_;
+      own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
+      folder_ = create_attempt_folder(store_, own);
+    }
+    call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
+  }
+
+  void join_home() {
+    const std::int64_t leader = call_.me().machine_leader;
+    if (leader != 0) {
+      home_ = std::stoll(call_.wait_for("home/" + std::to_string(leader)));
+      folder_ = join_attempt_folder(store_, options_);
+    }
+    if (folder_ != nullptr) return;
+    throw UsageError(fmt::format(
+        "the folder in which this attempt's files are put together, beside {}, is not there for "
+        "it, and rank {} of the same machine has it. Is the path relative, or a mount of its own?",
+        store_.describe(job_.path), leader));
+  }
+
+  // --- Steps 2 and 3 -----------------------------------------------------------------------------
+
+  void write() {
+    doing_ = "writing its part";
+    PartPlace place(*folder_, call_);
+    files_ = job_.write_part(place);
+    call_.move_on();
+    folder_->sync();
+    doing_ = "looking at its part";
+    for (const ManifestFile& file : files_) {
+      call_.move_on();
+      check_size(call_.me().rank, file);
+    }
+  }
+
+  void check_size(std::int64_t rank, const ManifestFile& file) const {
+    const auto there = folder_->size_of(file.name);
+    if (there == file.bytes) return;
+    throw StorageError(
+        fmt::format("{} of {} in {} has {}, and {} bytes were written", file.name, rank_name(rank),
+                    folder_->where(),
+                    there ? std::to_string(*there) + " bytes" : "not come to be there", file.bytes),
+        0, /*retryable=*/true);
+  }
+
+  void report() {
+    if (call_.leads()) return;
+    call_.move_on();
+    call_.set("report/" + std::to_string(call_.me().rank),
+              text_of(Report{.id = options_.id, .home = home_, .files = files_}));
+    for (const ManifestFile& file : files_) {
+      bytes_ += file.bytes;
+    }
+  }
+
+  // --- Steps 4 and 5, of rank 0 ------------------------------------------------------------------
+
+  Report report_of(std::int64_t rank) {
+    if (rank == call_.me().rank) return {.id = options_.id, .home = home_, .files = files_};
+    Report found = parse_report(call_.wait_for("report/" + std::to_string(rank)));
+    if (found.id != options_.id) {
+      throw StorageError(fmt::format("{} wrote for the attempt {}, and this is {}", rank_name(rank),
+                                     found.id, options_.id),
+                         0, /*retryable=*/true);
+    }
+    return found;
+  }
+
+  void verify() {
+    doing_ = "verifying the parts of all ranks";
+    std::set<std::string> names = {kMetadata, kFolderManifest};
+    for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
+      Report of_rank = report_of(rank);
+      for (const ManifestFile& file : of_rank.files) {
+        if (!names.insert(file.name).second) {
+          throw UsageError(
+              fmt::format("{} wrote {}, which is another one's", rank_name(rank), file.name));
+        }
+        call_.move_on();
+        if (of_rank.home == 0) check_size(rank, file);
+        if (of_rank.home == 0) manifest_.push_back(file);
+        bytes_ += file.bytes;
+      }
+      if (of_rank.home == rank && rank != 0) homes_.push_back(rank);
+      if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
+      parts_.push_back({.rank = rank, .files = std::move(of_rank.files)});
+    }
+    if (!homes_.empty() && store_.stat(job_.path)) {
+      // Nobody can replace folders on several machines at once.
+      throw UsageError(
+          fmt::format("{} is there already, and its parts would lie on several "
+                      "machines: save under another name, or remove it on all first",
+                      store_.describe(job_.path)));
+    }
+    call_.all_have_come();
+    doing_ = "making .metadata";
+    metadata_ = job_.metadata(parts_);
+    call_.move_on();
+  }
+
+  void decide() {
+    const auto stands = call_.settle({.kind = Verdict::Kind::kNone, .rank = 0, .why = {}});
+    if (!stands) throw MeetingError("the meeting place has forgotten this attempt");
+    if (!stands->is_good()) throw RollCall::Settled{*stands};
+    is_decided_ = true;
+  }
+
+  // --- Step 6 ------------------------------------------------------------------------------------
+
+  static ManifestFile file_of(const std::string& name, const std::string& text) {
+    Xxh3 hash;
+    hash.write(as_bytes(text));
+    return {.name = name, .bytes = text.size(), .xxh3_128 = hash.digest128()};
+  }
+
+  void publish() {
+    for (const std::int64_t home : homes_) {
+      const Verdict moved = parse_verdict(call_.wait_for("moved/" + std::to_string(home)));
+      if (!moved.is_good()) throw RollCall::Settled{moved};
+    }
+    doing_ = "publishing " + job_.path;
+    call_.sign_of_life();
+    manifest_.push_back(file_of(kMetadata, metadata_));
+    bytes_ += metadata_.size();
+    folder_->commit({{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadata, metadata_}});
+    is_published_ = true;
+    call_.sign_of_life();
+    doing_ = job_.path + " is saved, but not pointed at";
+    if (job_.point) job_.point();
+  }
+
+  // Of the first rank of a machine that has a folder of its own.
+  void publish_own_machine() {
+    is_decided_ = true;
+    if (home_ != call_.me().rank) return;
+    doing_ = "publishing the folder of its machine";
+    Verdict verdict;
+    try {
+      for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
+        const Report of_rank = report_of(rank);
+        if (of_rank.home != home_) continue;
+        for (const ManifestFile& file : of_rank.files) {
+          check_size(rank, file);
+          manifest_.push_back(file);
+        }
+      }
+      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_)}});
+    } catch (const MeetingError&) {
+      throw;
+    } catch (const std::exception&) {
+      verdict = verdict_of_current(call_.me().rank, doing_);
+    }
+    call_.set("moved/" + std::to_string(call_.me().rank), text_of(verdict));
+  }
+
+  // --- Steps 7 and 8 -----------------------------------------------------------------------------
+
+  // Of rank 0.
+  void tell(const Verdict& verdict) {
+    try {
+      call_.set("done", text_of(verdict));
+    } catch (const MeetingError&) {
+      // It is as it is; the others say that they do not know.
+    }
+    call_.end();
+  }
+
+  void learn() {
+    const Verdict done = parse_verdict(call_.wait_for("done"));
+    if (!done.is_good()) throw RollCall::Settled{done};
+    call_.end();
+  }
+
+  // Behind a decision for it only rank 0 knows how far it came.
+  void let_go() {
+    if (folder_ == nullptr || is_published_) return;
+    if (call_.leads() || !is_decided_) folder_->abandon();
+    folder_.reset();
+  }
+
+  // This rank failed. Of rank 0 that counts also behind its own decision.
+  [[noreturn]] void refuse(const Verdict& own) {
+    if (is_decided_) end_with(own);
+    Verdict stands = own;
+    try {
+      stands = call_.settle(own).value_or(own);
+    } catch (const MeetingError&) {
+      // Without this rank's report nobody can decide for it.
+    }
+    end_with(stands.is_good() ? own : stands);
+  }
+
+  [[noreturn]] void end_with(const Verdict& verdict) {
+    if (call_.leads()) {
+      tell(verdict);
+    } else {
+      call_.end();
+    }
+    let_go();
+    throw_verdict(verdict, call_.what());
+  }
+
+  [[noreturn]] void end_unknown(std::int64_t rank, const std::string& why) {
+    throw RankFailure(
+        fmt::format("{}: rank {}: {}. Whether it was saved is not known: it is there whole, or not "
+                    "at all, and the next start finds out",
+                    call_.what(), rank, why),
+        rank, 0, /*retryable=*/true);
+  }
+
+  ObjectStore& store_;
+  const RankCommitJob& job_;
+  const std::function<std::string()> draw_id_;
+  AttemptFolderOptions options_;
+  RollCall call_;
+  std::string doing_;  // for messages
+  std::unique_ptr<AttemptFolder> folder_;
+  std::int64_t home_ = 0;
+  std::vector<ManifestFile> files_;
+  std::uint64_t bytes_ = 0;
+  bool is_decided_ = false;    // for it
+  bool is_published_ = false;  // of rank 0
+  // Of rank 0, and who makes a folder:
+  std::vector<RankPart> parts_;
+  std::vector<std::int64_t> homes_;
+  std::vector<ManifestFile> manifest_;
+  std::string metadata_;
+};
+
+}  // namespace
+
+void PartPlace::write(const FileOfAttempt& file) {
+  if (file.name.find('/') != std::string::npos || file.name.starts_with('.')) {
+    throw UsageError("\"" + file.name + "\" is no name for a file of a part");
+  }
+  call_.move_on();
+  FileOfAttempt living = file;
+  living.fill = [&](ObjectWrite& out) {
+    LivingWrite write(out, call_);
+    file.fill(write);
+    call_.move_on();
+  };
+  folder_.write(living);
+  call_.move_on();
+}
+
+RankCommitReport commit_over_ranks(RankTable& table, ObjectStore& store, const RankCommitJob& job) {
+  return Attempt(table, store, job).run();
+}
+
+}  // namespace cairn

@@ -1,0 +1,68 @@
+// One checkpoint that several ranks write: a folder with files of each. It is there when all of
+// them are durable, or not at all. commit_over_ranks.cpp opens with the protocol.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/storage/object_store.h"
+
+#include "checkpoint/plan/folder_manifest.h"
+#include "checkpoint/ranks/roll_call.h"
+#include "storage/attempt_folder.h"
+
+namespace cairn {
+
+// Where a rank puts its files. For the thread that was given it, while its call lasts.
+class PartPlace {
+ public:
+  PartPlace(AttemptFolder& folder, RollCall& call) : folder_(folder), call_(call) {}
+
+  // What the file will be called there: for `.metadata`, which names it.
+  std::string stored_name(const std::string& name) const { return folder_.stored_name(name); }
+  // Writes a file, as AttemptFolder::write(). Says between any two blocks that this rank lives, and
+  // ends with an exception that is no Error when the others have given up: let it pass.
+  void write(const FileOfAttempt& file);
+  // For long work without a block written: call it at least every second.
+  void move_on() { call_.move_on(); }
+
+ private:
+  AttemptFolder& folder_;
+  RollCall& call_;
+};
+
+// What one rank says of its files, by their stored names.
+struct RankPart {
+  std::int64_t rank = 0;
+  std::vector<ManifestFile> files = {};
+};
+
+// The same on all ranks, but for what each has in it.
+struct RankCommitJob {
+  std::string path = {};  // of the folder; relative ones are each rank's own
+  bool overwrite = false;
+  // Writes this rank's files, and says which, with sizes and hashes. On every rank.
+  std::function<std::vector<ManifestFile>(PartPlace& place)> write_part = nullptr;
+  // Gives `.metadata` for what all wrote, in the order of their ranks. On rank 0.
+  std::function<std::string(const std::vector<RankPart>& parts)> metadata = nullptr;
+  // Called when the folder is published, before any rank is told: moves the pointer. On rank 0.
+  std::function<void()> point = nullptr;
+  RetryPolicy retry = {};  // of a store that is not is_local()
+};
+
+struct RankCommitReport {
+  std::string id = {};      // of the attempt
+  std::uint64_t bytes = 0;  // of the files of this rank; on rank 0, of all
+};
+
+// Writes this rank's part, and returns when the whole checkpoint is durable and published. On all
+// ranks, as often and in the same order; on the thread that saves. Errors are the same on all of
+// them: RankFailure, or for what only the caller can mend AlreadyExistsError, UsageError,
+// CancelledError; each names the rank whose fault it is. Nothing is visible then that was not
+// before, and the next commit may succeed, except where the message says that it is not known.
+RankCommitReport commit_over_ranks(RankTable& table, ObjectStore& store, const RankCommitJob& job);
+
+}  // namespace cairn

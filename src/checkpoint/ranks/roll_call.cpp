@@ -1,0 +1,259 @@
+#include "checkpoint/ranks/roll_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace cairn {
+namespace {
+
+using std::chrono::milliseconds;
+
+const std::string kOpen = "open";
+const std::string kDecision = "decision";
+const std::string kLeft = "left";
+
+std::string beat_key(std::int64_t rank) { return "beat/" + std::to_string(rank); }
+
+}  // namespace
+
+RollCall::RollCall(RankTable& table, std::string what)
+    : table_(table),
+      meeting_(*table.meeting),
+      what_(std::move(what)),
+      number_(++table.number),
+      last_beat_(meeting_.now() - table.patience.beat),
+      last_look_(meeting_.now()) {
+  if (!leads()) {
+    watch(0);
+    return;
+  }
+  for (std::int64_t rank = 1; rank < me().world_size; ++rank) {
+    watch(rank);
+  }
+  own_keys_ = {key(kDecision)};
+}
+
+// Rank 0 has opened it at the end of the one before, if there was one, and could.
+void RollCall::begin() {
+  if (leads() && !find(kDecision)) set(kDecision, kOpen);
+  move_on();
+}
+
+std::string RollCall::key(std::int64_t number, const std::string& name) const {
+  return std::to_string(number) + "/" + name;
+}
+std::string RollCall::key(const std::string& name) const { return key(number_, name); }
+
+// Step 5.
+template <class Ask>
+auto RollCall::ask(const Ask& call) -> decltype(call()) {
+  constexpr milliseconds kPause{100};
+  const Meeting::Time begin = meeting_.now();
+  for (;;) {
+    try {
+      return call();
+    } catch (MeetingError& e) {
+      if (meeting_.now() - begin >= table_.patience.reach) {
+        e.add_context(
+            "what the ranks tell each other, where rank 0 or its launcher keeps it, "
+            "cannot be reached");
+        throw;
+      }
+    }
+    meeting_.pause(kPause);
+  }
+}
+
+void RollCall::watch(std::int64_t rank) { watched_[rank] = {"", meeting_.now()}; }
+
+void RollCall::set(const std::string& name, const std::string& value) {
+  const std::string full = key(name);
+  ask([&] {
+    meeting_.set(full, value);
+    return true;
+  });
+}
+
+std::optional<std::string> RollCall::find(const std::string& name) {
+  const std::string full = key(name);
+  return ask([&] { return meeting_.find(full); });
+}
+
+void RollCall::beat() {
+  last_beat_ = meeting_.now();
+  meeting_.set(beat_key(me().rank), fmt::format("{} {}", number_, ++beats_));
+}
+
+void RollCall::move_on() {
+  const Meeting::Time now = meeting_.now();
+  if (now - last_beat_ >= table_.patience.beat) {
+    ask([this] {
+      beat();
+      return true;
+    });
+  }
+  if (now - last_look_ >= table_.patience.look) look();
+}
+
+void RollCall::sign_of_life() {
+  try {
+    if (meeting_.now() - last_beat_ >= table_.patience.beat) beat();
+  } catch (const Error&) {
+    return;  // the next one may arrive
+  }
+}
+
+void RollCall::pause(milliseconds time) {
+  const Meeting::Time end = meeting_.now() + time;
+  for (;;) {
+    move_on();
+    const auto left = std::chrono::duration_cast<milliseconds>(end - meeting_.now());
+    if (left <= milliseconds(0)) return;
+    meeting_.pause(std::min(left, table_.patience.look));
+  }
+}
+
+void RollCall::look() {
+  const Meeting::Time before = std::exchange(last_look_, meeting_.now());
+  look_at_decision();
+  if (last_look_ - before >= table_.patience.silence / 2) {
+    for (auto& [rank, watched] : watched_) {
+      watched.changed = last_look_;
+    }
+  }
+  for (auto& [rank, watched] : watched_) {
+    look_at_rank(rank, watched);
+  }
+}
+
+// Step 4.
+void RollCall::look_at_decision() {
+  if (is_decided_) return;
+  const auto decision = find(kDecision);
+  if (!decision || *decision == kOpen) return;
+  const Verdict verdict = parse_verdict(*decision);
+  if (!verdict.is_good()) throw Settled{verdict};
+  is_decided_ = true;
+}
+
+// Step 3.
+void RollCall::look_at_rank(std::int64_t rank, Watched& watched) {
+  const auto beat = ask([&] { return meeting_.find(beat_key(rank)); });
+  const bool is_of_this = beat && beat->starts_with(std::to_string(number_) + " ");
+  if (is_of_this && *beat != watched.beat) {
+    watched = {*beat, meeting_.now()};
+    return;
+  }
+  const auto silence = meeting_.now() - watched.changed;
+  if (silence < table_.patience.silence) return;
+  const double seconds = std::chrono::duration<double>(table_.patience.silence).count();
+  accuse(rank,
+         watched.beat.empty()
+             ? fmt::format("did not come within {} s: its process ended, hangs, or is cut off",
+                           seconds)
+             : fmt::format("was not heard of for {} s: its process ended, hangs, or is cut off",
+                           seconds));
+}
+
+void RollCall::accuse(std::int64_t rank, const std::string& why) {
+  const Verdict accusation{
+      .kind = Verdict::Kind::kFailed, .rank = rank, .why = why, .status = 0, .is_retryable = true};
+  if (is_decided_ && !leads()) throw Unknown{rank};
+  if (is_decided_) throw Settled{accusation};
+  const Verdict stands = settle(accusation).value_or(accusation);
+  if (stands.is_good()) throw Unknown{rank};
+  throw Settled{stands};
+}
+
+std::string RollCall::wait_for(const std::string& name) {
+  milliseconds poll{1};
+  for (;;) {
+    if (auto value = find(name)) return *value;
+    move_on();
+    meeting_.pause(poll);
+    poll = std::min(2 * poll, table_.patience.longest_poll);
+  }
+}
+
+std::optional<Verdict> RollCall::settle(const Verdict& verdict) {
+  const std::string full = key(kDecision);
+  const std::string proposal = text_of(verdict);
+  const auto stands = ask([&] { return meeting_.exchange(full, kOpen, proposal); });
+  if (!stands) return std::nullopt;
+  const Verdict decision = parse_verdict(*stands);
+  is_decided_ = decision.is_good();
+  return decision;
+}
+
+void RollCall::wait_for_decision() {
+  milliseconds poll{1};
+  for (;;) {
+    look_at_decision();
+    if (is_decided_) return;
+    move_on();
+    meeting_.pause(poll);
+    poll = std::min(2 * poll, table_.patience.longest_poll);
+  }
+}
+
+// Step 6. What is left behind when a call fails is tried again by the next one.
+void RollCall::all_have_come() {
+  while (!table_.to_forget.empty()) {
+    ask([&] {
+      meeting_.remove(table_.to_forget.back());
+      return true;
+    });
+    table_.to_forget.pop_back();
+    move_on();
+  }
+}
+
+void RollCall::forget() {
+  for (const char* name : {"call", "done"}) {
+    own_keys_.push_back(key(name));
+  }
+  for (std::int64_t rank = 0; rank < me().world_size; ++rank) {
+    for (const char* name : {"report/", "home/", "moved/"}) {
+      own_keys_.push_back(key(name + std::to_string(rank)));
+    }
+  }
+  table_.to_forget.insert(table_.to_forget.end(), own_keys_.begin(), own_keys_.end());
+}
+
+// Step 7. Nothing depends on these calls: one that fails is not made again.
+void RollCall::end() {
+  if (leads()) forget();
+  try {
+    meeting_.set(beat_key(me().rank), fmt::format("{} {}", number_, kLeft));
+    if (!leads()) return;
+    meeting_.set(key(number_ + 1, kDecision), kOpen);
+    see_off();
+  } catch (const MeetingError&) {
+    return;
+  }
+}
+
+// Or went on to the next.
+bool RollCall::has_left(std::int64_t rank) {
+  const auto beat = meeting_.find(beat_key(rank));
+  if (!beat) return false;
+  return beat->ends_with(kLeft) || !beat->starts_with(std::to_string(number_) + " ");
+}
+
+void RollCall::see_off() {
+  std::set<std::int64_t> left;
+  for (std::int64_t rank = 1; rank < me().world_size; ++rank) {
+    left.insert(rank);
+  }
+  const Meeting::Time end = meeting_.now() + table_.patience.farewell;
+  for (milliseconds poll{1};; poll = std::min(2 * poll, table_.patience.longest_poll)) {
+    std::erase_if(left, [this](std::int64_t rank) { return has_left(rank); });
+    if (left.empty() || meeting_.now() >= end) return;
+    meeting_.pause(poll);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,177 @@
+#include "storage/attempt_folder.h"
+
+#include "cairn/error.h"
+
+#include "io/atomic_file.h"
+#include "io/atomic_folder.h"
+#include "io/file.h"
+#include "storage/listing.h"
+#include "storage/local_store.h"
+#include "storage/object_folder.h"
+#include "storage/publish.h"
+
+namespace cairn {
+namespace {
+
+std::string suffix_of(const AttemptFolderOptions& options) { return "-" + options.id; }
+
+// --- In a file system ----------------------------------------------------------------------------
+
+class FolderOfFiles final : public AttemptFolder {
+ public:
+  // Of the leader; of the others `leads` is null.
+  FolderOfFiles(FileSystem& files, std::string temporary, std::unique_ptr<AtomicFolder> leads)
+      : files_(files), temporary_(std::move(temporary)), leads_(std::move(leads)) {}
+
+  std::string stored_name(const std::string& name) const override { return name; }
+
+  void write(const FileOfAttempt& file) override {
+    const std::string path = join_path(temporary_, file.name);
+    const auto writing = begin_file(files_, path, file.expected_bytes);
+    written_.push_back(path);
+    file.fill(*writing);
+    writing->commit();
+  }
+
+  void sync() override { files_.sync_folder(temporary_); }
+
+  std::optional<std::uint64_t> size_of(const std::string& stored) const override {
+    const auto there = files_.stat(join_path(temporary_, stored), /*follow=*/false);
+    if (!there || there->type != FileInfo::Type::kRegular) return std::nullopt;
+    return there->size;
+  }
+
+  void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
+    for (const auto& [name, text] : texts) {
+      write({.name = name, .expected_bytes = text.size(), .fill = [&](ObjectWrite& out) {
+               out.write(as_bytes(text));
+             }});
+    }
+    leads_->commit();
+  }
+
+  void abandon() override {
+    if (leads_ == nullptr) {
+      for (const std::string& path : written_) {
+        remove_quietly(files_, path);
+      }
+    }
+    leads_.reset();
+  }
+
+  std::string where() const override { return temporary_; }
+
+ private:
+  FileSystem& files_;
+  const std::string temporary_;
+  std::unique_ptr<AtomicFolder> leads_;
+  std::vector<std::string> written_;
+};
+
+// --- In a store of objects -----------------------------------------------------------------------
+
+class FolderOfObjects final : public AttemptFolder {
+ public:
+  FolderOfObjects(ObjectStore& store, AttemptFolderOptions options,
+                  std::unique_ptr<FolderWrite> leads)
+      : store_(store), options_(std::move(options)), leads_(std::move(leads)) {}
+
+  std::string stored_name(const std::string& name) const override {
+    const std::size_t dot = std::min(name.rfind('.'), name.size());
+    return name.substr(0, dot) + suffix_of(options_) + name.substr(dot);
+  }
+
+  void write(const FileOfAttempt& file) override {
+    const std::string path = path_of(stored_name(file.name));
+    written_.push_back(path);
+    publish(store_,
+            {.name = path,
+             .condition = WriteCondition::absent(),
+             .expected_bytes = file.expected_bytes,
+             .fill = file.fill},
+            options_.retry);
+  }
+
+  void sync() override {}
+
+  std::optional<std::uint64_t> size_of(const std::string& stored) const override {
+    const auto there =
+        with_retries(options_.retry, [&] { return store_.stat(path_of(stored), false); });
+    if (!there || there->type != ObjectInfo::Type::kObject) return std::nullopt;
+    return there->size;
+  }
+
+  void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
+    for (const auto& [name, text] : texts) {
+      const auto object = leads_->begin(name, text.size());
+      object->write(as_bytes(text));
+      object->commit();
+    }
+    is_begun_ = true;
+    leads_->commit();
+  }
+
+  void abandon() override {
+    if (is_begun_) return;  // what was written may be a checkpoint, whatever was heard
+    try {
+      if (leads_ != nullptr) add_written_by_all();
+      for (const std::string& path : written_) {
+        store_.remove(path);
+      }
+    } catch (const Error&) {
+      // The next commit() removes it.
+    }
+    leads_.reset();
+  }
+
+  std::string where() const override { return store_.describe(options_.path); }
+
+ private:
+  std::string path_of(const std::string& stored) const { return join_path(options_.path, stored); }
+
+  void add_written_by_all() {
+    if (!store_.stat(options_.path)) return;
+    for (const std::string& name : list_names(store_, options_.path)) {
+      if (name.find(suffix_of(options_) + ".") == std::string::npos) continue;
+      written_.push_back(path_of(name));
+    }
+  }
+
+  ObjectStore& store_;
+  const AttemptFolderOptions options_;
+  std::unique_ptr<FolderWrite> leads_;
+  std::vector<std::string> written_;
+  bool is_begun_ = false;  // commit() was
+};
+
+}  // namespace
+
+std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
+                                                     const AttemptFolderOptions& options) {
+  if (!is_local(store)) {
+    if (store.features().flat_names) {
+      throw UnsupportedError(store.describe(options.path) +
+                             ": several processes cannot write into one folder there");
+    }
+    return std::make_unique<FolderOfObjects>(
+        store, options, write_folder_of_objects(store, options.path, options.overwrite));
+  }
+  FileSystem& files = files_of(store);
+  const std::string path = normal_path(options.path);
+  files.make_folders(parent_path(path));
+  auto leads = std::make_unique<AtomicFolder>(files, path, options.overwrite, suffix_of(options));
+  std::string temporary = leads->temporary_path();
+  return std::make_unique<FolderOfFiles>(files, std::move(temporary), std::move(leads));
+}
+
+std::unique_ptr<AttemptFolder> join_attempt_folder(ObjectStore& store,
+                                                   const AttemptFolderOptions& options) {
+  if (!is_local(store)) return std::make_unique<FolderOfObjects>(store, options, nullptr);
+  FileSystem& files = files_of(store);
+  std::string temporary = temporary_name(normal_path(options.path), suffix_of(options));
+  const auto there = files.stat(temporary, /*follow=*/false);
+  if (!there || there->type != FileInfo::Type::kFolder) return nullptr;
+  return std::make_unique<FolderOfFiles>(files, std::move(temporary), nullptr);
+}
+
+}  // namespace cairn
