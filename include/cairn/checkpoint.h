@@ -9,6 +9,7 @@
 #include "cairn/checkpoint/copy.h"
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/checkpoint/sharded.h"
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 #include "cairn/format/safetensors.h"

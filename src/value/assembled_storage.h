@@ -1,6 +1,8 @@
 // A storage that is put together out of ranges of sources.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,26 @@ class AssembledStorage : public Storage {
 
  protected:
   using Storage::Storage;
+};
+
+// All elements of a tensor that is stored in several pieces, in row-major order, of which any box
+// can be had alone.
+class PiecesStorage : public AssembledStorage {
+ public:
+  struct Cut {
+    const PiecesStorage* storage = nullptr;
+    std::vector<std::int64_t> offsets = {};
+    std::vector<std::int64_t> sizes = {};
+  };
+
+  // Who has the pieces: those of one owner are opened together.
+  virtual const void* owner() const = 0;
+  // The elements of boxes of tensors of this owner, each in row-major order. Opens the pieces that
+  // have some of them, and no others. CorruptError, StorageError.
+  virtual std::vector<std::shared_ptr<const Storage>> cut(std::span<const Cut> cuts) const = 0;
+
+ protected:
+  using AssembledStorage::AssembledStorage;
 };
 
 }  // namespace cairn

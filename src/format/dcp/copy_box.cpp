@@ -23,6 +23,9 @@ using Range = ByteSource::Range;
 // Shorter runs are read with what lies between them: a range costs as much as so many bytes.
 constexpr std::size_t kShortestRange = 512;
 constexpr std::size_t kMostRanges = std::size_t{64} << 10;
+// What lies between short runs is read with them up to so much, so many bytes at a time.
+constexpr std::uint64_t kNear = std::uint64_t{16} << 10;
+constexpr std::uint64_t kMostAtOnce = std::uint64_t{16} << 20;
 // A range that is to be read costs some 150 bytes of memory: shorter ones only if they are few.
 constexpr std::size_t kWorthARange = std::size_t{4} << 10;
 
@@ -87,11 +90,29 @@ class Overlap {
   DenseTail tail_;  // a run
 };
 
-void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out) {
-  auto both = intersect(chunk.box, wanted);
-  if (!both) return;
-  const std::uint64_t wanted_bytes = box_bytes(*both, chunk.tensor.dtype);
-  const Overlap overlap(chunk, std::move(*both), wanted);
+// The dimension in which a box is cut in two; none when it has one element.
+std::optional<std::size_t> longest_outer_dim(const Box& box) {
+  for (std::size_t d = 0; d < box.sizes.size(); ++d) {
+    if (box.sizes[d] > 1) return d;
+  }
+  return std::nullopt;
+}
+
+void read_runs(const Overlap& overlap, const Storage& storage, std::span<std::byte> out) {
+  std::vector<Range> ranges;
+  overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
+    ranges.push_back({storage.source_offset() + from, out.subspan(to, overlap.run_bytes())});
+    if (ranges.size() < kMostRanges) return;
+    storage.source()->read(ranges);
+    ranges.clear();
+  });
+  if (!ranges.empty()) storage.source()->read(ranges);
+}
+
+// `both`: what the chunk has of `wanted`.
+void copy_both(const OpenChunk& chunk, Box both, const Box& wanted, std::span<std::byte> out) {
+  const std::uint64_t wanted_bytes = box_bytes(both, chunk.tensor.dtype);
+  const Overlap overlap(chunk, both, wanted);
   const std::uint64_t size = overlap.end() - overlap.begin();
   const Storage& storage = *chunk.tensor.storage;
   const ByteSource* source = storage.source();
@@ -99,20 +120,23 @@ void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte
     return overlap.copy(chunk.bytes.part(overlap.begin(), size), out);
   }
   const std::uint64_t begin = storage.source_offset() + overlap.begin();
-  if (!source->in_memory() && overlap.run_bytes() < kShortestRange && size <= 2 * wanted_bytes) {
-    return overlap.copy(read_bytes(*source, begin, size), out);
-  }
-  if (source->in_memory() || overlap.run_bytes() < kShortestRange) {
-    return overlap.copy(source->view(begin, size), out);
-  }
-  std::vector<Range> ranges;
-  overlap.for_each_run([&](std::uint64_t from, std::uint64_t to) {
-    ranges.push_back({storage.source_offset() + from, out.subspan(to, overlap.run_bytes())});
-    if (ranges.size() < kMostRanges) return;
-    source->read(ranges);
-    ranges.clear();
-  });
-  if (!ranges.empty()) source->read(ranges);
+  if (source->in_memory()) return overlap.copy(source->view(begin, size), out);
+  const std::uint64_t runs = wanted_bytes / overlap.run_bytes();
+  const bool is_near = size / runs <= wanted_bytes / runs + kNear;
+  if (overlap.run_bytes() >= kShortestRange || !is_near) return read_runs(overlap, storage, out);
+  const auto d = longest_outer_dim(both);
+  if (size <= kMostAtOnce || !d) return overlap.copy(read_bytes(*source, begin, size), out);
+  Box rest = both;
+  both.sizes[*d] /= 2;
+  rest.offsets[*d] += both.sizes[*d];
+  rest.sizes[*d] -= both.sizes[*d];
+  copy_both(chunk, std::move(both), wanted, out);
+  copy_both(chunk, std::move(rest), wanted, out);
+}
+
+void copy_overlap(const OpenChunk& chunk, const Box& wanted, std::span<std::byte> out) {
+  auto both = intersect(chunk.box, wanted);
+  if (both) copy_both(chunk, std::move(*both), wanted, out);
 }
 
 // False: it is better copied.
@@ -148,6 +172,23 @@ void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::sp
   for (const OpenChunk& chunk : chunks) {
     copy_overlap(chunk, wanted, out);
   }
+}
+
+void copy_elements(std::span<const OpenChunk> chunks, const ElementsOf& elements,
+                   std::uint64_t offset, std::span<std::byte> into) {
+  const auto& [dtype, box] = elements;
+  const std::size_t element = item_size(dtype);
+  fill_from_elements(element, offset, into, [&](std::uint64_t first, std::span<std::byte> out) {
+    for_each_box(box.sizes, first, out.size() / element, [&](Dims offsets, const Dims& sizes) {
+      for (std::size_t d = 0; d < offsets.size(); ++d) {
+        offsets[d] += box.offsets[d];
+      }
+      const Box wanted{std::move(offsets), sizes};
+      const std::uint64_t bytes = box_bytes(wanted, dtype);
+      copy_overlaps(chunks, wanted, out.first(bytes));
+      out = out.subspan(bytes);
+    });
+  });
 }
 
 }  // namespace cairn::dcp

@@ -25,6 +25,14 @@ struct OpenChunk {
 // StorageError.
 void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out);
 
+// The same for a part of those elements: the bytes from `offset` on, as a Storage of them has them.
+struct ElementsOf {
+  DType dtype;
+  const Box& box;
+};
+void copy_elements(std::span<const OpenChunk> chunks, const ElementsOf& elements,
+                   std::uint64_t offset, std::span<std::byte> into);
+
 // The ranges that would be read for that: see AssembledStorage::add_ranges().
 bool add_ranges(std::span<const OpenChunk> chunks, const Box& wanted, std::span<std::byte> out,
                 std::vector<SourceRange>& ranges);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 #include "cairn/error.h"
 
@@ -289,10 +290,21 @@ Value Folder::value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& 
   return in_file(item, piece.chunk->location, [&] { return read_within(file, memory); });
 }
 
-class Folder::ChunksStorage final : public AssembledStorage {
+class Folder::ChunksStorage final : public PiecesStorage {
  public:
   ChunksStorage(std::shared_ptr<const Folder> folder, const Item& item)
-      : AssembledStorage(tensor_bytes(item), "cpu"), folder_(std::move(folder)), item_(item) {}
+      : PiecesStorage(tensor_bytes(item), "cpu"), folder_(std::move(folder)), item_(item) {}
+
+  const void* owner() const override { return folder_.get(); }
+  std::vector<std::shared_ptr<const Storage>> cut(std::span<const Cut> cuts) const override {
+    std::vector<ItemBox> boxes;
+    boxes.reserve(cuts.size());
+    for (const Cut& cut : cuts) {
+      boxes.push_back({&static_cast<const ChunksStorage*>(cut.storage)->item_,
+                       {.offsets = cut.offsets, .sizes = cut.sizes}});
+    }
+    return folder_->open_boxes(boxes);
+  }
 
   bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const override {
     const Box all{.offsets = Dims(item_.size.size(), 0), .sizes = item_.size};
@@ -315,6 +327,61 @@ class Folder::ChunksStorage final : public AssembledStorage {
   std::shared_ptr<const Folder> folder_;
   const Item& item_;  // of the folder
 };
+
+// A box of a tensor in several chunks, which are open.
+class Folder::BoxStorage final : public AssembledStorage {
+ public:
+  BoxStorage(std::shared_ptr<const Folder> folder, const ItemBox& box,
+             std::vector<OpenChunk> chunks)
+      : AssembledStorage(box_bytes(box.box, *box.item->dtype), "cpu"),
+        folder_(std::move(folder)),
+        item_(*box.item),
+        box_(box.box),
+        chunks_(std::move(chunks)) {}
+
+  bool add_ranges(std::span<std::byte> into, std::vector<SourceRange>& ranges) const override {
+    return dcp::add_ranges(chunks_, box_, into, ranges);
+  }
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    copy_elements(chunks_, {*item_.dtype, box_}, offset, into);
+  }
+
+ private:
+  std::shared_ptr<const Folder> folder_;
+  const Item& item_;  // of the folder
+  Box box_;
+  std::vector<OpenChunk> chunks_;  // that have some of it
+};
+
+std::vector<std::shared_ptr<const Storage>> Folder::open_boxes(
+    std::span<const ItemBox> boxes) const {
+  std::unordered_map<const Chunk*, std::vector<std::size_t>> wanted_by;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const auto& [item, box] = boxes[i];
+    for (const Chunk& chunk : item->chunks) {
+      if (!overlap(chunk.box, box)) continue;
+      std::vector<std::size_t>& users = wanted_by[&chunk];
+      if (users.empty()) pieces.push_back({item, &chunk});
+      users.push_back(i);
+    }
+  }
+  std::vector<std::vector<OpenChunk>> chunks(boxes.size());
+  for_each(std::move(pieces), [&](const Piece& piece, const ChunkHeads& heads) {
+    const OpenChunk chunk = open_chunk(piece, heads);
+    for (const std::size_t user : wanted_by[piece.chunk]) {
+      chunks[user].push_back(chunk);
+    }
+  });
+  std::vector<std::shared_ptr<const Storage>> storages;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    storages.push_back(
+        std::make_shared<const BoxStorage>(shared_from_this(), boxes[i], std::move(chunks[i])));
+  }
+  return storages;
+}
 
 TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
   if (tensor_bytes(item) == 0) return make_tensor(*item.dtype, item.size, {});

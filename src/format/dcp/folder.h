@@ -55,6 +55,14 @@ class Folder : public std::enable_shared_from_this<Folder> {
   // them. UsageError for a box outside of the tensor.
   void read_box(const Item& item, const Box& box, std::span<std::byte> out) const;
 
+  // Boxes of tensors in several chunks, each in row-major order: of what they are put together is
+  // opened here, with one read of each data file for all of them. They keep the folder alive.
+  struct ItemBox {
+    const Item* item = nullptr;
+    Box box = {};
+  };
+  std::vector<std::shared_ptr<const Storage>> open_boxes(std::span<const ItemBox> boxes) const;
+
   // Calls use(piece, heads) for some pieces, in the order in which they lie in their files; `heads`
   // has read ahead what opening this one takes.
   void for_each(std::vector<Piece> pieces,
@@ -83,6 +91,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
   void read_elements(const Item& item, std::uint64_t offset, std::span<std::byte> into) const;
   SharedBytes assemble(const Item& item) const;
   class ChunksStorage;
+  class BoxStorage;
 
   Metadata metadata_;
   std::string scratch_folder_;

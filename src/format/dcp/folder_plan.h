@@ -7,44 +7,18 @@
 // Whoever has the folder writes and publishes both.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "cairn/value.h"
 
+#include "format/dcp/data_plan.h"
 #include "format/dcp/flatten.h"
-#include "format/torch_plan.h"
+#include "format/dcp/write_metadata.h"
 
 namespace cairn::dcp {
 
 constexpr const char* kDataFile = "__0_0.distcp";
-constexpr const char* kMetadataFile = ".metadata";
-
-// kDataFile: torch.save files, one behind the other.
-class DataPlan final : public CheckpointPlan {
- public:
-  Check check() const override { return Check::kCrc32; }
-  std::uint64_t size() const override { return size_; }
-  void append_between(std::size_t index, std::span<const std::uint64_t> checks,
-                      std::string& out) const override;
-  std::string name_of(std::size_t index) const override { return files_[file_of(index)].name; }
-
-  // The next file, which messages call `name`.
-  void add(TorchPlan file, std::string name);
-
- private:
-  struct File {
-    TorchPlan plan;
-    std::string name;
-    std::size_t first_part;
-  };
-  // Which file a part is in.
-  std::size_t file_of(std::size_t part) const;
-
-  std::vector<File> files_;
-  std::uint64_t size_ = 0;
-};
 
 class FolderPlan {
  public:
@@ -59,9 +33,9 @@ class FolderPlan {
  private:
   struct Stored {
     FlatItem item;
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;
+    DataPlan::Place place = {};
   };
+  class Content;
 
   std::vector<Stored> items_;  // in the tree's order
   DataPlan data_;

@@ -62,7 +62,7 @@ void check_overlaps(const std::vector<Chunk>& chunks, std::size_t d) {
       throw UnsupportedError("its chunks lie so irregularly that checking them takes too long");
     }
     for (const Box* box : open) {
-      if (!intersect(*box, chunk.box)) continue;
+      if (!overlap(*box, chunk.box)) continue;
       throw CorruptError("its chunks at " + describe(box->offsets) + " and " +
                          describe(chunk.box.offsets) + " overlap");
     }
@@ -96,6 +96,15 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
     both.sizes.push_back(end - begin);
   }
   return both;
+}
+
+bool overlap(const Box& a, const Box& b) noexcept {
+  for (std::size_t d = 0; d < a.sizes.size(); ++d) {
+    const std::int64_t begin = std::max(a.offsets[d], b.offsets[d]);
+    const std::int64_t end = std::min(a.offsets[d] + a.sizes[d], b.offsets[d] + b.sizes[d]);
+    if (end <= begin) return false;
+  }
+  return true;
 }
 
 void check_layout(Item& item) {

@@ -18,6 +18,8 @@ void check_inside(const Box& box, const Dims& size);
 
 // What both have; nullopt when that is nothing. Tensors without dimensions have one element.
 std::optional<Box> intersect(const Box& a, const Box& b);
+// Whether that is anything.
+bool overlap(const Box& a, const Box& b) noexcept;
 
 // Sorts out the same chunk given twice (one rank's copy of what another has, too), and throws
 // CorruptError unless the others fill the tensor without a hole and without an overlap: a save of

@@ -1,0 +1,144 @@
+// What planning a checkpoint of very many ranks takes: sharded_bench [TENSORS [RANKS]]
+//
+// One process describes each rank of a model whose tensors are cut in rows, as FSDP does, or as a
+// mesh of two dimensions; then it does what rank 0 does. No tensor has bytes: `.metadata` is made
+// from reports of files that nobody wrote.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cairn/error.h"
+
+#include "checkpoint/sharded/global_plan.h"
+#include "checkpoint/sharded/rank_plan.h"
+#include "checkpoint/sharded/rank_state.h"
+#include "core/size_text.h"
+#include "core/xxh3.h"
+#include "testing/sharded_folder.h"
+
+namespace cairn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Shape = std::vector<std::int64_t>;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Bytes that are nowhere: nothing here looks at them.
+class NoBytes final : public Storage {
+ public:
+  explicit NoBytes(std::uint64_t size) : Storage(size, "cpu") {}
+
+ protected:
+  void read(std::uint64_t, std::span<std::byte>) const override {
+    throw UsageError("there are no bytes");
+  }
+};
+
+// Weights, biases and their two moments, each of another size.
+Shape shape_of(std::int64_t tensor) {
+  if (tensor % 4 == 3) return {4096 + tensor};
+  return {4096 + tensor, 1024 + tensor % 64};
+}
+
+dcp::Box rows_of(const Shape& shape, std::int64_t rank, std::int64_t ranks) {
+  dcp::Box box{.offsets = Shape(shape.size(), 0), .sizes = shape};
+  std::tie(box.offsets[0], box.sizes[0]) = testing::slice_of(shape[0], rank, ranks);
+  return box;
+}
+
+// As a mesh of `columns` columns has it: rows over the rows of the mesh.
+dcp::Box mesh_of(const Shape& shape, std::int64_t rank, std::int64_t ranks) {
+  constexpr std::int64_t kColumns = 8;
+  if (shape.size() < 2 || ranks % kColumns != 0) return rows_of(shape, rank, ranks);
+  dcp::Box box = rows_of(shape, rank / kColumns, ranks / kColumns);
+  std::tie(box.offsets[1], box.sizes[1]) = testing::slice_of(shape[1], rank % kColumns, kColumns);
+  return box;
+}
+
+using Cut = dcp::Box (*)(const Shape& shape, std::int64_t rank, std::int64_t ranks);
+
+sharded::RankState state_of(std::uint32_t rank, std::uint32_t ranks, std::int64_t tensors,
+                            Cut cut) {
+  Dict model;
+  for (std::int64_t t = 0; t < tensors; ++t) {
+    const Shape shape = shape_of(t);
+    const dcp::Box box = cut(shape, rank, ranks);
+    TensorView part{
+        .dtype = DType::kFloat32, .shape = box.sizes, .strides = contiguous_strides(box.sizes)};
+    part.storage = std::make_shared<const NoBytes>(byte_size(part));
+    part.part = std::make_shared<const TensorPart>(TensorPart{shape, box.offsets});
+    model[fmt::format("model.layers.{}.attention.weight_{}", t / 16, t % 16)] = part;
+  }
+  sharded::RankState state({.rank = rank, .world_size = ranks},
+                           Dict{{"state", Dict{{"model", model}, {"timestamp", 1}}}});
+  state.add_own("rng", Dict{{"torch", 1}, {"python", 2}});
+  return state;
+}
+
+std::string report_of(const std::string& text) {
+  const auto plan = sharded::RankPlan::parse(text);
+  sharded::RankReport report{.rank = plan.rank, .plan_hash = xxh3_64(as_bytes(text))};
+  constexpr std::uint64_t kSize = std::uint64_t{1} << 14;
+  for (const bool is_written : plan.writes) {
+    if (is_written) report.places.push_back({0, kSize * report.places.size(), kSize});
+  }
+  report.files.push_back({kSize * report.places.size(), std::string(kSealDigits, '0')});
+  return report.text();
+}
+
+void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cut) {
+  std::vector<std::string> names;
+  std::vector<std::string> parts;
+  std::uint64_t bytes = 0;
+  Clock::time_point begin = Clock::now();
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    auto [own_names, own_parts] = describe(state_of(rank, ranks, tensors, cut));
+    if (names.empty() || names.back() != own_names) names.push_back(std::move(own_names));
+    bytes += own_parts.size();
+    parts.push_back(std::move(own_parts));
+  }
+  fmt::print("{}: {} tensors x {} ranks\n", name, tensors, ranks);
+  fmt::print("  a rank describes itself in {:.1f} ms, {} of names and {} of parts\n",
+             1e3 * seconds_since(begin) / ranks, size_text(names.front().size()),
+             size_text(bytes / ranks));
+  begin = Clock::now();
+  const sharded::GlobalPlan plan(names, std::move(parts));
+  fmt::print("  planning {:.3f} s ({} chunks)\n", seconds_since(begin), plan.chunks());
+  begin = Clock::now();
+  std::vector<std::string> plans;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    plans.push_back(plan.plan_of(rank));
+  }
+  fmt::print("  plans of all ranks {:.3f} s, {} each\n", seconds_since(begin),
+             size_text(plans.front().size()));
+  std::vector<std::string> reports;
+  for (const std::string& text : plans) {
+    reports.push_back(report_of(text));
+  }
+  begin = Clock::now();
+  const std::string metadata = plan.metadata(reports, "attempt");
+  fmt::print("  .metadata {:.3f} s, {}, {:.1f} bytes a chunk\n", seconds_since(begin),
+             size_text(metadata.size()),
+             static_cast<double>(metadata.size()) / static_cast<double>(plan.chunks()));
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  fmt::print("  most memory so far {}\n",
+             size_text(static_cast<std::uint64_t>(usage.ru_maxrss) << 10));
+}
+
+}  // namespace
+}  // namespace cairn
+
+int main(int argc, char** argv) {
+  const std::int64_t tensors = argc > 1 ? std::atoll(argv[1]) : 10000;
+  const auto ranks = static_cast<std::uint32_t>(argc > 2 ? std::atoi(argv[2]) : 1024);
+  cairn::measure("rows", tensors, ranks, cairn::rows_of);
+  cairn::measure("mesh of 8 columns", tensors, ranks, cairn::mesh_of);
+}

@@ -1,0 +1,65 @@
+// Who writes what of a checkpoint that all ranks write together, and what its `.metadata` says.
+//
+//  1. Every rank describes what it has (rank_state.h). One rank, mostly 0, makes a GlobalPlan.
+//  2. Of equal parts, and of tensors that several ranks have whole, one rank writes each: of the
+//     first replica that has it, the rank that has the fewest bytes to write so far, of those the
+//     lowest. Objects are the lowest rank's. Parts that overlap, or are missing, are an error.
+//  3. plan_of(): what a rank is told: which of its parts it writes.
+//  4. Each rank writes its files (rank_files.h) and reports where in them what stands.
+//  5. metadata(): `.metadata` for all of them. Whoever publishes writes it last.
+//
+// Nothing here communicates: descriptions, plans and reports are texts that others carry.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/plan/folder_manifest.h"
+
+namespace cairn::sharded {
+
+// `__{rank}_{number}.distcp`
+std::string data_file_name(std::uint32_t rank, std::size_t number);
+
+// The random state and others of a rank's own come as ("rng", rank, ...) of RankState::add_own().
+//
+// Memory: the descriptions, a bit for each part of each rank, and what a tensor's parts take, of
+// one at a time. Immutable; safe from several threads.
+class GlobalPlan {
+ public:
+  // `names`: all that differ, in any order (Description::names). `parts`: of every rank, in any
+  // order (Description::parts). CorruptError for bytes that are none; UnsupportedError for those of
+  // another version of cairn; UsageError naming the item and the ranks, where they do not make one
+  // state together.
+  GlobalPlan(const std::vector<std::string>& names, std::vector<std::string> parts);
+  ~GlobalPlan();
+  GlobalPlan(GlobalPlan&&) noexcept;
+
+  std::uint32_t world_size() const;
+  std::size_t items() const;
+  std::uint64_t chunks() const;                      // that are written, of all tensors
+  std::uint64_t bytes_of(std::uint32_t rank) const;  // of the tensors' parts that it writes
+
+  // For the rank's RankFiles. UsageError when there is no such rank.
+  std::string plan_of(std::uint32_t rank) const;
+
+  // The files that all ranks wrote, as they report it (RankFiles::report()), in any order.
+  // CorruptError, naming the rank, for a report that is none of what was planned; UsageError when
+  // one is missing.
+  std::vector<ManifestFile> files(const std::vector<std::string>& reports) const;
+  // `.metadata` over them. `save_id`: what tells this save from others, in storage_meta; may be
+  // empty.
+  std::string metadata(const std::vector<std::string>& reports,
+                       std::string_view save_id = {}) const;
+
+ private:
+  class Content;
+  struct State;
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace cairn::sharded

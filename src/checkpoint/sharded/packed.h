@@ -1,0 +1,84 @@
+// Numbers and texts as ranks send them to one another: seven bits a byte, the lowest first; a text
+// behind its length. What arrives is checked as anything that somebody else wrote.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cairn/bytes.h"
+#include "cairn/error.h"
+
+namespace cairn::sharded {
+
+class PackedWriter {
+ public:
+  void number(std::uint64_t v) {
+    for (; v >= 0x80; v >>= 7) {
+      out_.push_back(static_cast<char>(v | 0x80));
+    }
+    out_.push_back(static_cast<char>(v));
+  }
+  void text(std::string_view v) {
+    number(v.size());
+    out_ += v;
+  }
+  void plain(std::string_view v) { out_ += v; }
+  std::size_t size() const { return out_.size(); }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+// No read goes past the end: CorruptError, which names what was being read.
+class PackedReader {
+ public:
+  PackedReader(std::string_view bytes, const char* what)
+      : at_(bytes.data()), end_(bytes.data() + bytes.size()), what_(what) {}
+
+  std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
+  const char* position() const { return at_; }
+
+  std::uint64_t number() {
+    std::uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      if (at_ == end_) fail("ends too early");
+      const auto byte = static_cast<unsigned char>(*at_++);
+      const std::uint64_t bits = byte & 0x7FU;
+      if (shift == 63 && bits > 1) break;
+      v |= bits << shift;
+      if (byte < 0x80) return v;
+    }
+    fail("has a number of more than 64 bits");
+  }
+  // One of at most `most`.
+  std::uint64_t number(std::uint64_t most) {
+    const std::uint64_t v = number();
+    if (v > most) {
+      fail("has " + std::to_string(v) + " where at most " + std::to_string(most) + " can be");
+    }
+    return v;
+  }
+  // How many things follow that take a byte each at least.
+  std::size_t count() { return static_cast<std::size_t>(number(remaining())); }
+  std::string_view text() { return plain(count()); }
+  std::string_view plain(std::size_t size) {
+    if (size > remaining()) fail("ends too early");
+    const std::string_view v(at_, size);
+    at_ += size;
+    return v;
+  }
+  void expect_end() const {
+    if (at_ != end_) fail("goes on behind its end");
+  }
+  [[noreturn]] void fail(const std::string& how) const {
+    throw CorruptError(std::string(what_) + " " + how);
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  const char* what_;
+};
+
+}  // namespace cairn::sharded

@@ -1,0 +1,114 @@
+#include "format/dcp/data_plan.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "cairn/error.h"
+
+#include "format/pickle/encode.h"
+#include "io/spill.h"
+#include "value/element_reader.h"
+#include "value/strided.h"
+#include "value/tensor_stream.h"
+
+namespace cairn::dcp {
+namespace {
+
+// A tensor's own elements, in row-major order.
+class ElementsStorage final : public Storage {
+ public:
+  ElementsStorage(TensorView tensor, std::string scratch_folder)
+      : Storage(byte_size(tensor), "cpu"),
+        tensor_(std::move(tensor)),
+        scratch_folder_(std::move(scratch_folder)) {}
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    fill_from_elements(item_size(tensor_.dtype), offset, into,
+                       [&](std::uint64_t first, std::span<std::byte> out) {
+                         ElementReader(tensor_).read(first, out);
+                       });
+  }
+  // In a scratch file unless they are few, or lie so.
+  SharedBytes load() const override {
+    if (size() <= kMostBytesInMemory || tensor_.is_contiguous()) return tensor_.contiguous_bytes();
+    return spill(size(), scratch_folder_,
+                 [&](ByteSink& sink) { write_elements(tensor_, tensor_.storage->bytes(), sink); });
+  }
+
+ private:
+  TensorView tensor_;
+  std::string scratch_folder_;
+};
+
+void check_place(const TensorView& tensor) {
+  try {
+    check_bounds(tensor);
+  } catch (const CorruptError& e) {
+    throw UsageError(e.what());  // the caller's tensor, no file
+  }
+}
+
+}  // namespace
+
+Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
+  TensorView chunk = tensor;
+  chunk.requires_grad = false;
+  chunk.is_parameter = false;
+  if (tensor.quantizer != nullptr) {
+    throw UnsupportedError("a quantized tensor: torch.distributed.checkpoint fails to read one");
+  }
+  if (tensor.part != nullptr) check_place(tensor);
+  chunk.part = nullptr;
+  const std::uint64_t bytes = byte_size(tensor);
+  const bool is_alone = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
+                        tensor.storage->size() == bytes;
+  if (is_alone) return chunk;
+  chunk.storage_offset = 0;
+  chunk.strides = contiguous_strides(tensor.shape);
+  chunk.storage = std::make_shared<const ElementsStorage>(tensor, scratch_folder);
+  return chunk;
+}
+
+DataPlan::Place DataPlan::add(const Value& value, std::string name) {
+  TorchPlan file = [&] {
+    try {
+      return TorchPlan(pickle::encode(value), {});
+    } catch (Error& e) {
+      e.add_context(name);
+      throw;
+    }
+  }();
+  const std::size_t first_part = parts_.size();
+  const Place place{.offset = size_, .size = file.size()};
+  for (Part part : file.parts()) {
+    part.offset += size_;
+    parts_.push_back(std::move(part));
+  }
+  size_ += place.size;
+  files_.push_back({std::move(file), std::move(name), first_part});
+  return place;
+}
+
+std::size_t DataPlan::file_of(std::size_t part) const {
+  const auto behind = std::upper_bound(
+      files_.begin(), files_.end(), part,
+      [](std::size_t number, const File& file) { return number < file.first_part; });
+  return static_cast<std::size_t>(behind - files_.begin()) - 1;
+}
+
+// The rest of the file that the part before is in, all files without parts, and the beginning of
+// the one that the part is in.
+void DataPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
+                              std::string& out) const {
+  std::size_t at = index == 0 ? 0 : file_of(index - 1);
+  for (; at < files_.size(); ++at) {
+    const auto& [plan, name, first_part] = files_[at];
+    const std::size_t count = plan.parts().size();
+    const std::size_t local = index - first_part;
+    plan.append_between(local, checks.subspan(first_part, count), out);
+    if (local < count) return;
+  }
+}
+
+}  // namespace cairn::dcp
