@@ -12,8 +12,8 @@ namespace {
 
 std::atomic<int> forks_before = 0;  // of this process: how often its memory is a copy of a copy
 
-// A process that was forked has the memory of the loop, and not its thread: it gets a loop of its
-// own. The other one is left as it is, also at the end: it cannot be stopped.
+// A process that was forked has the memory of the loops, and not their threads: it gets loops of
+// its own. Those of before are left as they are, also at the end: they cannot be stopped.
 class LoopClient final : public HttpClient {
  public:
   LoopClient() : own_(new Own) {
@@ -32,14 +32,14 @@ class LoopClient final : public HttpClient {
       // Another thread may have come first: then `own` is its one.
       if (own_.compare_exchange_strong(own, made.get())) own = made.release();
     }
-    return own->loop.start(std::move(request));
+    return own->loops.start(std::move(request));
   }
 
  private:
   struct Own {
     bool is_of_this_process() const { return forks == forks_before; }
     const int forks = forks_before;
-    HttpLoop loop;
+    HttpLoops loops;
   };
 
   // Without a lock, which a thread that is not there might have held.

@@ -1,4 +1,6 @@
-// libcurl's handles belong to one thread:
+// libcurl's handles belong to one thread, and so does what encrypts and decrypts their bytes. There
+// are two such threads, which share nothing (HttpLoops): a transfer stays with the one that it was
+// given to. Of each:
 //
 //  1. start() and cancel() put a transfer into a list under the lock, and wake the thread.
 //  2. The thread takes the lists, adds or removes the handles, moves all of them on, answers those
@@ -13,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "net/http_transfer.h"
@@ -48,7 +51,7 @@ class HttpLoop::State {
  public:
   using Shared = std::shared_ptr<HttpTransfer>;
 
-  State() : api_(curl_api()), multi_(api_.multi_init()) {
+  State() : api_(curl_api()), owned_multi_(api_.multi_init(), api_.multi_cleanup) {
     if (multi_ == nullptr) throw std::bad_alloc();
     api_.multi_setopt(multi_, CURLMOPT_MAXCONNECTS, kKeptConnections);
     // Signals are the program's: its handlers run on its own threads. And of TLS to a connection
@@ -61,20 +64,21 @@ class HttpLoop::State {
     stopping_ = true;
     api_.multi_wakeup(multi_);
     thread_.join();
-    api_.multi_cleanup(multi_);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
   const CurlApi& api() const { return api_; }
-  void add(Shared transfer) { tell(added_, std::move(transfer)); }
-  void cancel(Shared transfer) { tell(cancelled_, std::move(transfer)); }
+  int under_way() const { return under_way_; }
+  void add(Shared transfer) { tell(added_, std::move(transfer), 1); }
+  void cancel(Shared transfer) { tell(cancelled_, std::move(transfer), 0); }
 
  private:
-  void tell(std::vector<Shared>& list, Shared transfer) {
+  void tell(std::vector<Shared>& list, Shared transfer, int more_under_way) {
     {
       const std::scoped_lock lock(mutex_);
       list.push_back(std::move(transfer));
+      under_way_ += more_under_way;
     }
     api_.multi_wakeup(multi_);
   }
@@ -106,6 +110,7 @@ class HttpLoop::State {
       if (api_.multi_add_handle(multi_, handle) == CURLM_OK) {
         moving_.emplace(handle, std::move(transfer));
       } else {
+        --under_way_;
         transfer->finish_failed("libcurl takes no more requests");
       }
     }
@@ -127,12 +132,15 @@ class HttpLoop::State {
     auto node = moving_.extract(handle);
     if (node.empty()) return nullptr;
     api_.multi_remove_handle(multi_, handle);
+    --under_way_;
     return std::move(node.mapped());
   }
 
   const CurlApi& api_;
-  CURLM* multi_;
+  const std::unique_ptr<CURLM, decltype(&::curl_multi_cleanup)> owned_multi_;
+  CURLM* const multi_ = owned_multi_.get();
   std::atomic<bool> stopping_ = false;
+  std::atomic<int> under_way_ = 0;
   std::mutex mutex_;
   std::vector<Shared> added_;
   std::vector<Shared> cancelled_;
@@ -174,9 +182,38 @@ class LoopCall final : public HttpCall {
 HttpLoop::HttpLoop() : state_(std::make_shared<State>()) {}
 HttpLoop::~HttpLoop() = default;
 
+int HttpLoop::under_way() const { return state_->under_way(); }
+
 std::unique_ptr<HttpCall> HttpLoop::start(HttpRequest request) {
   return std::make_unique<LoopCall<State>>(
       state_, std::make_shared<HttpTransfer>(state_->api(), std::move(request)));
+}
+
+// --- HttpLoops -----------------------------------------------------------------------------------
+
+std::unique_ptr<HttpCall> HttpLoops::start(HttpRequest request) {
+  const std::scoped_lock lock(mutex_);
+  return choose().start(std::move(request));
+}
+
+std::vector<int> HttpLoops::under_way() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<int> all = {first_.under_way()};
+  if (second_ != nullptr) all.push_back(second_->under_way());
+  return all;
+}
+
+// Under the lock.
+HttpLoop& HttpLoops::choose() {
+  if (first_.under_way() == 0) return first_;
+  if (second_ == nullptr) {
+    try {
+      second_ = std::make_unique<HttpLoop>();
+    } catch (const std::system_error&) {
+      return first_;  // no thread is to be had: one does it all, only slower
+    }
+  }
+  return second_->under_way() < first_.under_way() ? *second_ : first_;
 }
 
 }  // namespace cairn

@@ -10,6 +10,9 @@ namespace {
 constexpr std::string_view kUserAgent = "cairn/0.1";
 constexpr long kReceiveBuffer = 512 << 10;
 constexpr long kSendBuffer = 1 << 20;
+// TLS sends records of 16 KiB, each with a call: then what fits into a core's cache beside them is
+// quicker to copy, and six uploads hold 5 MiB less.
+constexpr long kTlsSendBuffer = 128 << 10;
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -121,7 +124,8 @@ void HttpTransfer::set_limits() {
         static_cast<long>(std::max<std::int64_t>(1, deadlines.stall.count() / 1000)));
   }
   set(CURLOPT_BUFFERSIZE, kReceiveBuffer);
-  set(CURLOPT_UPLOAD_BUFFERSIZE, kSendBuffer);
+  const bool is_tls = request_.url.starts_with("https:");
+  set(CURLOPT_UPLOAD_BUFFERSIZE, is_tls ? kTlsSendBuffer : kSendBuffer);
 }
 
 void HttpTransfer::set_callbacks() {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <csignal>
 #include <cstdarg>
 #include <filesystem>
@@ -24,6 +25,7 @@ namespace cairn {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::HttpAsked;
 using testing::HttpReply;
@@ -203,22 +205,156 @@ TEST(HttpTest, ManyAreUnderWayAtOnceAndConnectionsAreKept) {
   EXPECT_LE(server.connections(), 8);
 }
 
+// A server that answers nothing before so many requests are there at once.
+class GatheringServer {
+ public:
+  explicit GatheringServer(int requests)
+      : there_(requests), server_([this](const HttpAsked& asked) {
+          there_.arrive_and_wait();
+          return HttpReply{.body = asked.body};
+        }) {}
+  std::string url() const { return server_.url(); }
+  int connections() const { return server_.connections(); }
+
+ private:
+  std::barrier<> there_;
+  HttpServer server_;
+};
+
+TEST(HttpLoopsTest, OneRequestAfterAnotherNeedsOneThreadAndOneConnection) {
+  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.target}; });
+  HttpLoops loops;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(loops.start({.url = server.url() + "/x"})->wait().body, "/x");
+  }
+  EXPECT_THAT(loops.under_way(), ElementsAre(0));
+  EXPECT_EQ(server.connections(), 1);
+}
+
+TEST(HttpLoopsTest, WhatIsUnderWayAtOnceIsSharedByTwoThreadsAndKeepsItsConnections) {
+  constexpr int kAtOnce = 6;
+  GatheringServer server(kAtOnce);
+  HttpLoops loops;
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::unique_ptr<HttpCall>> calls;
+    for (int i = 0; i < kAtOnce; ++i) {
+      calls.push_back(loops.start(
+          {.method = "PUT", .url = server.url(), .body = {owned(std::to_string(i))}}));
+      // All are under way until the last one is there.
+      if (i == 2) {
+        EXPECT_THAT(loops.under_way(), ElementsAre(2, 1));
+      }
+    }
+    for (int i = 0; i < kAtOnce; ++i) {
+      EXPECT_EQ(calls[static_cast<std::size_t>(i)]->wait().body, std::to_string(i));
+    }
+    EXPECT_THAT(loops.under_way(), ElementsAre(0, 0)) << "before whoever waits has its answer";
+  }
+  EXPECT_EQ(server.connections(), kAtOnce);
+}
+
+TEST(HttpLoopsTest, ARequestGoesToTheThreadThatHasLessToDo) {
+  const SilentServer server;
+  HttpLoops loops;
+  std::vector<std::unique_ptr<HttpCall>> calls;
+  for (int i = 0; i < 4; ++i)
+    calls.push_back(loops.start({.url = server.url()}));
+  EXPECT_THAT(loops.under_way(), ElementsAre(2, 2));
+  calls.erase(calls.begin() + 1);
+  calls.erase(calls.begin() + 2);  // those were the second one's
+  EXPECT_THAT(loops.under_way(), ElementsAre(2, 0));
+  calls.push_back(loops.start({.url = server.url()}));
+  calls.push_back(loops.start({.url = server.url()}));
+  EXPECT_THAT(loops.under_way(), ElementsAre(2, 2));
+}
+
+TEST(HttpLoopsTest, WhatMovesOnBothCanBeCancelledFromOtherThreads) {
+  const SilentServer server;
+  HttpLoops loops;
+  std::vector<std::unique_ptr<HttpCall>> calls;
+  for (int i = 0; i < 8; ++i)
+    calls.push_back(loops.start({.url = server.url()}));
+  EXPECT_THAT(loops.under_way(), ElementsAre(4, 4));
+  std::vector<std::thread> others;
+  for (const auto& call : calls) {
+    others.emplace_back([&] { call->cancel(); });
+    others.emplace_back([&] { call->cancel(); });
+  }
+  for (const auto& call : calls)
+    EXPECT_TRUE(call->wait().cancelled);
+  for (std::thread& other : others)
+    other.join();
+  EXPECT_THAT(loops.under_way(), ElementsAre(0, 0));
+}
+
+// In any order: of the loops, and of calls that are done, cancelled or under way.
+TEST(HttpLoopsTest, CallsOutliveTheLoops) {
+  HttpServer quick([](const HttpAsked&) { return HttpReply{.body = "there"}; });
+  const SilentServer silent;
+  for (const bool loops_go_first : {false, true}) {
+    auto loops = std::make_unique<HttpLoops>();
+    std::string into(10, ' ');
+    std::vector<std::unique_ptr<HttpCall>> waiting;
+    for (int i = 0; i < 4; ++i) {
+      waiting.push_back(
+          loops->start({.url = silent.url(), .into = std::as_writable_bytes(std::span(into))}));
+    }
+    auto first = loops->start({.url = quick.url()});
+    auto second = loops->start({.url = quick.url()});
+    if (loops_go_first) loops.reset();
+    waiting[1].reset();
+    waiting[2]->cancel();
+    EXPECT_EQ(first->wait().body, "there");
+    EXPECT_EQ(second->wait().body, "there");
+    EXPECT_TRUE(waiting[2]->wait().cancelled);
+    if (!loops_go_first) loops.reset();
+    waiting[3]->cancel();
+    EXPECT_TRUE(waiting[3]->wait().cancelled);
+  }
+}
+
+TEST(HttpLoopsTest, SeveralThreadsMayUseThem) {
+  HttpServer server([](const HttpAsked& asked) { return HttpReply{.body = asked.body}; });
+  HttpLoops loops;
+  std::vector<std::thread> users;
+  std::atomic<int> right = 0;
+  for (int user = 0; user < 4; ++user) {
+    users.emplace_back([&, user] {
+      for (int i = 0; i < 20; ++i) {
+        const std::string text = std::to_string(user) + " " + std::to_string(i);
+        HttpRequest request = {.method = "PUT", .url = server.url(), .body = {owned(text)}};
+        if (loops.start(std::move(request))->wait().body == text) ++right;
+      }
+    });
+  }
+  for (std::thread& user : users)
+    user.join();
+  EXPECT_EQ(right, 80);
+  EXPECT_LE(server.connections(), 4);
+}
+
 TEST(HttpTest, AForkedProcessHasItsOwn) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer lets no thread start behind the fork of a process that has some";
 #endif
-  HttpServer server([](const HttpAsked&) { return HttpReply{.body = "there"}; });
-  EXPECT_EQ(send({.url = server.url()}).body, "there");  // the loop's thread runs, here
+  GatheringServer server(2);
+  const auto both_threads_work = [&] {
+    const auto client = shared_http_client();
+    const auto one = client->start({.method = "PUT", .url = server.url(), .body = {owned("1")}});
+    const auto other = client->start({.method = "PUT", .url = server.url(), .body = {owned("2")}});
+    return one->wait().body == "1" && other->wait().body == "2";
+  };
+  EXPECT_TRUE(both_threads_work());  // they run, here
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(20);  // ends it, where it would wait for ever
-    _exit(send({.url = server.url()}).body == "there" ? 0 : 1);
+    _exit(both_threads_work() ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(send({.url = server.url()}).body, "there");
+  EXPECT_TRUE(both_threads_work());
 }
 
 std::set<std::string> threads_of_this_process() {

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "io/program.h"
-#include "net/http.h"
+#include "net/http_loop.h"
 #include "testing/child_process.h"
+#include "testing/http_server.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -52,6 +53,40 @@ TEST_F(TlsTest, OnlyForTheHostThatItNames) {
   const HttpResponse refused = get("127.0.0.1", certificate());
   EXPECT_NE(refused.failure, "");
   EXPECT_FALSE(refused.may_work_later);
+}
+
+// More than a record, a call's buffer and what a socket holds.
+TEST_F(TlsTest, BodiesGoBothWaysOnBothThreads) {
+  const testing::TlsServer tls(folder_ / "key.pem", certificate());
+  const testing::HttpServer server(
+      [](const testing::HttpAsked& asked) { return testing::HttpReply{.body = asked.body}; },
+      /*keeps_bodies=*/true, &tls);
+  constexpr std::size_t kBytes = (std::size_t{5} << 20) + 7;
+  HttpLoops loops;
+  std::vector<std::string> sent, got;
+  for (const char c : {'a', 'b', 'c', 'd'}) {
+    sent.emplace_back(kBytes, c);
+    for (std::size_t i = 0; i < kBytes; i += 4093)
+      sent.back()[i] = static_cast<char>(i);
+    got.emplace_back(kBytes, ' ');
+  }
+  std::vector<std::unique_ptr<HttpCall>> calls;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const ByteView body = as_bytes(sent[i]);
+    calls.push_back(loops.start({.method = "PUT",
+                                 .url = "https://localhost:" + std::to_string(server.port()),
+                                 .body = {{body.first(100'000), nullptr},
+                                          {body.subspan(100'000), nullptr}},
+                                 .into = std::as_writable_bytes(std::span(got[i])),
+                                 .ca_file = certificate()}));
+  }
+  EXPECT_THAT(loops.under_way(), ::testing::ElementsAre(2, 2));
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const HttpResponse response = calls[i]->wait();
+    EXPECT_EQ(response.failure, "");
+    EXPECT_EQ(response.received, kBytes);
+    EXPECT_TRUE(got[i] == sent[i]) << i;
+  }
 }
 
 }  // namespace
