@@ -123,7 +123,7 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
     reports.push_back(report_of(text));
   }
   begin = Clock::now();
-  const std::string metadata = plan.metadata(reports, "attempt");
+  const std::string metadata = plan.metadata(reports, {.file_names = {}, .save_id = "attempt"});
   fmt::print("  .metadata {:.3f} s, {}, {:.1f} bytes a chunk\n", seconds_since(begin),
              size_text(metadata.size()),
              static_cast<double>(metadata.size()) / static_cast<double>(plan.chunks()));

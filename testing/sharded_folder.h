@@ -45,7 +45,7 @@ inline std::vector<std::string> write_ranks(ObjectStore& store, const std::strin
     reports.push_back(files.write(
         [&](const std::string& name, std::uint64_t bytes) { return folder->begin(name, bytes); }));
   }
-  const std::string metadata = plan.metadata(reports, "save-1");
+  const std::string metadata = plan.metadata(reports, {.file_names = {}, .save_id = "save-1"});
   write_object(metadata, *folder->begin(dcp::kMetadataFile, metadata.size()));
   std::vector<ManifestFile> files = plan.files(reports);
   Xxh3 hash;

@@ -30,7 +30,7 @@ void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
   blocks.finish();
 }
 
-void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
+void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
   ObjectSink sink(object);
   Also both(sink, also);
   write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks); });
@@ -38,6 +38,10 @@ void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* als
     throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, and " +
                      std::to_string(sink.bytes()) + " were written");
   }
+}
+
+void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
+  fill_object(plan, object, also);
   object.commit();
 }
 

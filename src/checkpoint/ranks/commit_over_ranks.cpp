@@ -79,15 +79,17 @@ class LivingWrite final : public ObjectWrite {
 struct Report {
   std::string id;
   std::int64_t home = 0;  // who made the folder that the files are in
-  std::vector<ManifestFile> files;
+  WrittenPart part;
 };
 
+// The note, which may be bytes of any kind, stands behind the first line.
 std::string text_of(const Report& report) {
   json files = json::array();
-  for (const ManifestFile& file : report.files) {
+  for (const ManifestFile& file : report.part.files) {
     files.push_back({file.name, file.bytes, file.xxh3_128});
   }
-  return json_text(json{{"id", report.id}, {"home", report.home}, {"files", files}}, -1);
+  return json_text(json{{"id", report.id}, {"home", report.home}, {"files", files}}, -1) + "\n" +
+         report.part.note;
 }
 
 // What another rank wrote with text_of(). MeetingError.
@@ -100,16 +102,18 @@ json parse(const std::string& text) {
 }
 
 Report parse_report(const std::string& text) {
-  const json read = parse(text);
+  const std::size_t line = std::min(text.find('\n'), text.size());
+  const json read = parse(text.substr(0, line));
   try {
     Report report{.id = read.at("id").get<std::string>(),
                   .home = read.at("home").get<std::int64_t>(),
-                  .files = {}};
+                  .part = {}};
     for (const json& file : read.at("files")) {
-      report.files.push_back({.name = file.at(0).get<std::string>(),
-                              .bytes = file.at(1).get<std::uint64_t>(),
-                              .xxh3_128 = file.at(2).get<std::string>()});
+      report.part.files.push_back({.name = file.at(0).get<std::string>(),
+                                   .bytes = file.at(1).get<std::uint64_t>(),
+                                   .xxh3_128 = file.at(2).get<std::string>()});
     }
+    report.part.note = text.substr(std::min(line + 1, text.size()));
     return report;
   } catch (const json::exception& e) {
     throw MeetingError("a rank's report of its files cannot be read: " + std::string(e.what()));
@@ -219,11 +223,11 @@ class Attempt {
   void write() {
     doing_ = "writing its part";
     PartPlace place(*folder_, call_);
-    files_ = job_.write_part(place);
+    part_ = job_.write_part(place);
     call_.move_on();
     folder_->sync();
     doing_ = "looking at its part";
-    for (const ManifestFile& file : files_) {
+    for (const ManifestFile& file : part_.files) {
       call_.move_on();
       check_size(call_.me().rank, file);
     }
@@ -243,8 +247,8 @@ class Attempt {
     if (call_.leads()) return;
     call_.move_on();
     call_.set("report/" + std::to_string(call_.me().rank),
-              text_of(Report{.id = options_.id, .home = home_, .files = files_}));
-    for (const ManifestFile& file : files_) {
+              text_of(Report{.id = options_.id, .home = home_, .part = part_}));
+    for (const ManifestFile& file : part_.files) {
       bytes_ += file.bytes;
     }
   }
@@ -252,7 +256,7 @@ class Attempt {
   // --- Steps 4 and 5, of rank 0 ------------------------------------------------------------------
 
   Report report_of(std::int64_t rank) {
-    if (rank == call_.me().rank) return {.id = options_.id, .home = home_, .files = files_};
+    if (rank == call_.me().rank) return {.id = options_.id, .home = home_, .part = part_};
     Report found = parse_report(call_.wait_for("report/" + std::to_string(rank)));
     if (found.id != options_.id) {
       throw StorageError(fmt::format("{} wrote for the attempt {}, and this is {}", rank_name(rank),
@@ -267,7 +271,7 @@ class Attempt {
     std::set<std::string> names = {kMetadata, kFolderManifest};
     for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
       Report of_rank = report_of(rank);
-      for (const ManifestFile& file : of_rank.files) {
+      for (const ManifestFile& file : of_rank.part.files) {
         if (!names.insert(file.name).second) {
           throw UsageError(
               fmt::format("{} wrote {}, which is another one's", rank_name(rank), file.name));
@@ -279,7 +283,7 @@ class Attempt {
       }
       if (of_rank.home == rank && rank != 0) homes_.push_back(rank);
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
-      parts_.push_back({.rank = rank, .files = std::move(of_rank.files)});
+      parts_.push_back({std::move(of_rank.part), rank});
     }
     if (!homes_.empty() && store_.stat(job_.path)) {
       // Nobody can replace folders on several machines at once.
@@ -335,7 +339,7 @@ class Attempt {
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
         if (of_rank.home != home_) continue;
-        for (const ManifestFile& file : of_rank.files) {
+        for (const ManifestFile& file : of_rank.part.files) {
           check_size(rank, file);
           manifest_.push_back(file);
         }
@@ -412,7 +416,7 @@ class Attempt {
   std::string doing_;  // for messages
   std::unique_ptr<AttemptFolder> folder_;
   std::int64_t home_ = 0;
-  std::vector<ManifestFile> files_;
+  WrittenPart part_;
   std::uint64_t bytes_ = 0;
   bool is_decided_ = false;    // for it
   bool is_published_ = false;  // of rank 0

@@ -34,10 +34,17 @@ class PartPlace {
   RollCall& call_;
 };
 
-// What one rank says of its files, by their stored names.
-struct RankPart {
+// What a rank has written.
+struct WrittenPart {
+  WrittenPart() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): of a part of which there is nothing else to say
+  WrittenPart(std::vector<ManifestFile> f) : files(std::move(f)) {}
+  std::vector<ManifestFile> files = {};  // by their stored names
+  std::string note = {};                 // for whoever makes `.metadata`
+};
+
+struct RankPart : WrittenPart {
   std::int64_t rank = 0;
-  std::vector<ManifestFile> files = {};
 };
 
 // The same on all ranks, but for what each has in it.
@@ -45,7 +52,7 @@ struct RankCommitJob {
   std::string path = {};  // of the folder; relative ones are each rank's own
   bool overwrite = false;
   // Writes this rank's files, and says which, with sizes and hashes. On every rank.
-  std::function<std::vector<ManifestFile>(PartPlace& place)> write_part = nullptr;
+  std::function<WrittenPart(PartPlace& place)> write_part = nullptr;
   // Gives `.metadata` for what all wrote, in the order of their ranks. On rank 0.
   std::function<std::string(const std::vector<RankPart>& parts)> metadata = nullptr;
   // Called when the folder is published, before any rank is told: moves the pointer. On rank 0.

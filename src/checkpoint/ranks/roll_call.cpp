@@ -216,7 +216,7 @@ void RollCall::forget() {
     own_keys_.push_back(key(name));
   }
   for (std::int64_t rank = 0; rank < me().world_size; ++rank) {
-    for (const char* name : {"report/", "home/", "moved/"}) {
+    for (const char* name : {"report/", "home/", "moved/", "plan/"}) {
       own_keys_.push_back(key(name + std::to_string(rank)));
     }
   }

@@ -200,13 +200,10 @@ std::vector<ManifestFile> GlobalPlan::files(const std::vector<std::string>& repo
 
 class GlobalPlan::Content final : public dcp::MetadataContent {
  public:
-  Content(const State& state, std::vector<RankReport> reports, std::string_view save_id)
-      : state_(state), reports_(std::move(reports)), save_id_(save_id), scan_(state.all) {
+  Content(const State& state, std::vector<RankReport> reports, const MetadataOptions& options)
+      : state_(state), reports_(std::move(reports)), options_(options), scan_(state.all) {
     for (const RankReport& report : reports_) {
-      auto& names = names_.emplace_back();
-      for (std::size_t i = 0; i < report.files.size(); ++i) {
-        names.push_back(data_file_name(report.rank, i));
-      }
+      names_.push_back(names_of(report));
     }
   }
 
@@ -242,20 +239,34 @@ class GlobalPlan::Content final : public dcp::MetadataContent {
     }
   }
 
-  std::string_view save_id() const override { return save_id_; }
+  std::string_view save_id() const override { return options_.save_id; }
 
  private:
+  std::vector<std::string> names_of(const RankReport& report) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < report.files.size(); ++i) {
+      names.push_back(data_file_name(report.rank, i));
+    }
+    if (options_.file_names.empty()) return names;
+    if (report.rank >= options_.file_names.size() ||
+        options_.file_names[report.rank].size() != names.size()) {
+      throw UsageError("rank " + std::to_string(report.rank) + " wrote " +
+                       std::to_string(names.size()) + " files, and there are not as many names");
+    }
+    return options_.file_names[report.rank];
+  }
+
   const State& state_;
   std::vector<RankReport> reports_;
-  std::string_view save_id_;
+  const MetadataOptions& options_;
   std::vector<std::vector<std::string>> names_;  // of each rank's files
   mutable ItemScan scan_;
 };
 
 std::string GlobalPlan::metadata(const std::vector<std::string>& reports,
-                                 std::string_view save_id) const {
+                                 const MetadataOptions& options) const {
   return dcp::write_metadata(
-      Content(*state_, checked_reports(*this, reports, state_->chosen), save_id));
+      Content(*state_, checked_reports(*this, reports, state_->chosen), options));
 }
 
 }  // namespace cairn::sharded

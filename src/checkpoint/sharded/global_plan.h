@@ -25,6 +25,12 @@ namespace cairn::sharded {
 // `__{rank}_{number}.distcp`
 std::string data_file_name(std::uint32_t rank, std::size_t number);
 
+struct MetadataOptions {
+  // What the files of each rank are called there; empty: data_file_name().
+  std::vector<std::vector<std::string>> file_names = {};
+  std::string save_id = {};  // what tells this save from others, in storage_meta; may be empty
+};
+
 // The random state and others of a rank's own come as ("rng", rank, ...) of RankState::add_own().
 //
 // Memory: the descriptions, a bit for each part of each rank, and what a tensor's parts take, of
@@ -51,10 +57,9 @@ class GlobalPlan {
   // CorruptError, naming the rank, for a report that is none of what was planned; UsageError when
   // one is missing.
   std::vector<ManifestFile> files(const std::vector<std::string>& reports) const;
-  // `.metadata` over them. `save_id`: what tells this save from others, in storage_meta; may be
-  // empty.
+  // `.metadata` over them.
   std::string metadata(const std::vector<std::string>& reports,
-                       std::string_view save_id = {}) const;
+                       const MetadataOptions& options = {}) const;
 
  private:
   class Content;

@@ -1,0 +1,29 @@
+#include "checkpoint/ranks/consult.h"
+
+#include <fmt/format.h>
+
+namespace cairn {
+
+void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why) {
+  throw RankFailure(fmt::format("{}: rank {}: {}", call.what(), rank, why), rank, 0,
+                    /*retryable=*/true);
+}
+
+void refuse(RollCall& call, const Verdict& own) {
+  Verdict stands = own;
+  try {
+    stands = call.settle(own).value_or(own);
+  } catch (const MeetingError&) {
+    // Without this rank nobody can decide for it.
+  }
+  call.end();
+  throw_verdict(stands.is_good() ? own : stands, call.what());
+}
+
+void decide_for(RollCall& call) {
+  const auto stands = call.settle({});
+  if (!stands) throw MeetingError("the meeting place has forgotten what was agreed on");
+  if (!stands->is_good()) throw RollCall::Settled{*stands};
+}
+
+}  // namespace cairn
