@@ -380,6 +380,9 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
         << c.ranks;
     // However many tensors: `.metadata`, twice, and the manifest; of each file what stands around
     // the rows, twice, and the rows, a MiB at a time.
+    // Every data file is opened once, to know that the checkpoint is whole.
+    EXPECT_LE(store.calls(StoreCall::kOpen), 8U + 2);
+    EXPECT_LE(store.calls(StoreCall::kStat), 4U);
     EXPECT_LE(store.calls(StoreCall::kRead), 3 + 3 * c.files + store.bytes_read() / (1 << 20))
         << c.ranks;
   }
@@ -459,6 +462,44 @@ TEST(ShardedTest, PartsOfAnyTensorAreReadByRangesOfTheirBytes) {
   parts[0].storage->read_into(5, std::as_writable_bytes(std::span(numbers)).first(2));
   EXPECT_THROW(parts_of({{parts[0], {0, 0}, {1, 1}}}), UsageError);
   EXPECT_THROW(parts_of({{transposed, {3, 0}, {3, 6}}}), UsageError);
+}
+
+// A source whose longest read is known.
+class LongestRead final : public ByteSource {
+ public:
+  explicit LongestRead(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  void read(std::span<const Range> ranges) const override {
+    for (const Range& range : ranges) {
+      longest = std::max<std::uint64_t>(longest, range.into.size());
+    }
+    under_->read(ranges);
+  }
+  mutable std::uint64_t longest = 0;
+
+ private:
+  std::shared_ptr<const ByteSource> under_;
+};
+
+TEST(ShardedTest, NarrowColumnsOfALargeTensorTakeLittleMemory) {
+  constexpr std::int64_t kRows = 90000;
+  constexpr std::int64_t kColumns = 500;
+  const auto bytes = std::make_shared<std::vector<std::byte>>(kRows * kColumns);
+  for (std::size_t i = 0; i < bytes->size(); ++i) {
+    (*bytes)[i] = static_cast<std::byte>(i % 251);
+  }
+  const auto source =
+      std::make_shared<const LongestRead>(source_of({ByteView(*bytes), bytes}, "45 MB far away"));
+  TensorView tensor = make_tensor(DType::kUInt8, {kRows, kColumns}, {ByteView(*bytes), bytes});
+  tensor.storage = storage_of(source, 0, bytes->size());
+  const std::vector<TensorView> parts = parts_of({{tensor, {0, 498}, {kRows, 2}}});
+  std::vector<std::byte> read(2 * kRows);
+  parts[0].storage->read_into(0, read);
+  for (std::size_t row = 0; row < kRows; row += 97) {
+    ASSERT_EQ(read[2 * row + 1], static_cast<std::byte>((row * kColumns + 499) % 251)) << row;
+  }
+  EXPECT_LE(source->longest, std::uint64_t{16} << 20);
 }
 
 // --- As any other checkpoint.
