@@ -18,6 +18,7 @@
 #include "checkpoint/sharded/rank_state.h"
 #include "core/size_text.h"
 #include "core/xxh3.h"
+#include "format/dcp/layout.h"
 #include "testing/sharded_folder.h"
 
 namespace cairn {
@@ -82,14 +83,14 @@ sharded::RankState state_of(std::uint32_t rank, std::uint32_t ranks, std::int64_
   return state;
 }
 
-std::string report_of(const std::string& text) {
+std::string report_of(const std::string& text, std::uint32_t ranks) {
   const auto plan = sharded::RankPlan::parse(text);
   sharded::RankReport report{.rank = plan.rank, .plan_hash = xxh3_64(as_bytes(text))};
-  constexpr std::uint64_t kSize = std::uint64_t{1} << 14;
+  const std::uint64_t size = (std::uint64_t{64} << 20) / ranks + 4096;  // as good as any
   for (const bool is_written : plan.writes) {
-    if (is_written) report.places.push_back({0, kSize * report.places.size(), kSize});
+    if (is_written) report.places.push_back({0, size * report.places.size(), size});
   }
-  report.files.push_back({kSize * report.places.size(), std::string(kSealDigits, '0')});
+  report.files.push_back({size * report.places.size(), std::string(kSealDigits, '0')});
   return report.text();
 }
 
@@ -120,13 +121,22 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
              size_text(plans.front().size()));
   std::vector<std::string> reports;
   for (const std::string& text : plans) {
-    reports.push_back(report_of(text));
+    reports.push_back(report_of(text, ranks));
   }
   begin = Clock::now();
   const std::string metadata = plan.metadata(reports, {.file_names = {}, .save_id = "attempt"});
   fmt::print("  .metadata {:.3f} s, {}, {:.1f} bytes a chunk\n", seconds_since(begin),
              size_text(metadata.size()),
              static_cast<double>(metadata.size()) / static_cast<double>(plan.chunks()));
+  begin = Clock::now();
+  constexpr std::uint64_t kMostToRead = 1000000;  // more take memory that few machines have
+  if (plan.chunks() <= kMostToRead) {
+    dcp::Metadata parsed = dcp::parse_metadata({as_bytes(metadata), nullptr});
+    for (dcp::Item& item : parsed.items) {
+      dcp::check_layout(item);
+    }
+    fmt::print("  reading it {:.3f} s\n", seconds_since(begin));
+  }
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   fmt::print("  most memory so far {}\n",

@@ -273,5 +273,13 @@ TEST(ShardedPlanTest, MetadataSaysWhereEveryChunkIs) {
   EXPECT_EQ(metadata.items[4].chunks[0].location.file, "__2_0.distcp");
 }
 
+TEST(ShardedPlanTest, TheFilesOfThousandsOfRanksFitTheFoldersManifest) {
+  std::vector<ManifestFile> files;
+  for (std::uint32_t rank = 0; rank < 4096; ++rank) {
+    files.push_back({data_file_name(rank, 0), 1U << 30, std::string(32, 'a')});
+  }
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest(files)).files.size(), files.size());
+}
+
 }  // namespace
 }  // namespace cairn::sharded

@@ -254,6 +254,41 @@ TEST(ShardedTest, SeveralPartsOfATensorOnOneRankAreAllWritten) {
   EXPECT_EQ(as_text(bytes.view), as_text(std::as_bytes(std::span(expected))));
 }
 
+// As stages of a pipeline do. What most ranks have alike is gone through in step, the rest is not.
+TEST(ShardedTest, RanksMayHaveDifferentItems) {
+  const auto whole = [](std::int32_t salt) {
+    return part_of_numbers({3, 5}, all_of({3, 5}), salt);
+  };
+  const auto row = [](std::int64_t rank) {
+    return part_of_numbers({4, 2}, rows_of({4, 2}, rank, 4), 40);
+  };
+  const std::vector<Value> trees = {
+      Dict{{"first", whole(1)}, {"rows", row(0)}, {"step", 7}}, Dict{{"rows", row(1)}, {"step", 7}},
+      Dict{{"step", 8}, {"rows", row(2)}},
+      Dict{{"rows", row(3)}, {"last", Dict{{"a", whole(2)}, {"b", 9}}}, {"first", whole(1)}}};
+  std::vector<RankState> ranks;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back(sharded::RankPlace{rank, 4}, trees[rank]);
+    if (rank % 2 == 0) ranks.back().add_own("rng", Dict{{"torch", whole(100)}});
+  }
+  const auto store = memory_store();
+  write_ranks(*store, "ck", ranks);
+  const Value read = load("ck", {.store = store});
+  const auto is_numbers = [&](const Value& found, const Shape& shape, std::int32_t salt) {
+    const SharedBytes bytes = found.as_tensor().contiguous_bytes();
+    const auto expected = box_of_numbers(shape, all_of(shape), salt);
+    return as_text(bytes.view) == as_text(std::as_bytes(std::span(expected)));
+  };
+  EXPECT_TRUE(is_numbers(read.at("first"), {3, 5}, 1));
+  EXPECT_TRUE(is_numbers(read.at("rows"), {4, 2}, 40));
+  EXPECT_TRUE(is_numbers(read.at("last").at("a"), {3, 5}, 2));
+  EXPECT_EQ(read.at("step"), Value(7));  // the lowest rank's
+  EXPECT_EQ(read.at("last").at("b"), Value(9));
+  EXPECT_TRUE(is_numbers(read.at("rng").as_items()[2].at("torch"), {3, 5}, 100));
+  EXPECT_TRUE(read.at("rng").as_items()[1].is_none());
+  EXPECT_TRUE(verify("ck", Verify::kFull, store).ok());
+}
+
 // --- What PyTorch wrote.
 // --------------------------------------------------------------------------
 
@@ -380,6 +415,9 @@ TEST(ShardedTest, ARankReadsWhatItNeedsOfTheFilesThatHaveIt) {
         << c.ranks;
     // However many tensors: `.metadata`, twice, and the manifest; of each file what stands around
     // the rows, twice, and the rows, a MiB at a time.
+    // Every data file is opened once, to know that the checkpoint is whole.
+    EXPECT_LE(store.calls(StoreCall::kOpen), 8U + 2);
+    EXPECT_LE(store.calls(StoreCall::kStat), 4U);
     EXPECT_LE(store.calls(StoreCall::kRead), 3 + 3 * c.files + store.bytes_read() / (1 << 20))
         << c.ranks;
   }
@@ -459,6 +497,45 @@ TEST(ShardedTest, PartsOfAnyTensorAreReadByRangesOfTheirBytes) {
   parts[0].storage->read_into(5, std::as_writable_bytes(std::span(numbers)).first(2));
   EXPECT_THROW(parts_of({{parts[0], {0, 0}, {1, 1}}}), UsageError);
   EXPECT_THROW(parts_of({{transposed, {3, 0}, {3, 6}}}), UsageError);
+}
+
+// A source whose longest read is known.
+class LongestRead final : public ByteSource {
+ public:
+  explicit LongestRead(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {}
+  std::uint64_t size() const override { return under_->size(); }
+  const std::string& name() const override { return under_->name(); }
+  void read(std::span<const Range> ranges) const override {
+    for (const Range& range : ranges) {
+      longest = std::max<std::uint64_t>(longest, range.into.size());
+    }
+    under_->read(ranges);
+  }
+  mutable std::uint64_t longest = 0;
+
+ private:
+  std::shared_ptr<const ByteSource> under_;
+};
+
+TEST(ShardedTest, NarrowColumnsOfALargeTensorTakeLittleMemory) {
+  constexpr std::int64_t kTallRows = 90000;
+  constexpr std::int64_t kWideColumns = 500;
+  const auto bytes = std::make_shared<std::vector<std::byte>>(kTallRows * kWideColumns);
+  for (std::size_t i = 0; i < bytes->size(); ++i) {
+    (*bytes)[i] = static_cast<std::byte>(i % 251);
+  }
+  const auto source =
+      std::make_shared<const LongestRead>(source_of({ByteView(*bytes), bytes}, "45 MB far away"));
+  TensorView tensor =
+      make_tensor(DType::kUInt8, {kTallRows, kWideColumns}, {ByteView(*bytes), bytes});
+  tensor.storage = storage_of(source, 0, bytes->size());
+  const std::vector<TensorView> parts = parts_of({{tensor, {0, 498}, {kTallRows, 2}}});
+  std::vector<std::byte> read(2 * kTallRows);
+  parts[0].storage->read_into(0, read);
+  for (std::size_t row = 0; row < kTallRows; row += 97) {
+    ASSERT_EQ(read[2 * row + 1], static_cast<std::byte>((row * kWideColumns + 499) % 251)) << row;
+  }
+  EXPECT_LE(source->longest, std::uint64_t{16} << 20);
 }
 
 // --- As any other checkpoint.

@@ -49,21 +49,31 @@ class FolderFiles {
   FolderFiles(std::shared_ptr<ObjectStore> store, std::string folder)
       : store_(std::move(store)), folder_(std::move(folder)) {}
 
+  // From any thread.
   std::shared_ptr<const ByteSource> open(const std::string& name) {
-    auto& file = opened_[name];
-    if (!file) file = store_->open(join_path(folder_, name));
-    return file;
+    if (auto known = opened(name)) return known;
+    auto file = store_->open(join_path(folder_, name));
+    const std::scoped_lock lock(mutex_);
+    return opened_.try_emplace(name, std::move(file)).first->second;
   }
   // nullptr when it is no regular file.
   std::shared_ptr<const ByteSource> find(const std::string& name) {
+    if (auto known = opened(name)) return known;
     const auto info = store_->stat(join_path(folder_, name));
     return info && info->type == ObjectInfo::Type::kObject ? open(name) : nullptr;
   }
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
+  std::shared_ptr<const ByteSource> opened(const std::string& name) {
+    const std::scoped_lock lock(mutex_);
+    const auto known = opened_.find(name);
+    return known == opened_.end() ? nullptr : known->second;
+  }
+
   std::shared_ptr<ObjectStore> store_;
   std::string folder_;
+  std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const ByteSource>> opened_;
 };
 

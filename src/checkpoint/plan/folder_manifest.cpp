@@ -14,7 +14,8 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t kFolderSchema = 1;
-constexpr std::size_t kMostFolderManifestBytes = std::size_t{64} << 10;
+// Some hundred bytes a file, of ten thousand ranks with ten files each.
+constexpr std::size_t kMostFolderManifestBytes = std::size_t{16} << 20;
 constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
 
 ManifestFile file_of(const nlohmann::json& json) {

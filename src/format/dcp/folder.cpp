@@ -12,6 +12,7 @@
 #include "format/dcp/nesting.h"
 #include "format/dcp/safetensors_chunks.h"
 #include "format/read_within.h"
+#include "io/parallel.h"
 #include "io/scratch_file.h"
 #include "io/spill.h"
 #include "value/strided.h"
@@ -109,21 +110,42 @@ Folder::Folder(Metadata metadata, std::string scratch_folder)
     : metadata_(std::move(metadata)), scratch_folder_(std::move(scratch_folder)) {}
 
 void Folder::open_files(const OpenFile& open_file) {
+  std::vector<std::pair<const std::string*, const Item*>> users;  // of each file, the first one
   for (const Item& item : metadata_.items) {
     for (const Chunk& chunk : item.chunks) {
-      const Location& location = chunk.location;
-      const auto [known, is_new] = files_.try_emplace(std::string(location.file));
-      if (is_new) known->second = open_data_file(open_file, known->first, item);
-      const std::string& file = known->first;
-      const std::uint64_t end = location.offset + location.size;
-      const std::uint64_t size = known->second->size();
-      if (end <= size) continue;
-      throw CorruptError(file + " ends too early: " + in_quotes(item.fqn) + " should be in bytes " +
-                             std::to_string(location.offset) + " to " + std::to_string(end) +
-                             ", but the file has " + std::to_string(size),
-                         file, size);
+      const auto [known, is_new] = files_.try_emplace(std::string(chunk.location.file));
+      if (is_new) users.emplace_back(&known->first, &item);
     }
   }
+  // Each is a request, where they are far away, and there are as many as ranks have written.
+  constexpr unsigned kAtOnce = 16;
+  constexpr std::size_t kWorthThreads = 8;
+  std::vector<std::shared_ptr<const ByteSource>> opened(users.size());
+  for_each_parallel(
+      users.size(),
+      [&](std::size_t i) {
+        opened[i] = open_data_file(open_file, *users[i].first, *users[i].second);
+      },
+      users.size() < kWorthThreads ? 0 : ~std::uint64_t{0}, kAtOnce);
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    files_[*users[i].first] = std::move(opened[i]);
+  }
+  for (const Item& item : metadata_.items) {
+    for (const Chunk& chunk : item.chunks) {
+      check_end(item, chunk.location);
+    }
+  }
+}
+
+void Folder::check_end(const Item& item, const Location& location) const {
+  const std::uint64_t end = location.offset + location.size;
+  const std::uint64_t size = file(location.file)->size();
+  if (end <= size) return;
+  const std::string name(location.file);
+  throw CorruptError(name + " ends too early: " + in_quotes(item.fqn) + " should be in bytes " +
+                         std::to_string(location.offset) + " to " + std::to_string(end) +
+                         ", but the file has " + std::to_string(size),
+                     name, size);
 }
 
 // No two chunks may share bytes.

@@ -29,7 +29,8 @@
 
 namespace cairn::dcp {
 
-// Opens a file of the folder by its plain name. NotFoundError when it is not there.
+// Opens a file of the folder by its plain name; from several threads. NotFoundError when it is not
+// there.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
 
 // Immutable; safe for concurrent reading. Values that it gave out stay valid when it is gone.
@@ -79,6 +80,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
   Folder(Metadata metadata, std::string scratch_folder);
 
   void open_files(const OpenFile& open_file);
+  void check_end(const Item& item, const Location& location) const;
   void check_locations() const;
   Value value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& memory) const;
   TensorView tensor_of(const Item& item, const ChunkHeads& heads) const;

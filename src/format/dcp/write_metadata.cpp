@@ -64,6 +64,19 @@ class MetadataPickler {
     end_dict();
   }
 
+  // What is the same in all of many: as it was written the second time, when all that it names had
+  // its number.
+  struct Phrase {
+    std::string opcodes = {};
+    int times = 0;
+  };
+  void say(Phrase& phrase, auto&& write) {
+    if (phrase.times >= 2) return out_.again(phrase.opcodes);
+    const std::size_t before = out_.written().size();
+    write();
+    if (++phrase.times == 2) phrase.opcodes = out_.written().substr(before);
+  }
+
   void size(const Dims& dims) {
     out_.global("torch", "Size");
     out_.tuple_of(dims);
@@ -72,7 +85,7 @@ class MetadataPickler {
   }
   // The same, of which only the whole gets a number, which is returned.
   std::uint32_t shared_size(const Dims& dims) {
-    out_.global("torch", "Size");
+    say(size_, [&] { out_.global("torch", "Size"); });
     if (dims.size() > 3) out_.op(Op::kMark);
     for (const std::int64_t dim : dims) {
       out_.integer(dim);
@@ -137,10 +150,12 @@ class MetadataPickler {
     bool is_first = true;
     out_.op(Op::kMark);
     content_.for_each_chunk(index, [&](const WrittenChunk& chunk) {
-      begin_fields(kModule, "ChunkStorageMetadata", true);
-      out_.text("offsets");
+      say(chunk_, [&] {
+        begin_fields(kModule, "ChunkStorageMetadata", true);
+        out_.text("offsets");
+      });
       offset_numbers_.push_back(shared_size(*chunk.offsets));
-      out_.text("sizes");
+      say(sizes_, [&] { out_.text("sizes"); });
       if (is_first || *chunk.sizes != last_sizes) {
         last_number = shared_size(*chunk.sizes);
         last_sizes = *chunk.sizes;
@@ -168,11 +183,15 @@ class MetadataPickler {
   void locations(std::size_t index, const WrittenItem& item) {
     const bool are_many = item.chunks > 1;
     std::int64_t position = 0;
+    Phrase name;
     content_.for_each_chunk(index, [&](const WrittenChunk& chunk) {
-      begin_fields(kModule, "MetadataIndex", are_many);
-      out_.text("fqn");
-      out_.text(item.fqn);
-      out_.text("index");
+      const auto begin = [&] {
+        begin_fields(kModule, "MetadataIndex", are_many);
+        out_.text("fqn");
+        out_.text(item.fqn);
+        out_.text("index");
+      };
+      are_many ? say(name, begin) : begin();
       if (item.dtype) {
         out_.integer(position++);
         out_.text("offset");
@@ -181,15 +200,22 @@ class MetadataPickler {
         out_.none();
       }
       end_fields();
-      begin_fields("torch.distributed.checkpoint.filesystem", "_StorageInfo", are_many);
-      out_.text("relative_path");
-      out_.text(chunk.file);
-      out_.text("offset");
-      out_.integer(static_cast<std::int64_t>(chunk.offset));
-      out_.text("length");
-      out_.integer(static_cast<std::int64_t>(chunk.size));
-      end_fields();
+      location(chunk, are_many);
     });
+  }
+
+  void location(const WrittenChunk& chunk, bool is_one_of_many) {
+    const auto begin = [&] {
+      begin_fields("torch.distributed.checkpoint.filesystem", "_StorageInfo", is_one_of_many);
+      out_.text("relative_path");
+    };
+    is_one_of_many ? say(location_, begin) : begin();
+    out_.text(chunk.file);
+    out_.text("offset");
+    out_.integer(static_cast<std::int64_t>(chunk.offset));
+    out_.text("length");
+    out_.integer(static_cast<std::int64_t>(chunk.size));
+    end_fields();
   }
 
   void storage_meta() {
@@ -211,6 +237,10 @@ class MetadataPickler {
 
   const MetadataContent& content_;
   Pickler out_;
+  Phrase size_;
+  Phrase chunk_;
+  Phrase sizes_;
+  Phrase location_;
   // Of the chunks of tensors in several, in order.
   std::vector<std::uint32_t> offset_numbers_;
   std::size_t next_offset_ = 0;

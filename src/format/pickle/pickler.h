@@ -39,6 +39,8 @@ class Pickler {
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
+  // Opcodes that were written before, as they are: they must make nothing that gets a number.
+  void again(std::string_view written) { out_ += written; }
   void none() { op(Op::kNone); }
   void boolean(bool v) { op(v ? Op::kNewTrue : Op::kNewFalse); }
   void integer(std::int64_t v);
