@@ -65,7 +65,7 @@ void write_safetensors_target(Job job, ConvertResult& result) {
   result.renamed_keys = named.renamed_keys;
   result.tied = named.tied;
   result.tensors = named.tensors.size();
-  job.save.write = [&](ObjectStore& store, const SaveJob& save) {
+  job.save.write = [&](ObjectStore& store, const SaveJob& save, const auto&) {
     const std::uint64_t shard_bytes = job.options.shard_bytes;
     WrittenFiles written =
         shard_bytes == 0
@@ -90,7 +90,7 @@ void write_tree(Job job, ConvertResult& result) {
 
 void write_dcp_target(Job job, ConvertResult& result) {
   job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store,
-                                                           const SaveJob& save) {
+                                                           const SaveJob& save, const auto&) {
     return write_dcp(store, save, scratch);
   };
   write_tree(std::move(job), result);

@@ -36,8 +36,12 @@ struct SaveJob {
   // it. Asked by the thread that writes. Empty: it forgets nothing.
   std::function<bool(const std::string& path)> has_passed = nullptr;
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
-  // is to be, and returns the bytes written. For save_now() only.
-  std::function<std::uint64_t(ObjectStore& store, const SaveJob& job)> write = nullptr;
+  // is to be, and returns the bytes written. `finish` moves `latest` and removes what is
+  // superfluous: for whoever must know how that went, when `path` is published. It is done behind
+  // this otherwise.
+  using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
+                                            const std::function<void()>& finish)>;
+  Write write = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

@@ -135,13 +135,24 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
+  bool is_published = false;
+  std::exception_ptr error;
+  const auto finish = [&] {
+    is_published = true;
+    place.own.arrived(job.path);
+    if (!job.latest.empty()) move_latest(place, job.path, job.latest);
+    error = retain(place, job, report);
+  };
   try {
     if (place.check_given_up) place.check_given_up();  // it may have waited for long
     if (place.is_far && !job.latest.empty()) {
       place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
     }
     if (job.write) {
-      report.bytes = job.write(*place.store, job);
+      report.bytes = job.write(*place.store, job, [&] {
+        finish();
+        if (error != nullptr) std::rethrow_exception(error);
+      });
     } else if (place.is_far) {
       report.bytes = write_far(place, job, image);
     } else {
@@ -149,14 +160,13 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
           write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
     }
   } catch (Error& e) {
+    if (is_published) throw;
     const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
     if (is_refused || job.replaces_known || !overwrites(job)) place.own.missed(job.path);
     e.add_context("saving " + job.path);
     throw;
   }
-  place.own.arrived(job.path);
-  if (!job.latest.empty()) move_latest(place, job.path, job.latest);
-  const std::exception_ptr error = retain(place, job, report);
+  if (!is_published) finish();
   if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
   return report;
@@ -181,7 +191,7 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
 struct SavePipeline::Impl {
   struct Queued {
     SaveJob job;
-    FileImage image;
+    std::optional<FileImage> image;  // of what is written as it lies
   };
 
   explicit Impl(const SavePipelineOptions& o)
@@ -221,7 +231,7 @@ struct SavePipeline::Impl {
       std::exception_ptr failure;
       try {
         const CancelScope scope(place.is_far ? &given_up : nullptr);
-        write_and_publish(place, next->job, &next->image);
+        write_and_publish(place, next->job, next->image ? &*next->image : nullptr);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -272,7 +282,12 @@ void SavePipeline::submit(SaveJob job) {
   }
   impl_->start_worker();
   impl_->wait_until_pending_below(impl_->options.max_pending);
-  FileImage image(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
+  std::optional<FileImage> image;
+  if (job.write) {
+    job.value = impl_->snapshotter.take(job.value);
+  } else {
+    image.emplace(std::exchange(job.value, {}), impl_->snapshotter, impl_->layout);
+  }
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->queue.push_back({std::move(job), std::move(image)});
