@@ -41,6 +41,8 @@ class FolderOfFiles final : public AttemptFolder {
     return there->size;
   }
 
+  bool is_there() const override { return files_.stat(temporary_).has_value(); }
+
   void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
     for (const auto& [name, text] : texts) {
       write({.name = name, .expected_bytes = text.size(), .fill = [&](ObjectWrite& out) {
@@ -100,6 +102,8 @@ class FolderOfObjects final : public AttemptFolder {
     if (!there || there->type != ObjectInfo::Type::kObject) return std::nullopt;
     return there->size;
   }
+
+  bool is_there() const override { return true; }
 
   void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
     for (const auto& [name, text] : texts) {

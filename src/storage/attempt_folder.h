@@ -59,6 +59,8 @@ class AttemptFolder {
   virtual void sync() = 0;
   // Of a file, by its stored name, as the store says it; nullopt when it is not there, or no file.
   virtual std::optional<std::uint64_t> size_of(const std::string& stored) const = 0;
+  // False when the leader has removed it: it gave up.
+  virtual bool is_there() const = 0;
   // Of the leader: publishes, with these small files (name, content) in it. Once.
   virtual void commit(const std::vector<std::pair<std::string, std::string>>& texts) = 0;
   // Removes what this process wrote, and the leader what anybody did. Never throws an Error: what
