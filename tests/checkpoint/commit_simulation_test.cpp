@@ -108,6 +108,9 @@ class Schedule {
         std::max<std::uint64_t>(2 + draw(4), static_cast<std::uint64_t>(machines_)));
     faults_ = draw_faults(ranks);
     is_lossy_ = chance(4);
+    is_haunted_ = std::ranges::any_of(jobs_, [](const auto& job) {
+      return std::ranges::any_of(job->ranks(), [](const auto& rank) { return !rank->has_ended; });
+    });
     std::vector<SimFileSystem*> where;
     for (auto& disk : disks_)
       where.push_back(disk.get());
@@ -119,6 +122,7 @@ class Schedule {
                                                                  .is_hosted = chance(2),
                                                                  .loss = is_lossy_ ? 0.02 : 0,
                                                                  .stutter = chance(3) ? 0.02 : 0}));
+    is_doubtful_ = false;
     outcomes_.clear();
     agreed_.clear();
     SimJob& job = *jobs_.back();
@@ -142,7 +146,8 @@ class Schedule {
         told_ = std::max(told_, batch);
         retire(rank, batch);
       }
-      if (outcome.kind == Outcome::kUnknown) return;
+      is_doubtful_ = is_doubtful_ || outcome.kind == Outcome::kUnknown;
+      if (outcome.text.find("cannot be reached") != std::string::npos) return;
     }
   }
 
@@ -272,7 +277,7 @@ class Schedule {
     for (const auto& [batch, of_ranks] : outcomes_) {
       check_agreement(name_of(batch), of_ranks);
     }
-    if (!faults_.empty() || is_lossy_) return;
+    if (!faults_.empty() || is_lossy_ || is_haunted_) return;
     const bool are_all = std::ranges::all_of(outcomes_, [&](const auto& save) {
       return save.second.size() == job_size(job) &&
              std::ranges::all_of(
@@ -290,7 +295,7 @@ class Schedule {
       if (outcome.kind == Outcome::kRefused && !is_own) told.insert("refused: " + outcome.text);
     }
     if (told.size() > 1) fail(fmt::format("{}: told {}", what, fmt::join(told, " AND ")));
-    if (told.empty() || faults_.size() != 1 || is_lossy_) return;
+    if (told.empty() || faults_.size() != 1 || is_lossy_ || is_doubtful_ || is_haunted_) return;
     const SimFault& fault = faults_[0];
     const bool is_of_all = fault.kind == SimFault::Kind::kEndAll;
     const std::string name = fmt::format("rank {}", fault.rank);
@@ -338,6 +343,8 @@ class Schedule {
   int start_ = 0;
   std::vector<SimFault> faults_;
   bool is_lossy_ = false;
+  bool is_haunted_ = false;   // processes of an earlier start have hung, and live
+  bool is_doubtful_ = false;  // a rank does not know what became of a save
   std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // by batch and rank
   std::map<std::int64_t, Outcome> agreed_;
   std::int64_t told_ = 0;  // the last that a rank was told of, or that was found

@@ -94,10 +94,12 @@ class Agreement {
     own_ = job_.look([this] { call_.move_on(); });
     if (!call_.leads()) {
       call_.set("report/" + std::to_string(call_.me().rank), text_of(own_));
-      call_.wait_for_decision();
-      const Seen chosen = parse_seen(call_.wait_for("done"));
-      call_.end();
-      return chosen.empty() ? std::nullopt : std::optional(chosen.front());
+      try {
+        call_.wait_for_decision();
+      } catch (const RollCall::Unknown&) {
+        // Decided all the same; rank 0 is not needed any more.
+      }
+      return learn();
     }
     const auto chosen = choose();
     call_.all_have_come();
@@ -107,6 +109,15 @@ class Agreement {
     if (!stands.is_good()) throw RollCall::Settled{stands};
     call_.end();
     return chosen;
+  }
+
+  // It was set before the decision.
+  std::optional<SeenCheckpoint> learn() {
+    const auto text = call_.find("done");
+    if (!text) throw MeetingError("the meeting place has forgotten what was agreed on");
+    const Seen chosen = parse_seen(*text);
+    call_.end();
+    return chosen.empty() ? std::nullopt : std::optional(chosen.front());
   }
 
   // Step 2.

@@ -33,6 +33,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <set>
 #include <utility>
@@ -201,8 +202,20 @@ class Attempt {
       AttemptFolderOptions own = options_;
       own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
       folder_ = create_attempt_folder(store_, own);
+      refuse_rivals();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
+  }
+
+  // Where a checkpoint is more than one folder, no rename can tell an attempt that was given up and
+  // whose process lives on from this one.
+  void refuse_rivals() const {
+    if (!folder_->has_rival()) return;
+    throw StorageError(
+        fmt::format("another process, of an earlier start of this job perhaps, still writes {}: it "
+                    "must end first",
+                    store_.describe(job_.path)),
+        EBUSY, /*retryable=*/true);
   }
 
   // Its folder has the name that rank 0's has: which of the two this one sees, only it can say.
@@ -285,6 +298,7 @@ class Attempt {
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
       parts_.push_back({.rank = rank, .files = std::move(of_rank.files)});
     }
+    if (!homes_.empty()) refuse_rivals();
     if (!homes_.empty() && store_.stat(job_.path)) {
       // Nobody can replace folders on several machines at once.
       throw UsageError(
