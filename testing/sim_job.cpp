@@ -61,6 +61,22 @@ class SimMeeting final : public Meeting {
   const std::size_t rank_;
 };
 
+// Before anything can go wrong.
+class Opening final : public Meeting {
+ public:
+  explicit Opening(std::map<std::string, std::string>& values) : values_(values) {}
+  void set(const std::string& key, const std::string& value) override { values_[key] = value; }
+  std::optional<std::string> find(const std::string&) override { return std::nullopt; }
+  std::optional<std::string> exchange(const std::string&, const std::string&,
+                                      const std::string&) override {
+    return std::nullopt;
+  }
+  void remove(const std::string&) override {}
+
+ private:
+  std::map<std::string, std::string>& values_;
+};
+
 }  // namespace
 
 SimJob::SimJob(Fibers& fibers, SimJobOptions options)
@@ -75,6 +91,7 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
     }
     rank->table.me = {.rank = number, .world_size = options_.world_size, .machine_leader = leader};
     rank->table.meeting = std::make_shared<SimMeeting>(*this, ranks_.size());
+    rank->table.patience.longest_poll = milliseconds(200);  // fewer steps, more schedules
     rank->table.draw_id = [this] {
       std::string digits;
       for (int i = 0; i < 16; ++i) {
@@ -95,6 +112,8 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
     rank->store = local_store(*rank->files);
     ranks_.push_back(std::move(rank));
   }
+  Opening opening(place_.values);
+  open_table(opening);
 }
 
 void SimJob::start(const Body& body) {

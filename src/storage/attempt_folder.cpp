@@ -1,5 +1,7 @@
 #include "storage/attempt_folder.h"
 
+#include <algorithm>
+
 #include "cairn/error.h"
 
 #include "io/atomic_file.h"
@@ -20,8 +22,12 @@ std::string suffix_of(const AttemptFolderOptions& options) { return "-" + option
 class FolderOfFiles final : public AttemptFolder {
  public:
   // Of the leader; of the others `leads` is null.
-  FolderOfFiles(FileSystem& files, std::string temporary, std::unique_ptr<AtomicFolder> leads)
-      : files_(files), temporary_(std::move(temporary)), leads_(std::move(leads)) {}
+  FolderOfFiles(FileSystem& files, const AttemptFolderOptions& options,
+                std::unique_ptr<AtomicFolder> leads)
+      : files_(files),
+        path_(normal_path(options.path)),
+        temporary_(temporary_name(path_, suffix_of(options))),
+        leads_(std::move(leads)) {}
 
   std::string stored_name(const std::string& name) const override { return name; }
 
@@ -39,6 +45,20 @@ class FolderOfFiles final : public AttemptFolder {
     const auto there = files_.stat(join_path(temporary_, stored), /*follow=*/false);
     if (!there || there->type != FileInfo::Type::kRegular) return std::nullopt;
     return there->size;
+  }
+
+  bool is_there() const override { return files_.stat(temporary_).has_value(); }
+
+  // Each has locked its own before it looks for others.
+  bool has_rival() const override {
+    remove_leftovers_of(files_, path_);
+    const std::string own = base_name(temporary_);
+    const std::string_view stem =
+        std::string_view(own).substr(0, own.size() - temporary_suffix(own).size());
+    return std::ranges::any_of(files_.list(parent_path(path_)), [&](const std::string& name) {
+      return name != own && name.size() == own.size() && name.starts_with(stem) &&
+             is_temporary_name(name);
+    });
   }
 
   void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
@@ -63,6 +83,7 @@ class FolderOfFiles final : public AttemptFolder {
 
  private:
   FileSystem& files_;
+  const std::string path_;
   const std::string temporary_;
   std::unique_ptr<AtomicFolder> leads_;
   std::vector<std::string> written_;
@@ -100,6 +121,9 @@ class FolderOfObjects final : public AttemptFolder {
     if (!there || there->type != ObjectInfo::Type::kObject) return std::nullopt;
     return there->size;
   }
+
+  bool is_there() const override { return true; }
+  bool has_rival() const override { return false; }
 
   void commit(const std::vector<std::pair<std::string, std::string>>& texts) override {
     for (const auto& [name, text] : texts) {
@@ -160,18 +184,16 @@ std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
   const std::string path = normal_path(options.path);
   files.make_folders(parent_path(path));
   auto leads = std::make_unique<AtomicFolder>(files, path, options.overwrite, suffix_of(options));
-  std::string temporary = leads->temporary_path();
-  return std::make_unique<FolderOfFiles>(files, std::move(temporary), std::move(leads));
+  return std::make_unique<FolderOfFiles>(files, options, std::move(leads));
 }
 
 std::unique_ptr<AttemptFolder> join_attempt_folder(ObjectStore& store,
                                                    const AttemptFolderOptions& options) {
   if (!is_local(store)) return std::make_unique<FolderOfObjects>(store, options, nullptr);
   FileSystem& files = files_of(store);
-  std::string temporary = temporary_name(normal_path(options.path), suffix_of(options));
-  const auto there = files.stat(temporary, /*follow=*/false);
-  if (!there || there->type != FileInfo::Type::kFolder) return nullptr;
-  return std::make_unique<FolderOfFiles>(files, std::move(temporary), nullptr);
+  auto folder = std::make_unique<FolderOfFiles>(files, options, nullptr);
+  if (!folder->is_there()) return nullptr;
+  return folder;
 }
 
 }  // namespace cairn

@@ -59,6 +59,12 @@ class AttemptFolder {
   virtual void sync() = 0;
   // Of a file, by its stored name, as the store says it; nullopt when it is not there, or no file.
   virtual std::optional<std::uint64_t> size_of(const std::string& stored) const = 0;
+  // False when the leader has removed it: it gave up.
+  virtual bool is_there() const = 0;
+  // Of the leader: whether a living process is about to publish another attempt at this folder, one
+  // of a job that was given up, say. Of two that ask while both can publish one is told. False in a
+  // store of objects, where the second to publish is refused.
+  virtual bool has_rival() const = 0;
   // Of the leader: publishes, with these small files (name, content) in it. Once.
   virtual void commit(const std::vector<std::pair<std::string, std::string>>& texts) = 0;
   // Removes what this process wrote, and the leader what anybody did. Never throws an Error: what

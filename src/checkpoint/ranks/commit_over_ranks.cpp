@@ -33,6 +33,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <set>
 #include <utility>
@@ -155,7 +156,7 @@ class Attempt {
     } catch (const MeetingError& e) {
       end_unknown(0, e.what());
     } catch (const std::exception&) {
-      refuse(verdict_of_current(call_.me().rank, doing_));
+      refuse(fault_of_current());
     }
   }
 
@@ -190,27 +191,42 @@ class Attempt {
                       "checkpoints, in the same order",
                       name));
     }
-    folder_ = join_attempt_folder(store_, options_);
-    if (call_.me().machine_leader == call_.me().rank) make_home();
-    if (folder_ == nullptr) join_home();
+    if (call_.me().machine_leader == call_.me().rank) {
+      make_home();
+    } else {
+      join_home();
+    }
   }
 
+  // Of the first rank of a machine.
   void make_home() {
+    folder_ = join_attempt_folder(store_, options_);
     if (folder_ == nullptr) {
       home_ = call_.me().rank;
       AttemptFolderOptions own = options_;
       own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
       folder_ = create_attempt_folder(store_, own);
+      refuse_rivals();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
   }
 
+  // Where a checkpoint is more than one folder, no rename can tell an attempt that was given up and
+  // whose process lives on from this one.
+  void refuse_rivals() const {
+    if (!folder_->has_rival()) return;
+    throw StorageError(
+        fmt::format("another process, of an earlier start of this job perhaps, still writes {}: it "
+                    "must end first",
+                    store_.describe(job_.path)),
+        EBUSY, /*retryable=*/true);
+  }
+
+  // Its folder has the name that rank 0's has: which of the two this one sees, only it can say.
   void join_home() {
     const std::int64_t leader = call_.me().machine_leader;
-    if (leader != 0) {
-      home_ = std::stoll(call_.wait_for("home/" + std::to_string(leader)));
-      folder_ = join_attempt_folder(store_, options_);
-    }
+    if (leader != 0) home_ = std::stoll(call_.wait_for("home/" + std::to_string(leader)));
+    folder_ = join_attempt_folder(store_, options_);
     if (folder_ != nullptr) return;
     throw UsageError(fmt::format(
         "the folder in which this attempt's files are put together, beside {}, is not there for "
@@ -246,6 +262,7 @@ class Attempt {
   void report() {
     if (call_.leads()) return;
     call_.move_on();
+    is_reported_ = true;
     call_.set("report/" + std::to_string(call_.me().rank),
               text_of(Report{.id = options_.id, .home = home_, .part = part_}));
     for (const ManifestFile& file : part_.files) {
@@ -285,6 +302,7 @@ class Attempt {
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
       parts_.push_back({std::move(of_rank.part), rank});
     }
+    if (!homes_.empty()) refuse_rivals();
     if (!homes_.empty() && store_.stat(job_.path)) {
       // Nobody can replace folders on several machines at once.
       throw UsageError(
@@ -299,9 +317,8 @@ class Attempt {
   }
 
   void decide() {
-    const auto stands = call_.settle({.kind = Verdict::Kind::kNone, .rank = 0, .why = {}});
-    if (!stands) throw MeetingError("the meeting place has forgotten this attempt");
-    if (!stands->is_good()) throw RollCall::Settled{*stands};
+    const Verdict stands = call_.settle({.kind = Verdict::Kind::kNone, .rank = 0, .why = {}});
+    if (!stands.is_good()) throw RollCall::Settled{stands};
     is_decided_ = true;
   }
 
@@ -378,14 +395,30 @@ class Attempt {
     folder_.reset();
   }
 
+  // Of what is being handled. Where its folder was taken from under a rank, that is not its fault.
+  Verdict fault_of_current() const {
+    Verdict verdict = verdict_of_current(call_.me().rank, doing_);
+    try {
+      if (folder_ == nullptr || home_ == call_.me().rank || folder_->is_there()) return verdict;
+    } catch (const Error&) {
+      return verdict;
+    }
+    verdict.why = fmt::format("gave up without a word, when rank {} was {}", verdict.rank, doing_);
+    verdict.rank = home_;
+    verdict.kind = Verdict::Kind::kFailed;
+    return verdict;
+  }
+
   // This rank failed. Of rank 0 that counts also behind its own decision.
   [[noreturn]] void refuse(const Verdict& own) {
     if (is_decided_) end_with(own);
     Verdict stands = own;
     try {
-      stands = call_.settle(own).value_or(own);
-    } catch (const MeetingError&) {
-      // Without this rank's report nobody can decide for it.
+      stands = call_.settle(own);
+    } catch (const MeetingError& e) {
+      // Without its report nobody can decide for the checkpoint. Behind it nobody here knows.
+      is_decided_ = is_reported_;
+      stands.why += fmt::format(" (and the others could not be told: {})", e.what());
     }
     end_with(stands.is_good() ? own : stands);
   }
@@ -418,7 +451,8 @@ class Attempt {
   std::int64_t home_ = 0;
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
-  bool is_decided_ = false;    // for it
+  bool is_reported_ = false;   // or may be
+  bool is_decided_ = false;    // for it, or nobody here knows
   bool is_published_ = false;  // of rank 0
   // Of rank 0, and who makes a folder:
   std::vector<RankPart> parts_;

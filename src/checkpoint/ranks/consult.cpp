@@ -21,9 +21,8 @@ void refuse(RollCall& call, const Verdict& own) {
 }
 
 void decide_for(RollCall& call) {
-  const auto stands = call.settle({});
-  if (!stands) throw MeetingError("the meeting place has forgotten what was agreed on");
-  if (!stands->is_good()) throw RollCall::Settled{*stands};
+  const Verdict stands = call.settle({});
+  if (!stands.is_good()) throw RollCall::Settled{stands};
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <utility>
 
 namespace cairn {
@@ -11,13 +12,47 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const std::string kOpen = "open";
-const std::string kDecision = "decision";
+const std::string kDecisions = "decisions";
+constexpr std::size_t kDecisionsKept = 8;
 const std::string kLeft = "left";
 
 std::string beat_key(std::int64_t rank) { return "beat/" + std::to_string(rank); }
 
+// "decisions": a line each, "<number> <verdict>", the last first.
+using Decisions = std::map<std::int64_t, std::string, std::greater<>>;
+
+Decisions parse_decisions(const std::string& text) {
+  Decisions decisions;
+  std::istringstream lines(text);
+  std::int64_t number = 0;
+  for (std::string verdict; lines >> number && std::getline(lines >> std::ws, verdict);) {
+    decisions[number] = verdict;
+  }
+  return decisions;
+}
+
+std::string text_of(const Decisions& decisions) {
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& [number, verdict] : decisions) {
+    if (++count <= kDecisionsKept) text += fmt::format("{} {}\n", number, verdict);
+  }
+  return text;
+}
+
+// What was decided on `number`, if anything was.
+std::optional<Verdict> decision_on(std::int64_t number, const Decisions& decisions) {
+  const auto found = decisions.find(number);
+  if (found != decisions.end()) return parse_verdict(found->second);
+  if (decisions.size() < kDecisionsKept || number > decisions.rbegin()->first) return std::nullopt;
+  return Verdict{.kind = Verdict::Kind::kFailed,
+                 .rank = 0,
+                 .why = "went on with the others long ago, and without this rank"};
+}
+
 }  // namespace
+
+void open_table(Meeting& meeting) { meeting.set(kDecisions, "\n"); }
 
 RollCall::RollCall(RankTable& table, std::string what)
     : table_(table),
@@ -33,19 +68,16 @@ RollCall::RollCall(RankTable& table, std::string what)
   for (std::int64_t rank = 1; rank < me().world_size; ++rank) {
     watch(rank);
   }
-  own_keys_ = {key(kDecision)};
 }
 
-// Rank 0 has opened it at the end of the one before, if there was one, and could.
 void RollCall::begin() {
-  if (leads() && !find(kDecision)) set(kDecision, kOpen);
+  look_at_decision();
   move_on();
 }
 
-std::string RollCall::key(std::int64_t number, const std::string& name) const {
-  return std::to_string(number) + "/" + name;
+std::string RollCall::key(const std::string& name) const {
+  return std::to_string(number_) + "/" + name;
 }
-std::string RollCall::key(const std::string& name) const { return key(number_, name); }
 
 // Step 5.
 template <class Ask>
@@ -129,13 +161,18 @@ void RollCall::look() {
   }
 }
 
+std::string RollCall::decisions() {
+  const auto found = ask([&] { return meeting_.find(kDecisions); });
+  if (!found) throw MeetingError("nobody has opened the meeting place: rank 0 did not come");
+  return *found;
+}
+
 // Step 4.
 void RollCall::look_at_decision() {
   if (is_decided_) return;
-  const auto decision = find(kDecision);
-  if (!decision || *decision == kOpen) return;
-  const Verdict verdict = parse_verdict(*decision);
-  if (!verdict.is_good()) throw Settled{verdict};
+  const auto decision = decision_on(number_, parse_decisions(decisions()));
+  if (!decision) return;
+  if (!decision->is_good()) throw Settled{*decision};
   is_decided_ = true;
 }
 
@@ -163,7 +200,7 @@ void RollCall::accuse(std::int64_t rank, const std::string& why) {
       .kind = Verdict::Kind::kFailed, .rank = rank, .why = why, .status = 0, .is_retryable = true};
   if (is_decided_ && !leads()) throw Unknown{rank};
   if (is_decided_) throw Settled{accusation};
-  const Verdict stands = settle(accusation).value_or(accusation);
+  const Verdict stands = settle(accusation);
   if (stands.is_good()) throw Unknown{rank};
   throw Settled{stands};
 }
@@ -178,14 +215,19 @@ std::string RollCall::wait_for(const std::string& name) {
   }
 }
 
-std::optional<Verdict> RollCall::settle(const Verdict& verdict) {
-  const std::string full = key(kDecision);
-  const std::string proposal = text_of(verdict);
-  const auto stands = ask([&] { return meeting_.exchange(full, kOpen, proposal); });
-  if (!stands) return std::nullopt;
-  const Verdict decision = parse_verdict(*stands);
-  is_decided_ = decision.is_good();
-  return decision;
+Verdict RollCall::settle(const Verdict& verdict) {
+  for (std::string stands = decisions();;) {
+    Decisions all = parse_decisions(stands);
+    if (const auto decided = decision_on(number_, all)) {
+      is_decided_ = decided->is_good();
+      return *decided;
+    }
+    all[number_] = cairn::text_of(verdict);
+    const std::string proposal = text_of(all);
+    const auto now = ask([&] { return meeting_.exchange(kDecisions, stands, proposal); });
+    if (!now) throw MeetingError("the meeting place has forgotten everything");
+    stands = *now;
+  }
 }
 
 void RollCall::wait_for_decision() {
@@ -212,15 +254,15 @@ void RollCall::all_have_come() {
 }
 
 void RollCall::forget() {
+  std::vector<std::string>& keys = table_.to_forget;
   for (const char* name : {"call", "done"}) {
-    own_keys_.push_back(key(name));
+    keys.push_back(key(name));
   }
   for (std::int64_t rank = 0; rank < me().world_size; ++rank) {
     for (const char* name : {"report/", "home/", "moved/", "plan/"}) {
-      own_keys_.push_back(key(name + std::to_string(rank)));
+      keys.push_back(key(name + std::to_string(rank)));
     }
   }
-  table_.to_forget.insert(table_.to_forget.end(), own_keys_.begin(), own_keys_.end());
 }
 
 // Step 7. Nothing depends on these calls: one that fails is not made again.
@@ -229,7 +271,6 @@ void RollCall::end() {
   try {
     meeting_.set(beat_key(me().rank), fmt::format("{} {}", number_, kLeft));
     if (!leads()) return;
-    meeting_.set(key(number_ + 1, kDecision), kOpen);
     see_off();
   } catch (const MeetingError&) {
     return;

@@ -2,9 +2,10 @@
 //
 // clang-format off
 //  1. What the ranks do together is numbered, on each rank for itself, in the same order on all.
-//     Number n has keys of its own at the meeting place, "n/...". Rank 0 opens "n/decision" when
-//     n - 1 is over: what becomes of n is decided by the first who changes it, and is the same for
-//     all. Everybody may decide against it; for it, rank 0 alone, when it has all that it needs.
+//     Number n has keys of its own at the meeting place, "n/...". What becomes of the last few of
+//     them stands in one key, "decisions", which is only ever changed from what it was: the first
+//     who decides on n does so for all. Everybody may decide against it, also before rank 0 has
+//     come; for it, rank 0 alone, when it has all that it needs.
 //  2. Each rank moves its own key, "beat/<rank>", on: about every second, by the thread that does
 //     the work, between two blocks that it writes and while it waits. So a long write is no hang,
 //     and a thread that hangs is not taken for one that works.
@@ -63,6 +64,9 @@ struct RankTable {
   std::function<std::string()> draw_id = nullptr;
 };
 
+// Before any rank meets the others: by one of them, once.
+void open_table(Meeting& meeting);
+
 class RollCall {
  public:
   // That was decided against this; or it was decided for it, and did not succeed.
@@ -96,9 +100,8 @@ class RollCall {
   // Its value, as soon as there is one.
   std::string wait_for(const std::string& name);
 
-  // Decides, or learns what was decided before. nullopt: there is nothing to decide yet, rank 0 has
-  // not come.
-  std::optional<Verdict> settle(const Verdict& verdict);
+  // Decides, or learns what was decided before.
+  Verdict settle(const Verdict& verdict);
   // Waits for a decision for it; throws the one against it.
   void wait_for_decision();
   // It was decided: signs of life are all that is left to do, and rank 0 does not need an answer.
@@ -117,7 +120,7 @@ class RollCall {
   template <class Ask>
   auto ask(const Ask& call) -> decltype(call());
   std::string key(const std::string& name) const;
-  std::string key(std::int64_t number, const std::string& name) const;
+  std::string decisions();
   void beat();
   void look();
   void look_at_decision();
@@ -136,7 +139,6 @@ class RollCall {
   Meeting::Time last_look_;
   bool is_decided_ = false;  // for it
   std::map<std::int64_t, Watched> watched_;
-  std::vector<std::string> own_keys_;  // that rank 0 knows of
 };
 
 }  // namespace cairn

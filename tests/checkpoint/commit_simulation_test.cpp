@@ -1,0 +1,384 @@
+// Jobs of several ranks that save, die, hang, lose their power, are cut off and begin again, in a
+// simulation in which everything follows from a seed: the protocol of commit_over_ranks.cpp and
+// agree_over_ranks.cpp, as it is, on disks that lose what was not synced.
+//
+// One schedule is up to three starts of a job of 2 to 5 ranks on 1 or 2 machines, each start with
+// another number of ranks and up to three faults at any step of any rank. What must hold:
+//
+//  1. Whatever has a `.metadata` under its final name is whole, and of one attempt: looked at
+//     behind each publication, and on what is left of the disks when all have died.
+//  2. A checkpoint that any rank was told of, or a later one, is found by the next start.
+//  3. No rank is told that it was saved when another is told that it was not, and all who are told
+//     why are told the same; a single fault of one rank is that rank's.
+//  4. Every commit ends within 10 s of the last thing that went wrong.
+//  5. All ranks of a start go on from the same checkpoint, or have the same error.
+//  6. Nothing is left but checkpoints, when remove_leftovers() has been there.
+//  7. Where nothing goes wrong every commit succeeds.
+//
+// CI goes through few seconds' worth; CAIRN_SIMULATED_SCHEDULES=100000 through as many as are asked
+// for, from CAIRN_SIMULATED_SEED on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "checkpoint/ranks/agree_over_ranks.h"
+#include "io/atomic_file.h"
+#include "sim_parts.h"
+#include "storage/local_store.h"
+#include "testing/file_bytes.h"
+#include "testing/sim_job.h"
+
+namespace cairn {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Fibers;
+using testing::SavedAs;
+using testing::SimFault;
+using testing::SimFileSystem;
+using testing::SimJob;
+using testing::SimulatedCrash;
+
+const std::string kFolder = "/run";
+constexpr int kStarts = 3;
+
+std::string name_of(std::int64_t batch) { return "ba" + std::to_string(batch); }
+
+class Schedule {
+ public:
+  explicit Schedule(std::uint64_t seed) : random_(seed) {
+    machines_ = draw(4) == 0 ? 2 : 1;
+    for (std::int64_t i = 0; i < machines_; ++i)
+      disks_.push_back(std::make_unique<SimFileSystem>());
+  }
+
+  // What went wrong that must not; empty: nothing.
+  std::string run() {
+    for (start_ = 0; start_ < kStarts && problem_.empty(); ++start_) {
+      run_start();
+      if (problem_.empty()) end_start();
+    }
+    for (auto& job : jobs_)
+      job->kill();
+    fibers_.run();
+    return problem_;
+  }
+  std::uint64_t saves() const { return saves_; }
+  std::uint64_t failures() const { return failures_; }
+
+ private:
+  struct Outcome {
+    enum Kind { kDied, kSaved, kRefused, kUnknown } kind = kDied;
+    std::string text;
+  };
+
+  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+  bool chance(std::uint64_t one_in) { return draw(one_in) == 0; }
+
+  void fail(const std::string& what) {
+    if (problem_.empty()) problem_ = fmt::format("start {}: {}", start_, what);
+  }
+
+  std::vector<SimFault> draw_faults(std::int64_t ranks) {
+    constexpr std::array<int, 4> kErrors = {ENOSPC, EIO, EDQUOT, EACCES};
+    std::vector<SimFault> faults;
+    const std::uint64_t count = std::min<std::uint64_t>(draw(5), 3);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      SimFault fault;
+      fault.kind = static_cast<SimFault::Kind>(draw(5));
+      fault.rank = static_cast<std::int64_t>(draw(static_cast<std::uint64_t>(ranks)));
+      const bool is_call = fault.kind == SimFault::Kind::kFails;
+      fault.step = 1 + draw(is_call ? 40 : chance(3) ? 400 : 120);
+      fault.time = milliseconds(draw(chance(2) ? 6000 : 60000));
+      fault.error = kErrors[draw(kErrors.size())];
+      faults.push_back(fault);
+    }
+    return faults;
+  }
+
+  void run_start() {
+    const auto ranks = static_cast<std::int64_t>(
+        std::max<std::uint64_t>(2 + draw(4), static_cast<std::uint64_t>(machines_)));
+    faults_ = draw_faults(ranks);
+    is_lossy_ = chance(4);
+    is_haunted_ = std::ranges::any_of(jobs_, [](const auto& job) {
+      return std::ranges::any_of(job->ranks(), [](const auto& rank) { return !rank->has_ended; });
+    });
+    std::vector<SimFileSystem*> where;
+    for (auto& disk : disks_)
+      where.push_back(disk.get());
+    jobs_.push_back(
+        std::make_unique<SimJob>(fibers_, testing::SimJobOptions{.world_size = ranks,
+                                                                 .disks = where,
+                                                                 .seed = random_(),
+                                                                 .faults = faults_,
+                                                                 .is_hosted = chance(2),
+                                                                 .loss = is_lossy_ ? 0.02 : 0,
+                                                                 .stutter = chance(3) ? 0.02 : 0}));
+    is_doubtful_ = false;
+    outcomes_.clear();
+    agreed_.clear();
+    SimJob& job = *jobs_.back();
+    job.behind_rename = [this] { check_visible(); };
+    job.start([this, &job, start = start_](SimJob::Rank& rank) { live(job, rank, start); });
+    fibers_.run([&] { return job.is_over(); });
+    check_outcomes(job);
+  }
+
+  // --- What a rank does --------------------------------------------------------------------------
+
+  void live(SimJob& job, SimJob::Rank& rank, int start) {
+    const auto found = go_on(job, rank, start);
+    if (!found) return;
+    for (std::int64_t batch = *found + 1; batch <= *found + 3; ++batch) {
+      const SavedAs as = {.start = start, .batch = batch, .world_size = rank.table.me.world_size};
+      const Outcome outcome = save(job, rank, as);
+      if (start != start_) return;  // it was away while the job began again
+      outcomes_[batch][rank.number()] = outcome;
+      if (outcome.kind == Outcome::kSaved) {
+        told_ = std::max(told_, batch);
+        retire(rank, batch);
+      }
+      is_doubtful_ = is_doubtful_ || outcome.kind == Outcome::kUnknown;
+      if (outcome.text.find("cannot be reached") != std::string::npos) return;
+    }
+  }
+
+  // nullopt: it ends.
+  std::optional<std::int64_t> go_on(SimJob& job, SimJob::Rank& rank, int start) {
+    Outcome outcome;
+    std::int64_t batch = 0;
+    const bool had_hung = rank.has_hung;
+    const auto begin = fibers_.now();
+    try {
+      const auto agreed = agree_over_ranks(
+          rank.table, {.what = "resuming",
+                       .look = [&](const std::function<void()>&) { return look(*rank.store); }});
+      if (agreed) batch = agreed->order.at(0);
+      outcome = {Outcome::kSaved, fmt::format("{}", batch)};
+    } catch (const Error& e) {
+      outcome = {Outcome::kRefused, e.what()};
+    }
+    if (start != start_) return std::nullopt;
+    check_time(job, rank, begin, had_hung);
+    agreed_[rank.number()] = outcome;
+    if (outcome.kind != Outcome::kSaved) return std::nullopt;
+    if (batch < told_at_start_) {
+      fail(fmt::format("goes on from {}, and was told of {}", batch, told_at_start_));
+    }
+    return batch;
+  }
+
+  // What this rank's machine has a part of.
+  std::vector<SeenCheckpoint> look(ObjectStore& store) const {
+    std::vector<SeenCheckpoint> seen;
+    if (!store.stat(kFolder)) return seen;
+    for (std::int64_t batch = told_ + 4; batch > 0; --batch) {
+      const std::string path = kFolder + "/" + name_of(batch);
+      if (!store.stat(path + "/" + kFolderManifest)) continue;
+      const bool is_published = store.stat(path + "/.metadata").has_value();
+      seen.push_back({.name = name_of(batch), .order = {batch}, .is_published = is_published});
+    }
+    return seen;
+  }
+
+  Outcome save(SimJob& job, SimJob::Rank& rank, const SavedAs& as) {
+    RankCommitJob todo{.path = kFolder + "/" + name_of(as.batch)};
+    const bool is_slow = rank.number() == static_cast<std::int64_t>(as.batch % 3) && as.batch % 2;
+    todo.write_part = [&](PartPlace& place) {
+      for (int block = 0; is_slow && block < 15; ++block) {
+        rank.table.meeting->pause(seconds(1));
+        place.move_on();
+      }
+      return testing::write_sample_part(place, as, rank.number());
+    };
+    todo.metadata = [&](const std::vector<RankPart>& parts) {
+      return testing::sample_metadata(as, parts);
+    };
+    const bool had_hung = rank.has_hung;
+    const auto begin = fibers_.now() + seconds(is_slow ? 20 : 0);
+    ++saves_;
+    Outcome outcome;
+    try {
+      commit_over_ranks(rank.table, *rank.store, todo);
+      outcome = {Outcome::kSaved, ""};
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      const bool is_known = text.find("is not known") == std::string::npos;
+      outcome = {is_known ? Outcome::kRefused : Outcome::kUnknown, text};
+      ++failures_;
+    }
+    check_time(job, rank, begin, had_hung);
+    return outcome;
+  }
+
+  // Keeps one.
+  static void retire(SimJob::Rank& rank, std::int64_t batch) {
+    if (rank.table.me.machine_leader != rank.number()) return;
+    for (std::int64_t old = batch - 1; old > 0 && old > batch - 6; --old) {
+      try {
+        rank.store->remove_folder(kFolder + "/" + name_of(old));
+      } catch (const Error&) {
+        return;
+      }
+    }
+  }
+
+  // --- What must hold ----------------------------------------------------------------------------
+
+  void check_time(SimJob& job, const SimJob::Rank& rank, Fibers::Time begin, bool had_hung) {
+    if (rank.has_hung && !had_hung) return;
+    begin = std::max(begin, job.last_fault());
+    for (const auto& other : job.ranks()) {  // it is waited for while it comes back
+      if (fibers_.now() < other->cut_off_until + seconds(10)) return;
+    }
+    const auto slow = seconds(20);  // of somebody else's part
+    const auto took = fibers_.now() - begin;
+    if (took > seconds(10) + slow) {
+      fail(fmt::format("rank {} waited for {} s", rank.number(),
+                       std::chrono::duration_cast<seconds>(took).count()));
+    }
+  }
+
+  std::optional<std::string> read(const std::string& name, std::int64_t batch) const {
+    for (const auto& disk : disks_) {
+      const std::string path = join_path(kFolder, name_of(batch)) + "/" + name;
+      if (!disk->stat(path, true)) continue;
+      return std::string(as_text(testing::file_bytes(*disk, path).view));
+    }
+    return std::nullopt;
+  }
+
+  // 1. The newest that is there, or 0.
+  std::int64_t check_visible() {
+    std::int64_t newest = 0;
+    // Machines remove what is superfluous each for itself.
+    const std::int64_t last = machines_ > 1 ? told_ - 1 : told_ - 6;
+    for (std::int64_t batch = told_ + 4; batch > 0 && batch > last; --batch) {
+      if (!disks_[0]->stat(kFolder + "/" + name_of(batch) + "/.metadata", true)) continue;
+      const std::string problem =
+          testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
+      if (!problem.empty()) fail(fmt::format("torn: {}: {}", name_of(batch), problem));
+      newest = std::max(newest, batch);
+    }
+    return newest;
+  }
+
+  // 3, 5 and 7.
+  void check_outcomes(const SimJob& job) {
+    check_agreement("going on", agreed_);
+    for (const auto& [batch, of_ranks] : outcomes_) {
+      check_agreement(name_of(batch), of_ranks);
+    }
+    if (!faults_.empty() || is_lossy_ || is_haunted_) return;
+    const bool are_all = std::ranges::all_of(outcomes_, [&](const auto& save) {
+      return save.second.size() == job_size(job) &&
+             std::ranges::all_of(
+                 save.second, [](const auto& one) { return one.second.kind == Outcome::kSaved; });
+    });
+    if (outcomes_.size() != 3 || !are_all) fail("nothing went wrong, and not all is saved");
+  }
+  static std::size_t job_size(const SimJob& job) { return const_cast<SimJob&>(job).ranks().size(); }
+
+  void check_agreement(const std::string& what, const std::map<std::int64_t, Outcome>& of_ranks) {
+    std::set<std::string> told;
+    for (const auto& [rank, outcome] : of_ranks) {
+      if (outcome.kind == Outcome::kSaved) told.insert("saved " + outcome.text);
+      const bool is_own = outcome.text.find("cannot be reached") != std::string::npos;
+      if (outcome.kind == Outcome::kRefused && !is_own) told.insert("refused: " + outcome.text);
+    }
+    if (told.size() > 1) fail(fmt::format("{}: told {}", what, fmt::join(told, " AND ")));
+    if (told.empty() || faults_.size() != 1 || is_lossy_ || is_doubtful_ || is_haunted_) return;
+    const SimFault& fault = faults_[0];
+    const bool is_of_all = fault.kind == SimFault::Kind::kEndAll;
+    const std::string name = fmt::format("rank {}", fault.rank);
+    if (told.begin()->starts_with("refused") && !is_of_all &&
+        told.begin()->find(name) == std::string::npos) {
+      fail(fmt::format("{}: {} was at fault, and all are told {}", what, name, *told.begin()));
+    }
+  }
+
+  // The machines' power goes, or all processes are killed; some may have been away, and come back.
+  void end_start() {
+    check_visible();
+    const bool loses_power = chance(2);
+    if (loses_power || !chance(3)) jobs_.back()->kill();
+    if (loses_power) {
+      for (auto& job : jobs_)
+        job->kill();
+      fibers_.run();
+    }
+    for (auto& disk : disks_) {
+      if (!loses_power) continue;  // what processes left is what the next ones find
+      disk = disk->after_power_loss([this](std::uint64_t below) { return draw(below); });
+    }
+    const std::int64_t newest = check_visible();
+    if (newest < told_) fail(fmt::format("told of {}, and found {}", told_, newest));
+    told_ = std::max(told_, newest);
+    told_at_start_ = newest;
+    for (auto& disk : disks_) {
+      if (disk->stat(kFolder, true)) local_store(*disk)->remove_leftovers(kFolder);
+    }
+    if (!loses_power) return;
+    for (auto& disk : disks_) {
+      if (!disk->stat(kFolder, true)) continue;
+      for (const std::string& name : disk->list(kFolder)) {
+        if (name.starts_with(".")) fail("left behind: " + name);
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  Fibers fibers_;
+  std::int64_t machines_ = 1;
+  std::vector<std::unique_ptr<SimFileSystem>> disks_;
+  std::vector<std::unique_ptr<SimJob>> jobs_;
+  int start_ = 0;
+  std::vector<SimFault> faults_;
+  bool is_lossy_ = false;
+  bool is_haunted_ = false;   // processes of an earlier start have hung, and live
+  bool is_doubtful_ = false;  // a rank does not know what became of a save
+  std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // by batch and rank
+  std::map<std::int64_t, Outcome> agreed_;
+  std::int64_t told_ = 0;  // the last that a rank was told of, or that was found
+  std::int64_t told_at_start_ = 0;
+  std::uint64_t saves_ = 0;
+  std::uint64_t failures_ = 0;
+  std::string problem_;
+};
+
+std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::stoull(text) : otherwise;
+}
+
+TEST(CommitSimulationTest, WhateverGoesWrongNothingIsTornLostOrDisagreedOn) {
+  const std::uint64_t first = number_of("CAIRN_SIMULATED_SEED", 1);
+  const std::uint64_t count = number_of("CAIRN_SIMULATED_SCHEDULES", 1500);
+  std::uint64_t saves = 0;
+  std::uint64_t failures = 0;
+  int problems = 0;
+  for (std::uint64_t seed = first; seed < first + count && problems < 3; ++seed) {
+    Schedule schedule(seed);
+    const std::string problem = schedule.run();
+    EXPECT_EQ(problem, "") << "CAIRN_SIMULATED_SCHEDULES=1 CAIRN_SIMULATED_SEED=" << seed;
+    if (!problem.empty()) ++problems;
+    saves += schedule.saves();
+    failures += schedule.failures();
+  }
+  RecordProperty("saves", std::to_string(saves));
+  RecordProperty("failures", std::to_string(failures));
+  if (count < 100) return;
+  EXPECT_GT(failures, saves / 20) << "too little goes wrong";
+  EXPECT_GT(saves, 2 * failures) << "too little goes well";
+}
+
+}  // namespace
+}  // namespace cairn
