@@ -4,12 +4,13 @@
 //
 //   s3_bench [--plain | --tls] [MIB [ROUNDS [FOLDER]]]
 //
-// Of each client, of the median round: wall time, processor time, and the wall time by cairn's.
-// Others upload from and download to a file in memory: curl, one connection, every round; boto3
-// (s3_peer.py), aws and rclone, where they are installed, once, without what the same command takes
-// for one byte. Then the most memory of an upload; and with a folder, on the disk that is meant, a
-// save() of as many bytes to the server, by the slower of one into the folder, durable, and an
-// upload.
+// Of each client, medians: wall time, its processor time and what the server took beside it, and
+// the wall time by cairn's. Client and server together can be no quicker than their processor time
+// by the number of cores: that is printed, too. Others upload from and download to a file in
+// memory: curl, one connection, every round; boto3 (s3_peer.py), aws and rclone, where they are
+// installed, three rounds, without what the same command takes for one byte. Then the most memory
+// of an upload; and with a folder, on the disk that is meant, a save() of as many bytes to the
+// server, by the slower of one into the folder, durable, and an upload.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,10 +18,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cairn/byte_source.h"
@@ -38,12 +41,14 @@ using Arguments = std::vector<std::string>;
 constexpr std::size_t kBlock = std::size_t{16} << 20;
 constexpr const char* kFile = "/dev/shm/cairn_s3_bench";
 constexpr const char* kByteFile = "/dev/shm/cairn_s3_bench_byte";
+constexpr int kSlowRounds = 3;
 
 // --- What is measured ----------------------------------------------------------------------------
 
 struct Cost {
   double wall = 0;
   double cpu = 0;
+  double server_cpu = 0;
 };
 
 class Costs {
@@ -51,10 +56,11 @@ class Costs {
   void add(const Cost& cost) {
     wall_.push_back(cost.wall);
     cpu_.push_back(cost.cpu);
+    server_cpu_.push_back(cost.server_cpu);
   }
-  bool any() const { return !wall_.empty(); }
   double wall() const { return median(wall_); }
   double cpu() const { return median(cpu_); }
+  double server_cpu() const { return median(server_cpu_); }
 
  private:
   static double median(std::vector<double> all) {
@@ -63,10 +69,24 @@ class Costs {
   }
   std::vector<double> wall_;
   std::vector<double> cpu_;
+  std::vector<double> server_cpu_;
 };
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+std::string server_pid;  // of the one that runs
+
+// All threads of the server so far, in ticks of 10 ms.
+double server_cpu_now() {
+  std::ifstream file("/proc/" + server_pid + "/stat");
+  std::string field;
+  double ticks = 0;
+  for (int i = 1; i <= 15 && file >> field; ++i) {
+    if (i >= 14) ticks += std::stod(field);  // proc(5): utime, stime
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 // Of this process, or of the children that were waited for: the server is none of them.
@@ -78,10 +98,11 @@ double cpu_now(int whose) {
 
 Cost measured(int whose, const std::function<void()>& work) {
   const double cpu = cpu_now(whose);
+  const double server_cpu = server_cpu_now();
   const auto begin = std::chrono::steady_clock::now();
   work();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  return {took.count(), cpu_now(whose) - cpu};
+  return {took.count(), cpu_now(whose) - cpu, server_cpu_now() - server_cpu};
 }
 
 // A line of /proc/self/status, in MiB.
@@ -116,8 +137,10 @@ class Server {
       setenv("AWS_CA_BUNDLE", ca_file().c_str(), 1);
     }
     process_.emplace(argv);
+    const auto pid = process_->wait_for_line("pid ");
     const auto line = process_->wait_for_line("://");
-    if (!line) fail("s3_sink", process_->output());
+    if (!pid || !line) fail("s3_sink", process_->output());
+    server_pid = pid->substr(4, pid->find('\n') - 4);
     url_ = line->substr(0, line->find('\n'));
   }
   const std::string& url() const { return url_; }
@@ -185,12 +208,12 @@ struct Peer {
     const Cost whole = measured(RUSAGE_CHILDREN, [&] { told = run(command); });
     if (!tells_cost) return whole;
     const std::size_t space = told.find(' ');
-    return {std::stod(told), std::stod(told.substr(space))};
+    return {std::stod(told), std::stod(told.substr(space)), whole.server_cpu};
   }
   Cost cost(const Arguments& command, const Arguments& of_a_byte) const {
     const Cost start = is_slow && !tells_cost ? cost_of(of_a_byte) : Cost();
     const Cost whole = cost_of(command);
-    return {whole.wall - start.wall, whole.cpu - start.cpu};
+    return {whole.wall - start.wall, whole.cpu - start.cpu, whole.server_cpu - start.server_cpu};
   }
 };
 
@@ -297,16 +320,23 @@ struct Way {
   std::vector<Costs> peers = {};
 };
 
+void print_costs(const char* what, const char* name, const Costs& costs, double gib) {
+  std::printf("%-9s %-6s %6.2f s %6.2f s cpu/GiB, server %5.2f", what, name, costs.wall(),
+              costs.cpu() / gib, costs.server_cpu() / gib);
+}
+
 void print_way(const char* what, const Way& way, const std::vector<Peer>& peers,
                std::size_t bytes) {
   const double gib = static_cast<double>(bytes) / (1 << 30);
-  std::printf("%-9s cairn  %6.2f s %6.2f s cpu/GiB\n", what, way.cairn.wall(),
-              way.cairn.cpu() / gib);
+  const double cores = std::max(1U, std::thread::hardware_concurrency());
+  print_costs(what, "cairn", way.cairn, gib);
+  std::printf("   on %.0f cores at least %.2f s\n", cores,
+              (way.cairn.cpu() + way.cairn.server_cpu()) / cores);
   for (std::size_t i = 0; i < peers.size(); ++i) {
     const Costs& costs = way.peers[i];
-    std::printf("          %-6s %6.2f s %6.2f s cpu/GiB   ratio %5.2f (at least %.1f)\n",
-                peers[i].name.c_str(), costs.wall(), costs.cpu() / gib,
-                costs.wall() / way.cairn.wall(), peers[i].at_least);
+    print_costs("", peers[i].name.c_str(), costs, gib);
+    std::printf("   ratio %5.2f (at least %.1f)\n", costs.wall() / way.cairn.wall(),
+                peers[i].at_least);
   }
 }
 
@@ -356,7 +386,7 @@ class Bench {
       up_.cairn.add(measured(RUSAGE_SELF, [&] { upload(*store_, block_, wanted_.bytes); }));
       upload_mib_ = std::max(upload_mib_, memory("VmHWM") - before);
       for (std::size_t i = 0; i < peers_.size(); ++i) {
-        if (round > 0 && peers_[i].is_slow) continue;
+        if (round >= kSlowRounds && peers_[i].is_slow) continue;
         up_.peers[i].add(peers_[i].cost(peers_[i].sends(kFile), peers_[i].sends(kByteFile)));
       }
     }
@@ -367,7 +397,7 @@ class Bench {
     for (int round = 0; round < wanted_.rounds; ++round) {
       down_.cairn.add(measured(RUSAGE_SELF, [&] { download(*store_, place, wanted_.bytes); }));
       for (std::size_t i = 0; i < peers_.size(); ++i) {
-        if (round > 0 && peers_[i].is_slow) continue;
+        if (round >= kSlowRounds && peers_[i].is_slow) continue;
         down_.peers[i].add(peers_[i].cost(peers_[i].fetches(zeros_, kFile),
                                           peers_[i].fetches("zeros-1", kByteFile)));
       }

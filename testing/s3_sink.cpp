@@ -1,7 +1,7 @@
 // A server that says it has whatever is written to it, and keeps nothing: for measuring what a
 // client costs. Objects named "zeros-N" are N zeros. With a key and a certificate it speaks TLS
-// and, as Amazon's, says that it keeps the CRC-64 of every object. Prints its address, and runs
-// until it is killed.
+// and, as Amazon's, says that it keeps the CRC-64 of every object. Prints its process id and its
+// address, a line each, and runs until it is killed.
 //
 //   s3_sink [KEY CERTIFICATE]
 #include <signal.h>
@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   const cairn::testing::HttpServer server(
       [&](const HttpAsked& asked) { return sink.answer(asked); },
       /*keeps_bodies=*/false, tls.get());
-  std::printf("%s\n", server.url().c_str());
+  std::printf("pid %d\n%s\n", static_cast<int>(getpid()), server.url().c_str());
   std::fflush(stdout);
   for (;;)
     pause();

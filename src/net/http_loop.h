@@ -1,5 +1,5 @@
-// The threads in which all requests of a client move, side by side. libcurl encrypts and decrypts in
-// the thread of its handle: with one, all connections of a store wait for one core.
+// The threads in which all requests of a client move, side by side. libcurl encrypts and decrypts
+// in the thread of its handle: with one, all connections of a store wait for one core.
 #pragma once
 
 #include <memory>
@@ -30,9 +30,9 @@ class HttpLoop {
 // As one loop, on two threads. Safe from several.
 class HttpLoops {
  public:
-  // Each request goes to the loop that has least to do. Those that are sent one after another all go
-  // to the first, which has the connections: there are never more of these than requests were under
-  // way at once, and one.
+  // Each request goes to the loop that has least to do. Those that are sent one after another all
+  // go to the first, which has the connections: there are never more of these than requests were
+  // under way at once, and one.
   std::unique_ptr<HttpCall> start(HttpRequest request);
   // Of each thread that there is. The second begins when two requests are under way at once.
   std::vector<int> under_way() const;
