@@ -12,7 +12,7 @@ void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& w
 void refuse(RollCall& call, const Verdict& own) {
   Verdict stands = own;
   try {
-    stands = call.settle(own).value_or(own);
+    stands = call.settle(own);
   } catch (const MeetingError&) {
     // Without this rank nobody can decide for it.
   }
