@@ -40,17 +40,7 @@ std::vector<std::int64_t> numbers_of(const std::string& text) {
 
 Group::Group(Launch launch, milliseconds timeout) : launch_(std::move(launch)), timeout_(timeout) {
   meet();
-  try {
-    const GlooMember member = {.rank = static_cast<int>(launch_.rank),
-                               .world_size = static_cast<int>(launch_.world_size),
-                               .timeout = timeout_,
-                               .is_one_machine = launch_.local_world_size == launch_.world_size};
-    backend_ = open_gloo(with_prefix("gloo", store_), member);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    fail("connecting the processes with each other", error.what());
-  }
+  backend_ = connect("gloo", launch_.rank, launch_.world_size);
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -69,6 +59,30 @@ MeetingPlace Group::place() const {
 
 c10::intrusive_ptr<c10d::Store> Group::connect(bool listens) const {
   return with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
+}
+
+c10::intrusive_ptr<Backend> Group::connect(const std::string& name, std::int64_t index,
+                                           std::int64_t count) {
+  try {
+    const GlooMember member = {.rank = static_cast<int>(index),
+                               .world_size = static_cast<int>(count),
+                               .timeout = timeout_,
+                               .is_one_machine = launch_.local_world_size == launch_.world_size};
+    return open_gloo(with_prefix(name, store_), member);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail("connecting the processes with each other", error.what());
+  }
+}
+
+c10::intrusive_ptr<Backend> Group::connect_some(const std::string& name,
+                                                const std::vector<std::int64_t>& ranks) {
+  const auto count = static_cast<std::int64_t>(ranks.size());
+  if (count == launch_.world_size) return backend_;
+  const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
+  if (count == 1) return {};
+  return connect("gloo/" + name, own, count);
 }
 
 void Group::meet() {

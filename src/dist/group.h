@@ -40,6 +40,11 @@ class Group {
 
   const Launch& launch() const { return launch_; }
   Backend& backend() const { return *backend_; }
+  // Connects some of the ranks with each other, this one among them, in their order. All ranks of
+  // the job call it in the same order, each with its own set; `name` tells sets apart. The whole
+  // group's own when they are all; null for this rank alone. DistError.
+  c10::intrusive_ptr<Backend> connect_some(const std::string& name,
+                                           const std::vector<std::int64_t>& ranks);
 
   // Waits for what `start()` began on all ranks. `what` is for messages.
   template <class Start>
@@ -66,6 +71,8 @@ class Group {
   void watch();
   MeetingPlace place() const;
   c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
+  c10::intrusive_ptr<Backend> connect(const std::string& name, std::int64_t index,
+                                      std::int64_t count);
   std::string absent_text(const std::vector<std::int64_t>& absent) const;
   std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number) const;
 

@@ -1,0 +1,50 @@
+// Which ranks share one whole of a sharded module, and which have the same part of it: the ranks in
+// rows of `shards`, each row a whole; ranks below one another have the same part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cairn/dist/sharding.h"
+
+#include "dist/group.h"
+
+namespace cairn::dist {
+
+// The sides of that rectangle.
+struct MeshShape {
+  std::int64_t replicas = 1;
+  std::int64_t shards = 1;
+  bool reshards_after_forward = true;  // FULL_SHARD, not SHARD_GRAD_OP
+};
+
+// What `config` means for so many ranks, `local_world_size` of them on this machine. UsageError
+// when that cannot be.
+MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
+                     std::int64_t local_world_size);
+
+class ShardMesh {
+ public:
+  // Connects them. All ranks together.
+  ShardMesh(Group& group, const MeshShape& shape);
+
+  Group& group() const { return group_; }
+  std::int64_t shards() const { return shape_.shards; }
+  std::int64_t replicas() const { return shape_.replicas; }
+  std::int64_t shard() const { return group_.launch().rank % shape_.shards; }
+  std::int64_t replica() const { return group_.launch().rank / shape_.shards; }
+  bool reshards_after_forward() const { return shape_.reshards_after_forward; }
+
+  // Between the ranks of one whole.
+  Backend& row() const { return *row_; }
+  // Between those that have the same part; only with several replicas.
+  Backend& column() const { return *column_; }
+
+ private:
+  Group& group_;
+  MeshShape shape_;
+  c10::intrusive_ptr<Backend> row_;
+  c10::intrusive_ptr<Backend> column_;
+};
+
+}  // namespace cairn::dist

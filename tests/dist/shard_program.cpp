@@ -1,0 +1,317 @@
+// One process of a job, for shard_test.cpp, which starts several:
+//   shard_program MODE...
+// Each mode compares what the ranks compute together with one model that this process trains with
+// the batches of all of them, and says in the end that all held.
+#include <torch/torch.h>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
+#include "cairn/error.h"
+#include "cairn/train/parameters.h"
+
+namespace {
+
+using cairn::FSDPConfig;
+using cairn::FSDPMixedPrecision;
+using cairn::Sharded;
+
+void say(const std::string& text) { std::cout << text << std::endl; }
+
+void demand(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error("not so: " + what);
+}
+
+template <class E>
+void demand_error(const std::string& part, const std::function<void()>& act) {
+  std::string found = "nothing was thrown";
+  try {
+    act();
+  } catch (const E& error) {
+    found = error.what();
+    if (found.find(part) != std::string::npos) return;
+  }
+  throw std::runtime_error("no error with \"" + part + "\": " + found);
+}
+
+// Parameters that are no unit's between two that are.
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(std::int64_t width) {
+    first = register_module("first", Sharded<torch::nn::Linear>(width, 7));
+    scale = register_parameter("scale", torch::ones({7}));
+    second = register_module("second", torch::nn::Linear(7, width));
+  }
+  std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& input, bool doubles) {
+    const at::Tensor hidden = torch::tanh(first(input)) * scale;
+    return {second(hidden) * (doubles ? 2 : 1) + input, hidden};
+  }
+  Sharded<torch::nn::Linear> first{nullptr};
+  torch::nn::Linear second{nullptr};
+  at::Tensor scale;
+};
+TORCH_MODULE(Block);
+
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(at::ScalarType type = at::kDouble) {
+    torch::manual_seed(3);
+    words = register_module("words", Sharded<torch::nn::Embedding>(11, 6));
+    block = register_module("block", Sharded<Block>(6));
+    twice = register_module("twice", Sharded<torch::nn::Linear>(6, 6));
+    layers = register_module(
+        "layers", Sharded<torch::nn::Sequential>(torch::nn::Linear(6, 5), torch::nn::Tanh(),
+                                                 torch::nn::LayerNorm(std::vector<int64_t>{5})));
+    unused = register_module("unused", Sharded<torch::nn::Linear>(3, 3));
+    last = register_module("last", torch::nn::Linear(5, 3));
+    frozen = register_parameter("frozen", torch::rand({5}), /*requires_grad=*/false);
+    to(type);
+  }
+  at::Tensor forward(const at::Tensor& tokens) {
+    at::Tensor x = words(tokens);
+    x = twice(x);
+    x = std::get<0>(block(x, true));
+    x = twice->forward(x).relu_();  // through the pointer, too, and changed in place
+    x = layers->forward(x);
+    return last(x * frozen).mean(1);
+  }
+  Sharded<torch::nn::Embedding> words{nullptr};
+  Sharded<Block> block{nullptr};
+  Sharded<torch::nn::Linear> twice{nullptr};
+  Sharded<torch::nn::Sequential> layers{nullptr};
+  Sharded<torch::nn::Linear> unused{nullptr};
+  torch::nn::Linear last{nullptr};
+  at::Tensor frozen;
+};
+TORCH_MODULE(Net);
+
+std::pair<at::Tensor, at::Tensor> batch_of(std::int64_t rank, std::int64_t step) {
+  auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * step + rank));
+  return {at::randint(0, 11, {4, 2}, generator, at::kLong),
+          at::randint(0, 3, {4}, generator, at::kLong)};
+}
+
+at::Tensor loss_of(Net& net, std::int64_t rank, std::int64_t step) {
+  const auto [tokens, targets] = batch_of(rank, step);
+  return torch::nn::functional::cross_entropy(net->forward(tokens), targets);
+}
+
+double difference(const at::Tensor& one, const at::Tensor& other) {
+  if (one.sizes() != other.sizes()) throw std::runtime_error("shapes differ");
+  if (one.numel() == 0) return 0;
+  return (one.to(at::kDouble) - other.to(at::kDouble)).abs().max().item<double>();
+}
+
+// Of `whole`, what this rank has of it.
+at::Tensor rows_of(const cairn::ShardedModule& sharded, const at::Tensor& parameter,
+                   const at::Tensor& whole) {
+  const auto rows = sharded.find(parameter);
+  return rows ? whole.narrow(0, rows->begin, rows->count) : whole;
+}
+
+void compare(const cairn::ShardedModule& sharded, const Net& net, const Net& plain,
+             double tolerance) {
+  const auto own = cairn::named_parameters(*net);
+  const auto all = cairn::named_parameters(*plain);
+  demand(own.size() == all.size(), "the names are those of the plain one");
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& [name, parameter] = own[i];
+    demand(name == all[i].first, name + " keeps its name");
+    const at::Tensor& whole = all[i].second;
+    const double of_rows = difference(parameter.detach(), rows_of(sharded, parameter, whole));
+    demand(of_rows <= tolerance, name + " differs by " + std::to_string(of_rows));
+    demand(parameter.grad().defined() == whole.grad().defined(), name + "'s gradient is there");
+    if (!whole.grad().defined()) continue;
+    const double of_gradients =
+        difference(parameter.grad(), rows_of(sharded, parameter, whole.grad()));
+    demand(of_gradients <= tolerance, name + "'s gradient differs by " +
+                                          std::to_string(of_gradients));
+  }
+}
+
+void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at::kDouble) {
+  Net plain(type);
+  Net net(type);
+  for (at::Tensor& parameter : net->parameters()) {  // rank 0's weights count
+    if (cairn::dist::rank() != 0) parameter.set_data(torch::rand_like(parameter));
+  }
+  const auto sharded = cairn::fully_shard(net.ptr(), config);
+  torch::optim::AdamW optimizer(cairn::parameters(*net), torch::optim::AdamWOptions(0.01));
+  torch::optim::AdamW reference(cairn::parameters(*plain), torch::optim::AdamWOptions(0.01));
+  const std::int64_t world = cairn::dist::world_size();
+  for (std::int64_t step = 0; step < 3; ++step) {
+    for (const Net& each : {net, plain}) {
+      for (at::Tensor& parameter : each->parameters())
+        parameter.mutable_grad().reset();
+    }
+    sharded->note_order();
+    for (std::int64_t part = 0; part < 2; ++part) {  // two microbatches
+      sharded->begin();
+      const at::Tensor loss = loss_of(net, cairn::dist::rank(), 2 * step + part);
+      sharded->backward(loss);
+      sharded->end();
+      for (std::int64_t rank = 0; rank < world; ++rank)
+        (loss_of(plain, rank, 2 * step + part) / static_cast<double>(world)).backward();
+    }
+    compare(*sharded, net, plain, tolerance);
+    optimizer.step();
+    reference.step();
+  }
+  compare(*sharded, net, plain, tolerance);
+  sharded->begin();
+  {
+    const torch::NoGradGuard no_grad;  // an evaluation
+    demand(difference(loss_of(net, 1, 9), loss_of(plain, 1, 9)) <= tolerance, "an evaluation");
+  }
+  sharded->end();
+  demand(sharded->bytes().whole == 0, "nothing is whole between passes");
+}
+
+void try_strategies() {
+  const std::int64_t world = cairn::dist::world_size();
+  const double exact = 1e-12;
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD"})
+    train({.sharding_strategy = strategy}, exact);
+  for (const char* prefetch : {"BACKWARD_PRE", "NONE"})
+    train({.backward_prefetch = prefetch, .forward_prefetch = true}, exact);
+  train({.auto_wrap = false}, exact);
+  if (world % 2 == 0) {
+    for (const char* strategy : {"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2", "FULL_SHARD"}) {
+      train({.sharding_strategy = strategy, .data_parallel_replicate_degree = world / 2}, exact);
+    }
+  }
+  train({}, 1e-4, at::kFloat);
+  train({.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16", .reduce_dtype = "fp32"}},
+        0.1, at::kFloat);
+  say("all of it holds");
+}
+
+// What is of each rank between steps.
+void try_memory() {
+  torch::nn::Sequential net;
+  for (int i = 0; i < 6; ++i)
+    net->push_back(Sharded<torch::nn::Linear>(torch::nn::LinearOptions(256, 256)));
+  std::int64_t all = 0;
+  for (const at::Tensor& parameter : net->parameters())
+    all += static_cast<std::int64_t>(parameter.nbytes());
+  const auto sharded = cairn::fully_shard(net.ptr());
+  torch::optim::Adam optimizer(cairn::parameters(*net), torch::optim::AdamOptions(0.01));
+  sharded->begin();
+  sharded->backward(net->forward(torch::rand({2, 256})).sum());
+  sharded->end();
+  optimizer.step();
+  std::int64_t state = 0;
+  for (const auto& [key, values] : optimizer.state()) {
+    const auto& adam = static_cast<const torch::optim::AdamParamState&>(*values);
+    state += static_cast<std::int64_t>(adam.exp_avg().nbytes() + adam.exp_avg_sq().nbytes());
+  }
+  const auto bytes = sharded->bytes();
+  const std::int64_t share = all / cairn::dist::world_size();
+  demand(bytes.parameters == share, "parameters are a share");
+  demand(bytes.gradients == share, "gradients are a share");
+  demand(state == 2 * share, "so is the optimizer's state");
+  demand(sharded->peak_whole_bytes() <= 2 * all / 6, "at most two units are whole at once");
+  say("bytes " + std::to_string(bytes.parameters + bytes.gradients + state));
+}
+
+// Ranks that have less to do than others.
+void try_uneven() {
+  Net plain;
+  Net net;
+  const auto sharded = cairn::fully_shard(net.ptr());
+  const std::int64_t rank = cairn::dist::rank();
+  const std::int64_t world = cairn::dist::world_size();
+  for (std::int64_t part = 0; part < 2; ++part) {
+    if (part == 1 && rank == 1) {
+      sharded->repeat_for_others(/*with_backward=*/true);
+      continue;
+    }
+    sharded->begin();
+    // Rank 0's second part is of no weight.
+    sharded->backward(loss_of(net, rank, part), /*contributes=*/part == 0 || rank != 0);
+    sharded->end();
+  }
+  for (std::int64_t part = 0; part < 2; ++part) {
+    for (std::int64_t each = part == 0 ? 0 : 2; each < world; ++each)
+      (loss_of(plain, each, part) / static_cast<double>(world)).backward();
+  }
+  compare(*sharded, net, plain, 1e-12);
+  const torch::NoGradGuard no_grad;  // an evaluation that rank 0 has no batch of
+  if (rank == 0) {
+    sharded->repeat_for_others(/*with_backward=*/false);
+  } else {
+    sharded->begin();
+    demand(difference(loss_of(net, 1, 5), loss_of(plain, 1, 5)) < 1e-12, "an evaluation");
+    sharded->end();
+  }
+  say("all of it holds");
+}
+
+void try_errors() {
+  using cairn::UnsupportedError;
+  using cairn::UsageError;
+  const auto refused = [](const FSDPConfig& config) {
+    return [config] { cairn::fully_shard(Net().ptr(), config); };
+  };
+  demand_error<UsageError>("sharding_strategy", refused({.sharding_strategy = "FULL"}));
+  demand_error<UsageError>("number of ranks", refused({.data_parallel_shard_degree = 7}));
+  demand_error<UsageError>("only one of", refused({.data_parallel_replicate_degree = -1}));
+  demand_error<UsageError>("BACKWARD_PRE", refused({.backward_prefetch = "PRE"}));
+  demand_error<UsageError>("bfloat16",
+                           refused({.mixed_precision = FSDPMixedPrecision{.param_dtype = "int8"}}));
+  demand_error<UnsupportedError>("cpu_offload", refused({.cpu_offload = true}));
+  demand_error<UnsupportedError>("state_dict_type", refused({.state_dict_type = "sharded"}));
+  struct ScalarImpl : torch::nn::Module {
+    ScalarImpl() { register_parameter("alone", torch::tensor(1.0)); }
+  };
+  demand_error<UnsupportedError>(
+      "alone", [] { cairn::fully_shard(std::make_shared<ScalarImpl>()); });
+
+  Net net;
+  auto sharded = cairn::fully_shard(net.ptr());
+  demand_error<UsageError>("begin()", [&] { loss_of(net, 0, 0); });
+  sharded->begin();
+  demand_error<UsageError>("ShardedModule::backward()", [&] { loss_of(net, 0, 0).backward(); });
+  sharded->end();
+  sharded->begin();
+  demand_error<UsageError>("without its forward()", [&] {
+    sharded->backward(loss_of(net, 0, 0) + net->unused->weight.sum());
+  });
+  sharded->end();
+  for (at::Tensor& parameter : net->parameters())
+    parameter.mutable_grad().reset();
+  sharded->begin();  // and it goes on
+  sharded->backward(loss_of(net, 0, 0));
+  sharded->end();
+  sharded.reset();
+  demand_error<UsageError>("is gone", [&] { loss_of(net, 0, 0); });
+  say("all of it holds");
+}
+
+void run(const std::string& mode) {
+  if (mode == "strategies") return try_strategies();
+  if (mode == "memory") return try_memory();
+  if (mode == "uneven") return try_uneven();
+  if (mode == "errors") return try_errors();
+  throw std::runtime_error("there is no mode " + mode);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  torch::set_num_threads(1);
+  try {
+    cairn::dist::initialize({.timeout = std::chrono::seconds(60)});
+    for (int i = 1; i < argc; ++i)
+      run(argv[i]);
+    return 0;
+  } catch (const std::exception& error) {
+    say(std::string("error: ") + error.what());
+    return 2;
+  }
+}
