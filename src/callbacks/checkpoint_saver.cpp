@@ -13,7 +13,10 @@
 //  7. Of several processes rank 0 does all this. The others ask the interval at the same events,
 //     and give what rank 0 cannot know of them (rng_of_all_ranks(); WholeState); whether a batch is
 //     saved already they know from rank 0.
-//  8. In a store that is far away a save is a write of what was not there, or of the very version
+//  8. Of sharded checkpoints all ranks take part in each save (train/state/rank_saves.h). Rank 0 says
+//     where, and what becomes superfluous. A save fails on all of them alike, and they wait for it,
+//     and throw, at the same place: before the next one, in wait() and at fit_end.
+//  9. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
 #include "cairn/callbacks/checkpoint_saver.h"
@@ -23,22 +26,15 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <mutex>
-#include <set>
 
-#include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
-#include "callbacks/saved_checkpoints.h"
-#include "callbacks/saver_folder.h"
-#include "callbacks/saver_options.h"
-#include "callbacks/saver_uploads.h"
+#include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/folder/leftovers.h"
-#include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/size_text.h"
 #include "io/file.h"
@@ -46,36 +42,11 @@
 #include "storage/local_store.h"
 #include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
-#include "train/state/sharded_state.h"
-#include "train/state/state_gatherer.h"
 
 namespace cairn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-struct Finished {
-  std::uint64_t number;  // of the save
-  SaveReport report;
-  std::chrono::duration<double> duration;
-};
-
-// What the background thread reports until the training thread asks.
-class FinishedQueue {
- public:
-  void push(Finished finished) {
-    const std::scoped_lock lock(mutex_);
-    queue_.push_back(std::move(finished));
-  }
-  std::vector<Finished> take() {
-    const std::scoped_lock lock(mutex_);
-    return std::exchange(queue_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Finished> queue_;
-};
 
 // Whether nothing was trained between the two: the end of an epoch trains nothing. When time was
 // set back, the same batch took another time.
@@ -84,94 +55,7 @@ bool is_same_batch(const Timestamp& one, const Timestamp& other) {
          one.total_wct == other.total_wct;
 }
 
-bool is_of_several() { return dist::is_initialized() && dist::world_size() > 1; }
-
 }  // namespace
-
-struct CheckpointSaver::Impl {
-  explicit Impl(CheckpointSaverOptions o)
-      : options(checked_options(std::move(o))),
-        is_far(!is_local(*options.store)),
-        is_due(create_interval_scheduler(options.save_interval)),
-        uploads(options.num_remote_checkpoints_to_keep),
-        pipeline({.async = options.save_async,
-                  .max_pending = static_cast<std::size_t>(
-                      is_far ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
-                             : options.max_pending_saves),
-                  .store = options.store}) {
-    check_names(options, dist_variables("?"));  // as far as they are known; init() knows the run
-  }
-
-  std::string folder(const State& state) const {
-    return strict_format(options.folder, dist_variables(state.run_name));
-  }
-  std::string path(const State& state, const std::string& name) const {
-    return join_path(folder(state), strict_format(name, dist_variables(state.run_name) +
-                                                            time_variables(state.timestamp)));
-  }
-
-  int keep() const {
-    return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
-  }
-  bool saves_anything() const { return keep() != 0 || has_uploads; }
-  void set_condition(SaveJob& job, const State& state) const;
-  std::string remote_name(const State& state, const std::string& format) const {
-    return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
-  }
-  void begin_upload(const State& state, const std::string& path);
-  void upload(Logger& logger);
-
-  void look_around(const State& state);
-  void look_at_uploads(const State& state, const Logger& logger) const;
-  void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
-
-  bool is_save_due(const State& state, Event event);
-  void event(State& state, Logger& logger, Event event);
-  Value gather() const;
-  void save(State& state, Value rng, WholeState& whole, Logger& logger);
-  bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
-  bool has_saved(const State& state) const;
-  void submit(SaveJob request);
-  void settle();
-  void report(Logger& logger);
-  void wait();
-  void forget_failed();
-  void throw_error();
-  SaverPlace place(const State& state) const;
-  void recognise_saved(const State& state);
-  void agree_on_last_batch();
-
-  CheckpointSaverOptions options;
-  const bool is_far;
-  std::function<bool(const State&, Event)> is_due;
-  struct Answer {
-    Event event;
-    std::int64_t batch;
-    bool is_due;
-  };
-  std::optional<Answer> answer;  // of the interval, from will_save() until its event
-  std::optional<std::int64_t> last_checkpoint_batch;
-  struct Newest {
-    std::uint64_t number = 0;
-    std::string path;
-    Timestamp timestamp;
-    bool is_durable = false;  // else it is under way
-  };
-  std::optional<Newest> newest;  // save of this process that is not known to have failed
-  std::uint64_t saves_begun = 0;
-  SavedCheckpoints saved;
-  bool may_rewrite_own = false;
-  std::set<std::string> unusable;  // in the way, but nobody can go on from them
-  std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
-  std::optional<std::string> constant_version;  // of what was there at init()
-  bool has_uploads = false;                     // since init()
-  SaverUploads uploads;
-  std::vector<std::string> durable;  // to be handed over
-  std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
-  std::vector<std::string> messages;  // for the next logger that comes along
-  StateGatherer gatherer;             // goes on from the save before
-  SavePipeline pipeline;              // last: its thread uses the queue
-};
 
 // Asks the interval once an event, even when will_save() was called before it, and always: a user's
 // function may count, and the scheduler remembers what it saw.
@@ -185,6 +69,11 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
 
 // Of several processes all come to the end of the first part, whatever rank 0 finds out then.
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
+  if (ranks) {
+    const bool is_time = is_save_due(state, event);
+    answer.reset();
+    return is_time ? save_over_ranks(state, logger) : report(logger);
+  }
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
   if (is_of_several()) {
@@ -218,17 +107,9 @@ void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Log
     wait();
     report(logger);
   }
-  SaveJob request;
-  request.path = path(state, options.filename);
+  SaveJob request = next_job(state);
   set_condition(request, state);
-  request.info = checkpoint_info(state, options.weights_only);
-  if (options.latest_filename && keep() != 0) {
-    request.latest = path(state, *options.latest_filename);
-  }
-  saved.begin(request.path, state.timestamp);
-  newest = {.number = ++saves_begun, .path = request.path, .timestamp = state.timestamp};
   if (has_uploads) begin_upload(state, request.path);
-  if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
     const SaveCheckpointOptions what = {options.weights_only, options.ignore_keys};
     request.value = gatherer.checkpoint_value(state, std::move(rng), whole, what, &logger);
@@ -238,6 +119,17 @@ void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Log
     throw;
   }
   report(logger);
+}
+
+SaveJob CheckpointSaver::Impl::next_job(const State& state) {
+  SaveJob job;
+  job.path = path(state, options.filename);
+  job.info = checkpoint_info(state, options.weights_only);
+  if (options.latest_filename && keep() != 0) job.latest = path(state, *options.latest_filename);
+  saved.begin(job.path, state.timestamp);
+  newest = {.number = ++saves_begun, .path = job.path, .timestamp = state.timestamp};
+  if (keep() > 0) job.remove_afterwards = saved.superfluous(keep());
+  return job;
 }
 
 // `refused`: what a destination said of an earlier file, which must not cost this save.
@@ -348,13 +240,14 @@ void CheckpointSaver::Impl::submit(SaveJob request) {
 
 // Step 2: what was finished and removed by now.
 void CheckpointSaver::Impl::settle() {
-  for (const Finished& done : finished->take()) {
+  for (const FinishedSave& done : finished->take()) {
     saved.finish(done.report.path);
     if (newest && newest->number == done.number) newest->is_durable = true;
     if (has_uploads) durable.push_back(done.report.path);
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
     }
+    if (is_written_elsewhere()) continue;  // rank 0 says it
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
                                    size_text(done.report.bytes), done.duration.count()));
   }
@@ -479,6 +372,7 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   if (is_of_several()) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
   }
+  if (saves_over_ranks(state)) impl_->begin_sharded(state);
   if (is_written_elsewhere()) return;
   const std::string folder = impl_->folder(state);
   impl_->options.store->prepare(folder);
@@ -515,6 +409,7 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   if (!impl_->options.overwrite) {
     const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
     if (impl_->is_far) impl_->know_versions(found.replaceable, state.timestamp);
+    impl_->replaceable = {found.replaceable.begin(), found.replaceable.end()};
     for (const auto& [path, problem] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);
@@ -561,13 +456,15 @@ Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
 void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
 
 void CheckpointSaver::save(State& state, Logger& logger) {
-  Value rng = impl_->gather();
+  std::optional<Value> rng;
+  if (!impl_->ranks) rng = impl_->gather();
   WholeState whole(state, impl_->options.weights_only);
   if (!is_written_elsewhere()) {
     adopt_saved(impl_->place(state), impl_->saved);
     impl_->options.store->prepare(impl_->folder(state));
   }
-  impl_->save(state, std::move(rng), whole, logger);
+  if (impl_->ranks) return impl_->save_over_ranks(state, logger);
+  impl_->save(state, std::move(*rng), whole, logger);
 }
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
@@ -575,6 +472,7 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   bool is_needed = false;
   std::exception_ptr failed;
   try {
+    if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
     is_needed = impl_->needs_save(state, logger, refused);
   } catch (...) {
     failed = std::current_exception();

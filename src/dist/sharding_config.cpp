@@ -60,9 +60,6 @@ void check_unsupported(const FSDPConfig& config) {
     refuse("load_monolith_rank0_only",
            "each rank reads its part of the file from its place; set it to false");
   }
-  if (config.state_dict_type == "sharded") {
-    refuse("state_dict_type = 'sharded'", "give 'full': rank 0 writes one file");
-  }
 }
 
 }  // namespace
@@ -84,7 +81,7 @@ void check(const FSDPConfig& config) {
   }
   if (!is_one_of(config.state_dict_type, {"full", "sharded"})) {
     throw UsageError("parallelism_config: state_dict_type is '" + config.state_dict_type +
-                     "'; give 'full'");
+                     "'; give 'full' or 'sharded'");
   }
   if (!is_one_of(config.backward_prefetch, {"BACKWARD_PRE", "BACKWARD_POST", "NONE"})) {
     throw UsageError("parallelism_config: backward_prefetch is '" + config.backward_prefetch +

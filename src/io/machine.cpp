@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,6 +104,11 @@ MachineLimits machine_limits() {
                        .file_bytes = resource_limit(RLIMIT_FSIZE)};
   if (groups.cpus) limits.cpus = std::min(limits.cpus, *groups.cpus);
   return limits;
+}
+
+std::string node_name() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "";
 }
 
 std::string usable_processors() {

@@ -16,6 +16,9 @@ struct MachineLimits {
 };
 MachineLimits machine_limits();
 
+// Of this machine, as others know it.
+std::string node_name();
+
 // Which processors it may run on, "ff" for the first eight: processes that may use the same ones
 // share them. Empty where nobody says.
 std::string usable_processors();

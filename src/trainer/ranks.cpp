@@ -1,6 +1,5 @@
 #include "trainer/ranks.h"
 
-#include <sys/utsname.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -21,11 +20,6 @@
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
-
-std::string node_name() {
-  utsname names{};
-  return uname(&names) == 0 ? names.nodename : "";
-}
 
 std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
   if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
@@ -126,6 +120,9 @@ void Trainer::Impl::check_position_of_ranks() const {
 void Trainer::Impl::shard_model() {
   if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
   const FSDPConfig& config = *options.parallelism_config->fsdp;
+  if (config.state_dict_type == "sharded") {
+    state.sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
+  }
   if (context.group == nullptr || config.sharding_strategy == "NO_SHARD") return;
   const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
   state.sharding = fully_shard(module, config);

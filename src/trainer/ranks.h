@@ -10,8 +10,6 @@
 
 namespace cairn {
 
-std::string node_name();  // of this machine, as others know it
-
 // Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
 std::optional<SyncStrategy> find_sync_strategy(const std::string& name);
 

@@ -18,6 +18,7 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "io/machine.h"
 #include "io/file.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"

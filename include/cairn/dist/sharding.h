@@ -72,8 +72,11 @@ struct FSDPConfig {
   // "HYBRID_SHARD": FULL_SHARD among the ranks of a machine, repeated on each.
   // "_HYBRID_SHARD_ZERO2": so with SHARD_GRAD_OP. "NO_SHARD": data parallel.
   std::string sharding_strategy = "FULL_SHARD";
-  // "full": rank 0 writes one file, which one process can load. "sharded" is not there yet.
+  // "full": rank 0 writes one file. "sharded": all ranks write a folder together, each what it has,
+  // in the layout of torch.distributed.checkpoint. Any number of ranks loads either.
   std::string state_dict_type = "full";
+  // What such a folder is called, in save_folder; the save_filename's own last part does not count.
+  std::string sharded_ckpt_prefix_dir = "ep{epoch}-ba{batch}";
   // "DEFAULT", "PURE" or "FULL", which with precision fp32 all mean float32; or dtypes.
   std::variant<std::string, FSDPMixedPrecision> mixed_precision = "DEFAULT";
   // When backward() asks for the parameters of the unit before: "BACKWARD_PRE", while a unit

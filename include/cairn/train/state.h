@@ -89,6 +89,10 @@ class State {
   // looks at all of them adds up over the ranks.
   std::shared_ptr<ShardedModule> sharding;
 
+  // Of a run whose checkpoints are folders that all ranks write (FSDPConfig::state_dict_type
+  // "sharded"): the format of their names. Empty: a checkpoint is one file.
+  std::string sharded_ckpt_prefix_dir;
+
   // From the moment the current batch ends, training ends as if max_duration were reached: with
   // fit_end, a last evaluation and a last save. For callbacks (EarlyStopper); sets max_duration.
   void stop_training();

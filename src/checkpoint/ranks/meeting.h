@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -42,5 +43,8 @@ class Meeting {
   // Waits. CancelledError when this thread's work is cancelled (io/cancellation.h).
   virtual void pause(std::chrono::milliseconds time);
 };
+
+// Of a job of one process, in its memory.
+std::shared_ptr<Meeting> meeting_of_one();
 
 }  // namespace cairn

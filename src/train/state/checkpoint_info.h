@@ -5,6 +5,7 @@
 
 namespace cairn {
 
+class Logger;
 class State;
 
 // What a checkpoint of `state` says of itself in its manifest.
@@ -13,6 +14,10 @@ CheckpointInfo checkpoint_info(const State& state, bool weights_only);
 // Whether another rank writes the checkpoints of this job: those above 0 only give it what it
 // cannot know, in checkpoint_value().
 bool is_written_elsewhere();
+
+// Takes out of a checkpoint what the keys match. `logger`, if not null, gets a warning for each
+// pattern that matched nothing.
+void leave_out(Value& checkpoint, const IgnoreKeys& keys, Logger* logger);
 
 // rng_states() of all ranks, by rank; all call it. In one process its own.
 Value rng_of_all_ranks();

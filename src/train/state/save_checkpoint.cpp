@@ -8,7 +8,10 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/names/launch.h"
+#include "io/file.h"
+#include "storage/place.h"
 #include "train/state/checkpoint_info.h"
+#include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
@@ -28,6 +31,15 @@ CheckpointInfo checkpoint_info(const State& state, bool weights_only) {
   return {.kind = weights_only ? "weights" : "full",
           .run_name = state.run_name,
           .timestamp = state.timestamp};
+}
+
+void leave_out(Value& checkpoint, const IgnoreKeys& keys, Logger* logger) {
+  for (const std::string& pattern : keys.apply(checkpoint)) {
+    if (logger != nullptr) {
+      logger->log_message("warning: save_ignore_keys \"" + pattern +
+                          "\" matches nothing in the checkpoint");
+    }
+  }
 }
 
 namespace {
@@ -53,12 +65,7 @@ Value checkpoint_of(const State& state, Gathered parts, const SaveCheckpointOpti
   checkpoint.set("state", std::move(entries));
   if (!options.weights_only) checkpoint.set("rng", std::move(parts.rng));
   Value value = std::move(checkpoint);
-  for (const std::string& pattern : options.ignore_keys.apply(value)) {
-    if (logger != nullptr) {
-      logger->log_message("warning: save_ignore_keys \"" + pattern +
-                          "\" matches nothing in the checkpoint");
-    }
-  }
+  leave_out(value, options.ignore_keys, logger);
   return value;
 }
 
@@ -83,10 +90,29 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
       options, logger);
 }
 
+namespace {
+
+// All ranks write the folder that stands in the place of the file `path`.
+std::string save_sharded(const State& state, const std::string& path,
+                         const SaveCheckpointOptions& options) {
+  SaveJob job;
+  job.path = join_path(parent_path(path),
+                       strict_format(state.sharded_ckpt_prefix_dir,
+                                     variables_of_writer(state.run_name) +
+                                         time_variables(state.timestamp)));
+  const auto store = store_of(job.path, options.store);
+  if (!options.store) job.path = shown_place(job.path);
+  RankSaves().fill(job, state, options, /*overwrite=*/true, nullptr);
+  return save_now(store, job).path;
+}
+
+}  // namespace
+
 std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
   std::string path = strict_format(
       filename, variables_of_writer(state.run_name) + time_variables(state.timestamp));
+  if (saves_over_ranks(state)) return save_sharded(state, path, options);
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return path;

@@ -1,0 +1,146 @@
+// What a CheckpointSaver has and does. checkpoint_saver.cpp opens with its steps.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
+#include "cairn/train/state.h"
+
+#include "callbacks/saved_checkpoints.h"
+#include "callbacks/saver_folder.h"
+#include "callbacks/saver_options.h"
+#include "callbacks/saver_uploads.h"
+#include "checkpoint/plan/save_pipeline.h"
+#include "io/file.h"
+#include "storage/place.h"
+#include "train/state/rank_saves.h"
+#include "train/state/sharded_state.h"
+#include "train/state/state_gatherer.h"
+
+namespace cairn {
+
+struct FinishedSave {
+  std::uint64_t number;  // of the save
+  SaveReport report;
+  std::chrono::duration<double> duration;
+};
+
+// What the background thread reports until the training thread asks.
+class FinishedQueue {
+ public:
+  void push(FinishedSave finished) {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(finished));
+  }
+  std::vector<FinishedSave> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(queue_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<FinishedSave> queue_;
+};
+
+inline bool is_of_several() { return dist::is_initialized() && dist::world_size() > 1; }
+
+struct CheckpointSaver::Impl {
+  explicit Impl(CheckpointSaverOptions o)
+      : options(checked_options(std::move(o))),
+        is_far(!is_local(*options.store)),
+        is_due(create_interval_scheduler(options.save_interval)),
+        uploads(options.num_remote_checkpoints_to_keep),
+        pipeline({.async = options.save_async,
+                  .max_pending = static_cast<std::size_t>(
+                      is_far ? std::max(options.max_pending_saves, options.num_concurrent_uploads)
+                             : options.max_pending_saves),
+                  .store = options.store}) {
+    check_names(options, dist_variables("?"));  // as far as they are known; init() knows the run
+  }
+
+  std::string folder(const State& state) const {
+    return strict_format(options.folder, dist_variables(state.run_name));
+  }
+  std::string path(const State& state, const std::string& name) const {
+    return join_path(folder(state), strict_format(name, dist_variables(state.run_name) +
+                                                            time_variables(state.timestamp)));
+  }
+
+  int keep() const {
+    return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
+  }
+  bool saves_anything() const { return keep() != 0 || has_uploads; }
+  void set_condition(SaveJob& job, const State& state) const;
+  std::string remote_name(const State& state, const std::string& format) const {
+    return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
+  }
+  void begin_upload(const State& state, const std::string& path);
+  void upload(Logger& logger);
+
+  void look_around(const State& state);
+  void look_at_uploads(const State& state, const Logger& logger) const;
+  void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
+
+  bool is_save_due(const State& state, Event event);
+  void event(State& state, Logger& logger, Event event);
+  Value gather() const;
+  void save(State& state, Value rng, WholeState& whole, Logger& logger);
+  SaveJob next_job(const State& state);
+  void begin_sharded(const State& state);
+  void save_over_ranks(State& state, Logger& logger);
+  bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
+  bool has_saved(const State& state) const;
+  void submit(SaveJob request);
+  void settle();
+  void report(Logger& logger);
+  void wait();
+  void forget_failed();
+  void throw_error();
+  SaverPlace place(const State& state) const;
+  void recognise_saved(const State& state);
+  void agree_on_last_batch();
+
+  CheckpointSaverOptions options;
+  const bool is_far;
+  std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8
+  std::function<bool(const State&, Event)> is_due;
+  struct Answer {
+    Event event;
+    std::int64_t batch;
+    bool is_due;
+  };
+  std::optional<Answer> answer;  // of the interval, from will_save() until its event
+  std::optional<std::int64_t> last_checkpoint_batch;
+  struct Newest {
+    std::uint64_t number = 0;
+    std::string path;
+    Timestamp timestamp;
+    bool is_durable = false;  // else it is under way
+  };
+  std::optional<Newest> newest;  // save of this process that is not known to have failed
+  std::uint64_t saves_begun = 0;
+  SavedCheckpoints saved;
+  bool may_rewrite_own = false;
+  std::set<std::string> replaceable;  // by sharded checkpoints, far away
+  std::set<std::string> unusable;  // in the way, but nobody can go on from them
+  std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
+  std::optional<std::string> constant_version;  // of what was there at init()
+  bool has_uploads = false;                     // since init()
+  SaverUploads uploads;
+  std::vector<std::string> durable;  // to be handed over
+  std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
+  std::vector<std::string> messages;  // for the next logger that comes along
+  StateGatherer gatherer;             // goes on from the save before
+  SavePipeline pipeline;              // last: its thread uses the queue
+};
+
+}  // namespace cairn

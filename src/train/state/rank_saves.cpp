@@ -1,0 +1,53 @@
+#include "train/state/rank_saves.h"
+
+#include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
+#include "cairn/train/rng.h"
+#include "cairn/train/state.h"
+
+#include "checkpoint/ranks/save_over_ranks.h"
+#include "dist/store_meeting.h"
+#include "io/machine.h"
+#include "train/state/checkpoint_info.h"
+
+namespace cairn {
+namespace {
+
+// Of hybrid sharding: which of the wholes this rank has a part of.
+std::uint32_t replica_of(const State& state) {
+  if (!state.sharding) return 0;
+  return static_cast<std::uint32_t>(dist::rank() / state.sharding->shard_count());
+}
+
+RankTable table_of_job() {
+  if (dist::world_size() > 1) return dist::rank_table(node_name());
+  RankTable alone{.meeting = meeting_of_one()};
+  open_table(*alone.meeting);
+  return alone;
+}
+
+}  // namespace
+
+bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
+
+RankSaves::RankSaves() : table_(std::make_shared<RankTable>(table_of_job())) {}
+RankSaves::~RankSaves() = default;
+
+void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
+                     bool overwrite, Logger* logger) const {
+  Value tree = Dict{{"state", what.weights_only ? state.model_state_dict() : state.state_dict()}};
+  leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
+  RankSaveJob over_ranks{.path = job.path, .overwrite = overwrite};
+  if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
+  over_ranks.replica = replica_of(state);
+  job.value = std::move(tree);
+  job.write = [table = table_, over_ranks = std::move(over_ranks)](
+                  ObjectStore& store, const SaveJob& save, const std::function<void()>& finish) {
+    RankSaveJob now = over_ranks;
+    now.tree = save.value;
+    now.point = finish;
+    return save_over_ranks(*table, store, now).bytes;
+  };
+}
+
+}  // namespace cairn

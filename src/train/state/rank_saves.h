@@ -1,0 +1,38 @@
+// Sharded checkpoints of a run (parallelism_config with state_dict_type "sharded"): what a rank has
+// of them, and how all ranks write one together (checkpoint/ranks/save_over_ranks.h).
+#pragma once
+
+#include <memory>
+
+#include "cairn/train/state_dict.h"
+
+#include "checkpoint/plan/save_job.h"
+
+namespace cairn {
+
+class Logger;
+class State;
+struct RankTable;
+
+// Whether the checkpoints of this run are folders that all ranks write.
+bool saves_over_ranks(const State& state);
+
+class RankSaves {
+ public:
+  // On all ranks together: once for each thread that saves. DistError.
+  RankSaves();
+  ~RankSaves();
+  RankSaves(const RankSaves&) = delete;
+  RankSaves& operator=(const RankSaves&) = delete;
+
+  // Makes the job one of all ranks: its value is what this rank has, views of live memory, and
+  // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
+  // the same jobs in the same order; rank 0 alone with `latest`.
+  void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
+            Logger* logger) const;
+
+ private:
+  std::shared_ptr<RankTable> table_;  // of the thread that saves
+};
+
+}  // namespace cairn
