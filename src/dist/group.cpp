@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "dist/store_meeting.h"
+
 namespace cairn::dist {
 namespace {
 
@@ -101,6 +103,13 @@ void Group::meet() {
   } catch (const std::exception& error) {
     fail("meeting at " + where, error.what());
   }
+}
+
+// On its connection for step 3, which never waits for anybody. Rank 0 opens it before it is used:
+// what rank_table() does together comes first.
+std::shared_ptr<StoreMeeting> Group::meet_others() {
+  return std::make_shared<StoreMeeting>(
+      with_prefix("table" + std::to_string(++meetings_), side_store_));
 }
 
 void Group::begin(const std::string& what) {

@@ -17,6 +17,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@
 #include "dist/backend.h"
 
 namespace cairn::dist {
+
+class StoreMeeting;
 
 class Group {
  public:
@@ -56,6 +59,10 @@ class Group {
     end();
   }
 
+  // A place where the ranks tell each other what is not done together: of each call another one, in
+  // the order of the calls, which is the same on all ranks.
+  std::shared_ptr<StoreMeeting> meet_others();
+
   // What the error of something that failed on other threads says. Throws.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
@@ -74,6 +81,7 @@ class Group {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::Store> side_store_;  // of step 3 and 4
   c10::intrusive_ptr<Backend> backend_;
+  int meetings_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -33,7 +33,9 @@
 
 #include "../../examples/digits/digits_data.h"
 #include "../../examples/digits/net.h"
+#include "checkpoint/ranks/commit_over_ranks.h"
 #include "core/xxh3.h"
+#include "dist/store_meeting.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -425,7 +427,40 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
+// Two checkpoints that all ranks write together; rank `dies` does in its part of the second.
+void commit_together(const Arguments& arguments) {
+  initialize(arguments);
+  cairn::RankTable table = cairn::dist::rank_table("this machine");
+  const auto store = cairn::local_store();
+  for (const std::string& name : {std::string("ba1"), std::string("ba2")}) {
+    cairn::RankCommitJob job{.path = arguments.text("folder") + "/" + name};
+    job.write_part = [&](cairn::PartPlace& place) {
+      const std::int64_t rank = cairn::dist::rank();
+      if (name == "ba2" && rank == arguments.number("dies", -1)) raise(SIGKILL);
+      const std::string text = name + " of rank " + std::to_string(rank);
+      const std::string file = "__" + std::to_string(rank) + "_0.distcp";
+      place.write({.name = file,
+                   .fill = [&](cairn::ObjectWrite& out) { out.write(cairn::as_bytes(text)); }});
+      return std::vector<cairn::ManifestFile>{
+          {.name = place.stored_name(file), .bytes = text.size(), .xxh3_128 = "-"}};
+    };
+    job.metadata = [](const std::vector<cairn::RankPart>& parts) {
+      return "of " + std::to_string(parts.size());
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      cairn::commit_over_ranks(table, *store, job);
+      say("saved " + name);
+    } catch (const cairn::RankFailure& error) {
+      const auto took = std::chrono::steady_clock::now() - begin;
+      demand(took < std::chrono::seconds(10), "an error within 10 s");
+      say(std::string("failed: ") + error.what());
+    }
+  }
+}
+
 int run(const std::string& mode, const Arguments& arguments) {
+  if (mode == "commit") commit_together(arguments);
   if (mode == "train") return train(arguments);
   if (mode == "collectives") try_collectives(arguments);
   if (mode == "miss") miss_a_barrier(arguments);

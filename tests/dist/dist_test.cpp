@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -382,6 +383,37 @@ TEST(Dist, InsideAnEpochTheNumberOfRanksMustStay) {
   EXPECT_THAT(part(of_one.output(0), 0),
               AllOf(HasSubstr("begins at batch 17"), HasSubstr("ends at batch 37")));
   EXPECT_THAT(part(of_one.output(0), 1), HasSubstr("num_replicas: 2 in the checkpoint, 1 here"));
+}
+
+// --- Checkpoints of several ranks, over TCPStore -------------------------------------------------
+
+TEST(RanksCommitTest, TwoProcessesWriteOneCheckpoint) {
+  const TempFolder folder;
+  Job job(2, program({"commit", "folder=" + folder.path()}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(0, 0)) << job.output(0) << job.output(1);
+  for (const std::string rank : {"0", "1"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / ("ba2/__" + rank + "_0.distcp")));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "ba2/.metadata"));
+}
+
+TEST(RanksCommitTest, AProcessThatIsKilledInItsPartIsNamedOnTheOthersAndNothingIsThere) {
+  const TempFolder folder;
+  Job job(3, program({"commit", "folder=" + folder.path(), "dies=1"}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(0, -1, 0)) << job.output(0) << job.output(2);
+  const std::string error = rest_of_line(job.output(0), "failed: ");
+  EXPECT_THAT(error, HasSubstr("ba2 on 3 ranks: rank 1: "));
+  EXPECT_EQ(rest_of_line(job.output(2), "failed: "), error);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ba1/.metadata"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ba2"));
+}
+
+TEST(RanksCommitTest, WhenRankZeroIsKilledWithTheMeetingPlaceTheOthersSaySoSoon) {
+  const TempFolder folder;
+  Job job(2, program({"commit", "folder=" + folder.path(), "dies=0"}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(-1, 0)) << job.output(1);
+  EXPECT_THAT(rest_of_line(job.output(1), "failed: "), HasSubstr("rank 0: "));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ba2"));
 }
 
 }  // namespace
