@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cairn/value.h"
 
@@ -10,7 +11,8 @@
 
 namespace cairn {
 
-std::string node_name();  // of this machine, as others know it
+std::string node_name();                    // of this machine, as others know it
+std::vector<std::string> nodes_of_ranks();  // by rank; of a process alone its own
 
 // Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
 std::optional<SyncStrategy> find_sync_strategy(const std::string& name);

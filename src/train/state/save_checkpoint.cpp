@@ -77,6 +77,7 @@ std::string save_checkpoint(const State& state, const std::string& filename,
     checkpoint_value(state, options);
     return path;
   }
+  const dist::LongWork long_work;
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;
