@@ -104,11 +104,11 @@ void Group::meet() {
   }
 }
 
-// On its connection for step 3, which never waits for anybody. Rank 0 opens it before it is used:
+// On a connection of its own, which waits for nobody else. Rank 0 opens the table before it is used:
 // what rank_table() does together comes first.
 std::shared_ptr<StoreMeeting> Group::meet_others() {
   return std::make_shared<StoreMeeting>(
-      with_prefix("table" + std::to_string(++meetings_), side_store_));
+      with_prefix("table" + std::to_string(++meetings_), connect(/*listens=*/false)));
 }
 
 void Group::begin(const std::string& what) {
