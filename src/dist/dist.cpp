@@ -103,7 +103,7 @@ void broadcast_bytes(Group& group, at::Tensor bytes, std::int64_t root, const st
     std::vector<at::Tensor> tensors = {std::move(bytes)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    group.backend().broadcast(tensors, options)->wait();
+    group.wait(group.backend().broadcast(tensors, options));
   });
 }
 
@@ -112,7 +112,7 @@ std::vector<at::Tensor> gather(Group& group, const at::Tensor& tensor, const std
   std::vector<std::vector<at::Tensor>> outputs(1);
   for (std::int64_t rank = 0; rank < world_size(); ++rank)
     outputs[0].push_back(at::empty_like(inputs[0]));
-  group.together(what, [&] { group.backend().allgather(outputs, inputs)->wait(); });
+  group.together(what, [&] { group.wait(group.backend().allgather(outputs, inputs)); });
   return outputs[0];
 }
 
@@ -168,7 +168,8 @@ void initialize(const InitializeOptions& options) {
 bool is_initialized() { return initialized().is; }
 
 void shutdown() {
-  delete std::exchange(initialized(), {}).group;
+  Group* const group = std::exchange(initialized(), {}).group;
+  if (group != nullptr && !group->has_failed()) delete group;
   set_launch(std::nullopt);
 }
 
@@ -192,7 +193,7 @@ void barrier(const std::string& what) {
   Group* const all = required_group();
   if (all == nullptr) return;
   std::vector<at::Tensor> nothing = {at::zeros({1}, at::kByte)};
-  all->together(what, [&] { all->backend().allreduce(nothing)->wait(); });
+  all->together(what, [&] { all->wait(all->backend().allreduce(nothing)); });
 }
 
 void all_reduce(at::Tensor& tensor, ReduceOp op) {
@@ -203,7 +204,7 @@ void all_reduce(at::Tensor& tensor, ReduceOp op) {
   std::vector<at::Tensor> tensors = {tensor.contiguous()};
   c10d::AllreduceOptions options;
   options.reduceOp = op_of(op);
-  all->together("all_reduce()", [&] { all->backend().allreduce(tensors, options)->wait(); });
+  all->together("all_reduce()", [&] { all->wait(all->backend().allreduce(tensors, options)); });
   if (!tensor.is_contiguous()) tensor.copy_(tensors[0]);
 }
 
@@ -305,7 +306,7 @@ std::vector<double> sum(std::vector<double> numbers, const std::string& what) {
   if (all == nullptr) return numbers;
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> tensors = {at::tensor(numbers, at::kDouble)};
-  all->together(what, [&] { all->backend().allreduce(tensors)->wait(); });
+  all->together(what, [&] { all->wait(all->backend().allreduce(tensors)); });
   const double* values = tensors[0].data_ptr<double>();
   return {values, values + numbers.size()};
 }

@@ -160,7 +160,7 @@ void GradientSync::finish(const std::string& what) {
     while (next_ < buckets_.size())
       send(buckets_[next_++]);
     for (Bucket& bucket : buckets_)
-      bucket.work->wait();
+      group_.wait(bucket.work);
   });
   for (Bucket& bucket : buckets_)
     receive(bucket);

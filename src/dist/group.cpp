@@ -4,36 +4,29 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
+#include <future>
+#include <stdexcept>
 #include <utility>
+
+#include "dist/store_meeting.h"
 
 namespace cairn::dist {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLong{1000};   // to wait before others are told
-constexpr milliseconds kGrace{3000};  // to find out who is missing
-constexpr milliseconds kPoll{20};     // meanwhile
-const std::string kVerdict = "verdict";
-
-std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
-std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
-std::string key_of(std::int64_t rank) { return "at/" + std::to_string(rank); }
+constexpr milliseconds kLong{1000};  // to wait before others are told
+// Nothing that is worth waiting for takes longer.
+constexpr std::chrono::hours kLongestWork{6};
+// Gloo's own limit, which is not to come before ours (step 4).
+constexpr milliseconds kGlooTimeout = std::chrono::hours(24);
 
 // c10d's messages end with a backtrace.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::vector<std::int64_t> numbers_of(const std::string& text) {
-  std::vector<std::int64_t> numbers;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    numbers.push_back(std::stoll(text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return numbers;
+std::string absent_text(const std::vector<std::int64_t>& absent) {
+  return fmt::format("rank{} {} did not come", absent.size() == 1 ? "" : "s",
+                     fmt::join(absent, ", "));
 }
 
 }  // namespace
@@ -61,18 +54,25 @@ c10::intrusive_ptr<c10d::Store> Group::connect(bool listens) const {
   return with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
 }
 
+// Gloo's limit is not ours: so it connects on a thread that is left behind after our time.
 c10::intrusive_ptr<Backend> Group::connect(const std::string& name, std::int64_t index,
                                            std::int64_t count) {
+  const GlooMember member = {.rank = static_cast<int>(index),
+                             .world_size = static_cast<int>(count),
+                             .timeout = kGlooTimeout,
+                             .is_one_machine = launch_.local_world_size == launch_.world_size};
+  std::packaged_task<c10::intrusive_ptr<Backend>()> task(
+      [store = with_prefix(name, store_), member] { return open_gloo(store, member); });
+  auto opened = task.get_future();
+  std::thread(std::move(task)).detach();
+  const std::string what = "connecting the processes with each other";
+  if (opened.wait_for(timeout_) != std::future_status::ready) fail(what, "it takes too long");
   try {
-    const GlooMember member = {.rank = static_cast<int>(index),
-                               .world_size = static_cast<int>(count),
-                               .timeout = timeout_,
-                               .is_one_machine = launch_.local_world_size == launch_.world_size};
-    return open_gloo(with_prefix(name, store_), member);
+    return opened.get();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    fail("connecting the processes with each other", error.what());
+    fail(what, error.what());
   }
 }
 
@@ -90,7 +90,7 @@ void Group::meet() {
   const std::string where = launch_.master_addr + ":" + std::to_string(*launch_.master_port);
   try {
     store_ = connect(listens);
-    side_store_ = connect(/*listens=*/false);
+    roll_call_.emplace(connect(/*listens=*/false), launch_.rank, launch_.world_size);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -107,14 +107,18 @@ void Group::meet() {
         launch_.is_store_hosted ? std::vector<std::int64_t>() : std::vector<std::int64_t>{0});
   }
   try {
-    store_->set(key_of(launch_.rank), bytes_of("0"));
-    std::vector<std::string> all;
-    for (std::int64_t r = 0; r < launch_.world_size; ++r)
-      all.push_back(key_of(r));
-    store_->wait(all, timeout_);
+    roll_call_->come_to(0);
+    store_->wait(roll_call_->all_places(), timeout_);
   } catch (const std::exception& error) {
     fail("meeting at " + where, error.what());
   }
+}
+
+// On a connection of its own, which waits for nobody else. Rank 0 opens the table before it is used:
+// what rank_table() does together comes first.
+std::shared_ptr<StoreMeeting> Group::meet_others() {
+  return std::make_shared<StoreMeeting>(
+      with_prefix("table" + std::to_string(++meetings_), connect(/*listens=*/false)));
 }
 
 void Group::begin(const std::string& what) {
@@ -124,6 +128,7 @@ void Group::begin(const std::string& what) {
   }
   ++number_;
   is_waiting_ = true;
+  deadline_ = Clock::now() + timeout_;
 }
 
 void Group::end() {
@@ -131,7 +136,47 @@ void Group::end() {
   is_waiting_ = false;
 }
 
-// Step 3.
+void Group::wait(const WorkPtr& work) {
+  bool is_last_try = false;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    try {
+      work->wait(std::max(left, milliseconds(1)));
+      return;
+    } catch (const std::exception&) {
+      if (work->isCompleted() && !work->isSuccess()) throw;
+      if (work->isCompleted()) return;  // in this moment
+    }
+    if (is_last_try) {
+      throw std::runtime_error(
+          fmt::format("nothing for {} s", static_cast<double>(timeout_.count()) / 1000));
+    }
+    is_last_try = !roll_call_->is_awaited(number_);
+    deadline_ = Clock::now() + (is_last_try ? std::min(kLong, timeout_) : timeout_);
+  }
+}
+
+void Group::begin_long_work() {
+  const std::scoped_lock lock(mutex_);
+  if (long_works_++ == 0) busy_since_ = Clock::now();
+}
+
+void Group::end_long_work() {
+  const std::scoped_lock lock(mutex_);
+  if (long_works_ > 0) --long_works_;  // not of one that is older than the group
+}
+
+bool Group::has_failed() {
+  const std::scoped_lock lock(mutex_);
+  return !failure_.empty();
+}
+
+bool Group::is_busy(Clock::time_point now) const {
+  if (is_waiting_) return false;  // for the others
+  return long_works_ > 0 && now - busy_since_ >= kLong / 2 && now - busy_since_ < kLongestWork;
+}
+
+// Steps 3 and 4.
 void Group::watch() {
   const milliseconds interval = std::min(kLong, timeout_ / 4);
   std::int64_t seen = 0;
@@ -140,49 +185,18 @@ void Group::watch() {
   while (!changed_.wait_for(lock, interval, [this] { return is_closing_; })) {
     const std::int64_t number = number_;
     const bool is_long = is_waiting_ && number == std::exchange(seen, number);
-    if (!is_long || told == number) continue;
+    const bool tells = is_long && told != number;
+    const bool beats = is_busy(Clock::now());
+    if (!tells && !beats) continue;
     lock.unlock();
     try {
-      side_store_->set(key_of(launch_.rank), bytes_of(std::to_string(number)));
-      told = number;
+      if (tells) roll_call_->come_to(told = number);
+      if (beats) roll_call_->beat();
     } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
       return;
     }
     lock.lock();
   }
-}
-
-// Step 4. nullopt: the store is gone, so that nobody can say.
-std::optional<std::vector<std::int64_t>> Group::find_absent(std::int64_t number) const {
-  try {
-    const auto& store = side_store_;
-    store->set(key_of(launch_.rank), bytes_of(std::to_string(number)));
-    const auto is_absent = [&](std::int64_t rank) {
-      if (!store->check({key_of(rank)})) return true;
-      return std::stoll(text_of(store->get(key_of(rank)))) < number;
-    };
-    std::vector<std::int64_t> absent;
-    for (std::int64_t rank = 0; rank < launch_.world_size; ++rank)
-      absent.push_back(rank);
-    const auto deadline = Clock::now() + kGrace;
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    for (std::condition_variable never;;) {
-      if (store->check({kVerdict})) return numbers_of(text_of(store->get(kVerdict)));
-      std::erase_if(absent, [&](std::int64_t rank) { return !is_absent(rank); });
-      if (absent.empty() || Clock::now() >= deadline) break;
-      never.wait_for(lock, kPoll);
-    }
-    store->set(kVerdict, bytes_of(fmt::format("{}", fmt::join(absent, ","))));
-    return absent;
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-}
-
-std::string Group::absent_text(const std::vector<std::int64_t>& absent) const {
-  return fmt::format("rank{} {} did not come", absent.size() == 1 ? "" : "s",
-                     fmt::join(absent, ", "));
 }
 
 void Group::fail(const std::string& what, const std::string& why) {
@@ -192,7 +206,7 @@ void Group::fail(const std::string& what, const std::string& why) {
     number = number_;
   }
   const bool hosts = launch_.rank == 0 || launch_.is_store_hosted;
-  const auto found = find_absent(number);
+  const auto found = roll_call_->find_absent(number);
   std::vector<std::int64_t> absent = found.value_or(std::vector<std::int64_t>());
   std::string who = "which rank is missing is not known";
   if (!found && !hosts) {
@@ -213,6 +227,13 @@ void Group::fail(const std::string& what, const std::string& why) {
                       ". Look into the log of that process, and start the job again: with "
                       "autoresume it goes on from the newest checkpoint",
                   std::move(absent));
+}
+
+LongWork::LongWork() {
+  if (group() != nullptr) group()->begin_long_work();
+}
+LongWork::~LongWork() {
+  if (group() != nullptr) group()->end_long_work();
 }
 
 }  // namespace cairn::dist

@@ -6,17 +6,23 @@
 //     so that its peers know at once.
 //  3. What is done together is numbered. A rank that waits for long writes its number into the
 //     store, from a thread of its own (watch()): so everybody can know who has come and who has
-//     not. What takes no time costs no message. The connection for this is a second one, since the
-//     first may be waiting, and there from the beginning: libtorch 1.13 aborts a process that opens
-//     one while rank 0 dies (its thread for callbacks throws when the connection is reset).
-//  4. When something fails, a rank writes its own number, looks for those of all others for a
-//     while (kGrace), and names those that are behind in its error. What the first one found, it
-//     writes down for all.
-//  5. After a failure nothing works any more: what Gloo still does nobody could take back.
+//     not (RollCall). What takes no time costs no message. The connection for this is a second one,
+//     since the first may be waiting, and there from the beginning: libtorch 1.13 aborts a process
+//     that opens one while rank 0 dies (its thread for callbacks throws when the connection is
+//     reset).
+//  4. Time is limited here and not by Gloo, which could not be told to go on waiting: after
+//     `timeout` a rank looks who is missing. One that says that it does something long (LongWork;
+//     its watch() writes that down, too) is waited for as long again.
+//  5. When something fails, a rank writes its own number, looks for those of all others for a
+//     while, and names those that are behind in its error. What the first one found, it writes down
+//     for all.
+//  6. After a failure nothing works any more: what Gloo still does nobody could take back.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -27,8 +33,11 @@
 
 #include "checkpoint/names/launch.h"
 #include "dist/backend.h"
+#include "dist/roll_call.h"
 
 namespace cairn::dist {
+
+class StoreMeeting;
 
 class Group {
  public:
@@ -46,12 +55,12 @@ class Group {
   c10::intrusive_ptr<Backend> connect_some(const std::string& name,
                                            const std::vector<std::int64_t>& ranks);
 
-  // Waits for what `start()` began on all ranks. `what` is for messages.
-  template <class Start>
-  void together(const std::string& what, Start start) {
+  // What all ranks do: `act()` begins it, and wait()s. `what` is for messages.
+  template <class Act>
+  void together(const std::string& what, Act act) {
     begin(what);
     try {
-      start();
+      act();
     } catch (const Error&) {  // of this rank alone
       end();
       throw;
@@ -61,10 +70,26 @@ class Group {
     end();
   }
 
+  // A place where the ranks tell each other what is not done together: of each call another one, in
+  // the order of the calls, which is the same on all ranks.
+  std::shared_ptr<StoreMeeting> meet_others();
+
   // What the error of something that failed on other threads says. Throws.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
+  // Step 4. Inside together(). Throws what the work failed with.
+  void wait(const WorkPtr& work);
+
+  // Of a LongWork.
+  void begin_long_work();
+  void end_long_work();
+
+  // Step 6: then it may not be destroyed, since Gloo's threads are still at work.
+  bool has_failed();
+
  private:
+  using Clock = std::chrono::steady_clock;
+
   void meet();
   void begin(const std::string& what);
   void end();
@@ -73,21 +98,24 @@ class Group {
   c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
   c10::intrusive_ptr<Backend> connect(const std::string& name, std::int64_t index,
                                       std::int64_t count);
-  std::string absent_text(const std::vector<std::int64_t>& absent) const;
-  std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number) const;
+  bool is_busy(Clock::time_point now) const;
 
   Launch launch_;
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::Store> side_store_;  // of step 3 and 4
+  std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
+  int meetings_ = 0;
+  Clock::time_point deadline_;  // of what is done together
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t number_ = 0;  // of what is done together
   bool is_waiting_ = false;
   bool is_closing_ = false;
-  std::string failure_;  // step 5
+  int long_works_ = 0;  // in one another
+  Clock::time_point busy_since_;
+  std::string failure_;  // step 6
   std::thread watcher_;
 };
 

@@ -63,7 +63,7 @@ at::Tensor RowGather::tell(std::int64_t tensor, const Range& range) {
       at::tensor({tensor, static_cast<std::int64_t>(range.begin),
                   static_cast<std::int64_t>(range.end)},
                  at::kLong)};
-  group_.backend().broadcast(message)->wait();
+  group_.wait(group_.backend().broadcast(message));
   return message[0];
 }
 
@@ -89,7 +89,7 @@ void RowGather::read(std::size_t tensor, std::uint64_t offset, std::span<std::by
       works.push_back(group_.backend().recv(place, static_cast<int>(rank), kTag));
     }
     for (const WorkPtr& work : works)
-      work->wait();
+      group_.wait(work);
   });
 }
 
@@ -101,7 +101,7 @@ void RowGather::send(std::size_t tensor, const Range& wanted) {
   const std::uint64_t first = static_cast<std::uint64_t>(rank * rows.per_rank) * rows.row_bytes;
   std::vector<at::Tensor> bytes = {
       over(rows.own.view.data() + (part.begin - first), part.end - part.begin)};
-  group_.backend().send(bytes, /*dstRank=*/0, kTag)->wait();
+  group_.wait(group_.backend().send(bytes, /*dstRank=*/0, kTag));
 }
 
 void RowGather::serve() {

@@ -8,6 +8,15 @@
 #include "cairn/error.h"
 
 namespace cairn {
+namespace {
+
+// Of so many samples one rank's part.
+std::int64_t part_of(std::int64_t samples, const DistributedSamplerOptions& options) {
+  const std::int64_t replicas = *options.num_replicas;
+  return options.drop_last ? samples / replicas : (samples + replicas - 1) / replicas;
+}
+
+}  // namespace
 
 DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSamplerOptions options)
     : dataset_size_(dataset_size), options_(options), size_(0) {
@@ -18,7 +27,7 @@ DistributedSampler::DistributedSampler(std::int64_t dataset_size, DistributedSam
     throw UsageError("DistributedSampler: rank " + std::to_string(*options_.rank) +
                      " is not in 0 to num_replicas - 1, " + std::to_string(replicas - 1));
   }
-  size_ = options_.drop_last ? dataset_size / replicas : (dataset_size + replicas - 1) / replicas;
+  size_ = part_of(dataset_size, options_);
 }
 
 std::int64_t DistributedSampler::num_repeated() const {
@@ -30,6 +39,10 @@ std::int64_t DistributedSampler::num_repeated() const {
 }
 
 std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+  return rest_of(epoch, 0);
+}
+
+std::vector<std::int64_t> DistributedSampler::rest_of(std::int64_t epoch, std::int64_t had) const {
   const torch::NoGradGuard no_grad;
   at::Tensor order;
   if (options_.shuffle) {
@@ -39,10 +52,11 @@ std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const 
     order = at::arange(dataset_size_, at::kLong);
   }
   const auto* all = order.data_ptr<std::int64_t>();
+  const std::int64_t size = part_of(std::max<std::int64_t>(0, dataset_size_ - had), options_);
   std::vector<std::int64_t> own;
-  own.reserve(static_cast<std::size_t>(size_));
-  for (std::int64_t i = 0; i < size_; ++i) {
-    own.push_back(all[(*options_.rank + i * *options_.num_replicas) % dataset_size_]);
+  own.reserve(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; ++i) {
+    own.push_back(all[(had + *options_.rank + i * *options_.num_replicas) % dataset_size_]);
   }
   return own;
 }

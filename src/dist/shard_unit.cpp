@@ -133,7 +133,7 @@ void ShardUnit::begin_gather() {
 
 void ShardUnit::finish_gather(const std::string& what) {
   if (is_whole_) return;
-  mesh_.group().together(what, [this] { gathering_.work->wait(); });
+  mesh_.group().together(what, [this] { mesh_.group().wait(gathering_.work); });
   put_together();
   gathering_ = {};
 }
@@ -184,7 +184,7 @@ void ShardUnit::drop_memory() {
 void ShardUnit::release() {
   if (is_coming()) {
     mesh_.group().together("gathering the parameters of " + name_,
-                           [this] { gathering_.work->wait(); });
+                           [this] { mesh_.group().wait(gathering_.work); });
     gathering_ = {};
   }
   if (!is_whole_) return;
@@ -202,7 +202,7 @@ void ShardUnit::release() {
 
 void ShardUnit::gather_for_others(const std::string& what) {
   begin_gather();
-  mesh_.group().together(what, [this] { gathering_.work->wait(); });
+  mesh_.group().together(what, [this] { mesh_.group().wait(gathering_.work); });
   gathering_ = {};
 }
 
@@ -284,7 +284,7 @@ void ShardUnit::begin_reduce(const Reduce& how) {
 void ShardUnit::finish_reduce(const std::string& what) {
   if (!is_reducing()) return;
   const torch::NoGradGuard no_grad;
-  mesh_.group().together(what, [this] { reducing_.work->wait(); });
+  mesh_.group().together(what, [this] { mesh_.group().wait(reducing_.work); });
   reducing_.work.reset();
   reducing_.sent.clear();
   const at::Tensor bytes = reducing_.received[0][0];
@@ -324,7 +324,7 @@ void ShardUnit::add_over_replicas(std::vector<at::Tensor>& sums, std::vector<cha
     flags[static_cast<std::int64_t>(i)] = static_cast<int>(has_any[i]);
   parts.push_back(flags);
   std::vector<at::Tensor> flat = {at::cat(parts)};
-  mesh_.group().together(what, [&] { mesh_.column().allreduce(flat)->wait(); });
+  mesh_.group().together(what, [&] { mesh_.group().wait(mesh_.column().allreduce(flat)); });
   std::int64_t at = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i] = flat[0].narrow(0, at, sums[i].numel());

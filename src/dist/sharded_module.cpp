@@ -63,7 +63,7 @@ double ShardedModule::sum_over_shards(double own, const std::string& what) const
   const dist::ShardMesh* const mesh = sharding_->mesh();
   if (mesh == nullptr) return own;
   std::vector<at::Tensor> sum = {at::full({1}, own, at::kDouble)};
-  mesh->group().together(what, [&] { mesh->row().allreduce(sum)->wait(); });
+  mesh->group().together(what, [&] { mesh->group().wait(mesh->row().allreduce(sum)); });
   return sum[0].item<double>();
 }
 

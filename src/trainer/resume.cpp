@@ -26,6 +26,7 @@
 #include "train/state/load_job.h"
 #include "trainer/check_savers.h"
 #include "trainer/load_progress.h"
+#include "trainer/node_copy.h"
 #include "trainer/ranks.h"
 #include "trainer/search_places.h"
 
@@ -161,7 +162,10 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                                     const std::vector<SearchPlace>& places,
                                     const PassedOver& except, Logger& logger) {
   std::optional<LoadJob> job;
-  if (dist::rank() == 0) job = find_newest(trainer, places, except, logger);
+  if (dist::rank() == 0) {
+    const dist::LongWork long_work;
+    job = find_newest(trainer, places, except, logger);
+  }
   if (dist::world_size() == 1) return job;
   std::int64_t number = -1;
   for (std::size_t i = 0; job && i < places.size(); ++i) {
@@ -188,13 +192,20 @@ LoadProgress progress_of(const TrainerOptions& options) {
                        .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
 }
 
-// The state keeps the present run's name.
-LoadOutcome load_for_run(const LoadJob& job, State& state, LoadProgress& progress, Logger& logger) {
+NodeCopy copy_for_node(const LoadJob& job, LoadProgress& progress, Logger& logger) {
+  const auto bar = progress.show(job.path);
+  return {job, logger};
+}
+
+// `nearest` is where the job's checkpoint is read from. The state keeps the present run's name.
+LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
+                         LoadProgress& progress, Logger& logger) {
+  const dist::LongWork long_work;
   const std::string run_name = state.run_name;
   LoadOutcome outcome{.is_loaded = true};
   {
     const auto bar = progress.show(job.path);
-    outcome.rng = load_now(job, state, logger);
+    outcome.rng = load_now(nearest, state, logger);
   }
   // A run that starts from another one's checkpoint is itself, and keeps its hands off the other's.
   if (std::exchange(state.run_name, run_name) != run_name) {
@@ -216,7 +227,7 @@ class RankError : public StorageError {
 
 // What becomes of a checkpoint on all ranks, from what became of it on this one. Throws when the
 // start is to end; returns when all pass over it.
-void agree_to_pass_over(const RankOutcome& own, const std::string& path) {
+void agree_to_load(const RankOutcome& own, const std::string& path) {
   const AgreedOutcome agreed = agree_on(own);
   if (own.kind == RankOutcome::kFailed) return;  // the caller throws what it has
   const bool is_bad_for_all =
@@ -259,15 +270,27 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
   const bool is_dear = options.load_weights_only && !is_local(*store);
-  return load_for_run({.path = options.load_object_store ? path : shown_place(path),
+  const LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
                        .options = {.load_weights_only = options.load_weights_only,
                                    .strict_model_weights = options.load_strict_model_weights,
                                    .ignore_keys = options.load_ignore_keys,
                                    .exclude_algorithms = options.load_exclude_algorithms,
                                    .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                                    .store = store,
-                                   .in_place = options.load_in_place}},
-                      state, progress, logger);
+                                   .in_place = options.load_in_place}};
+  const NodeCopy copy = copy_for_node(job, progress, logger);
+  try {
+    LoadOutcome outcome = load_for_run(job, copy.nearest(), state, progress, logger);
+    agree_to_load({}, job.path);
+    return outcome;
+  } catch (const dist::DistError&) {
+    throw;
+  } catch (const RankError&) {
+    throw;
+  } catch (const Error& e) {
+    agree_to_load({RankOutcome::kFailed, e.what()}, job.path);
+    throw;
+  }
 }
 
 LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
@@ -288,10 +311,11 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
     if (!job && weights_are_lost) std::rethrow_exception(lost);
     if (!job) return load_first(options, state, logger);
     job->weights_are_lost = &weights_are_lost;
+    const NodeCopy copy = copy_for_node(*job, progress, logger);
     try {
-      LoadOutcome outcome = load_for_run(*job, state, progress, logger);
+      LoadOutcome outcome = load_for_run(*job, copy.nearest(), state, progress, logger);
       outcome.is_resumed = true;
-      agree_to_pass_over({}, job->path);
+      agree_to_load({}, job->path);
       return outcome;
     } catch (const dist::DistError&) {
       throw;
@@ -299,8 +323,8 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       throw;
     } catch (const Error& e) {
       const bool passes_over = is_fault_of_file(e);
-      agree_to_pass_over({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
-                         job->path);
+      agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
+                    job->path);
       if (!passes_over) throw;
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();

@@ -95,6 +95,7 @@ State& Trainer::state() { return impl_->state; }
 Logger& Trainer::logger() { return impl_->logger; }
 
 std::vector<std::string> Trainer::saved_checkpoints() {
+  const dist::LongWork long_work;
   CheckpointSaver* saver = impl_->reference_saver();
   return saver == nullptr ? std::vector<std::string>() : saver->saved_checkpoints();
 }
@@ -111,10 +112,12 @@ void Trainer::save_checkpoint_to_save_folder() {
     throw UsageError(
         "save_checkpoint_to_save_folder() needs save_folder, or a CheckpointSaver in callbacks");
   }
+  const dist::LongWork long_work;
   saver->save(impl_->state, impl_->logger);
 }
 
 void Trainer::Impl::for_each_saver(const std::function<void(CheckpointSaver&)>& act) {
+  const dist::LongWork long_work;
   std::exception_ptr failed;
   for (CheckpointSaver* saver : savers_among(state.callbacks)) {
     try {

@@ -225,10 +225,16 @@ CheckpointSaver* Trainer::Impl::autoresume_saver() const {
 }
 
 void Trainer::Impl::log_hyperparameters() {
+  // By name: not every launcher says how many processes are on a machine.
+  std::vector<std::string> nodes = nodes_of_ranks();
   if (!context.logging()) return;
+  const auto here = std::ranges::count(nodes, node_name());
+  std::ranges::sort(nodes);
+  const auto more = std::ranges::unique(nodes);
+  const auto num_nodes = static_cast<std::int64_t>(nodes.size() - more.size());
   const std::string devices = context.device.is_cpu() ? "num_cpus_per_node" : "num_gpus_per_node";
-  logger.log_hyperparameters(Dict{{"num_nodes", dist::world_size() / dist::local_world_size()},
-                                  {devices, dist::local_world_size()},
+  logger.log_hyperparameters(Dict{{"num_nodes", num_nodes},
+                                  {devices, static_cast<std::int64_t>(here)},
                                   {"node_name", node_name()},
                                   {"rank_zero_seed", state.rank_zero_seed}});
 }

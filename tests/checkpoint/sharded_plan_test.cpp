@@ -143,6 +143,23 @@ TEST(ShardedPlanTest, EveryRankDescribesItselfOnce) {
             "the names of what rank 0 has are missing");
 }
 
+TEST(ShardedPlanTest, WhatMetadataCannotHoldIsRefusedBeforeAnythingIsWritten) {
+  const auto refused = [](const Value& tree) {
+    EXPECT_THROW(state_of(0, 1, tree), UnsupportedError);
+  };
+  refused(List{1});
+  refused(Dict{{1.5, 1}});
+  refused(Dict{{std::string(65537, 'n'), 1}});
+  refused(Dict{{"\xff", 1}});
+  TensorView quantized = make_tensor(DType::kQInt8, {2}, shared("ab"));
+  quantized.quantizer = std::make_shared<const Quantizer>();
+  refused(Dict{{"w", quantized}});
+  TensorView outside = part_of_numbers({4}, row_box({4}, 2, 2), 0);
+  outside.part = std::make_shared<const TensorPart>(TensorPart{{4}, {3}});
+  EXPECT_THROW(state_of(0, 1, Dict{{"w", outside}}), UsageError);
+  EXPECT_THROW(state_of(2, 2, Dict{}), UsageError);
+}
+
 TEST(ShardedPlanTest, NamesAreOneTextOnAllRanksThatHaveTheSameItems) {
   std::vector<Description> descriptions;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {

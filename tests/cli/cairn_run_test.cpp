@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "testing/child_process.h"
+#include "testing/command.h"
 #include "testing/environment_variable.h"
 #include "testing/temp_folder.h"
 
@@ -15,30 +16,19 @@ namespace cairn {
 namespace {
 
 using cairn::testing::ChildProcess;
+using cairn::testing::Command;
 using cairn::testing::EnvironmentVariable;
+using cairn::testing::operator+;
+using cairn::testing::Ran;
 using cairn::testing::read_file;
 using cairn::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Command = std::vector<std::string>;
+Command cairn_run(const Command& arguments) { return Command{CAIRN_RUN} + arguments; }
 
-Command cairn_run(Command arguments) {
-  arguments.insert(arguments.begin(), CAIRN_RUN);
-  return arguments;
-}
-
-struct Ran {
-  int exit_code;
-  std::string output;
-};
-
-Ran run(const Command& arguments) {
-  ChildProcess process(cairn_run(arguments));
-  const int code = process.wait().exit_code;
-  return {code, process.output()};
-}
+Ran run(const Command& arguments) { return testing::run(cairn_run(arguments)); }
 
 TEST(CairnRun, TellsEachProcessWhoItIs) {
   const TempFolder folder;

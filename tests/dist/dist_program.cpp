@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,7 +35,11 @@
 
 #include "../../examples/digits/digits_data.h"
 #include "../../examples/digits/net.h"
+#include "arguments.h"
+#include "checkpoint/ranks/commit_over_ranks.h"
 #include "core/xxh3.h"
+#include "dist/store_meeting.h"
+#include "surroundings.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -47,29 +50,6 @@ using cairn::testing::StoreCall;
 using cairn::testing::StoreHooks;
 using cairn::testing::WatchedStore;
 
-class Arguments {
- public:
-  explicit Arguments(const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      const std::size_t at = text.find('=');
-      values_[text.substr(0, at)] = text.substr(at + 1);
-    }
-  }
-  std::string text(const std::string& key, const std::string& otherwise = "") const {
-    const auto found = values_.find(key);
-    return found == values_.end() ? otherwise : found->second;
-  }
-  std::int64_t number(const std::string& key, std::int64_t otherwise) const {
-    return has(key) ? std::stoll(text(key)) : otherwise;
-  }
-  bool has(const std::string& key) const { return values_.contains(key); }
-
- private:
-  std::map<std::string, std::string> values_;
-};
-
-void say(const std::string& text) { std::cout << text << std::endl; }
-
 void demand(bool holds, const std::string& what) {
   if (!holds) throw cairn::UsageError("not so: " + what);
 }
@@ -77,6 +57,7 @@ void demand(bool holds, const std::string& what) {
 void initialize(const Arguments& arguments) {
   if (cairn::dist::is_initialized()) return;
   say("comes");
+  if (arguments.has("gate")) wait_at_gate(arguments.text("gate"));
   cairn::dist::initialize(
       {.timeout = std::chrono::milliseconds(arguments.number("timeout_ms", 60000))});
   say(cairn::dist::describe());
@@ -286,16 +267,19 @@ void wait_for_signal() {
     sigaction(number, &before, nullptr);
 }
 
+bool is_at(const Arguments& arguments, const cairn::State& state, const std::string& who) {
+  return state.timestamp.batch == arguments.number("at_batch", -1) &&
+         (!arguments.has(who) || cairn::dist::rank() == arguments.number(who, 0));
+}
+
 void act_at(const Arguments& arguments, cairn::State& state) {
-  const bool is_now =
-      state.timestamp.batch == arguments.number("at_batch", -1) &&
-      (!arguments.has("rank") || cairn::dist::rank() == arguments.number("rank", 0));
-  if (!is_now) return;
+  if (!is_at(arguments, state, "rank")) return;
   const std::string how = arguments.text("how");
   if (how == "dead") raise(SIGKILL);
   if (how == "term") raise(SIGTERM);
   if (how == "stop") state.stop_training();
   if (how == "wait") wait_for_signal();
+  if (how == "line") wait_for_line();
 }
 
 // As long as it lives this process may run on one processor, another one than its neighbours.
@@ -342,6 +326,12 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
     options.model = cairn::classifier(net, {.num_classes = 10});
     return net.ptr();
   }
+  if (arguments.has("names")) {  // rank 1's losses have other names
+    const auto model = std::make_shared<cairn::testing::TinyModel>(
+        cairn::testing::TinyModelOptions{.by_name = cairn::dist::rank() == 1});
+    options.model = model;
+    return {model, &model->module()};
+  }
   const auto net = std::make_shared<Net>(arguments);
   options.model = cairn::classifier(net, {.num_classes = 3});
   if (arguments.has("thaw")) {  // a layer that is trained from the second epoch on
@@ -365,7 +355,13 @@ void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& i
   trainer.eval();
 }
 
+void say_losses(const cairn::State& state) {
+  for (const auto& [name, value] : state.total_loss_dict)
+    say("loss " + name.as_str() + " " + std::to_string(value.as_float()));
+}
+
 void say_accuracy(const cairn::State& state) {
+  if (!state.metric_value("eval", "MulticlassAccuracy")) return;
   char line[128];
   std::snprintf(line, sizeof line, "accuracy %.17g of %lld samples",
                 state.metric_value("eval", "MulticlassAccuracy").value(),
@@ -374,6 +370,7 @@ void say_accuracy(const cairn::State& state) {
 }
 
 int train(const Arguments& arguments) {
+  if (arguments.has("gate")) initialize(arguments);
   std::optional<Bound> bound;
   if (arguments.has("bind")) bound.emplace();
   cairn::TrainerOptions options = options_of(arguments);
@@ -416,7 +413,15 @@ int train(const Arguments& arguments) {
   options.callbacks.push_back(At(cairn::Event::kAfterTrainBatch, [&](cairn::State& state) {
     if (arguments.has("inside")) act_at(arguments, state);
   }));
+  if (arguments.has("before_save")) {
+    options.callbacks.push_back(At(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
+      if (is_at(arguments, state, "before_save")) raise(SIGKILL);
+    }));
+  }
+  Surroundings surroundings(arguments);
+  surroundings.change(options);
   cairn::Trainer trainer(std::move(options));
+  surroundings.describe();
   say("begins at batch " + std::to_string(trainer.state().timestamp.batch));
   const cairn::FitResult result = trainer.fit();
   if (arguments.has("look")) look_for_last_save(arguments, trainer.state().timestamp.batch);
@@ -427,7 +432,9 @@ int train(const Arguments& arguments) {
     say("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
   }
   if (arguments.has("bad")) evaluate_badly(arguments, trainer, is_bad);
+  if (arguments.has("names")) say_losses(trainer.state());
   trainer.close();
+  surroundings.describe_files();
   say("ends at batch " + std::to_string(trainer.state().timestamp.batch));
   say("weights " + digest_of(*net));
   if (result.exit_code != 0) return result.exit_code;
@@ -441,7 +448,40 @@ int train(const Arguments& arguments) {
   return 0;
 }
 
+// Two checkpoints that all ranks write together; rank `dies` does in its part of the second.
+void commit_together(const Arguments& arguments) {
+  initialize(arguments);
+  cairn::RankTable table = cairn::dist::rank_table("this machine");
+  const auto store = cairn::local_store();
+  for (const std::string& name : {std::string("ba1"), std::string("ba2")}) {
+    cairn::RankCommitJob job{.path = arguments.text("folder") + "/" + name};
+    job.write_part = [&](cairn::PartPlace& place) {
+      const std::int64_t rank = cairn::dist::rank();
+      if (name == "ba2" && rank == arguments.number("dies", -1)) raise(SIGKILL);
+      const std::string text = name + " of rank " + std::to_string(rank);
+      const std::string file = "__" + std::to_string(rank) + "_0.distcp";
+      place.write({.name = file,
+                   .fill = [&](cairn::ObjectWrite& out) { out.write(cairn::as_bytes(text)); }});
+      return std::vector<cairn::ManifestFile>{
+          {.name = place.stored_name(file), .bytes = text.size(), .xxh3_128 = "-"}};
+    };
+    job.metadata = [](const std::vector<cairn::RankPart>& parts) {
+      return "of " + std::to_string(parts.size());
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      cairn::commit_over_ranks(table, *store, job);
+      say("saved " + name);
+    } catch (const cairn::RankFailure& error) {
+      const auto took = std::chrono::steady_clock::now() - begin;
+      demand(took < std::chrono::seconds(10), "an error within 10 s");
+      say(std::string("failed: ") + error.what());
+    }
+  }
+}
+
 int run(const std::string& mode, const Arguments& arguments) {
+  if (mode == "commit") commit_together(arguments);
   if (mode == "train") return train(arguments);
   if (mode == "collectives") try_collectives(arguments);
   if (mode == "miss") miss_a_barrier(arguments);

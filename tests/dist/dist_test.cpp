@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -21,48 +22,27 @@
 namespace cairn {
 namespace {
 
+using cairn::testing::Command;
 using cairn::testing::EnvironmentVariable;
+using cairn::testing::expect_near;
+using cairn::testing::Gate;
+using cairn::testing::in_turn;
 using cairn::testing::Job;
+using cairn::testing::kDifficult;
 using cairn::testing::losses_of;
 using cairn::testing::message_of;
+using cairn::testing::operator+;
+using cairn::testing::part;
+using cairn::testing::program;
+using cairn::testing::Ran;
 using cairn::testing::rest_of_line;
+using cairn::testing::run;
 using cairn::testing::TempFolder;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-using Command = std::vector<std::string>;
-
-Command program(Command arguments) {
-  arguments.insert(arguments.begin(), DIST_PROGRAM);
-  return arguments;
-}
-
-// The arguments of one process for several cases, one after the other.
-Command in_turn(const std::vector<Command>& cases) {
-  Command all;
-  for (const Command& each : cases) {
-    if (!all.empty()) all.emplace_back("--");
-    all.insert(all.end(), each.begin(), each.end());
-  }
-  return program(all);
-}
-
-Command operator+(Command command, const Command& more) {
-  command.insert(command.end(), more.begin(), more.end());
-  return command;
-}
-
-// What the process wrote in one of them.
-std::string part(const std::string& output, std::size_t number) {
-  const auto begin = output.find("case " + std::to_string(number) + "\n");
-  if (begin == std::string::npos) return "";
-  return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
-}
-
-const Command kDifficult = {"train", "dropout=30", "norm=1", "samples=40", "duration=3ep"};
 
 TEST(Dist, TensorsAndValuesGoFromAllToAll) {
   Job job(3, program({"collectives"}));
@@ -72,12 +52,12 @@ TEST(Dist, TensorsAndValuesGoFromAllToAll) {
 
 // Three jobs at once, since most of it is waiting: in each one rank is missing.
 TEST(Dist, WhoDoesNotComeIsNamed) {
-  const std::string timeout = "timeout_ms=6000";
-  Job hanging(3, program({"miss", "rank=1", "how=hangs", timeout}));
+  Gate gate;
+  const Command hurried = {"timeout_ms=6000", gate.argument()};
+  Job hanging(3, program(Command{"miss", "rank=1", "how=hangs"} + hurried));
+  Job incomplete(3, program(Command{"collectives"} + hurried), /*started=*/2);
+  gate.open_for({&hanging, &incomplete});
   ASSERT_TRUE(hanging.ranks[1]->wait_for_line("away")) << hanging.output(1);
-  Job incomplete(3, program({"collectives", timeout}), /*started=*/2);
-  for (const auto& rank : incomplete.ranks)
-    ASSERT_TRUE(rank->wait_for_line("comes"));
   Job dying(4, program({"miss", "rank=2", "how=dead"}));
   ASSERT_TRUE(dying.ranks[2]->wait_for_line("away")) << dying.output(2);
 
@@ -146,15 +126,12 @@ TEST_P(StartedBy, ItJustWorks) {
   if (access(command[0].c_str(), X_OK) != 0) GTEST_SKIP() << "no " << command[0];
   const EnvironmentVariable rank("RANK", nullptr);
   const EnvironmentVariable world("WORLD_SIZE", nullptr);
-  if (source == "torchrun") {
-    command.push_back("--master_port=" + cairn::testing::free_port());
-  }
-  command.emplace_back(DIST_PROGRAM);
-  command.emplace_back("collectives");
-  cairn::testing::ChildProcess launcher(command);
-  EXPECT_EQ(launcher.wait().exit_code, 0) << launcher.output();
+  const ReservedPort port;
+  if (source == "torchrun") command.push_back("--master_port=" + std::to_string(port.number()));
+  const Ran ran = run(command + program({"collectives"}));
+  EXPECT_EQ(ran.exit_code, 0) << ran.output;
   for (const char* who : {"rank 0 of 3", "rank 1 of 3", "rank 2 of 3"}) {
-    EXPECT_THAT(launcher.output(), HasSubstr(who + (" (" + source) + "'s variables)"));
+    EXPECT_THAT(ran.output, HasSubstr(who + (" (" + source) + "'s variables)"));
   }
 }
 
@@ -185,27 +162,18 @@ TEST(Dist, ARunThatOpenMpiInterruptsGoesOnBitForBit) {
     ASSERT_TRUE(interrupted.wait_for_line("waits")) << interrupted.output();
   interrupted.send(SIGUSR1);
   EXPECT_EQ(interrupted.wait().exit_code, 75) << interrupted.output();
-  cairn::testing::ChildProcess again(start + in_turn({saved, kDifficult}));
-  EXPECT_EQ(again.wait().exit_code, 0) << again.output();
-  EXPECT_THAT(again.output(), HasSubstr("begins at batch 4"));
+  const Ran again = run(start + in_turn({saved, kDifficult}));
+  EXPECT_EQ(again.exit_code, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("begins at batch 4"));
   std::map<std::string, int> weights;
-  std::istringstream lines(again.output());
+  std::istringstream lines(again.output);
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("weights ")) ++weights[line];
-  ASSERT_EQ(weights.size(), 1U) << again.output();
+  ASSERT_EQ(weights.size(), 1U) << again.output;
   EXPECT_EQ(weights.begin()->second, 8);
 }
 
 // --- Training ------------------------------------------------------------------------------------
-
-void expect_near(const std::map<int, double>& a, const std::map<int, double>& b, double tolerance) {
-  ASSERT_EQ(a.size(), b.size());
-  ASSERT_FALSE(a.empty());
-  for (const auto& [batch, loss] : a) {
-    ASSERT_TRUE(b.contains(batch));
-    EXPECT_NEAR(loss, b.at(batch), tolerance) << "batch " << batch;
-  }
-}
 
 const Command kDigits = {"train", "data=digits", "duration=44ba"};
 
@@ -365,23 +333,35 @@ TEST(Dist, ASigtermOfOneRankStopsAllAfterOneBatchAndSaves) {
   }
 }
 
-// Between epochs it may change; inside one the order of its samples differs with it.
-TEST(Dist, InsideAnEpochTheNumberOfRanksMustStay) {
+// --- Checkpoints of several ranks, over TCPStore -------------------------------------------------
+
+TEST(RanksCommitTest, TwoProcessesWriteOneCheckpoint) {
   const TempFolder folder;
-  const Command between = kDifficult + Command{"folder=" + folder / "between", "interval=1ep"};
-  const Command inside =
-      kDifficult + Command{"folder=" + folder / "inside", "at_batch=5", "how=term"};
-  Job of_two(2, in_turn({between + Command{"duration=1ep"}, inside}));
-  EXPECT_THAT(of_two.exit_codes(), Each(75));
-  Job of_three(3, in_turn({between + Command{"duration=2ep"}}));
-  EXPECT_THAT(of_three.exit_codes(), Each(0)) << of_three.output(0);
-  EXPECT_THAT(of_three.output(2), HasSubstr("begins at batch 10"));
-  EXPECT_THAT(of_three.output(0), HasSubstr("warning"));
-  Job of_one(1, in_turn({between, inside}));
-  EXPECT_THAT(of_one.exit_codes(), Each(2));
-  EXPECT_THAT(part(of_one.output(0), 0),
-              AllOf(HasSubstr("begins at batch 17"), HasSubstr("ends at batch 37")));
-  EXPECT_THAT(part(of_one.output(0), 1), HasSubstr("num_replicas: 2 in the checkpoint, 1 here"));
+  Job job(2, program({"commit", "folder=" + folder.path()}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(0, 0)) << job.output(0) << job.output(1);
+  for (const std::string rank : {"0", "1"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder / ("ba2/__" + rank + "_0.distcp")));
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "ba2/.metadata"));
+}
+
+TEST(RanksCommitTest, AProcessThatIsKilledInItsPartIsNamedOnTheOthersAndNothingIsThere) {
+  const TempFolder folder;
+  Job job(3, program({"commit", "folder=" + folder.path(), "dies=1"}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(0, -1, 0)) << job.output(0) << job.output(2);
+  const std::string error = rest_of_line(job.output(0), "failed: ");
+  EXPECT_THAT(error, HasSubstr("ba2 on 3 ranks: rank 1: "));
+  EXPECT_EQ(rest_of_line(job.output(2), "failed: "), error);
+  EXPECT_TRUE(std::filesystem::exists(folder / "ba1/.metadata"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ba2"));
+}
+
+TEST(RanksCommitTest, WhenRankZeroIsKilledWithTheMeetingPlaceTheOthersSaySoSoon) {
+  const TempFolder folder;
+  Job job(2, program({"commit", "folder=" + folder.path(), "dies=0"}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(-1, 0)) << job.output(1);
+  EXPECT_THAT(rest_of_line(job.output(1), "failed: "), HasSubstr("rank 0: "));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ba2"));
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 // The processes of a job, started by a test.
 #pragma once
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <sys/file.h>
 
 #include <map>
 #include <memory>
@@ -13,41 +11,29 @@
 #include <string>
 #include <vector>
 
+#include "io/file_descriptor.h"
+#include "io/reserved_port.h"
 #include "testing/child_process.h"
+#include "testing/command.h"
+#include "testing/temp_folder.h"
 
 namespace cairn::testing {
-
-// One that the machine gives to whoever asks for any, and nobody has now.
-inline std::string free_port() {
-  const int socket_number = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  const auto any = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(socket_number, any, size), 0);
-  EXPECT_EQ(getsockname(socket_number, any, &size), 0);
-  close(socket_number);
-  return std::to_string(ntohs(address.sin_port));
-}
 
 class Job {
  public:
   // `world_size` processes that are told so; `started` of them, all by default.
-  Job(int world_size, const std::vector<std::string>& command, int started = -1) {
-    const std::string port = free_port();
+  Job(int world_size, const Command& command, int started = -1) {
     for (int rank = 0; rank < (started < 0 ? world_size : started); ++rank) {
-      std::vector<std::string> argv = {"/usr/bin/env",
-                                       "RANK=" + std::to_string(rank),
-                                       "WORLD_SIZE=" + std::to_string(world_size),
-                                       "LOCAL_RANK=" + std::to_string(rank),
-                                       "LOCAL_WORLD_SIZE=" + std::to_string(world_size),
-                                       "NODE_RANK=0",
-                                       "MASTER_ADDR=127.0.0.1",
-                                       "MASTER_PORT=" + port,
-                                       "OMP_NUM_THREADS=1"};
-      argv.insert(argv.end(), command.begin(), command.end());
-      ranks.push_back(std::make_unique<ChildProcess>(argv));
+      const Command environment = {"/usr/bin/env",
+                                   "RANK=" + std::to_string(rank),
+                                   "WORLD_SIZE=" + std::to_string(world_size),
+                                   "LOCAL_RANK=" + std::to_string(rank),
+                                   "LOCAL_WORLD_SIZE=" + std::to_string(world_size),
+                                   "NODE_RANK=0",
+                                   "MASTER_ADDR=127.0.0.1",
+                                   "MASTER_PORT=" + std::to_string(port_.number()),
+                                   "OMP_NUM_THREADS=1"};
+      ranks.push_back(std::make_unique<ChildProcess>(environment + command));
     }
   }
 
@@ -61,6 +47,31 @@ class Job {
   const std::string& output(std::size_t rank) const { return ranks.at(rank)->output(); }
 
   std::vector<std::unique_ptr<ChildProcess>> ranks;
+
+ private:
+  ReservedPort port_;
+};
+
+// Where the processes of jobs with short deadlines wait for each other before they begin: how long
+// one takes to start is nothing that such a deadline may depend on.
+class Gate {
+ public:
+  Gate() : file_(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {
+    EXPECT_EQ(flock(file_.get(), LOCK_EX), 0);
+  }
+  std::string argument() const { return "gate=" + path_; }
+  void open_for(const std::vector<Job*>& jobs) {
+    for (const Job* job : jobs) {
+      for (const auto& rank : job->ranks)
+        EXPECT_TRUE(rank->wait_for_line("comes")) << rank->output();
+    }
+    file_.close();
+  }
+
+ private:
+  const TempFolder folder_;
+  const std::string path_ = folder_ / "gate";
+  FileDescriptor file_;
 };
 
 // What stands behind `begin` in the first line that begins so; empty when none does.
@@ -86,5 +97,37 @@ inline std::map<int, double> losses_of(const std::string& output) {
   }
   return losses;
 }
+
+inline void expect_near(const std::map<int, double>& a, const std::map<int, double>& b,
+                        double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (const auto& [batch, loss] : a) {
+    ASSERT_TRUE(b.contains(batch)) << batch;
+    EXPECT_NEAR(loss, b.at(batch), tolerance) << "batch " << batch;
+  }
+}
+
+inline Command program(const Command& arguments) { return Command{DIST_PROGRAM} + arguments; }
+
+// The arguments of one process for several cases, one after the other.
+inline Command in_turn(const std::vector<Command>& cases) {
+  Command all;
+  for (const Command& each : cases) {
+    if (!all.empty()) all.emplace_back("--");
+    all = all + each;
+  }
+  return program(all);
+}
+
+// What the process wrote in one of them.
+inline std::string part(const std::string& output, std::size_t number) {
+  const auto begin = output.find("case " + std::to_string(number) + "\n");
+  if (begin == std::string::npos) return "";
+  return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
+}
+
+// With all that a rank draws, and that ranks share.
+inline const Command kDifficult = {"train", "dropout=30", "norm=1", "samples=40", "duration=3ep"};
 
 }  // namespace cairn::testing

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -105,6 +106,131 @@ TEST(DataLoaderOfARank, KnowsWhoItsCheckpointWasMadeFor) {
               HasSubstr("num_replicas: none in the checkpoint, 2 here"));
   EXPECT_THAT(message_of<MismatchError>([&] { alone.load_state_dict(loader.state_dict()); }),
               HasSubstr("num_replicas: 2 in the checkpoint, none here"));
+}
+
+// A job of so many ranks, each with batches of its own.
+struct Loaders {
+  Loaders(std::int64_t samples, std::int64_t ranks, DataLoaderOptions options) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      options.sampler = DistributedSamplerOptions{.num_replicas = ranks, .rank = rank, .seed = 3};
+      if (ranks == 1) {  // the same order without a sampler
+        options.sampler.reset();
+        options.shuffle = true;
+        options.seed = 3;
+      }
+      loaders.emplace_back(tensor_dataset(at::arange(samples)), options);
+    }
+  }
+  // What all together have in each batch, sorted; of what is left of an epoch.
+  std::vector<Numbers> rest() {
+    std::vector<Numbers> batches;
+    for (;;) {
+      Numbers all;
+      for (DataLoader& loader : loaders) {
+        const std::optional<Batch> batch = loader.next();
+        if (!batch) continue;
+        const at::Tensor own = batch->single().contiguous();
+        all.insert(all.end(), own.data_ptr<std::int64_t>(),
+                   own.data_ptr<std::int64_t>() + own.numel());
+      }
+      if (all.empty()) return batches;
+      std::ranges::sort(all);
+      batches.push_back(std::move(all));
+    }
+  }
+  std::vector<Numbers> epoch() {
+    for (DataLoader& loader : loaders)
+      loader.start_epoch(2, 0);
+    return rest();
+  }
+  std::vector<DataLoader> loaders;
+};
+
+// Every sample of the epoch comes once, but for those that make the parts of the ranks equal; with
+// as many in a batch of all ranks, the batches are the same, too.
+void expect_to_go_on(Loaders& before, Loaders& after, std::int64_t samples) {
+  const auto whole = before.epoch();
+  const bool is_same_size =
+      before.loaders.size() * static_cast<std::size_t>(*before.loaders[0].batch_size()) ==
+      after.loaders.size() * static_cast<std::size_t>(*after.loaders[0].batch_size());
+  for (std::size_t had = 0; had <= whole.size(); ++had) {
+    std::int64_t position = -1;
+    std::int64_t batches = -1;
+    for (DataLoader& loader : after.loaders) {
+      position =
+          loader.samples_after(before.loaders[0].state_dict(), 0, static_cast<std::int64_t>(had))
+              .value();
+      batches = loader.continue_epoch(2, position);
+    }
+    const auto rest = after.rest();
+    EXPECT_EQ(static_cast<std::int64_t>(rest.size()), batches);
+    std::set<std::int64_t> seen;
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < whole.size() + rest.size(); ++i) {
+      if (i >= had && i < whole.size()) continue;
+      const Numbers& batch = i < had ? whole[i] : rest[i - whole.size()];
+      seen.insert(batch.begin(), batch.end());
+      count += batch.size();
+    }
+    EXPECT_EQ(static_cast<std::int64_t>(seen.size()), samples);
+    EXPECT_LT(count, seen.size() + before.loaders.size() + after.loaders.size());
+    if (is_same_size && samples % 12 == 0) {
+      EXPECT_EQ(rest, std::vector<Numbers>(whole.begin() + static_cast<std::ptrdiff_t>(had),
+                                           whole.end()));
+    }
+  }
+}
+
+TEST(DataLoaderOfARank, GoesOnInAnEpochWithAnotherNumberOfRanks) {
+  for (const std::int64_t samples : {12, 13, 24, 31}) {
+    for (const std::int64_t before : {1, 2, 3, 4}) {
+      for (const std::int64_t after : {1, 2, 3, 4}) {
+        if (before == after) continue;
+        SCOPED_TRACE(::testing::Message() << samples << " " << before << " " << after);
+        for (const std::int64_t batch : {12 / after, std::int64_t{2}}) {
+          Loaders first(samples, before, {.batch_size = 12 / before});
+          Loaders second(samples, after, {.batch_size = batch});
+          expect_to_go_on(first, second, samples);
+        }
+      }
+    }
+  }
+}
+
+// What it trained is what a job of three goes on from, to the rank.
+TEST(DataLoaderOfARank, GoesOnOnceMoreWhereItsEpochWasDealtAnew) {
+  Loaders first(31, 3, {.batch_size = 2});
+  Loaders second(31, 3, {.batch_size = 2});
+  for (DataLoader& loader : first.loaders)
+    EXPECT_EQ(loader.continue_epoch(2, 8), 4);  // 23 samples
+  std::vector<Numbers> expected = first.rest();
+  const Value saved = first.loaders[0].state_dict();
+  for (DataLoader& loader : second.loaders) {
+    EXPECT_EQ(loader.samples_after(saved, 8, 2), 20);
+    EXPECT_EQ(loader.samples_after(saved, 8, 4), 31);
+    loader.continue_epoch(2, 20);
+  }
+  EXPECT_EQ(second.rest(), std::vector<Numbers>(expected.begin() + 2, expected.end()));
+}
+
+TEST(DataLoaderOfARank, WhatTheNumberOfRanksDoesNotExplainIsAnotherLoader) {
+  const DataLoader one(tensor_dataset(at::arange(12)), {.batch_size = 4, .shuffle = true});
+  const auto after = [&](DataLoaderOptions options, std::int64_t samples = 12) {
+    return DataLoader(tensor_dataset(at::arange(samples)), options)
+        .samples_after(one.state_dict(), 0, 1);
+  };
+  const auto sampler = [](std::int64_t ranks, std::int64_t seed) {
+    return DistributedSamplerOptions{.num_replicas = ranks, .rank = 0, .seed = seed};
+  };
+  EXPECT_EQ(after({.batch_size = 4, .shuffle = true}), 4);
+  EXPECT_EQ(after({.batch_size = 1, .sampler = sampler(2, 0)}), 4);
+  EXPECT_EQ(after({.batch_size = 2, .shuffle = true}), std::nullopt);
+  EXPECT_EQ(after({.batch_size = 4}), std::nullopt);
+  EXPECT_EQ(after({.batch_size = 2, .sampler = sampler(2, 1)}), std::nullopt);
+  EXPECT_EQ(after({.batch_size = 2, .sampler = sampler(2, 0)}, 13), std::nullopt);
+  EXPECT_EQ(after({.batch_size = 2, .drop_last = true, .sampler = sampler(2, 0)}), std::nullopt);
+  EXPECT_EQ(one.samples_after(Dict{{"size", 12}}, 0, 1), std::nullopt);
+  EXPECT_EQ(one.samples_after(None{}, 0, 1), std::nullopt);
 }
 
 }  // namespace

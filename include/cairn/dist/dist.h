@@ -50,7 +50,8 @@ struct InitializeOptions {
   // Where rank 0 listens, and all others find it.
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<std::int64_t> master_port = std::nullopt;
-  // Of each thing that is done together: how long the first to come waits for the last.
+  // Of each thing that is done together: how long the first to come waits for the last, unless that
+  // one says why (LongWork).
   std::chrono::milliseconds timeout = std::chrono::seconds(300);
 };
 
@@ -88,5 +89,23 @@ std::vector<at::Tensor> all_gather(const at::Tensor& tensor);
 // and size: it travels as a torch.save file.
 Value broadcast_value(const Value& value, std::int64_t root = 0);
 std::vector<Value> all_gather_values(const Value& value);
+
+// Around what this rank alone does for so long that the others, who wait for it, must not take it
+// for hanging: writing a file, asking a server. As long as one lives they wait, however short the
+// timeout is, and know nevertheless when the process ends or is cut off: it goes on saying that it
+// is there, for at most six hours. Saves, uploads and loads of a Trainer do that by themselves.
+// They may stand in one another; on the training thread; in one process they do nothing.
+//
+//   if (cairn::dist::rank() == 0) {
+//     const cairn::dist::LongWork work;
+//     cairn::save(weights, "s3://bucket/final.pt");
+//   }
+class LongWork {
+ public:
+  LongWork();
+  ~LongWork();
+  LongWork(const LongWork&) = delete;
+  LongWork& operator=(const LongWork&) = delete;
+};
 
 }  // namespace cairn::dist

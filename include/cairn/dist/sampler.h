@@ -32,6 +32,9 @@ class DistributedSampler {
   // only where there are fewer samples than ranks.
   std::int64_t num_repeated() const;
   std::vector<std::int64_t> indices(std::int64_t epoch) const;
+  // What is behind the first `had` samples of the epoch's order, whoever had them, dealt as if it
+  // were an epoch of its own: a job that goes on with another number of ranks.
+  std::vector<std::int64_t> rest_of(std::int64_t epoch, std::int64_t had) const;
 
  private:
   std::int64_t dataset_size_;

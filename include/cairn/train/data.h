@@ -93,6 +93,20 @@ class DataLoaderBase {
   virtual Value state_dict() const { return None{}; }
   // MismatchError when training cannot continue exactly with this loader.
   virtual void load_state_dict(const Value& /*state*/) {}
+
+  // The next two are for an epoch that goes on with another number of ranks.
+  //
+  // How many samples all ranks together had of an epoch, `batches` batches behind the first `had`
+  // samples of it, when their loaders had the state `saved`. nullopt: those differ from this one in
+  // more than how many ranks there are and how large a batch each has, or this one cannot say. Then
+  // load_state_dict() decides.
+  virtual std::optional<std::int64_t> samples_after(const Value& /*saved*/, std::int64_t /*had*/,
+                                                    std::int64_t /*batches*/) const {
+    return std::nullopt;
+  }
+  // As start_epoch(), behind the first `had` samples of the epoch, which samples_after() gave: the
+  // others are dealt to the ranks that are there now. Returns how many batches that makes.
+  virtual std::int64_t continue_epoch(std::int64_t /*epoch*/, std::int64_t /*had*/) { return 0; }
 };
 
 // In PyTorch's order.
@@ -133,6 +147,9 @@ class DataLoader final : public DataLoaderBase {
   std::optional<Batch> next() override;  // rethrows what get_batch() threw
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
+  std::optional<std::int64_t> samples_after(const Value& saved, std::int64_t had,
+                                            std::int64_t batches) const override;
+  std::int64_t continue_epoch(std::int64_t epoch, std::int64_t had) override;
 
  private:
   struct Impl;

@@ -53,7 +53,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kMetadata = ".metadata";
+constexpr const char* kMetadataName = ".metadata";
 
 // Moves on between two blocks.
 class LivingWrite final : public ObjectWrite {
@@ -285,7 +285,7 @@ class Attempt {
 
   void verify() {
     doing_ = "verifying the parts of all ranks";
-    std::set<std::string> names = {kMetadata, kFolderManifest};
+    std::set<std::string> names = {kMetadataName, kFolderManifest};
     for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
       Report of_rank = report_of(rank);
       for (const ManifestFile& file : of_rank.part.files) {
@@ -337,9 +337,10 @@ class Attempt {
     }
     doing_ = "publishing " + job_.path;
     call_.sign_of_life();
-    manifest_.push_back(file_of(kMetadata, metadata_));
+    manifest_.push_back(file_of(kMetadataName, metadata_));
     bytes_ += metadata_.size();
-    folder_->commit({{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadata, metadata_}});
+    folder_->commit(
+        {{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadataName, metadata_}});
     is_published_ = true;
     call_.sign_of_life();
     doing_ = job_.path + " is saved, but not pointed at";

@@ -7,6 +7,7 @@
 
 #include "core/xxh3.h"
 #include "format/dcp/flatten.h"
+#include "format/pickle/text.h"
 
 namespace cairn::sharded {
 namespace {
@@ -40,7 +41,19 @@ void check_part(const TensorView& tensor) {
   }
 }
 
+// What `.metadata` could not name, or nobody would read back.
+void check_name(const std::string& fqn) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+  if (fqn.size() > kMostBytes) {
+    throw UnsupportedError(dcp::in_quotes(fqn) + "...: a name of more than 64 KiB");
+  }
+  if (!pickle::is_utf8(fqn)) {
+    throw UnsupportedError(dcp::in_quotes(fqn) + ": a name that is not UTF-8");
+  }
+}
+
 RankState::Item item_of(dcp::FlatItem flat) {
+  check_name(flat.fqn);
   RankState::Item item;
   item.header.path = std::move(flat.path);
   item.header.fqn = std::move(flat.fqn);

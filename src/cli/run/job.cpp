@@ -1,9 +1,7 @@
 #include "cli/run/job.h"
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -262,19 +260,6 @@ void Job::show(const Process& process) const {
 }
 
 }  // namespace
-
-std::int64_t free_port() {
-  const FileDescriptor socket_of(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (socket_of.get() < 0 || bind(socket_of.get(), any, size) != 0 ||
-      getsockname(socket_of.get(), any, &size) != 0) {
-    throw StorageError("there is no free port: " + std::string(std::strerror(errno)), errno);
-  }
-  return ntohs(address.sin_port);
-}
 
 int run_job(const JobOptions& options, std::ostream& err) { return Job(options, err).run(); }
 

@@ -42,9 +42,6 @@ struct JobOptions {
   bool is_verbose = false;
 };
 
-// One that nobody has now. StorageError.
-std::int64_t free_port();
-
 // Runs it to its end; returns the exit code. Takes SIGCHLD and the signals of step 4 for itself:
 // call it in a process of its own, on its only thread. NotFoundError when there is no such program.
 int run_job(const JobOptions& options, std::ostream& err);

@@ -9,6 +9,7 @@
 #include "cairn/exit_code.h"
 
 #include "cli/run/job.h"
+#include "io/reserved_port.h"
 
 namespace {
 
@@ -48,7 +49,9 @@ void complete(Flags& flags) {
   if (!flags.master_addr && address != nullptr) flags.master_addr = address;
 }
 
-void set_place(const Flags& flags, cairn::cli::JobOptions& job) {
+// `port` is kept for the job, so that nobody takes it before rank 0 listens there.
+void set_place(const Flags& flags, cairn::cli::JobOptions& job,
+               std::optional<cairn::ReservedPort>& port) {
   const bool is_one_machine = job.world_size == job.nproc;
   if (!is_one_machine && (!flags.master_addr || !flags.master_port)) {
     throw cairn::UsageError(
@@ -56,7 +59,8 @@ void set_place(const Flags& flags, cairn::cli::JobOptions& job) {
         "and a port that is free there");
   }
   job.master_addr = flags.master_addr.value_or("127.0.0.1");
-  job.master_port = flags.master_port ? *flags.master_port : cairn::cli::free_port();
+  if (!flags.master_port) port.emplace();
+  job.master_port = port ? port->number() : *flags.master_port;
 }
 
 void set_ranks(const Flags& flags, cairn::cli::JobOptions& job) {
@@ -119,7 +123,8 @@ int main(int argc, char** argv) {
     if (job.command.empty()) throw cairn::UsageError("which program? See cairn-run --help");
     complete(flags);
     set_ranks(flags, job);
-    set_place(flags, job);
+    std::optional<cairn::ReservedPort> port;
+    set_place(flags, job, port);
     return cairn::cli::run_job(job, std::cerr);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

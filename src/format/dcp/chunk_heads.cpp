@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "format/dcp/layout.h"
+#include "io/parallel.h"
 #include "io/source_part.h"
 
 namespace cairn::dcp {
@@ -60,9 +61,19 @@ void ChunkHeads::read(std::span<const Piece> pieces, const FilesByName& files) {
       chunk->add(extent.offset, {ByteView(*buffer), buffer});
     }
   }
+  using FilesRanges = std::pair<const ByteSource*, const std::vector<ByteSource::Range>*>;
+  std::vector<FilesRanges> reads;
+  std::uint64_t bytes = 0;
   for (const auto& [file, wanted] : ranges) {
-    files.find(file)->second->read(wanted);
+    reads.emplace_back(files.find(file)->second.get(), &wanted);
+    bytes += wanted.size() * kAroundBytes;
   }
+  // Of many files in a store each is a request, which is waited for.
+  constexpr unsigned kAtOnce = 16;
+  constexpr std::size_t kWorthThreads = 8;
+  for_each_parallel(
+      reads.size(), [&](std::size_t i) { reads[i].first->read(*reads[i].second); },
+      reads.size() < kWorthThreads ? bytes : ~std::uint64_t{0}, kAtOnce);
 }
 
 std::shared_ptr<const ByteSource> ChunkHeads::source_of(const Piece& piece,

@@ -27,7 +27,8 @@ class ChunkHeads {
   // What reading ahead for a chunk takes; 0 where nothing is: it is plain, or encoded.
   static std::uint64_t bytes_for(const Piece& piece);
 
-  // Forgets the others, and reads what opening these takes, of each file with one call.
+  // Forgets the others, and reads what opening these takes, of each file with one call, of several
+  // files at once where they are many.
   // StorageError.
   void read(std::span<const Piece> pieces, const FilesByName& files);
 

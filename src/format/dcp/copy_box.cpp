@@ -176,7 +176,8 @@ void copy_overlaps(std::span<const OpenChunk> chunks, const Box& wanted, std::sp
 
 void copy_elements(std::span<const OpenChunk> chunks, const ElementsOf& elements,
                    std::uint64_t offset, std::span<std::byte> into) {
-  const auto& [dtype, box] = elements;
+  const DType dtype = elements.dtype;
+  const Box& box = elements.box;
   const std::size_t element = item_size(dtype);
   fill_from_elements(element, offset, into, [&](std::uint64_t first, std::span<std::byte> out) {
     for_each_box(box.sizes, first, out.size() / element, [&](Dims offsets, const Dims& sizes) {

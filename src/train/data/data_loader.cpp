@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/data.h"
 
+#include "train/data/dealing.h"
 #include "train/data/prefetcher.h"
 
 namespace cairn {
@@ -57,12 +58,19 @@ struct DataLoader::Impl {
   std::int64_t epoch = 0;
   at::Tensor order = {};  // of the epoch; int64, contiguous
   std::int64_t next_batch = 0;
+  std::int64_t end_batch = 0;                        // of `order`
   std::unique_ptr<Prefetcher> prefetcher = nullptr;  // null without workers
+
+  std::int64_t batches_of(std::int64_t samples) const {
+    const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
+    return (samples + round_up) / options.batch_size;
+  }
+  void begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch);
 
   // Called from loader threads with their own reference to the order, and their epoch.
   Batch fetch(const at::Tensor& order_of, std::int64_t epoch_of, std::int64_t number) const {
     const std::int64_t begin = number * options.batch_size;
-    const std::int64_t end = std::min(begin + options.batch_size, size);
+    const std::int64_t end = std::min(begin + options.batch_size, order_of.numel());
     const auto* indices = order_of.data_ptr<std::int64_t>();
     return dataset->get_batch_in_epoch({indices + begin, indices + end}, epoch_of);
   }
@@ -76,14 +84,12 @@ DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, DataLoaderOptions
     options.sampler = sampler->options();
   }
   const std::int64_t size = sampler ? sampler->size() : dataset->size();
-  const std::int64_t round_up = options.drop_last ? 0 : options.batch_size - 1;
-  const std::int64_t num_batches = (size + round_up) / options.batch_size;
   impl_ = std::make_unique<Impl>(Impl{.dataset = std::move(dataset),
                                       .options = options,
                                       .sampler = sampler,
                                       .size = size,
-                                      .num_batches = num_batches,
-                                      .next_batch = num_batches});
+                                      .num_batches = 0});
+  impl_->num_batches = impl_->batches_of(size);
 }
 
 DataLoader::~DataLoader() = default;
@@ -105,27 +111,57 @@ std::int64_t DataLoader::num_repeated() const {
 }
 bool DataLoader::is_of_rank() const { return impl_->sampler.has_value(); }
 
+void DataLoader::Impl::begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch) {
+  epoch = epoch_of;
+  order = std::move(order_of);
+  end_batch = batches_of(order.numel());
+  next_batch = std::clamp<std::int64_t>(first_batch, 0, end_batch);
+  if (options.num_workers == 0) return;
+  if (!prefetcher) {
+    prefetcher = std::make_unique<Prefetcher>(options.num_workers,
+                                              options.num_workers * options.prefetch_factor);
+  }
+  prefetcher->start([this, given = order,
+                     epoch_of](std::int64_t number) { return fetch(given, epoch_of, number); },
+                    next_batch, end_batch);
+}
+
 void DataLoader::start_epoch(std::int64_t epoch, std::int64_t first_batch) {
   const torch::NoGradGuard no_grad;
   Impl& self = *impl_;
-  self.epoch = epoch;
-  self.order = self.sampler ? at::tensor(self.sampler->indices(epoch), at::kLong)
-                            : order_of_epoch(self.size, self.options, epoch);
-  self.next_batch = std::clamp<std::int64_t>(first_batch, 0, self.num_batches);
-  if (self.options.num_workers == 0) return;
-  if (!self.prefetcher) {
-    self.prefetcher = std::make_unique<Prefetcher>(
-        self.options.num_workers, self.options.num_workers * self.options.prefetch_factor);
+  self.begin(epoch,
+             self.sampler ? at::tensor(self.sampler->indices(epoch), at::kLong)
+                          : order_of_epoch(self.size, self.options, epoch),
+             first_batch);
+}
+
+std::optional<std::int64_t> DataLoader::samples_after(const Value& saved, std::int64_t had,
+                                                      std::int64_t batches) const {
+  const auto was = Dealing::of(saved);
+  const auto is = Dealing::of(state_dict());
+  if (!was || !is || !is->may_go_on_from(*was)) return std::nullopt;
+  return was->samples_after(had, batches);
+}
+
+std::int64_t DataLoader::continue_epoch(std::int64_t epoch, std::int64_t had) {
+  const torch::NoGradGuard no_grad;
+  Impl& self = *impl_;
+  at::Tensor rest;
+  if (self.sampler) {
+    rest = at::tensor(self.sampler->rest_of(epoch, had), at::kLong);
+  } else {
+    rest = order_of_epoch(self.size, self.options, epoch)
+               .slice(0, std::clamp<std::int64_t>(had, 0, self.size))
+               .contiguous();
   }
-  self.prefetcher->start([impl = &self, order = self.order,
-                          epoch](std::int64_t number) { return impl->fetch(order, epoch, number); },
-                         self.next_batch, self.num_batches);
+  self.begin(epoch, std::move(rest), 0);
+  return self.end_batch;
 }
 
 std::optional<Batch> DataLoader::next() {
   Impl& self = *impl_;
   if (self.prefetcher) return self.prefetcher->next();
-  if (self.next_batch >= self.num_batches) return std::nullopt;
+  if (self.next_batch >= self.end_batch) return std::nullopt;
   return self.fetch(self.order, self.epoch, self.next_batch++);
 }
 

@@ -1,6 +1,8 @@
 #include "train/data/data_position.h"
 
+#include <algorithm>
 #include <optional>
+#include <string>
 
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
@@ -18,11 +20,21 @@ const Value* find_entry(const State& state, std::string_view key) {
   return entry == nullptr || entry->is_none() ? nullptr : entry;
 }
 
+// Where in an epoch its samples were dealt last.
+struct Dealt {
+  std::int64_t batch = 0;    // number in the epoch
+  std::int64_t samples = 0;  // that all ranks had before
+};
+
 // Sets what later checkpoints hold of the loader; `rng` is of the start of the epoch.
-void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng) {
+void keep_entries(State& state, const DataLoaderBase& loader, const std::optional<Value>& rng,
+                  const std::optional<Dealt>& dealt = std::nullopt) {
   Dict entries;
   if (rng) entries.set("rng", *rng);
   if (Value options = loader.state_dict(); !options.is_none()) entries.set("loader", options);
+  if (dealt) {
+    entries.set("dealt", Dict{{"batch", dealt->batch}, {"samples", dealt->samples}});
+  }
   state.dataset_state = entries.empty() ? Value() : Value(Dict{{"cairn", std::move(entries)}});
 }
 
@@ -42,6 +54,42 @@ const Value* own_state(const Value* saved) {
   return rank < saved->as_items().size() ? &saved->as_items()[rank] : nullptr;
 }
 
+std::optional<Dealt> find_dealt(const State& state) {
+  const Value* saved = find_entry(state, "dealt");
+  if (saved == nullptr || !saved->is_dict()) return std::nullopt;
+  const Value* batch = saved->find("batch");
+  const Value* samples = saved->find("samples");
+  if (batch == nullptr || samples == nullptr || !batch->is_int() || !samples->is_int()) {
+    return std::nullopt;
+  }
+  return Dealt{batch->as_int(), samples->as_int()};
+}
+
+// Step 5: where the loader is to deal the rest of the epoch; nullopt when it can go on by itself.
+std::optional<Dealt> find_deal(const State& state) {
+  const DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  const Value* saved = find_entry(state, "loader");
+  if (saved == nullptr) return std::nullopt;
+  const auto before = find_dealt(state);
+  if (!before && *saved == loader.state_dict()) return std::nullopt;
+  const Dealt from = before.value_or(Dealt());
+  const std::int64_t now = state.timestamp.batch_in_epoch;
+  const auto had = loader.samples_after(*saved, from.samples, now - from.batch);
+  if (!had) return std::nullopt;
+  return Dealt{now, *had};
+}
+
+// Of the batches that the rest of the epoch makes those that train_subset_num_batches leaves.
+std::int64_t batches_of_subset(const State& state, std::int64_t samples_had, std::int64_t rest) {
+  const DataLoaderBase& loader = *state.train_dataloader.dataloader;
+  const auto all = loader.num_batches();
+  const auto size = loader.batch_size();
+  if (!state.dataloader_len || !all || !size || *state.dataloader_len >= *all) return rest;
+  const std::int64_t batch = *size * dist::world_size();
+  const std::int64_t left = *state.dataloader_len * batch - samples_had;
+  return std::clamp<std::int64_t>((left + batch - 1) / batch, 0, rest);
+}
+
 }  // namespace
 
 void start_epoch(State& state) {
@@ -52,7 +100,8 @@ void start_epoch(State& state) {
   loader.start_epoch(state.timestamp.epoch, 0);
 }
 
-void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng) {
+std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger,
+                                          const std::optional<Value>& rng) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value after = rng ? *rng : rng_states();
   std::optional<Value> at_start;
@@ -68,14 +117,33 @@ void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng
           "samples than it would have had");
     }
   }
-  keep_entries(state, loader, at_start);
-  loader.start_epoch(state.timestamp.epoch, state.timestamp.batch_in_epoch);
+  const auto deal = find_deal(state);
+  const Timestamp& now = state.timestamp;
+  keep_entries(state, loader, at_start, deal);
+  std::optional<std::int64_t> length;
+  if (deal) {
+    const std::int64_t rest = loader.continue_epoch(now.epoch, deal->samples);
+    length = now.batch_in_epoch + batches_of_subset(state, deal->samples, rest);
+  } else {
+    loader.start_epoch(now.epoch, now.batch_in_epoch);
+  }
   restore_rng_states(after);
+  return length;
 }
 
 void check_loader(State& state, Logger& logger) {
   const Value* saved = find_entry(state, "loader");
   if (saved == nullptr) return;
+  if (state.timestamp.batch_in_epoch > 0) {
+    if (const auto deal = find_deal(state)) {
+      logger.log_message("inside epoch " + std::to_string(state.timestamp.epoch) + ", behind " +
+                         std::to_string(deal->samples) +
+                         " of its samples: the others are dealt to " +
+                         std::to_string(dist::world_size()) +
+                         (dist::world_size() == 1 ? " process" : " processes"));
+      return;
+    }
+  }
   try {
     state.train_dataloader.dataloader->load_state_dict(*saved);
   } catch (MismatchError& error) {

@@ -4,14 +4,19 @@
 //  2. A loader that draws its order from torch's global generator needs that generator's state from
 //     the start of the epoch (after base_seed.h), too. It is kept in state.dataset_state, which
 //     checkpoints hold:
-//       {"cairn": {"rng": <generator's state>, "loader": <loader's state_dict()>}}
+//       {"cairn": {"rng": <generator's state>, "loader": <loader's state_dict()>,
+//                  "dealt": {"batch": <number in the epoch>, "samples": <had before it>}}}
 //     ("rng" only for such loaders, and a list of all ranks' in a job of several processes;
-//     None when there is nothing to keep.)
+//     "dealt" as of step 5; None when there is nothing to keep.)
 //  3. On resume inside an epoch: the generator as it was at the start of the epoch, seek, and then
 //     the generators of the checkpoint. From there on every draw is the one that the run would
 //     have made had it never stopped: nothing between the checkpoint and the next batch draws.
 //  4. Files of Composer have no such entry. Loaders with an order of their own need none. What a
 //     Python dataset wrote of its own position there is not written again: it would be stale.
+//  5. With another number of ranks the position is the number of samples that all had together,
+//     and the rest of the epoch is dealt to those that are there now. The epoch then has as many
+//     batches as were trained and as the rest makes. Where it was dealt anew is kept until its end:
+//     from there batches count.
 #pragma once
 
 #include <optional>
@@ -25,11 +30,14 @@ namespace cairn {
 void start_epoch(State& state);
 
 // Begins epoch timestamp.epoch at batch timestamp.batch_in_epoch. Afterwards the generators are in
-// the state `rng`; as before, when it is absent.
-void seek_in_epoch(State& state, Logger& logger, const std::optional<Value>& rng);
+// the state `rng`; as before, when it is absent. Returns how many batches the epoch has in the end
+// when it was dealt anew (step 5); otherwise it has as many as ever.
+std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger,
+                                          const std::optional<Value>& rng);
 
-// Compares the train loader with the one of a loaded checkpoint. Inside an epoch a difference is a
-// MismatchError; between epochs, where a new order harms nothing that was begun, a warning.
+// Compares the train loader with the one of a loaded checkpoint. Inside an epoch a difference that
+// is not explained by the number of ranks is a MismatchError; between epochs, where a new order
+// harms nothing that was begun, a warning.
 void check_loader(State& state, Logger& logger);
 
 }  // namespace cairn

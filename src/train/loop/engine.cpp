@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -48,6 +49,15 @@ Owners& owners() {
 bool is_checkpoint_event(Event event) {
   return event == Event::kBatchCheckpoint || event == Event::kEpochCheckpoint ||
          event == Event::kIterationCheckpoint;
+}
+
+// At which callbacks look for, write and send files, on rank 0 alone as a rule: the others wait for
+// them as long as it takes. Inside a batch a callback that takes long is one that hangs.
+bool is_event_of_files(Event event) {
+  using enum Event;
+  return is_checkpoint_event(event) || event == kInit || event == kAfterLoad ||
+         event == kFitStart || event == kFitEnd || event == kEvalStandaloneEnd ||
+         event == kPredictEnd;
 }
 
 void close_all(const std::vector<std::shared_ptr<Callback>>& callbacks, State& state,
@@ -171,6 +181,8 @@ void Engine::run_callback(Callback& callback, Event event) {
 void Engine::run_event(Event event) {
   check(event);
   last_event_ = event;
+  std::optional<dist::LongWork> long_work;
+  if (is_event_of_files(event)) long_work.emplace();
   if (adopted_ != state_.callbacks) adopt_callbacks();
   const bool is_checkpoint = is_checkpoint_event(event);
   std::exception_ptr failed;
@@ -201,6 +213,7 @@ void Engine::run_event(Event event) {
 void Engine::close() {
   if (closed_) return;
   closed_ = true;
+  const dist::LongWork long_work;
   close_all(state_.callbacks, state_, logger_);
   owners().release(adopted_);
 }

@@ -52,7 +52,7 @@ void FitLoop::go_to_position() {
     return;
   }
   if (options_.spin_dataloaders) {
-    seek_in_epoch(state, context_.logger, options_.rng);
+    dealt_length_ = seek_in_epoch(state, context_.logger, options_.rng);
     next_batch_ = state.timestamp.batch_in_epoch;
   } else {
     if (options_.rng) restore_rng_states(*options_.rng);
@@ -105,7 +105,12 @@ void FitLoop::run_epoch() {
   loader_started_ = false;
   const bool exhausted = train_batches();
   if (interrupted_) return;
-  if (exhausted || state.dataloader_len == state.timestamp.batch_in_epoch) end_epoch();
+  if (exhausted || epoch_length() == state.timestamp.batch_in_epoch) end_epoch();
+}
+
+// That of an epoch which went on with another number of ranks is its own.
+std::optional<std::int64_t> FitLoop::epoch_length() const {
+  return dealt_length_ ? dealt_length_ : context_.state.dataloader_len;
 }
 
 // True when the loader has no more batches; false when the loop was left before that.
@@ -116,7 +121,7 @@ bool FitLoop::train_batches() {
   for (bool any = false;; any = true) {
     context_.engine.run_event(Event::kBeforeDataloader);
     std::optional<Batch> batch;
-    if (!state.dataloader_len || next_batch_ < *state.dataloader_len) {
+    if (!epoch_length() || next_batch_ < *epoch_length()) {
       batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
     }
     if (!all_ranks_have(batch.has_value())) {
@@ -261,6 +266,7 @@ void FitLoop::checkpoint(Event event) {
 void FitLoop::end_epoch() {
   State& state = context_.state;
   refuse_to_count_no_tokens();
+  dealt_length_.reset();
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   if (!options_.step_schedulers_every_batch) step_schedulers();
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see

@@ -87,6 +87,7 @@ class FitLoop {
   void agree_on_end();
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;
+  std::optional<std::int64_t> epoch_length() const;
 
   LoopContext& context_;
   EvalLoop& evaluators_;
@@ -94,6 +95,7 @@ class FitLoop {
   BatchTrainer trainer_;
   std::int64_t next_batch_ = 0;  // of the loader, in the epoch
   bool loader_started_ = false;
+  std::optional<std::int64_t> dealt_length_;  // in batches, of this epoch (data_position.h, step 5)
   bool interrupted_ = false;
   Clock::time_point last_batch_end_;
 };

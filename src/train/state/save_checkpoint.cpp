@@ -116,6 +116,7 @@ std::string save_checkpoint(const State& state, const std::string& filename,
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return path;
+  const dist::LongWork long_work;
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;

@@ -1,0 +1,133 @@
+// What averaging gradients over ranks costs a step, and how much of it backward() hides.
+//
+//   cairn-run -n 2 ranks_bench [blocks] [steps per block]
+//
+// An MLP of 6 layers of 1024 (25 MB of gradients), 64 samples a rank, SGD, one thread a rank. Four
+// kinds of steps run in turns, block by block, so that other work on the machine hits all:
+//   one      rank 0 trains, the others wait
+//   apart    all train, each for itself: what sharing the machine costs
+//   behind   all average when backward() has ended (ddp_sync_strategy "forced_sync")
+//   beside   all average buckets while backward() computes the next ones ("single_auto_sync")
+// Of the time that averaging adds, behind - apart, (behind - beside) is hidden.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+
+#include "dist/gradient_sync.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using cairn::dist::GradientSync;
+
+constexpr int kLayers = 6;
+constexpr std::int64_t kWidth = 1024;
+constexpr std::int64_t kBatch = 64;
+
+enum class Averaging { kNone, kBehind, kBeside };
+
+class Training {
+ public:
+  explicit Training(cairn::dist::Group& group) {
+    torch::manual_seed(1);
+    for (int i = 0; i < kLayers; ++i) {
+      net_->push_back(torch::nn::Linear(kWidth, kWidth));
+      net_->push_back(torch::nn::ReLU());
+    }
+    optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(), 1e-3);
+    sync_ = std::make_unique<GradientSync>(group, net_->parameters());
+    x_ = torch::randn({kBatch, kWidth});
+  }
+
+  void step(Averaging averaging) {
+    optimizer_->zero_grad();
+    const at::Tensor loss = net_->forward(x_).square().mean();
+    if (averaging == Averaging::kBeside) sync_->expect();
+    loss.backward();
+    if (averaging != Averaging::kNone) sync_->finish("averaging");
+    optimizer_->step();
+  }
+
+ private:
+  torch::nn::Sequential net_;
+  std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::unique_ptr<GradientSync> sync_;
+  at::Tensor x_;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// Milliseconds a step, of the slowest rank.
+double time_of(Training& training, Averaging averaging, int steps, bool is_alone) {
+  cairn::dist::barrier();
+  const auto begin = Clock::now();
+  if (!is_alone || cairn::dist::rank() == 0) {
+    for (int i = 0; i < steps; ++i)
+      training.step(averaging);
+  }
+  const double own = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  at::Tensor slowest = at::full({1}, own / steps, at::kDouble);
+  cairn::dist::all_reduce(slowest, cairn::dist::ReduceOp::kMax);
+  return slowest.item<double>();
+}
+
+void measure(int blocks, int steps) {
+  Training training(*cairn::dist::required_group());
+  struct Kind {
+    const char* name;
+    Averaging averaging;
+    bool is_alone;
+    std::vector<double> times = {};
+  };
+  std::vector<Kind> kinds = {{"one", Averaging::kNone, true},
+                             {"apart", Averaging::kNone, false},
+                             {"behind", Averaging::kBehind, false},
+                             {"beside", Averaging::kBeside, false}};
+  for (int block = -1; block < blocks; ++block) {  // the first warms up
+    for (Kind& kind : kinds) {
+      const double time = time_of(training, kind.averaging, steps, kind.is_alone);
+      if (block >= 0) kind.times.push_back(time);
+    }
+  }
+  if (cairn::dist::rank() != 0) return;
+  for (const Kind& kind : kinds)
+    std::printf("%-7s %8.1f ms a step\n", kind.name, median(kind.times));
+  std::vector<double> hidden;
+  std::vector<double> efficiency;
+  for (std::size_t i = 0; i < kinds[0].times.size(); ++i) {
+    const double added = kinds[2].times[i] - kinds[1].times[i];
+    hidden.push_back((kinds[2].times[i] - kinds[3].times[i]) / added);
+    efficiency.push_back(kinds[0].times[i] / kinds[3].times[i]);
+  }
+  std::printf("hidden %.2f of the averaging; one process's speed %.2f a process\n", median(hidden),
+              median(efficiency));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    torch::set_num_threads(1);
+    cairn::dist::initialize();
+    if (cairn::dist::world_size() == 1) {
+      throw cairn::UsageError("start several of it: cairn-run -n 2 ranks_bench");
+    }
+    measure(argc > 1 ? std::atoi(argv[1]) : 15, argc > 2 ? std::atoi(argv[2]) : 5);
+    cairn::dist::shutdown();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ranks_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,143 @@
+#include "dist/roll_call.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace cairn::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGrace{3000};     // to find out who is missing, or that a count goes up
+constexpr milliseconds kPoll{20};        // meanwhile
+constexpr milliseconds kPatience{8000};  // for an answer, that time among it
+const std::string kVerdict = "verdict";
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+std::string place_key(std::int64_t rank) { return "at/" + std::to_string(rank); }
+std::string busy_key(std::int64_t rank) { return "busy/" + std::to_string(rank); }
+
+std::vector<std::int64_t> numbers_of(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    numbers.push_back(std::stoll(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+// Calls `look` until it says that it is done, or the grace is over.
+template <class Look>
+void look_for_a_while(Look look) {
+  const auto deadline = Clock::now() + kGrace;
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  for (std::condition_variable never; !look() && Clock::now() < deadline;)
+    never.wait_for(lock, kPoll);
+}
+
+}  // namespace
+
+RollCall::RollCall(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
+                   std::int64_t world_size)
+    : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, world_size})) {}
+
+void RollCall::come_to(std::int64_t number) { shared_->come_to(number); }
+
+void RollCall::beat() { shared_->store->add(busy_key(shared_->rank), 1); }
+
+std::vector<std::string> RollCall::all_places() const {
+  std::vector<std::string> keys;
+  for (std::int64_t r = 0; r < shared_->world_size; ++r)
+    keys.push_back(place_key(r));
+  return keys;
+}
+
+std::optional<std::vector<std::int64_t>> RollCall::find_absent(std::int64_t number) {
+  return ask<std::vector<std::int64_t>>(
+      [number](Shared& shared) { return shared.find_absent(number); });
+}
+
+bool RollCall::is_awaited(std::int64_t number) {
+  return ask<bool>([number](Shared& shared) { return shared.is_awaited(number); }).value_or(false);
+}
+
+template <class Answer>
+std::optional<Answer> RollCall::ask(std::function<Answer(Shared&)> question) {
+  if (is_lost_) return std::nullopt;
+  std::packaged_task<Answer()> task(
+      [shared = shared_, question = std::move(question)] { return question(*shared); });
+  std::future<Answer> answer = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (answer.wait_for(kPatience) == std::future_status::ready) {
+    try {
+      return answer.get();
+    } catch (const std::exception&) {  // the store is gone
+    }
+  }
+  is_lost_ = true;
+  return std::nullopt;
+}
+
+void RollCall::Shared::come_to(std::int64_t number) {
+  store->set(place_key(rank), bytes_of(std::to_string(number)));
+}
+
+bool RollCall::Shared::is_absent(std::int64_t of_rank, std::int64_t number) {
+  if (!store->check({place_key(of_rank)})) return true;
+  return std::stoll(text_of(store->get(place_key(of_rank)))) < number;
+}
+
+std::vector<std::int64_t> RollCall::Shared::absent(std::int64_t number) {
+  std::vector<std::int64_t> ranks;
+  for (std::int64_t r = 0; r < world_size; ++r) {
+    if (is_absent(r, number)) ranks.push_back(r);
+  }
+  return ranks;
+}
+
+std::vector<std::int64_t> RollCall::Shared::find_absent(std::int64_t number) {
+  come_to(number);
+  std::vector<std::int64_t> missing;
+  bool is_said = false;
+  look_for_a_while([&] {
+    is_said = store->check({kVerdict});
+    missing = is_said ? numbers_of(text_of(store->get(kVerdict))) : absent(number);
+    return is_said || missing.empty();
+  });
+  if (!is_said) store->set(kVerdict, bytes_of(fmt::format("{}", fmt::join(missing, ","))));
+  return missing;
+}
+
+std::vector<std::string> RollCall::Shared::beats(const std::vector<std::int64_t>& ranks) {
+  std::vector<std::string> counts;
+  for (const std::int64_t r : ranks)
+    counts.push_back(store->check({busy_key(r)}) ? text_of(store->get(busy_key(r))) : "");
+  return counts;
+}
+
+bool RollCall::Shared::is_awaited(std::int64_t number) {
+  come_to(number);
+  const std::vector<std::int64_t> missing = absent(number);
+  if (missing.empty()) return false;
+  const std::vector<std::string> before = beats(missing);
+  bool is_any = false;
+  look_for_a_while([&] {
+    is_any = store->check({kVerdict}) || beats(missing) != before;
+    return is_any;
+  });
+  return is_any && !store->check({kVerdict});
+}
+
+}  // namespace cairn::dist

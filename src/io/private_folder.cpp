@@ -1,0 +1,59 @@
+#include "io/private_folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "core/environment.h"
+#include "io/file.h"
+#include "io/file_error.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What cannot be removed is left; links are not followed.
+void remove_all(const std::string& path) noexcept {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+bool is_own_folder(const std::string& path) {
+  struct stat info = {};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+void remove_those_of_the_killed(const std::string& folder, const std::string& prefix) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string path = entry.path().string();
+    if (!base_name(path).starts_with(prefix + "-") || !is_own_folder(path)) continue;
+    const auto lock = posix_file_system().lock_folder(path);
+    if (lock != nullptr) remove_all(path);
+  }
+}
+
+}  // namespace
+
+PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folder) {
+  std::string where = folder.empty() ? environment("TMPDIR") : folder;
+  if (where.empty()) where = "/var/tmp";
+  remove_those_of_the_killed(where, prefix);
+  // One that is made now could be taken for that of a killed process before it is locked.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    path_ = join_path(where, prefix + "-XXXXXX");
+    if (mkdtemp(path_.data()) == nullptr) throw_storage_error(errno, "cannot create " + path_);
+    lock_ = posix_file_system().lock_folder(path_);
+    if (is_own_folder(path_)) return;
+  }
+  throw_storage_error(ENOENT, "cannot keep a folder in " + where);
+}
+
+PrivateFolder::~PrivateFolder() { remove_all(path_); }
+
+}  // namespace cairn

@@ -1,0 +1,224 @@
+// Real processes that write checkpoints together into a real folder, and are killed: one of them,
+// or all, at any call of its file system. Then the job begins again, with another number of ranks.
+// Nothing torn is there, ever; what a rank was told of is found; all go on from the same.
+//
+// CAIRN_RANK_KILLS=500 kills so many times.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <set>
+
+#include "cairn/error.h"
+
+#include "checkpoint/ranks/agree_over_ranks.h"
+#include "sim_parts.h"
+#include "storage/listing.h"
+#include "storage/local_store.h"
+#include "testing/faulty_file_system.h"
+#include "testing/file_bytes.h"
+#include "testing/file_meeting.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::FaultyFileSystem;
+using testing::FileCall;
+using testing::SavedAs;
+using testing::TempFolder;
+
+// What a rank says to the test, through a pipe.
+struct Word {
+  enum Kind : std::int64_t { kGoesOn, kTold, kFailed } kind = kGoesOn;
+  std::int64_t rank = 0;
+  std::int64_t batch = 0;
+  std::size_t error = 0;  // a hash of its text
+};
+
+struct Round {
+  int number = 0;
+  std::int64_t ranks = 2;
+  std::int64_t victim = 0;    // whom SIGKILL hits
+  std::uint64_t kill_at = 0;  // its call
+  bool takes_all = false;     // the others, too
+};
+
+std::string name_of(std::int64_t batch) { return "ba" + std::to_string(batch); }
+
+std::int64_t batch_of(const std::string& name) {
+  return name.starts_with("ba") ? std::stoll(name.substr(2)) : 0;
+}
+
+class RanksKillTest : public ::testing::Test {
+ protected:
+  std::string run_folder() const { return folder_ / "run"; }
+
+  // --- Of a rank ---------------------------------------------------------------------------------
+
+  RankTable table_of(const Round& round, std::int64_t rank, const std::string& place) const {
+    RankTable table;
+    table.meeting = std::make_shared<testing::FileMeeting>(place);
+    table.me = {.rank = rank, .world_size = round.ranks};
+    table.patience = {.silence = milliseconds(300),
+                      .beat = milliseconds(40),
+                      .look = milliseconds(20),
+                      .longest_poll = milliseconds(5),
+                      .reach = milliseconds(200),
+                      .farewell = milliseconds(200)};
+    return table;
+  }
+
+  static std::vector<SeenCheckpoint> look(ObjectStore& store, const std::string& folder) {
+    std::vector<SeenCheckpoint> seen;
+    if (!store.stat(folder)) return seen;
+    for (const std::string& name : list_names(store, folder)) {
+      if (batch_of(name) > 0) seen.push_back({.name = name, .order = {batch_of(name)}});
+    }
+    return seen;
+  }
+
+  void live(const Round& round, RankTable table, ObjectStore& store, int pipe) const {
+    const std::int64_t rank = table.me.rank;
+    const auto say = [&](Word word) {
+      word.rank = rank;
+      if (write(pipe, &word, sizeof word) != sizeof word) _exit(3);
+    };
+    try {
+      const auto found =
+          agree_over_ranks(table, {.look = [&](const auto&) { return look(store, run_folder()); }});
+      const std::int64_t begin = found ? found->order[0] : 0;
+      say({.kind = Word::kGoesOn, .batch = begin});
+      for (std::int64_t batch = begin + 1; batch <= begin + 4; ++batch) {
+        const SavedAs as = {.start = round.number, .batch = batch, .world_size = round.ranks};
+        commit_over_ranks(
+            table, store,
+            {.path = run_folder() + "/" + name_of(batch),
+             .write_part =
+                 [&](PartPlace& place) { return testing::write_sample_part(place, as, rank); },
+             .metadata = [&](const auto& parts) { return testing::sample_metadata(as, parts); }});
+        say({.kind = Word::kTold, .batch = batch});
+        if (rank == 0) store.remove_folder(run_folder() + "/" + name_of(batch - 1));
+      }
+    } catch (const RankFailure& e) {
+      say({.kind = Word::kFailed, .error = std::hash<std::string>()(e.what())});
+    }
+  }
+
+  // --- Of the test -------------------------------------------------------------------------------
+
+  // `group`: the first one's process; all are in its group, and the test is not.
+  pid_t start(const Round& round, const RankTable& table, pid_t group, int pipe) const {
+    const pid_t own_group = getpgrp();
+    const pid_t child = fork();
+    if (child != 0) return child;
+    if (setpgid(0, group) != 0 || getpgrp() == own_group) _exit(4);
+    const std::int64_t rank = table.me.rank;
+    FaultyFileSystem files(posix_file_system());
+    files.before_each([&](FileCall, std::uint64_t number) {
+      if (rank != round.victim || number != round.kill_at) return;
+      if (round.takes_all) kill(0, SIGKILL);  // its group: all ranks
+      raise(SIGKILL);
+    });
+    try {
+      live(round, table, *local_store(files), pipe);
+    } catch (...) {
+      _exit(2);
+    }
+    _exit(0);
+  }
+
+  // What all said, until the last ended.
+  std::vector<Word> run(const Round& round) {
+    const std::string place = folder_ / ("place" + std::to_string(round.number));
+    std::filesystem::create_directory(place);
+    testing::FileMeeting meeting(place);
+    open_table(meeting);
+    int ends[2] = {};
+    EXPECT_EQ(pipe(ends), 0);
+    std::vector<pid_t> children;
+    for (std::int64_t rank = 0; rank < round.ranks; ++rank) {
+      const pid_t group = children.empty() ? 0 : children.front();
+      children.push_back(start(round, table_of(round, rank, place), group, ends[1]));
+      if (rank == 0) setpgid(children[0], children[0]);  // before another one joins it
+    }
+    close(ends[1]);
+    std::vector<Word> said;
+    for (Word word; ::read(ends[0], &word, sizeof word) == sizeof word;) {
+      said.push_back(word);
+    }
+    close(ends[0]);
+    for (const pid_t child : children) {
+      int status = 0;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      if (is_killed) ++kills_;
+      EXPECT_TRUE(is_killed || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) << status;
+    }
+    return said;
+  }
+
+  // The furthest that is there; each that is there is whole.
+  std::int64_t check_all() const {
+    FileSystem& files = posix_file_system();
+    if (!files.stat(run_folder())) return 0;
+    std::int64_t furthest = 0;
+    for (const std::string& name : files.list(run_folder())) {
+      if (batch_of(name) == 0) continue;
+      const std::string problem = testing::problem_of(
+          [&](const std::string& file) -> std::optional<std::string> {
+            const std::string path = run_folder() + "/" + name + "/" + file;
+            if (!files.stat(path)) return std::nullopt;
+            return std::string(as_text(testing::file_bytes(files, path).view));
+          },
+          batch_of(name));
+      EXPECT_EQ(problem, "") << name;
+      furthest = std::max(furthest, batch_of(name));
+    }
+    return furthest;
+  }
+
+  const TempFolder folder_;
+  int kills_ = 0;
+};
+
+TEST_F(RanksKillTest, KilledAgainAndAgainNothingIsTornLostOrDisagreedOn) {
+  const char* const wanted = std::getenv("CAIRN_RANK_KILLS");
+  const int kills = wanted != nullptr ? std::atoi(wanted) : 20;
+  std::mt19937 random(20261123);
+  std::int64_t told = 0;
+  Round round;
+  for (; kills_ < kills && round.number < 3 * kills + 20; ++round.number) {
+    round.ranks = 2 + static_cast<std::int64_t>(random() % 3);
+    round.victim = static_cast<std::int64_t>(random() % static_cast<unsigned>(round.ranks));
+    round.kill_at = 1 + random() % 110;
+    round.takes_all = random() % 4 == 0;
+    local_store()->remove_leftovers(run_folder());
+    const auto said = run(round);
+    std::set<std::int64_t> begins;
+    std::set<std::size_t> errors;
+    for (const Word& word : said) {
+      if (word.kind == Word::kGoesOn) begins.insert(word.batch);
+      if (word.kind == Word::kTold) told = std::max(told, word.batch);
+      if (word.kind == Word::kFailed) errors.insert(word.error);
+    }
+    EXPECT_LE(begins.size(), 1U) << "round " << round.number;
+    EXPECT_LE(errors.size(), 1U) << "round " << round.number;
+    const std::int64_t furthest = check_all();
+    ASSERT_GE(furthest, told) << "round " << round.number;
+    ASSERT_FALSE(HasFailure()) << "round " << round.number;
+    told = furthest;
+  }
+  EXPECT_GE(kills_, kills);
+  EXPECT_GT(told, kills / 4);
+  RecordProperty("rounds", round.number);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,52 @@
+// What a dist_program is told, and how it answers.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "io/file_descriptor.h"
+
+// KEY=VALUE...
+class Arguments {
+ public:
+  explicit Arguments(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const std::size_t at = text.find('=');
+      values_[text.substr(0, at)] = text.substr(at + 1);
+    }
+  }
+  std::string text(const std::string& key, const std::string& otherwise = "") const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : found->second;
+  }
+  std::int64_t number(const std::string& key, std::int64_t otherwise) const {
+    return has(key) ? std::stoll(text(key)) : otherwise;
+  }
+  bool has(const std::string& key) const { return values_.contains(key); }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+inline void say(const std::string& text) { std::cout << text << std::endl; }
+
+// Until a Gate of job.h is opened, whose file this is.
+inline void wait_at_gate(const std::string& path) {
+  const cairn::FileDescriptor gate(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!gate.is_open() || flock(gate.get(), LOCK_SH) != 0) {
+    throw std::runtime_error("no gate at " + path);
+  }
+}
+
+// Until whoever started this program writes one.
+inline void wait_for_line() {
+  say("waits");
+  std::string line;
+  std::getline(std::cin, line);
+}

@@ -1,0 +1,93 @@
+// What becomes of the files of several ranks, and of those that wait for them.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "job.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using cairn::testing::Command;
+using cairn::testing::Gate;
+using cairn::testing::in_turn;
+using cairn::testing::Job;
+using cairn::testing::operator+;
+using cairn::testing::part;
+using cairn::testing::program;
+using cairn::testing::rest_of_line;
+using cairn::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Rank 0 takes longer than all that the others wait for anything else.
+TEST(DistFiles, NobodyGivesUpOnASaveThatIsSlow) {
+  const TempFolder folder;
+  Gate gate;
+  Job job(2, program({"train", "slow_ms=16000", "timeout_ms=6000", "duration=3ba",
+                      "folder=" + folder.path(), gate.argument()}));
+  gate.open_for({&job});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1);
+  EXPECT_THAT(job.output(0), HasSubstr("saves slowly"));
+  EXPECT_THAT(job.output(1), HasSubstr("ends at batch 3"));
+}
+
+// Each case in its own folder. A launcher need not say how many processes are on a machine.
+TEST(DistFiles, WhatOneRankDoesForAllAndWhatEachDoes) {
+  const TempFolder folder;
+  const Command far = {"train", "far=1", "folder=" + folder / "far"};
+  const Command cases =
+      in_turn({far + Command{"duration=2ba"},
+               far + Command{"duration=4ba", "nodes=1"},
+               {"train", "uploads=1", "duration=2ba", "folder=" + folder / "uploads"},
+               {"train", "run_directory=1", "interval=1ep", "folder=" + folder / "run_directory"},
+               {"train", "events=1", "folder=" + folder / "events"},
+               {"train", "names=1", "duration=1ba"}});
+  Job job(3, Command{"/usr/bin/env", "-u", "LOCAL_WORLD_SIZE", "-u", "LOCAL_RANK"} + cases);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1);
+  for (std::size_t number = 0; number < 6; ++number) {
+    EXPECT_EQ(rest_of_line(part(job.output(2), number), "weights "),
+              rest_of_line(part(job.output(0), number), "weights "));
+  }
+  // The first rank of the machine fetches what all load.
+  EXPECT_GT(std::stoll(rest_of_line(part(job.output(0), 1), "read ")), 1000);
+  for (const std::size_t rank : {1, 2}) {
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 1), "read "), "0");
+    EXPECT_THAT(part(job.output(rank), 1), HasSubstr("begins at batch 2"));
+  }
+  EXPECT_THAT(part(job.output(0), 1),
+              AllOf(HasSubstr("num_nodes 1\n"), HasSubstr("num_cpus_per_node 3\n"),
+                    HasSubstr("autoresume: going on from " + folder / "far"),
+                    Not(HasSubstr("warning: there is no copy"))));
+  EXPECT_THAT(part(job.output(0), 2), AllOf(HasSubstr("file /sent/"), HasSubstr("ep0-ba2-rank0.pt"),
+                                            Not(HasSubstr("file /ep0-ba2"))));
+  EXPECT_THAT(part(job.output(0), 3),
+              AllOf(HasSubstr("file /sent/rank_0/note"), HasSubstr("file /sent/rank_1/note"),
+                    HasSubstr("file /sent/rank_2/note")));
+  EXPECT_THAT(part(job.output(0), 4), AllOf(HasSubstr("file /1ep/ep1-ba4-rank0.pt"),
+                                            HasSubstr("file /4ba/ep0-ba4-rank0.pt")));
+  // Rank 1's losses have names that the others do not know: they count as 0 there.
+  for (const std::size_t rank : {0, 1, 2}) {
+    EXPECT_THAT(part(job.output(rank), 5),
+                AllOf(HasSubstr("loss loss/train/ce"), HasSubstr("loss loss/train/l2"),
+                      HasSubstr("loss loss/train/total")));
+  }
+}
+
+// A stop was asked for, which excuses a save that failed, but not a rank that is gone.
+TEST(DistFiles, ARankThatDiesInASaveEndsTheJob) {
+  const TempFolder folder;
+  Job job(2, program({"train", "rank=0", "at_batch=2", "how=term", "before_save=1",
+                      "folder=" + folder.path()}));
+  EXPECT_THAT(job.exit_codes(), ElementsAre(3, -1));
+  EXPECT_THAT(job.output(0),
+              AllOf(HasSubstr("DistError"), HasSubstr("rank 1 did not come"),
+                    Not(HasSubstr("a save failed")), Not(HasSubstr("any more, since"))));
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,112 @@
+// Where the files of a run of dist_program go, and what becomes of them on the way.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/dist/dist.h"
+#include "cairn/loggers/in_memory_logger.h"
+#include "cairn/loggers/remote_uploader_downloader.h"
+#include "cairn/loggers/run_directory_uploader.h"
+#include "cairn/storage/object_store.h"
+#include "cairn/train/options.h"
+
+#include "arguments.h"
+#include "testing/watched_store.h"
+
+class Surroundings {
+ public:
+  explicit Surroundings(const Arguments& arguments)
+      : arguments_(arguments), folder_(arguments.text("folder")) {}
+
+  // slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it is told to.
+  // far=1: the folder is in a store
+  // that counts what is read. uploads=1: rank 0 alone sends what is saved to another place, and
+  // nothing is kept. run_directory=1: each rank sends a folder of its own. events=1: two savers,
+  // one after batches, the other after epochs. nodes=1: what is logged of the machines.
+  void change(cairn::TrainerOptions& options) {
+    const bool is_first = cairn::dist::rank() == 0;
+    const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
+    if (is_slow && is_first) options.save_object_store = slow_store();
+    if (arguments_.has("far")) {
+      counted_ = std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
+      options.save_object_store = counted_;
+    }
+    if (arguments_.has("uploads")) {
+      options.autoresume = false;
+      options.save_num_checkpoints_to_keep = 0;
+      if (is_first) {
+        options.loggers.push_back(cairn::RemoteUploaderDownloader(
+            {.file_path_format_string = folder_ + "/sent/{remote_file_name}",
+             .store = cairn::local_store()}));
+      }
+    }
+    if (arguments_.has("run_directory")) send_run_directory(options);
+    if (arguments_.has("events")) {
+      for (const char* interval : {"1ep", "4ba"}) {
+        options.callbacks.push_back(cairn::CheckpointSaver(
+            {.folder = folder_ + "/" + interval, .save_interval = interval}));
+      }
+      options.save_folder.reset();
+      options.autoresume = false;
+    }
+    if (arguments_.has("nodes") && is_first) {
+      log_ = std::make_shared<cairn::InMemoryLogger>();
+      options.loggers.push_back(log_);
+    }
+  }
+
+  // Of a Trainer that is constructed.
+  void describe() const {
+    if (counted_) say("read " + std::to_string(counted_->bytes_read()));
+    for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
+      if (!log_) break;
+      say(name + (" " + std::to_string(log_->hyperparameters().find(name)->as_int())));
+    }
+  }
+
+  // Of one that is closed.
+  void describe_files() const {
+    for (const char* kind : {"uploads", "run_directory", "events"}) {
+      if (!arguments_.has(kind) || cairn::dist::rank() != 0) continue;
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+        if (entry.is_regular_file()) say("file " + entry.path().string().substr(folder_.size()));
+      }
+    }
+  }
+
+ private:
+  std::shared_ptr<cairn::ObjectStore> slow_store() {
+    using cairn::testing::StoreCall;
+    return std::make_shared<cairn::testing::WatchedStore>(
+        cairn::local_store(),
+        cairn::testing::StoreHooks{.before = [this](StoreCall call, const std::string& name) {
+          if (call != StoreCall::kBegin || name.find("ba2-") == std::string::npos) return;
+          say("saves slowly");
+          if (arguments_.has("slow_line")) return wait_for_line();
+          std::mutex mutex;  // a disk that is slow
+          std::unique_lock lock(mutex);
+          std::condition_variable never;
+          never.wait_for(lock, std::chrono::milliseconds(arguments_.number("slow_ms", 0)));
+        }});
+  }
+
+  void send_run_directory(cairn::TrainerOptions& options) const {
+    const std::string own = folder_ + "/of" + std::to_string(cairn::dist::rank());
+    std::filesystem::create_directories(own);
+    std::ofstream(own + "/note") << "x";
+    options.loggers.push_back(cairn::RunDirectoryUploader({.run_directory = own,
+                                                           .object_name_prefix = folder_ + "/sent",
+                                                           .store = cairn::local_store()}));
+  }
+
+  const Arguments arguments_;
+  const std::string folder_;
+  std::shared_ptr<cairn::testing::WatchedStore> counted_;
+  std::shared_ptr<cairn::InMemoryLogger> log_;
+};
