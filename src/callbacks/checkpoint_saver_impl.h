@@ -21,7 +21,7 @@
 #include "callbacks/saver_uploads.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
-#include "storage/place.h"
+#include "storage/local_store.h"
 #include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"

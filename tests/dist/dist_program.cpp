@@ -224,12 +224,14 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     if (arguments.has("replicas")) {
       sharding.data_parallel_replicate_degree = arguments.number("replicas", 1);
     }
+    if (arguments.has("state")) sharding.state_dict_type = arguments.text("state");
     options.parallelism_config = cairn::ParallelismConfig{.fsdp = sharding};
   }
   if (arguments.has("folder")) {
     options.save_folder = arguments.text("folder");
     options.save_interval = arguments.text("interval", "1ba");
     options.save_async = arguments.has("async");
+    options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
     options.autoresume = true;
   }
   return options;

@@ -1,6 +1,7 @@
 // Sharded modules: real processes on this machine, each a shard_program or a dist_program.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -15,12 +16,17 @@
 namespace cairn {
 namespace {
 
+using cairn::testing::in_turn;
 using cairn::testing::Job;
 using cairn::testing::losses_of;
+using cairn::testing::operator+;
+using cairn::testing::part;
 using cairn::testing::rest_of_line;
 using cairn::testing::TempFolder;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 using Words = std::vector<std::string>;
 
@@ -60,28 +66,18 @@ TEST(ShardedModules, WhatCannotBeIsRefused) {
 // --- A Trainer -----------------------------------------------------------------------------------
 
 // The arguments of one process for several runs, one after the other.
-Words runs(const std::vector<Words>& each) {
-  Words all = {DIST_PROGRAM};
-  for (const Words& one : each) {
-    if (all.size() > 1) all.emplace_back("--");
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
-}
-
-Words operator+(Words one, const Words& more) {
-  one.insert(one.end(), more.begin(), more.end());
-  return one;
-}
-
-std::string part(const std::string& output, std::size_t number) {
-  const auto begin = output.find("case " + std::to_string(number) + "\n");
-  if (begin == std::string::npos) return "";
-  return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
-}
+Words runs(const std::vector<Words>& each) { return Words{DIST_PROGRAM} + in_turn(each); }
 
 // The network is float64; a batch of 3 in microbatches of 2, of 11 evaluated samples some twice.
 const Words kRun = {"train", "norm=1", "clip=norm", "batch=3", "micro=2", "samples=26"};
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
 
 void expect_same_losses(const std::string& one, const std::string& other) {
   const auto expected = losses_of(one);
@@ -128,7 +124,7 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
   } else if (one.is_dict()) {
     ASSERT_EQ(one.as_dict().size(), other.as_dict().size()) << path;
     for (const auto& [key, value] : one.as_dict()) {
-      const Value* const found = other.find(key);
+      const Value* const found = other.as_dict().find(key);
       ASSERT_NE(found, nullptr) << path;
       expect_same_tensors(value, *found, path + "/" + (key.is_str() ? key.as_str() : "?"));
     }
@@ -175,6 +171,50 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     EXPECT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
     EXPECT_THAT(again.output(0), HasSubstr("begins at batch 5"));
   }
+}
+
+// Between epochs, as above. 4 ranks, of which one has nothing of some tensors, and 1 go on from what 2
+// have written together, and 2 from what those wrote.
+TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
+  const TempFolder folder;
+  const Words sharded = kRun + Words{"shard=FULL_SHARD"};
+  const Words saves = {"state=sharded", "folder=" + folder.path(), "interval=1ep"};
+  Job job(2, runs({sharded, sharded + saves + Words{"duration=1ep", "async=1"}, sharded + saves}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  for (const std::size_t rank : {0U, 1U}) {
+    const std::string& output = job.output(rank);
+    EXPECT_THAT(part(output, 2), HasSubstr("begins at batch 5"));
+    EXPECT_EQ(rest_of_line(part(output, 2), "weights "), rest_of_line(part(output, 0), "weights "))
+        << output;
+  }
+  const std::string first = folder.path() + "/ep1-ba5";
+  EXPECT_THAT(files_in(first), ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp",
+                                           "__1_0.distcp"));
+  EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep2-ba10");
+  const Value whole = load(first);
+  EXPECT_EQ(whole.at("rng").as_items().size(), 2U);
+  auto losses = losses_of(part(job.output(0), 0));
+  for (const int ranks : {1, 4}) {
+    const TempFolder other;
+    std::filesystem::copy(first, other.path() + "/ep1-ba5");
+    std::filesystem::create_symlink("ep1-ba5", other.path() + "/latest-rank0.pt");
+    const Words goes_on = {"state=sharded", "folder=" + other.path(), "interval=1ep"};
+    Job again(ranks, runs({sharded + goes_on + Words{"duration=2ep"}}));
+    ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+    EXPECT_THAT(again.output(0), HasSubstr("begins at batch 5"));
+    Job back(2, runs({sharded + goes_on + Words{"duration=3ep"}}));
+    ASSERT_THAT(back.exit_codes(), Each(0)) << outputs_of(back);
+    EXPECT_THAT(back.output(1), ::testing::Not(HasSubstr("begins at batch 5")));
+  }
+}
+
+TEST(ShardedTrainer, OlderFoldersAreRemovedAndAStoreIsAsGoodAsAFolder) {
+  const TempFolder folder;
+  const Words sharded = kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=2ba"};
+  Job job(2, runs({sharded + Words{"folder=" + folder.path(), "keep=2"}}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // two, and the link
+  EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
 }
 
 TEST(ShardedTrainer, WhatLooksAtWholeWeightsIsRefused) {

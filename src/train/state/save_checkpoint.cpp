@@ -8,6 +8,7 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/names/launch.h"
+#include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
 #include "storage/place.h"
 #include "train/state/checkpoint_info.h"
