@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/state.h"
@@ -84,6 +85,25 @@ void clip_norm(const std::vector<at::Tensor>& parameters, double threshold) {
   }
 }
 
+// The same of gradients of which each rank has some rows.
+void clip_sharded_norm(const std::vector<at::Tensor>& parameters, double threshold,
+                       const ShardedModule& sharding) {
+  const torch::NoGradGuard no_grad;
+  double squares = 0;
+  for (const at::Tensor& parameter : parameters) {
+    if (!parameter.grad().defined() || parameter.grad().numel() == 0) continue;
+    const double norm = l2_norm(parameter.grad()).item<double>();
+    squares += norm * norm;
+  }
+  const double norm =
+      std::sqrt(sharding.sum_over_shards(squares, "adding up the norms of the gradients"));
+  const double factor = threshold / (norm + 1e-6);
+  if (factor >= 1) return;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) parameter.grad().mul_(factor);
+  }
+}
+
 }  // namespace
 
 GradientClipping::GradientClipping(GradientClippingOptions options) : options_(std::move(options)) {
@@ -113,7 +133,13 @@ bool GradientClipping::match(Event event, const State& /*state*/) const {
 
 void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) {
   const std::vector<at::Tensor> parameters = cairn::parameters(state.model->module());
-  if (options_.clipping_type == "norm") {
+  if (state.sharding && options_.clipping_type == "norm") {
+    clip_sharded_norm(parameters, options_.clipping_threshold, *state.sharding);
+  } else if (state.sharding && options_.clipping_type == "adaptive") {
+    throw UnsupportedError(
+        "GradientClipping: \"adaptive\" looks at whole weights, of which a sharded model has a "
+        "part on each rank: give clipping_type \"norm\" or \"value\"");
+  } else if (options_.clipping_type == "norm") {
     clip_norm(parameters, options_.clipping_threshold);
   } else if (options_.clipping_type == "value") {
     torch::nn::utils::clip_grad_value_(parameters, options_.clipping_threshold);

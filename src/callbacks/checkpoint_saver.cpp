@@ -11,8 +11,8 @@
 //  6. What is saved in a folder of this machine is handed to the loggers that keep files when it is
 //     durable here: at the next event, and before the next save begins (saver_uploads.h).
 //  7. Of several processes rank 0 does all this. The others ask the interval at the same events,
-//     and give what rank 0 cannot know of them (checkpoint_value()); whether a batch is saved
-//     already they know from rank 0.
+//     and give what rank 0 cannot know of them (rng_of_all_ranks(); WholeState); whether a batch is
+//     saved already they know from rank 0.
 //  8. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
@@ -46,6 +46,7 @@
 #include "storage/local_store.h"
 #include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
+#include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
 namespace cairn {
@@ -127,7 +128,7 @@ struct CheckpointSaver::Impl {
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   Value gather() const;
-  void save(State& state, Value rng, Logger& logger);
+  void save(State& state, Value rng, WholeState& whole, Logger& logger);
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
   void submit(SaveJob request);
@@ -185,18 +186,21 @@ bool CheckpointSaver::Impl::is_save_due(const State& state, Event event) {
 // Of several processes all come to the end of the first part, whatever rank 0 finds out then.
 void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   std::optional<Value> gathered;
+  std::optional<WholeState> whole;
   if (is_of_several()) {
     if (is_save_due(state, event)) gathered = gather();
     answer.reset();
     // What fails behind this fails on rank 0 alone, and all go by the same at the next event.
     if (gathered) last_checkpoint_batch = state.timestamp.batch;
+    if (gathered) whole.emplace(state, options.weights_only);
   }
   throw_error();
   report(logger);
   const bool due = is_of_several() ? gathered.has_value() : is_save_due(state, event);
   answer.reset();
   if (!due) return;
-  save(state, gathered ? std::move(*gathered) : gather(), logger);
+  if (!whole) whole.emplace(state, options.weights_only);  // of one process
+  save(state, gathered ? std::move(*gathered) : gather(), *whole, logger);
 }
 
 // What all ranks give: before anything that can fail on rank 0 alone, which some such failures do
@@ -206,7 +210,7 @@ Value CheckpointSaver::Impl::gather() const {
   return rng_of_all_ranks();
 }
 
-void CheckpointSaver::Impl::save(State& state, Value rng, Logger& logger) {
+void CheckpointSaver::Impl::save(State& state, Value rng, WholeState& whole, Logger& logger) {
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
   if (!saves_anything() || is_written_elsewhere()) return;  // it would be removed at once
@@ -226,9 +230,8 @@ void CheckpointSaver::Impl::save(State& state, Value rng, Logger& logger) {
   if (has_uploads) begin_upload(state, request.path);
   if (keep() > 0) request.remove_afterwards = saved.superfluous(keep());
   try {
-    request.value = gatherer.checkpoint_value(
-        state, std::move(rng),
-        {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys}, &logger);
+    const SaveCheckpointOptions what = {options.weights_only, options.ignore_keys};
+    request.value = gatherer.checkpoint_value(state, std::move(rng), whole, what, &logger);
     submit(std::move(request));
   } catch (...) {
     forget_failed();
@@ -305,9 +308,7 @@ void CheckpointSaver::Impl::set_condition(SaveJob& job, const State& state) cons
   if (!is_far || options.overwrite) return;
   job.condition = WriteCondition::absent();
   job.replaces_known = true;
-  job.has_passed = [place = place(state)](const std::string& path) {
-    return place.has_passed(path);
-  };
+  job.has_passed = [at = place(state)](const std::string& path) { return at.has_passed(path); };
 }
 
 // Which of the saves under way have failed is known when none is under way any more.
@@ -561,11 +562,12 @@ void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_st
 
 void CheckpointSaver::save(State& state, Logger& logger) {
   Value rng = impl_->gather();
+  WholeState whole(state, impl_->options.weights_only);
   if (!is_written_elsewhere()) {
     adopt_saved(impl_->place(state), impl_->saved);
     impl_->options.store->prepare(impl_->folder(state));
   }
-  impl_->save(state, std::move(rng), logger);
+  impl_->save(state, std::move(rng), whole, logger);
 }
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {

@@ -7,8 +7,11 @@
 #include <limits>
 #include <utility>
 
+#include "cairn/algorithms/ema.h"
 #include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
+#include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/rng.h"
 
@@ -113,10 +116,44 @@ void Trainer::Impl::check_position_of_ranks() const {
                      ". Give all the same checkpoint");
   }
   torch::nn::Module& module = state.model->module();
-  std::vector<at::Tensor> tensors = each_once(parameters(module));
+  std::vector<at::Tensor> tensors;  // of a sharded model each rank has its own
+  if (!state.sharding) tensors = each_once(parameters(module));
   for (const at::Tensor& buffer : module.buffers())
     tensors.push_back(buffer);
   dist::broadcast_tensors(tensors, "sending the model's weights");
+}
+
+void Trainer::Impl::shard_model() {
+  if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
+  const FSDPConfig& config = *options.parallelism_config->fsdp;
+  if (context.group == nullptr || config.sharding_strategy == "NO_SHARD") return;
+  const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
+  state.sharding = fully_shard(module, config);
+  if (state.sharding->shard_count() == 1) state.sharding.reset();  // data parallel
+  if (state.sharding && config.verbose) logger.log_message(state.sharding->describe());
+}
+
+// What looks at whole weights or gradients, which no rank has.
+void Trainer::Impl::check_sharded() const {
+  if (!state.sharding) return;
+  for (const auto& algorithm : state.algorithms) {
+    if (dynamic_cast<const EMA*>(algorithm.get()) == nullptr) continue;
+    throw UnsupportedError(
+        "parallelism_config: EMA keeps a copy of whole weights, of which a sharded model has a "
+        "part on each rank: leave it out, or set sharding_strategy to NO_SHARD");
+  }
+  if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
+  const std::string name = optimizer_name(*state.optimizer);
+  if (needs_closure(*state.optimizer) || name == "Adafactor" || name == "SparseAdam") {
+    throw UnsupportedError("parallelism_config: the optimizer " + name +
+                           " looks at whole weights, of which a sharded model has a part on each "
+                           "rank: take one that steps each element by itself, as AdamW");
+  }
+  if (!options.optimizers.is_recipe() && !state.optimizer->state().empty()) {
+    throw UsageError(
+        "parallelism_config: the optimizer has state of whole weights, and the model is sharded "
+        "now: give a recipe, as AdamW({.lr = ...})");
+  }
 }
 
 // What is asked of one rank is done by all, after the same batch.

@@ -181,12 +181,32 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
             "seed is outside [0, 2^32 - 1]");
 }
 
+// UnsupportedErrors of what `config` says go through.
+void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Conflicts& found) {
+  try {
+    check(config);
+  } catch (const UsageError& error) {
+    found.add(true, error.what());
+    return;
+  }
+  if (config.sharding_strategy == "NO_SHARD") return;
+  found.add(options.load_in_place,
+            "load_in_place does not go with parallelism_config: each rank reads its rows of the "
+            "weights, which takes no more memory; leave it out");
+  found.add(options.ddp_sync_strategy == "forced_sync",
+            "ddp_sync_strategy forced_sync does not go with parallelism_config, which averages "
+            "gradients in every backward(); leave it out");
+}
+
 void check_ranks(const TrainerOptions& options, Conflicts& found) {
   found.add(!(options.dist_timeout > 0) || !std::isfinite(options.dist_timeout),
             "dist_timeout is not a positive number of seconds");
   found.add(!find_sync_strategy(options.ddp_sync_strategy),
             "ddp_sync_strategy is '" + options.ddp_sync_strategy +
                 "'; give single_auto_sync, multi_auto_sync or forced_sync");
+  if (options.parallelism_config && options.parallelism_config->fsdp) {
+    check_sharding(options, *options.parallelism_config->fsdp, found);
+  }
   if (dist::world_size() == 1) return;
   const bool on_gpu = options.device ? *options.device == "gpu" : torch::cuda::is_available();
   found.add(on_gpu, "this is " + dist::describe() +

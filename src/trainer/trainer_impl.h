@@ -4,7 +4,7 @@
 //  0. of several processes: they meet (dist::initialize()), and take rank 0's seed and run name
 //  1. device, precision, determinism; the model moves to the device
 //  2. the seed seeds every generator
-//  3. optimizer; run name
+//  3. the model is sharded (parallelism_config); optimizer; run name
 //  4. loggers, then callbacks, then a CheckpointSaver when save_folder is set and there is none;
 //     that no saver writes another's files; the first line: what the process computes with, and how
 //     many threads
@@ -77,6 +77,8 @@ struct Trainer::Impl {
   Requests agree(Requests own) const;
   double usable_processors_of_rank() const;
   void choose_device();
+  void shard_model();
+  void check_sharded() const;
   void make_optimizer();
   void check_optimizer();
   void assemble_loggers();

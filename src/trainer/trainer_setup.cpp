@@ -88,7 +88,9 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   check_savers();
   if (context.group != nullptr) logger.log_message(dist::describe());
   logger.log_message(set_up_threads(usable_processors_of_rank()));
+  shard_model();
   make_optimizer();
+  check_sharded();
   engine.run_event(Event::kInit);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery
 

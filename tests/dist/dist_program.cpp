@@ -20,8 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/algorithms/ema.h"
+#include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/metrics/metrics.h"
 #include "cairn/optim/optimizers.h"
@@ -193,9 +196,9 @@ class BrokenOnce {
 struct Net : torch::nn::Module {
   explicit Net(const Arguments& arguments) : dropout(arguments.number("dropout", 0) / 100.0) {
     torch::manual_seed(static_cast<std::uint64_t>(1 + cairn::dist::rank()));  // ranks differ
-    first = register_module("first", torch::nn::Linear(4, 8));
+    first = register_module("first", cairn::Sharded<torch::nn::Linear>(4, 8));
     if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(8));
-    second = register_module("second", torch::nn::Linear(8, 3));
+    second = register_module("second", cairn::Sharded<torch::nn::Linear>(8, 3));
     unused = register_module("unused", torch::nn::Linear(2, 2));
     to(at::kDouble);
   }
@@ -204,7 +207,8 @@ struct Net : torch::nn::Module {
     if (norm) hidden = norm(hidden);
     return second(torch::dropout(hidden, dropout, is_training()));
   }
-  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
+  cairn::Sharded<torch::nn::Linear> first{nullptr}, second{nullptr};
+  torch::nn::Linear unused{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
   double dropout;
 };
@@ -229,6 +233,18 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   options.dist_timeout = static_cast<double>(arguments.number("timeout_ms", 60000)) / 1000;
   options.ddp_sync_strategy = arguments.text("strategy", "single_auto_sync");
   if (arguments.has("micro")) options.device_train_microbatch_size = arguments.number("micro", 1);
+  if (arguments.has("clip")) {
+    options.algorithms.push_back(cairn::GradientClipping(
+        {.clipping_type = arguments.text("clip"), .clipping_threshold = 0.05}));
+  }
+  if (arguments.has("ema")) options.algorithms.push_back(cairn::EMA({.half_life = "2ba"}));
+  if (arguments.has("shard")) {
+    cairn::FSDPConfig sharding{.sharding_strategy = arguments.text("shard")};
+    if (arguments.has("replicas")) {
+      sharding.data_parallel_replicate_degree = arguments.number("replicas", 1);
+    }
+    options.parallelism_config = cairn::ParallelismConfig{.fsdp = sharding};
+  }
   if (arguments.has("folder")) {
     options.save_folder = arguments.text("folder");
     options.save_interval = arguments.text("interval", "1ba");

@@ -51,6 +51,7 @@ class OptimizerHandle {
   // NOLINTEND(google-explicit-constructor)
 
   explicit operator bool() const { return recipe_ || optimizer_; }
+  bool is_recipe() const { return recipe_ != nullptr; }
   // The optimizer itself, or the recipe applied to `parameters`.
   std::shared_ptr<torch::optim::Optimizer> create(std::vector<at::Tensor> parameters) const;
 

@@ -1,6 +1,6 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
 // docs/trainer.md explains each: its default, and when to change it.
-// Arguments that this version does not have (FSDP, profiler, compile, remote stores, ...) are
+// Arguments that this version does not have (profiler, compile, remote stores, ...) are
 // listed in docs/from_composer.md.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/callback.h"
@@ -158,6 +159,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // When gradients are averaged over the ranks: "single_auto_sync", in the last microbatch's
   // backward(), "multi_auto_sync", in every one's, "forced_sync", after the last one.
   std::string ddp_sync_strategy = "single_auto_sync";
+  // Parameters, gradients and optimizer state spread over the ranks: {.fsdp = FSDPConfig{}}. For
+  // models that do not fit beside their optimizer's state; wrap their parts in Sharded<>.
+  std::optional<ParallelismConfig> parallelism_config = std::nullopt;
 
   // --- cairn's own ------------------------------------------------------------------------------
 

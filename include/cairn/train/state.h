@@ -28,6 +28,7 @@ class Optimizer;
 namespace cairn {
 
 class GradScaler;
+class ShardedModule;
 
 // Owned by the Trainer; used on the training thread only. In an event, what is assigned here is
 // what training goes on with: another batch, other outputs, a scaled loss. The Trainer fills it
@@ -83,6 +84,11 @@ class State {
   // state at the start of the epoch for loaders with uses_global_rng(). None otherwise.
   Value dataset_state;
 
+  // The model, of which this rank has its part; null: all of it (cairn/dist/sharding.h). Parameters
+  // are whole in forward() and backward() only, and gradients and the optimizer's state never: what
+  // looks at all of them adds up over the ranks.
+  std::shared_ptr<ShardedModule> sharding;
+
   // From the moment the current batch ends, training ends as if max_duration were reached: with
   // fit_end, a last evaluation and a last save. For callbacks (EarlyStopper); sets max_duration.
   void stop_training();
@@ -96,7 +102,8 @@ class State {
   // --- What a checkpoint holds (docs/checkpoints.md) --------------------------------------------
 
   // Composer's entries in Composer's order. Tensors are views of live memory. A checkpoint is
-  // {"state": state_dict(), "rng": rng_states()}; see cairn/train/state_dict.h.
+  // {"state": state_dict(), "rng": rng_states()}; see cairn/train/state_dict.h. Of a sharded run
+  // the tensors are this rank's, and say which part of the whole they are (TensorView::part).
   Value state_dict() const;
   // {"model", "integrations", "metadata"}.
   Value model_state_dict() const;

@@ -12,6 +12,7 @@
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
+#include "train/loop/sharded_pass.h"
 #include "train/state/base_seed.h"
 
 namespace cairn {
@@ -166,6 +167,7 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
     }
     if (!has_any_rank(batch.has_value())) break;
     if (!batch) {
+      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
       advance({});
       continue;
     }
@@ -233,13 +235,20 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
   state.outputs = Outputs();  // those of the last batch
   if (context_.group != nullptr) {
     leave_out_repeated(spec);
-    if (state.batch.empty()) return {};
+    if (state.batch.empty()) {
+      take_part_in(state, passes_of_others(state, 0), /*with_backward=*/false);
+      return {};
+    }
   }
   transform_batch(context_, spec);
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
   context_.engine.run_event(Event::kEvalBatchStart);
+  const auto size = microbatch_size(evaluator);
+  const auto own = state.sharding ? count_microbatches(context_, size) : 0;
+  const std::int64_t passes = passes_of_others(state, static_cast<std::int64_t>(own));
   const auto use = [&](double /*share*/) {
+    ShardedPass pass(state);
     context_.engine.run_event(Event::kEvalBeforeForward);
     {
       const AutocastGuard autocast(context_.precision);
@@ -248,8 +257,10 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
     }
     context_.engine.run_event(Event::kEvalAfterForward);
     update_all_metrics(context_, metrics, state.batch, state.outputs);
+    pass.end();
   };
-  for_each_microbatch(context_, microbatch_size(evaluator), {.use = use});
+  for_each_microbatch(context_, size, {.use = use});
+  take_part_in(state, passes, /*with_backward=*/false);
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::steady_clock::now() - start);
   return {samples, tokens, duration};

@@ -61,7 +61,12 @@ std::optional<std::string> layer_of(const Inputs& inputs, const LayerNames& name
 }  // namespace
 
 std::string layer_class(const torch::nn::Module& layer) {
-  std::string name = without_namespaces(layer.name());
+  std::string full_name = layer.name();
+  constexpr std::string_view kUnit = "cairn::ShardedImpl<";  // of what it is a unit
+  if (full_name.starts_with(kUnit)) {
+    full_name = full_name.substr(kUnit.size(), full_name.find(',') - kUnit.size());
+  }
+  std::string name = without_namespaces(full_name);
   constexpr std::string_view kHolderSuffix = "Impl";  // torch::nn::LinearImpl
   if (name.ends_with(kHolderSuffix) && name.size() > kHolderSuffix.size()) {
     name.resize(name.size() - kHolderSuffix.size());

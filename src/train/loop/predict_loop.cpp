@@ -5,7 +5,9 @@
 #include "cairn/error.h"
 
 #include "train/data/data_spec.h"
+#include "dist/group.h"
 #include "train/loop/failure.h"
+#include "train/loop/sharded_pass.h"
 #include "train/state/base_seed.h"
 
 namespace cairn {
@@ -19,14 +21,22 @@ Outputs predict_batch(LoopContext& context) {
   context.engine.run_event(Event::kPredictBatchStart);
   context.engine.run_event(Event::kPredictBeforeForward);
   {
+    ShardedPass pass(state);
     const AutocastGuard autocast(context.precision);
     state.outputs = in_model(context, "eval_forward()",  //
                              [&] { return state.model->eval_forward(state.batch, nullptr); });
+    pass.end();
   }
   context.engine.run_event(Event::kPredictAfterForward);
   Outputs outputs = state.outputs.map([](const at::Tensor& tensor) { return tensor.cpu(); });
   context.engine.run_event(Event::kPredictBatchEnd);
   return outputs;
+}
+
+// Whether there is a pass to take part in.
+bool has_any_rank(const State& state, bool batch) {
+  if (state.sharding == nullptr) return batch;
+  return dist::sum({batch ? 1.0 : 0.0}, "fetching a batch to predict")[0] > 0;
 }
 
 }  // namespace
@@ -49,11 +59,18 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   std::vector<Outputs> all;
   draw_base_seed();
   dataloader.dataloader->start_epoch(0, 0);
-  for (std::int64_t i = 0; i < *state.dataloader_len; ++i) {
+  for (std::int64_t i = 0;; ++i) {
     context.predict_batch = i;
-    std::optional<Batch> batch =
-        around_batch(context, "the data loader", [&] { return dataloader.dataloader->next(); });
-    if (!batch) break;
+    std::optional<Batch> batch;
+    if (i < *state.dataloader_len) {
+      batch =
+          around_batch(context, "the data loader", [&] { return dataloader.dataloader->next(); });
+    }
+    if (!has_any_rank(state, batch.has_value())) break;
+    if (!batch) {
+      take_part_in(state, 1, /*with_backward=*/false);
+      continue;
+    }
     state.batch = std::move(*batch);
     all.push_back(predict_batch(context));
   }

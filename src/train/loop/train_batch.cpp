@@ -15,6 +15,7 @@
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
+#include "train/loop/sharded_pass.h"
 
 namespace cairn {
 namespace {
@@ -56,7 +57,7 @@ void BatchTrainer::train() {
     const torch::AutoGradMode with_gradients(true);
     state.batch = whole;  // as it was before the last evaluation's transforms
     evaluate();
-    if (!sync_) return totals_.back().second;
+    if (!is_of_several()) return totals_.back().second;
     return at::scalar_tensor(average_over_ranks(totals_.back().second.item<double>()), at::kDouble);
   });
 }
@@ -69,7 +70,7 @@ void BatchTrainer::join_ranks() {
   for (const at::Tensor& parameter : each_once(cairn::parameters(module))) {
     if (parameter.requires_grad()) parameters.push_back(parameter);
   }
-  const bool is_other = !sync_ || !sync_->is_of(parameters);
+  const bool is_other = !state.sharding && (!sync_ || !sync_->is_of(parameters));
   const double own = weight_of(state.batch);
   const auto [all, others] = [&] {
     const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
@@ -136,6 +137,10 @@ void BatchTrainer::step() {
 void BatchTrainer::run_microbatches() {
   const auto size = context_.state.device_train_microbatch_size;
   const std::size_t syncs = syncs_beyond_own(size);
+  const State& state = context_.state;
+  const auto own = state.sharding ? count_microbatches(context_, size) : 0;
+  const std::int64_t passes = passes_of_others(state, static_cast<std::int64_t>(own));
+  if (state.sharding) state.sharding->note_order();
   for_each_microbatch(context_, size,
                       {.use =
                            [&](double share) {
@@ -143,6 +148,7 @@ void BatchTrainer::run_microbatches() {
                              run_microbatch(rank_share_ == 0 ? 0 : share * rank_share_);
                            },
                        .weight = [&](const Batch& part) { return weight_of(part); }});
+  take_part_in(state, passes, /*with_backward=*/true);
   for (std::size_t i = 0; i < syncs; ++i)
     sync_->finish("averaging the gradients of another rank's microbatch");
 }
@@ -160,9 +166,11 @@ void BatchTrainer::run_microbatch(double weight) {
   State& state = context_.state;
   Batch for_metrics;
   if (!state.train_metrics.empty()) for_metrics = state.batch;
+  ShardedPass pass(state);
   accumulate(forward(), weight);
   backward(weight);
   if (!state.train_metrics.empty()) update_metrics(for_metrics);
+  pass.end();
 }
 
 // Up to before_backward, so that what is counted is what algorithms made of the loss.
@@ -197,8 +205,12 @@ void BatchTrainer::backward(double weight) {
   if (weight != 1.0) loss = loss * weight;
   sync_gradients(/*is_before_backward=*/true);
   // The mean over nothing is no number, also times 0.
-  const bool weighs_nothing = sync_ && weight == 0;
-  if (!weighs_nothing) in_batch(context_, "backward()", [&] { loss.backward(); });
+  const bool weighs_nothing = is_of_several() && weight == 0;
+  if (state.sharding) {  // also for the others' sake
+    in_batch(context_, "backward()", [&] { state.sharding->backward(loss, !weighs_nothing); });
+  } else if (!weighs_nothing) {
+    in_batch(context_, "backward()", [&] { loss.backward(); });
+  }
   sync_gradients(/*is_before_backward=*/false);
   context_.engine.run_event(Event::kAfterBackward);
 }
@@ -216,7 +228,8 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
 
 void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, double weight) {
   at::Tensor share = loss.detach();
-  if (weight != 1.0) share = sync_ && weight == 0 ? at::zeros_like(share) : share * weight;
+  const bool is_nothing = is_of_several() && weight == 0;  // it may be no number
+  if (weight != 1.0) share = is_nothing ? at::zeros_like(share) : share * weight;
   for (auto& [known, total] : totals_) {
     if (known == name) {
       total = total + share;
@@ -231,7 +244,7 @@ void BatchTrainer::publish_losses() {
   std::vector<std::pair<std::string, double>> losses;
   for (const auto& [name, total] : totals_)
     losses.emplace_back(name, total.item<double>());
-  if (sync_) losses = average_over_ranks(losses);
+  if (is_of_several()) losses = average_over_ranks(losses);
   for (const auto& [name, value] : losses)
     context_.state.total_loss_dict.set("loss/train/" + name, value);
 }

@@ -11,6 +11,9 @@
 // ranks' average; its gradients are averaged by GradientSync (dist/gradient_sync.h). Buffers
 // (BatchNorm's) are rank 0's at the beginning of each batch, as with PyTorch's DDP.
 //
+// A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
+// the strategy is; all ranks have as many passes as the one with the most microbatches.
+//
 // An optimizer that needs a closure (LBFGS) is given 1 to 4 up to its step as one, and runs it as
 // often as it likes, as in Composer; losses and metrics are those of the last time.
 #pragma once
@@ -57,7 +60,9 @@ class BatchTrainer {
   NamedLosses average_over_ranks(const NamedLosses& own) const;
 
   LoopContext& context_;
-  std::unique_ptr<dist::GradientSync> sync_;  // null in one process
+  bool is_of_several() const { return context_.group != nullptr; }
+
+  std::unique_ptr<dist::GradientSync> sync_;  // null in one process, and of a sharded model
   double rank_share_ = 1.0;                   // of this rank's batch in the average one
   std::vector<std::pair<std::string, at::Tensor>> totals_;  // of the batch, on the device
 };

@@ -49,6 +49,7 @@
 #include "train/state/module_load.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
+#include "train/state/sharded_state.h"
 
 namespace cairn {
 namespace {
@@ -74,6 +75,7 @@ class CheckpointLoad {
 
  private:
   void filter(Value& checkpoint, const std::string& path);
+  void cut(Value& checkpoint);
   void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
   void place_model(Value& saved);                       // step 2, in place
   void read_in_place(LoadStaging& staging);             // step 5
@@ -352,6 +354,16 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   }
 }
 
+// Of a sharded run: what this rank has of it. The names must be those of today for that.
+void CheckpointLoad::cut(Value& checkpoint) {
+  if (!is_sharded(state_)) return;
+  Value saved = checkpoint.at("state");
+  migrate_state(saved);
+  misfits_ = cut_to_own_rows(state_, saved);
+  refuse_misfits();
+  checkpoint.mutable_dict().set("state", std::move(saved));
+}
+
 void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
   if (!saved.is_dict()) return misfit("its \"state\" is no dict");
@@ -509,6 +521,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
   std::optional<Value> rng;
   try {
     filter(checkpoint, path);
+    cut(checkpoint);
     stage(staging, checkpoint);
     finish_reading_ = [&] { staging.finish(how_to_read()); };
     if (options_.load_weights_only) {
@@ -555,7 +568,7 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
   const std::string& path = opened.path();
   const GuardedReads guard;
   LoadStaging staging(opened);
-  staging.begin(state, job.options);
+  if (!is_sharded(state)) staging.begin(state, job.options);  // which reads all of it
   Value checkpoint = load(opened, {.verify = Verify::kQuick});
   if (checkpoint.is_foreign()) {
     throw UnsupportedError(path + " holds an object of " + checkpoint.as_foreign().class_name() +

@@ -9,6 +9,7 @@
 
 #include "checkpoint/names/launch.h"
 #include "train/state/checkpoint_info.h"
+#include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
 namespace cairn {
@@ -36,16 +37,21 @@ const torch::nn::Module& module_of(const State& state) {
   return state.model->module();
 }
 
-// `rng` is of all ranks.
-Value checkpoint_of(const State& state, Value model, Value rng,
-                    const SaveCheckpointOptions& options, Logger* logger) {
+struct Gathered {
+  Value model = {};
+  Value rng = {};  // of all ranks
+  WholeState& whole;
+  bool at_once = false;  // WholeState::complete()
+};
+
+Value checkpoint_of(const State& state, Gathered parts, const SaveCheckpointOptions& options,
+                    Logger* logger) {
   Dict checkpoint;
-  if (options.weights_only) {
-    checkpoint.set("state", weights_state_dict(state, std::move(model)));
-  } else {
-    checkpoint.set("state", full_state_dict(state, std::move(model)));
-    checkpoint.set("rng", std::move(rng));
-  }
+  Value entries = options.weights_only ? weights_state_dict(state, std::move(parts.model))
+                                       : full_state_dict(state, std::move(parts.model));
+  parts.whole.complete(entries, parts.at_once);
+  checkpoint.set("state", std::move(entries));
+  if (!options.weights_only) checkpoint.set("rng", std::move(parts.rng));
   Value value = std::move(checkpoint);
   for (const std::string& pattern : options.ignore_keys.apply(value)) {
     if (logger != nullptr) {
@@ -60,27 +66,38 @@ Value checkpoint_of(const State& state, Value model, Value rng,
 
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
+  WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
-  return checkpoint_of(state, state_dict(module_of(state)), std::move(rng), options, logger);
+  return checkpoint_of(state,
+                       {.model = state_dict(module_of(state)),
+                        .rng = std::move(rng),
+                        .whole = whole,
+                        .at_once = true},
+                       options, logger);
 }
 
-Value StateGatherer::checkpoint_value(const State& state, Value rng,
+Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState& whole,
                                       const SaveCheckpointOptions& options, Logger* logger) {
-  return checkpoint_of(state, model_.gather(module_of(state)), std::move(rng), options, logger);
+  return checkpoint_of(
+      state, {.model = model_.gather(module_of(state)), .rng = std::move(rng), .whole = whole},
+      options, logger);
 }
 
 std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
   std::string path = strict_format(
       filename, variables_of_writer(state.run_name) + time_variables(state.timestamp));
-  if (is_written_elsewhere()) {
-    checkpoint_value(state, options);
-    return path;
-  }
+  Value rng = options.weights_only ? Value() : rng_of_all_ranks();
+  WholeState whole(state, options.weights_only);
+  if (is_written_elsewhere()) return path;
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;
-  save(checkpoint_value(state, options), path, save_options);
+  save(checkpoint_of(
+           state,
+           {.model = state_dict(module_of(state)), .rng = std::move(rng), .whole = whole},
+           options, nullptr),
+       path, save_options);
   return path;
 }
 

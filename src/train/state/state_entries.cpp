@@ -11,6 +11,7 @@
 
 #include "train/state/checkpoint_metadata.h"
 #include "train/state/entry_names.h"
+#include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
 namespace cairn {
@@ -108,12 +109,16 @@ Value weights_state_dict(const State& state, Value model) {
 
 Value State::state_dict() const {
   if (!model) throw UsageError("a State without a model cannot be saved");
-  return full_state_dict(*this, cairn::state_dict(model->module()));
+  Value entries = full_state_dict(*this, cairn::state_dict(model->module()));
+  mark_own_parts(*this, entries);
+  return entries;
 }
 
 Value State::model_state_dict() const {
   if (!model) throw UsageError("a State without a model cannot be saved");
-  return weights_state_dict(*this, cairn::state_dict(model->module()));
+  Value entries = weights_state_dict(*this, cairn::state_dict(model->module()));
+  mark_own_parts(*this, entries);
+  return entries;
 }
 
 }  // namespace cairn

@@ -18,6 +18,8 @@
 
 namespace cairn {
 
+class WholeState;
+
 class ModuleGatherer {
  public:
   // What state_dict(module) gives; of one identity() with the time before, if that is still what it
@@ -64,9 +66,10 @@ class ModuleGatherer {
 
 class StateGatherer {
  public:
-  // What cairn::checkpoint_value() gives, with `rng` for what rng_of_all_ranks() gave.
-  Value checkpoint_value(const State& state, Value rng, const SaveCheckpointOptions& options,
-                         Logger* logger = nullptr);
+  // What cairn::checkpoint_value() gives, with `rng` for what rng_of_all_ranks() gave; of a sharded
+  // run with the tensors of `whole`.
+  Value checkpoint_value(const State& state, Value rng, WholeState& whole,
+                         const SaveCheckpointOptions& options, Logger* logger);
 
  private:
   ModuleGatherer model_;
