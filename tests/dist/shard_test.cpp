@@ -66,10 +66,10 @@ TEST(ShardedModules, WhatCannotBeIsRefused) {
 // --- A Trainer -----------------------------------------------------------------------------------
 
 // The arguments of one process for several runs, one after the other.
-Words runs(const std::vector<Words>& each) { return Words{DIST_PROGRAM} + in_turn(each); }
+Words runs(const std::vector<Words>& each) { return in_turn(each); }
 
-// The network is float64; a batch of 3 in microbatches of 2, of 11 evaluated samples some twice.
-const Words kRun = {"train", "norm=1", "clip=norm", "batch=3", "micro=2", "samples=26"};
+// The network is float64; a batch of 4 in microbatches of 2, of 11 evaluated samples some twice.
+const Words kRun = {"train", "norm=1", "clip=norm", "batch=4", "micro=2", "samples=32"};
 
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
@@ -131,7 +131,7 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
   }
 }
 
-// Between epochs: 26 samples on 2 ranks are 5 batches.
+// Between epochs: 32 samples on 2 ranks are 4 batches.
 TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const TempFolder sharded_folder;
   const TempFolder plain_folder;
@@ -150,13 +150,13 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     const std::string unbroken = rest_of_line(part(output, 0), "weights ");
     ASSERT_NE(unbroken, "");
     EXPECT_EQ(rest_of_line(part(output, 3), "weights "), unbroken) << output;
-    EXPECT_THAT(part(output, 4), HasSubstr("begins at batch 5"));
+    EXPECT_THAT(part(output, 4), HasSubstr("begins at batch 4"));
     auto losses = losses_of(part(output, 0));
     for (const auto& [batch, loss] : losses_of(part(output, 4)))
       EXPECT_NEAR(losses.at(batch), loss, 1e-9);
   }
   // What both wrote at the end of the first epoch is one thing.
-  const std::string name = "/ep1-ba5-rank0.pt";
+  const std::string name = "/ep1-ba4-rank0.pt";
   const Value of_sharded = load(sharded_folder.path() + name);
   const Value of_plain = load(plain_folder.path() + name);
   for (const char* entry : {"model", "optimizers"}) {
@@ -169,7 +169,7 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     std::filesystem::create_symlink(name.substr(1), folder.path() + "/latest-rank0.pt");
     Job again(ranks, runs({sharded + saves(folder.path())}));
     EXPECT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
-    EXPECT_THAT(again.output(0), HasSubstr("begins at batch 5"));
+    EXPECT_THAT(again.output(0), HasSubstr("begins at batch 4"));
   }
 }
 
@@ -183,28 +183,28 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const std::size_t rank : {0U, 1U}) {
     const std::string& output = job.output(rank);
-    EXPECT_THAT(part(output, 2), HasSubstr("begins at batch 5"));
+    EXPECT_THAT(part(output, 2), HasSubstr("begins at batch 4"));
     EXPECT_EQ(rest_of_line(part(output, 2), "weights "), rest_of_line(part(output, 0), "weights "))
         << output;
   }
-  const std::string first = folder.path() + "/ep1-ba5";
+  const std::string first = folder.path() + "/ep1-ba4";
   EXPECT_THAT(files_in(first), ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp",
                                            "__1_0.distcp"));
-  EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep2-ba10");
+  EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep2-ba8");
   const Value whole = load(first);
   EXPECT_EQ(whole.at("rng").as_items().size(), 2U);
   auto losses = losses_of(part(job.output(0), 0));
   for (const int ranks : {1, 4}) {
     const TempFolder other;
-    std::filesystem::copy(first, other.path() + "/ep1-ba5");
-    std::filesystem::create_symlink("ep1-ba5", other.path() + "/latest-rank0.pt");
+    std::filesystem::copy(first, other.path() + "/ep1-ba4");
+    std::filesystem::create_symlink("ep1-ba4", other.path() + "/latest-rank0.pt");
     const Words goes_on = {"state=sharded", "folder=" + other.path(), "interval=1ep"};
     Job again(ranks, runs({sharded + goes_on + Words{"duration=2ep"}}));
     ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
-    EXPECT_THAT(again.output(0), HasSubstr("begins at batch 5"));
+    EXPECT_THAT(again.output(0), HasSubstr("begins at batch 4"));
     Job back(2, runs({sharded + goes_on + Words{"duration=3ep"}}));
     ASSERT_THAT(back.exit_codes(), Each(0)) << outputs_of(back);
-    EXPECT_THAT(back.output(1), ::testing::Not(HasSubstr("begins at batch 5")));
+    EXPECT_THAT(back.output(1), ::testing::Not(HasSubstr("begins at batch 4")));
   }
 }
 
