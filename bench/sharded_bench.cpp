@@ -1,4 +1,5 @@
 // What planning a checkpoint of very many ranks takes: sharded_bench [TENSORS [RANKS]]
+// What writing one rank's files takes, beside save(): sharded_bench --write FOLDER [MIB]
 //
 // One process describes each rank of a model whose tensors are cut in rows, as FSDP does, or as a
 // mesh of two dimensions; then it does what rank 0 does. No tensor has bytes: `.metadata` is made
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/global_plan.h"
@@ -143,10 +145,44 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
              size_text(static_cast<std::uint64_t>(usage.ru_maxrss) << 10));
 }
 
+// 64 tensors that are all there is, durable in `folder`.
+void measure_writing(const std::string& folder, std::size_t mib) {
+  constexpr std::int64_t kTensors = 64;
+  const std::size_t each = (mib << 20) / kTensors;
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(kTensors * each, std::byte{7});
+  Dict model;
+  for (std::int64_t t = 0; t < kTensors; ++t) {
+    const ByteView part = ByteView(*bytes).subspan(static_cast<std::size_t>(t) * each, each);
+    model[fmt::format("t{}", t)] =
+        make_tensor(DType::kUInt8, {static_cast<std::int64_t>(each)}, {part, bytes});
+  }
+  const Value tree = Dict{{"model", model}};
+  const auto store = local_store();
+  for (int round = 0; round < 3; ++round) {
+    Clock::time_point begin = Clock::now();
+    save(tree, folder + "/sharded_bench.pt");
+    fmt::print("save {:.2f} s", seconds_since(begin));
+    store->remove(folder + "/sharded_bench.pt");
+    for (const std::size_t files : {1, 2, 4}) {
+      begin = Clock::now();
+      testing::write_ranks(*store, folder + "/sharded_bench", {{{0, 1, 0}, tree}},
+                           {.files = files});
+      fmt::print(", {} data files {:.2f} s", files, seconds_since(begin));
+      store->remove_folder(folder + "/sharded_bench");
+    }
+    fmt::print("\n");
+  }
+}
+
 }  // namespace
 }  // namespace cairn
 
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == "--write") {
+    const std::size_t mib = argc > 3 ? static_cast<std::size_t>(std::atoi(argv[3])) : 1024;
+    cairn::measure_writing(argv[2], mib);
+    return 0;
+  }
   const std::int64_t tensors = argc > 1 ? std::atoll(argv[1]) : 10000;
   const auto ranks = static_cast<std::uint32_t>(argc > 2 ? std::atoi(argv[2]) : 1024);
   cairn::measure("rows", tensors, ranks, cairn::rows_of);
