@@ -183,7 +183,8 @@ void SimJob::suffer(Rank& rank, const SimFault& fault) {
       kill();
       throw SimulatedCrash{};
     case SimFault::Kind::kHang:
-      rank.has_hung = rank.is_hanging = true;
+      ++rank.hangs;
+      rank.is_hanging = true;
       fibers_.pause(fault.time);
       rank.is_hanging = false;
       if (rank.is_dead) throw SimulatedCrash{};

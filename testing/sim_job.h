@@ -60,7 +60,7 @@ class SimJob {
     std::shared_ptr<ObjectStore> store;
     std::uint64_t steps = 0;
     bool is_dead = false;
-    bool has_hung = false;
+    int hangs = 0;
     bool is_hanging = false;
     bool has_ended = false;
     Meeting::Time cut_off_until = {};

@@ -144,6 +144,7 @@ class Schedule {
       outcomes_[batch][rank.number()] = outcome;
       if (outcome.kind == Outcome::kSaved) {
         told_ = std::max(told_, batch);
+        latest_ = std::max(latest_, batch);
         retire(rank, batch);
       }
       is_doubtful_ = is_doubtful_ || outcome.kind == Outcome::kUnknown;
@@ -155,7 +156,7 @@ class Schedule {
   std::optional<std::int64_t> go_on(SimJob& job, SimJob::Rank& rank, int start) {
     Outcome outcome;
     std::int64_t batch = 0;
-    const bool had_hung = rank.has_hung;
+    const int hangs = rank.hangs;
     const auto begin = fibers_.now();
     try {
       const auto agreed = agree_over_ranks(
@@ -167,7 +168,7 @@ class Schedule {
       outcome = {Outcome::kRefused, e.what()};
     }
     if (start != start_) return std::nullopt;
-    check_time(job, rank, begin, had_hung);
+    check_time(job, rank, begin, hangs);
     agreed_[rank.number()] = outcome;
     if (outcome.kind != Outcome::kSaved) return std::nullopt;
     if (batch < told_at_start_) {
@@ -180,7 +181,7 @@ class Schedule {
   std::vector<SeenCheckpoint> look(ObjectStore& store) const {
     std::vector<SeenCheckpoint> seen;
     if (!store.stat(kFolder)) return seen;
-    for (std::int64_t batch = told_ + 4; batch > 0; --batch) {
+    for (std::int64_t batch = latest_ + 4; batch > 0; --batch) {
       const std::string path = kFolder + "/" + name_of(batch);
       if (!store.stat(path + "/" + kFolderManifest)) continue;
       const bool is_published = store.stat(path + "/.metadata").has_value();
@@ -202,7 +203,7 @@ class Schedule {
     todo.metadata = [&](const std::vector<RankPart>& parts) {
       return testing::sample_metadata(as, parts);
     };
-    const bool had_hung = rank.has_hung;
+    const int hangs = rank.hangs;
     const auto begin = fibers_.now() + seconds(is_slow ? 20 : 0);
     ++saves_;
     Outcome outcome;
@@ -215,7 +216,7 @@ class Schedule {
       outcome = {is_known ? Outcome::kRefused : Outcome::kUnknown, text};
       ++failures_;
     }
-    check_time(job, rank, begin, had_hung);
+    check_time(job, rank, begin, hangs);
     return outcome;
   }
 
@@ -233,8 +234,8 @@ class Schedule {
 
   // --- What must hold ----------------------------------------------------------------------------
 
-  void check_time(SimJob& job, const SimJob::Rank& rank, Fibers::Time begin, bool had_hung) {
-    if (rank.has_hung && !had_hung) return;
+  void check_time(SimJob& job, const SimJob::Rank& rank, Fibers::Time begin, int hangs) {
+    if (rank.hangs != hangs) return;
     begin = std::max(begin, job.last_fault());
     for (const auto& other : job.ranks()) {  // it is waited for while it comes back
       if (fibers_.now() < other->cut_off_until + seconds(10)) return;
@@ -261,7 +262,7 @@ class Schedule {
     std::int64_t newest = 0;
     // Machines remove what is superfluous each for itself.
     const std::int64_t last = machines_ > 1 ? told_ - 1 : told_ - 6;
-    for (std::int64_t batch = told_ + 4; batch > 0 && batch > last; --batch) {
+    for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
       if (!disks_[0]->stat(kFolder + "/" + name_of(batch) + "/.metadata", true)) continue;
       const std::string problem =
           testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
@@ -321,7 +322,7 @@ class Schedule {
     }
     const std::int64_t newest = check_visible();
     if (newest < told_) fail(fmt::format("told of {}, and found {}", told_, newest));
-    told_ = std::max(told_, newest);
+    latest_ = std::max(told_, newest);
     told_at_start_ = newest;
     for (auto& disk : disks_) {
       if (disk->stat(kFolder, true)) local_store(*disk)->remove_leftovers(kFolder);
@@ -347,7 +348,8 @@ class Schedule {
   bool is_doubtful_ = false;  // a rank does not know what became of a save
   std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // by batch and rank
   std::map<std::int64_t, Outcome> agreed_;
-  std::int64_t told_ = 0;  // the last that a rank was told of, or that was found
+  std::int64_t told_ = 0;    // the last that a rank was told of
+  std::int64_t latest_ = 0;  // or that was found
   std::int64_t told_at_start_ = 0;
   std::uint64_t saves_ = 0;
   std::uint64_t failures_ = 0;
