@@ -108,6 +108,7 @@ class Schedule {
         std::max<std::uint64_t>(2 + draw(4), static_cast<std::uint64_t>(machines_)));
     faults_ = draw_faults(ranks);
     is_lossy_ = chance(4);
+    is_slow_ = chance(3);
     is_haunted_ = std::ranges::any_of(jobs_, [](const auto& job) {
       return std::ranges::any_of(job->ranks(), [](const auto& rank) { return !rank->has_ended; });
     });
@@ -192,7 +193,7 @@ class Schedule {
 
   Outcome save(SimJob& job, SimJob::Rank& rank, const SavedAs& as) {
     RankCommitJob todo{.path = kFolder + "/" + name_of(as.batch)};
-    const bool is_slow = rank.number() == static_cast<std::int64_t>(as.batch % 3) && as.batch % 2;
+    const bool is_slow = is_slow_ && rank.number() == as.batch % 3;
     todo.write_part = [&](PartPlace& place) {
       for (int block = 0; is_slow && block < 15; ++block) {
         rank.table.meeting->pause(seconds(1));
@@ -240,7 +241,7 @@ class Schedule {
     for (const auto& other : job.ranks()) {  // it is waited for while it comes back
       if (fibers_.now() < other->cut_off_until + seconds(10)) return;
     }
-    const auto slow = seconds(20);  // of somebody else's part
+    const auto slow = seconds(is_slow_ ? 20 : 0);  // of somebody else's part
     const auto took = fibers_.now() - begin;
     if (took > seconds(10) + slow) {
       fail(fmt::format("rank {} waited for {} s", rank.number(),
@@ -267,9 +268,22 @@ class Schedule {
       const std::string problem =
           testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
       if (!problem.empty()) fail(fmt::format("torn: {}: {}", name_of(batch), problem));
+      check_names(batch);
       newest = std::max(newest, batch);
     }
     return newest;
+  }
+
+  // Nothing of another attempt lies among its files.
+  void check_names(std::int64_t batch) {
+    const std::string metadata = read(".metadata", batch).value_or("");
+    for (const auto& disk : disks_) {
+      for (const std::string& name : disk->list(kFolder + "/" + name_of(batch))) {
+        const bool is_known = metadata.find(" " + name + "\n") != std::string::npos;
+        if (!is_known && !name.starts_with('.')) fail("mixed: " + name_of(batch) + "/" + name);
+      }
+      if (machines_ > 1) return;  // of rank 0's alone
+    }
   }
 
   // 3, 5 and 7.
@@ -344,6 +358,7 @@ class Schedule {
   int start_ = 0;
   std::vector<SimFault> faults_;
   bool is_lossy_ = false;
+  bool is_slow_ = false;      // a rank of each save takes long
   bool is_haunted_ = false;   // processes of an earlier start have hung, and live
   bool is_doubtful_ = false;  // a rank does not know what became of a save
   std::map<std::int64_t, std::map<std::int64_t, Outcome>> outcomes_;  // by batch and rank
