@@ -126,7 +126,10 @@ void SimJob::start(const Body& body) {
         raw->is_dead = true;
       }
       raw->has_ended = true;
-      if (raw->number() == 0 && !options_.is_hosted) place_.is_gone = true;
+      if (raw->number() == 0 && !options_.is_hosted) {
+        place_.is_gone = true;
+        last_fault_ = fibers_.now();
+      }
     });
   }
 }
@@ -187,6 +190,7 @@ void SimJob::suffer(Rank& rank, const SimFault& fault) {
       rank.is_hanging = true;
       fibers_.pause(fault.time);
       rank.is_hanging = false;
+      last_fault_ = fibers_.now();
       if (rank.is_dead) throw SimulatedCrash{};
       return;
     case SimFault::Kind::kCutOff:
