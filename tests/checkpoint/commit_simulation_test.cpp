@@ -46,10 +46,10 @@ using testing::SimFileSystem;
 using testing::SimJob;
 using testing::SimulatedCrash;
 
-const std::string kFolder = "/run";
+const std::string kSimulatedRun = "/run";
 constexpr int kStarts = 3;
 
-std::string name_of(std::int64_t batch) { return "ba" + std::to_string(batch); }
+std::string simulated_name(std::int64_t batch) { return "ba" + std::to_string(batch); }
 
 class Schedule {
  public:
@@ -181,18 +181,19 @@ class Schedule {
   // What this rank's machine has a part of.
   std::vector<SeenCheckpoint> look(ObjectStore& store) const {
     std::vector<SeenCheckpoint> seen;
-    if (!store.stat(kFolder)) return seen;
+    if (!store.stat(kSimulatedRun)) return seen;
     for (std::int64_t batch = latest_ + 4; batch > 0; --batch) {
-      const std::string path = kFolder + "/" + name_of(batch);
+      const std::string path = kSimulatedRun + "/" + simulated_name(batch);
       if (!store.stat(path + "/" + kFolderManifest)) continue;
       const bool is_published = store.stat(path + "/.metadata").has_value();
-      seen.push_back({.name = name_of(batch), .order = {batch}, .is_published = is_published});
+      seen.push_back(
+          {.name = simulated_name(batch), .order = {batch}, .is_published = is_published});
     }
     return seen;
   }
 
   Outcome save(SimJob& job, SimJob::Rank& rank, const SavedAs& as) {
-    RankCommitJob todo{.path = kFolder + "/" + name_of(as.batch)};
+    RankCommitJob todo{.path = kSimulatedRun + "/" + simulated_name(as.batch)};
     const bool is_slow = is_slow_ && rank.number() == as.batch % 3;
     todo.write_part = [&](PartPlace& place) {
       for (int block = 0; is_slow && block < 15; ++block) {
@@ -226,7 +227,7 @@ class Schedule {
     if (rank.table.me.machine_leader != rank.number()) return;
     for (std::int64_t old = batch - 1; old > 0 && old > batch - 6; --old) {
       try {
-        rank.store->remove_folder(kFolder + "/" + name_of(old));
+        rank.store->remove_folder(kSimulatedRun + "/" + simulated_name(old));
       } catch (const Error&) {
         return;
       }
@@ -251,7 +252,7 @@ class Schedule {
 
   std::optional<std::string> read(const std::string& name, std::int64_t batch) const {
     for (const auto& disk : disks_) {
-      const std::string path = join_path(kFolder, name_of(batch)) + "/" + name;
+      const std::string path = join_path(kSimulatedRun, simulated_name(batch)) + "/" + name;
       if (!disk->stat(path, true)) continue;
       return std::string(as_text(testing::file_bytes(*disk, path).view));
     }
@@ -264,10 +265,11 @@ class Schedule {
     // Machines remove what is superfluous each for itself.
     const std::int64_t last = machines_ > 1 ? told_ - 1 : told_ - 6;
     for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
-      if (!disks_[0]->stat(kFolder + "/" + name_of(batch) + "/.metadata", true)) continue;
+      if (!disks_[0]->stat(kSimulatedRun + "/" + simulated_name(batch) + "/.metadata", true))
+        continue;
       const std::string problem =
           testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
-      if (!problem.empty()) fail(fmt::format("torn: {}: {}", name_of(batch), problem));
+      if (!problem.empty()) fail(fmt::format("torn: {}: {}", simulated_name(batch), problem));
       check_names(batch);
       newest = std::max(newest, batch);
     }
@@ -278,9 +280,10 @@ class Schedule {
   void check_names(std::int64_t batch) {
     const std::string metadata = read(".metadata", batch).value_or("");
     for (const auto& disk : disks_) {
-      for (const std::string& name : disk->list(kFolder + "/" + name_of(batch))) {
+      for (const std::string& name : disk->list(kSimulatedRun + "/" + simulated_name(batch))) {
         const bool is_known = metadata.find(" " + name + "\n") != std::string::npos;
-        if (!is_known && !name.starts_with('.')) fail("mixed: " + name_of(batch) + "/" + name);
+        if (!is_known && !name.starts_with('.'))
+          fail("mixed: " + simulated_name(batch) + "/" + name);
       }
       if (machines_ > 1) return;  // of rank 0's alone
     }
@@ -290,7 +293,7 @@ class Schedule {
   void check_outcomes(const SimJob& job) {
     check_agreement("going on", agreed_);
     for (const auto& [batch, of_ranks] : outcomes_) {
-      check_agreement(name_of(batch), of_ranks);
+      check_agreement(simulated_name(batch), of_ranks);
     }
     if (!faults_.empty() || is_lossy_ || is_haunted_) return;
     const bool are_all = std::ranges::all_of(outcomes_, [&](const auto& save) {
@@ -339,12 +342,12 @@ class Schedule {
     latest_ = std::max(told_, newest);
     told_at_start_ = newest;
     for (auto& disk : disks_) {
-      if (disk->stat(kFolder, true)) local_store(*disk)->remove_leftovers(kFolder);
+      if (disk->stat(kSimulatedRun, true)) local_store(*disk)->remove_leftovers(kSimulatedRun);
     }
     if (!loses_power) return;
     for (auto& disk : disks_) {
-      if (!disk->stat(kFolder, true)) continue;
-      for (const std::string& name : disk->list(kFolder)) {
+      if (!disk->stat(kSimulatedRun, true)) continue;
+      for (const std::string& name : disk->list(kSimulatedRun)) {
         if (name.starts_with(".")) fail("left behind: " + name);
       }
     }
@@ -371,14 +374,14 @@ class Schedule {
   std::string problem_;
 };
 
-std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
   return text != nullptr ? std::stoull(text) : otherwise;
 }
 
 TEST(CommitSimulationTest, WhateverGoesWrongNothingIsTornLostOrDisagreedOn) {
-  const std::uint64_t first = number_of("CAIRN_SIMULATED_SEED", 1);
-  const std::uint64_t count = number_of("CAIRN_SIMULATED_SCHEDULES", 1500);
+  const std::uint64_t first = number_in("CAIRN_SIMULATED_SEED", 1);
+  const std::uint64_t count = number_in("CAIRN_SIMULATED_SCHEDULES", 1500);
   std::uint64_t saves = 0;
   std::uint64_t failures = 0;
   int problems = 0;
