@@ -126,7 +126,10 @@ void SimJob::start(const Body& body) {
         raw->is_dead = true;
       }
       raw->has_ended = true;
-      if (raw->number() == 0 && !options_.is_hosted) place_.is_gone = true;
+      if (raw->number() == 0 && !options_.is_hosted) {
+        place_.is_gone = true;
+        last_fault_ = fibers_.now();
+      }
     });
   }
 }
@@ -183,9 +186,11 @@ void SimJob::suffer(Rank& rank, const SimFault& fault) {
       kill();
       throw SimulatedCrash{};
     case SimFault::Kind::kHang:
-      rank.has_hung = rank.is_hanging = true;
+      ++rank.hangs;
+      rank.is_hanging = true;
       fibers_.pause(fault.time);
       rank.is_hanging = false;
+      last_fault_ = fibers_.now();
       if (rank.is_dead) throw SimulatedCrash{};
       return;
     case SimFault::Kind::kCutOff:

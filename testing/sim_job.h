@@ -60,7 +60,7 @@ class SimJob {
     std::shared_ptr<ObjectStore> store;
     std::uint64_t steps = 0;
     bool is_dead = false;
-    bool has_hung = false;
+    int hangs = 0;
     bool is_hanging = false;
     bool has_ended = false;
     Meeting::Time cut_off_until = {};
@@ -81,7 +81,7 @@ class SimJob {
   SimPlace& place() { return place_; }
   std::vector<std::unique_ptr<Rank>>& ranks() { return ranks_; }
   std::uint64_t random(std::uint64_t below) { return below == 0 ? 0 : random_() % below; }
-  // When something last began to go wrong.
+  // When something last began to go wrong, or a rank came back.
   Meeting::Time last_fault() const { return last_fault_; }
   // Called behind each step that changed what names there are.
   std::function<void()> behind_rename = nullptr;

@@ -289,6 +289,34 @@ TEST_F(CommitOverRanksTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
+// Wherever it was when its job was given up.
+TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
+  for (std::uint64_t step = 1; step < 16; ++step) {
+    disks_[0] = std::make_unique<SimFileSystem>();
+    const std::vector<SimFault> faults = {
+        {.kind = SimFault::Kind::kHang, .rank = 2, .step = step, .time = seconds(15)}};
+    SimJob before(fibers_, {.world_size = 3, .disks = {disks_[0].get()}, .faults = faults});
+    before.start([&](SimJob::Rank& rank) { attempt(rank); });
+    fibers_.run([&] { return before.is_over(); });
+    remove_leftovers(*disks_[0], "/run");
+    if (disks_[0]->stat(kPath, true)) continue;  // it was not needed any more
+    work_ = [&](SimJob::Rank&, PartPlace& place) {
+      for (int second = 0; before.ranks()[2]->is_hanging && second < 30; ++second) {
+        fibers_.pause(seconds(1));
+        place.move_on();
+      }
+    };
+    SimJob now(fibers_, {.world_size = 2, .disks = {disks_[0].get()}, .seed = 2});
+    now.start([&](SimJob::Rank& rank) {
+      const std::string got = attempt(rank);
+      EXPECT_EQ(got, "ok") << step;
+    });
+    fibers_.run();
+    work_ = nullptr;
+    EXPECT_THAT(disks_[0]->list(kPath), SizeIs(4)) << disks_[0]->describe();
+  }
+}
+
 // --- In a store whose objects appear one by one --------------------------------------------------
 
 TEST_F(CommitOverRanksTest, InAStoreEachFileHasTheAttemptInItsName) {
