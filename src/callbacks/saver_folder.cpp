@@ -118,7 +118,8 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
   while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
-    if (is_known_folder(*place.store, path)) continue;  // the save says so
+    const bool is_in_the_way = is_known_folder(*place.store, path);
+    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) continue;  // the save says so
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.

@@ -1,7 +1,7 @@
 // Which checkpoint to go on from.
 //
-//  1. Candidates are the files in the folder whose names fit the format, and what the latest link
-//     points at. Names and the link only point at files; what counts is what the files say.
+//  1. Candidates are the files in the folder whose names fit the format, folders that are
+//     checkpoints, and what the latest link points at. Names and the link only point at files; what counts is what the files say.
 //  2. The names say how far each claims to be. The furthest is opened, and its position in training
 //     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
 //     no name claims to be further than the furthest file that was opened. (What has no such name,
@@ -35,6 +35,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 
+#include "checkpoint/folder/format_folders.h"
 #include "checkpoint/folder/names_by_position.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
@@ -208,8 +209,10 @@ class Search {
       const std::string& path, std::chrono::system_clock::time_point& modified) const {
     if (options_.trust_latest) return open_at_once(path);
     const auto info = store_->stat(path);
-    if (!info || info->type == ObjectInfo::Type::kFolder) return nullptr;
-    if (info->type != ObjectInfo::Type::kObject) {
+    if (!info) return nullptr;
+    const bool is_folder = info->type == ObjectInfo::Type::kFolder;
+    if (is_folder && !is_checkpoint_folder(*store_, path)) return nullptr;
+    if (!is_folder && info->type != ObjectInfo::Type::kObject) {
       throw UsageError("it is a device or a pipe, not a file");  // whose opening may do things
     }
     modified = info->modified;

@@ -2,6 +2,7 @@
 
 #include "cairn/error.h"
 
+#include "format/dcp/write_metadata.h"
 #include "io/file.h"
 #include "storage/listing.h"
 
@@ -13,6 +14,11 @@ bool is_known_folder(ObjectStore& store, const std::string& path) {
   } catch (const StorageError&) {
     return false;
   }
+}
+
+bool is_checkpoint_folder(ObjectStore& store, const std::string& path) {
+  const auto metadata = store.stat(join_path(path, dcp::kMetadataFile));
+  return metadata && metadata->type == ObjectInfo::Type::kObject;
 }
 
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,

@@ -12,6 +12,10 @@ namespace cairn {
 // False also when it cannot be told: a link into somebody else's folder, say.
 bool is_known_folder(ObjectStore& store, const std::string& path);
 
+// Whether it is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole or
+// not: its `.metadata` is there. StorageError.
+bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
+
 // `folder`, as "", and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others:
 // by their paths from `folder`, in order. What does not fit is not looked at; what fits and cannot
 // be looked at is passed over. StorageError when one that was found cannot be listed.

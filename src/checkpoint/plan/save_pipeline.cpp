@@ -94,6 +94,12 @@ void move_latest(Place& place, const std::string& path, const std::string& lates
   }
 }
 
+// What the ranks of a job wrote together is a folder: what they wrote before may be a file.
+bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string& path) {
+  const bool may_be_folder = job.write != nullptr;
+  return may_be_folder && is_folder(store, path) ? store.remove_folder(path) : store.remove(path);
+}
+
 // Removes what the request makes superfluous; gives the first error after having tried all.
 std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
   std::vector<std::string> kept = {normal_path(job.path)};
@@ -106,8 +112,9 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   for (const std::string& path : job.remove_afterwards) {
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
-      if (!place.own.may_remove(path, place.retry)) continue;
-      if (!with_retries(place.retry, [&] { return place.store->remove(path); })) continue;
+      if (!job.write && !place.own.may_remove(path, place.retry)) continue;
+      const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
+      if (!with_retries(place.retry, remove)) continue;
       report.removed.push_back(path);
       if (place.is_far) place.own.forget(path);
     } catch (Error& e) {
