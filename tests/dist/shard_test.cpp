@@ -69,12 +69,12 @@ Words runs(const std::vector<Words>& each) {
   return all;
 }
 
-Words operator+(Words one, const Words& more) {
+Words with(Words one, const Words& more) {
   one.insert(one.end(), more.begin(), more.end());
   return one;
 }
 
-std::string part(const std::string& output, std::size_t number) {
+std::string output_of_run(const std::string& output, std::size_t number) {
   const auto begin = output.find("case " + std::to_string(number) + "\n");
   if (begin == std::string::npos) return "";
   return output.substr(begin, output.find("case " + std::to_string(number + 1) + "\n") - begin);
@@ -94,23 +94,29 @@ void expect_same_losses(const std::string& one, const std::string& other) {
 
 TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
   for (const int ranks : {2, 4}) {
-    std::vector<Words> all = {kRun, kRun + Words{"shard=FULL_SHARD"},
-                              kRun + Words{"shard=SHARD_GRAD_OP"},
-                              kRun + Words{"shard=HYBRID_SHARD", "replicas=2"},
-                              kRun + Words{"shard=NO_SHARD"}};
+    std::vector<Words> all = {kRun, with(kRun, {"shard=FULL_SHARD"}),
+                              with(kRun, {"shard=SHARD_GRAD_OP"}),
+                              with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}),
+                              with(kRun, {"shard=NO_SHARD"})};
     // Of ranks with more samples than others, of which one has no tokens.
     const Words uneven = {"train", "uneven=1", "batch=3", "micro=2", "weightless=1"};
     all.push_back(uneven);
-    all.push_back(uneven + Words{"shard=FULL_SHARD"});
+    all.push_back(with(uneven, {"shard=FULL_SHARD"}));
+    all.push_back({"train"});
+    all.push_back({"train", "shard=FULL_SHARD"});
     Job job(ranks, runs(all));
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     for (const std::size_t number : {1U, 2U, 3U, 4U}) {
       SCOPED_TRACE(all[number].back());
-      expect_same_losses(part(job.output(1), 0), part(job.output(1), number));
-      EXPECT_EQ(rest_of_line(part(job.output(0), number), "accuracy"),
-                rest_of_line(part(job.output(0), 0), "accuracy"));
+      expect_same_losses(output_of_run(job.output(1), 0), output_of_run(job.output(1), number));
+      EXPECT_EQ(rest_of_line(output_of_run(job.output(0), number), "accuracy"),
+                rest_of_line(output_of_run(job.output(0), 0), "accuracy"));
     }
-    expect_same_losses(part(job.output(0), 5), part(job.output(0), 6));
+    expect_same_losses(output_of_run(job.output(0), 5), output_of_run(job.output(0), 6));
+    // An evaluation's last batch is only some ranks'.
+    expect_same_losses(output_of_run(job.output(0), 7), output_of_run(job.output(0), 8));
+    EXPECT_EQ(rest_of_line(output_of_run(job.output(0), 7), "accuracy"),
+              rest_of_line(output_of_run(job.output(0), 8), "accuracy"));
   }
 }
 
@@ -128,7 +134,7 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
   } else if (one.is_dict()) {
     ASSERT_EQ(one.as_dict().size(), other.as_dict().size()) << path;
     for (const auto& [key, value] : one.as_dict()) {
-      const Value* const found = other.find(key);
+      const Value* const found = other.as_dict().find(key);
       ASSERT_NE(found, nullptr) << path;
       expect_same_tensors(value, *found, path + "/" + (key.is_str() ? key.as_str() : "?"));
     }
@@ -139,24 +145,24 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
 TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const TempFolder sharded_folder;
   const TempFolder plain_folder;
-  const auto saves = [](const std::string& folder) {
-    return Words{"folder=" + folder, "interval=1ep"};
+  const auto saved = [](const Words& run, const std::string& folder, const Words& more = {}) {
+    return with(with(run, {"folder=" + folder, "interval=1ep"}), more);
   };
-  const Words sharded = kRun + Words{"shard=FULL_SHARD"};
-  const Words to_half = {"duration=1ep"};
-  Job job(2, runs({sharded, kRun + saves(plain_folder.path()) + to_half,
-                   sharded + saves(sharded_folder.path()) + to_half + Words{"async=1"},
-                   sharded + saves(sharded_folder.path()),    // of its own
-                   sharded + saves(plain_folder.path())}));   // of data parallel
+  const Words sharded = with(kRun, {"shard=FULL_SHARD"});
+  const std::string half = "duration=1ep";
+  Job job(2, runs({sharded, saved(kRun, plain_folder.path(), {half}),
+                   saved(sharded, sharded_folder.path(), {half, "async=1"}),
+                   saved(sharded, sharded_folder.path()),   // goes on from its own
+                   saved(sharded, plain_folder.path())}));  // and from data parallel's
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const std::size_t rank : {0U, 1U}) {
     const std::string& output = job.output(rank);
-    const std::string unbroken = rest_of_line(part(output, 0), "weights ");
+    const std::string unbroken = rest_of_line(output_of_run(output, 0), "weights ");
     ASSERT_NE(unbroken, "");
-    EXPECT_EQ(rest_of_line(part(output, 3), "weights "), unbroken) << output;
-    EXPECT_THAT(part(output, 4), HasSubstr("begins at batch 4"));
-    auto losses = losses_of(part(output, 0));
-    for (const auto& [batch, loss] : losses_of(part(output, 4)))
+    EXPECT_EQ(rest_of_line(output_of_run(output, 3), "weights "), unbroken) << output;
+    EXPECT_THAT(output_of_run(output, 4), HasSubstr("begins at batch 4"));
+    auto losses = losses_of(output_of_run(output, 0));
+    for (const auto& [batch, loss] : losses_of(output_of_run(output, 4)))
       EXPECT_NEAR(losses.at(batch), loss, 1e-9);
   }
   // What both wrote at the end of the first epoch is one thing.
@@ -171,7 +177,7 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     const TempFolder folder;
     std::filesystem::copy_file(sharded_folder.path() + name, folder.path() + name);
     std::filesystem::create_symlink(name.substr(1), folder.path() + "/latest-rank0.pt");
-    Job again(ranks, runs({sharded + saves(folder.path())}));
+    Job again(ranks, runs({saved(sharded, folder.path())}));
     EXPECT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
     EXPECT_THAT(again.output(0), HasSubstr("begins at batch 4"));
   }
