@@ -20,6 +20,7 @@ using cairn::testing::losses_of;
 using cairn::testing::rest_of_line;
 using cairn::testing::TempFolder;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Words = std::vector<std::string>;
@@ -180,6 +181,23 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     Job again(ranks, runs({saved(sharded, folder.path())}));
     EXPECT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
     EXPECT_THAT(again.output(0), HasSubstr("begins at batch 4"));
+  }
+}
+
+TEST(ShardedTrainer, AKilledRunGoesOnBitForBit) {
+  const TempFolder folder;
+  const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",         "batch=4",
+                     "samples=32", "dropout=30",       "timeout_ms=20000"};
+  const Words saved = with(run, {"folder=" + folder.path()});
+  Job killed(3, runs({with(saved, {"at_batch=2", "how=dead", "rank=1"})}));
+  EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1, 3));
+  EXPECT_THAT(killed.output(2), HasSubstr("rank 1 did not come"));
+  Job again(3, runs({saved, run}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  for (const auto& rank : again.ranks) {
+    EXPECT_THAT(rank->output(), HasSubstr("begins at batch 1"));
+    EXPECT_EQ(rest_of_line(output_of_run(rank->output(), 0), "weights "),
+              rest_of_line(output_of_run(rank->output(), 1), "weights "));
   }
 }
 
