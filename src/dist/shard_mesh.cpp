@@ -18,7 +18,7 @@ bool is_hybrid(const std::string& strategy) {
 
 MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
                      std::int64_t local_world_size) {
-  check(config);
+  check_fsdp_config(config);
   const std::string& strategy = config.sharding_strategy;
   MeshShape shape;
   shape.reshards_after_forward = strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD";

@@ -18,7 +18,7 @@ ShardedModule::~ShardedModule() = default;
 std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Module>& module,
                                            const FSDPConfig& config) {
   if (module == nullptr) throw UsageError("fully_shard(): there is no module");
-  check(config);
+  check_fsdp_config(config);
   auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
   sharding->bind();
   return std::make_shared<ShardedModule>(std::move(sharding));

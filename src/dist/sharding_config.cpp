@@ -71,7 +71,7 @@ std::optional<at::ScalarType> find_floating_dtype(const std::string& text) {
   return std::nullopt;
 }
 
-void check(const FSDPConfig& config) {
+void check_fsdp_config(const FSDPConfig& config) {
   const std::string& strategy = config.sharding_strategy;
   if (!is_one_of(strategy, {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
                             "_HYBRID_SHARD_ZERO2"})) {

@@ -184,7 +184,7 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
 // UnsupportedErrors of what `config` says go through.
 void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Conflicts& found) {
   try {
-    check(config);
+    check_fsdp_config(config);
   } catch (const UsageError& error) {
     found.add(true, error.what());
     return;

@@ -67,6 +67,7 @@ TEST(ShardedModules, WhatCannotBeIsRefused) {
 
 // The arguments of one process for several runs, one after the other.
 Words runs(const std::vector<Words>& each) { return in_turn(each); }
+Words with(const Words& one, const Words& more) { return one + more; }
 
 // The network is float64; a batch of 4 in microbatches of 2, of 11 evaluated samples some twice.
 const Words kRun = {"train", "norm=1", "clip=norm", "batch=4", "micro=2", "samples=32"};
@@ -90,14 +91,16 @@ void expect_same_losses(const std::string& one, const std::string& other) {
 
 TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
   for (const int ranks : {2, 4}) {
-    std::vector<Words> all = {kRun, kRun + Words{"shard=FULL_SHARD"},
-                              kRun + Words{"shard=SHARD_GRAD_OP"},
-                              kRun + Words{"shard=HYBRID_SHARD", "replicas=2"},
-                              kRun + Words{"shard=NO_SHARD"}};
+    std::vector<Words> all = {kRun, with(kRun, {"shard=FULL_SHARD"}),
+                              with(kRun, {"shard=SHARD_GRAD_OP"}),
+                              with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}),
+                              with(kRun, {"shard=NO_SHARD"})};
     // Of ranks with more samples than others, of which one has no tokens.
     const Words uneven = {"train", "uneven=1", "batch=3", "micro=2", "weightless=1"};
     all.push_back(uneven);
-    all.push_back(uneven + Words{"shard=FULL_SHARD"});
+    all.push_back(with(uneven, {"shard=FULL_SHARD"}));
+    all.push_back({"train"});
+    all.push_back({"train", "shard=FULL_SHARD"});
     Job job(ranks, runs(all));
     ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     for (const std::size_t number : {1U, 2U, 3U, 4U}) {
@@ -107,6 +110,10 @@ TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
                 rest_of_line(part(job.output(0), 0), "accuracy"));
     }
     expect_same_losses(part(job.output(0), 5), part(job.output(0), 6));
+    // An evaluation's last batch is only some ranks'.
+    expect_same_losses(part(job.output(0), 7), part(job.output(0), 8));
+    EXPECT_EQ(rest_of_line(part(job.output(0), 7), "accuracy"),
+              rest_of_line(part(job.output(0), 8), "accuracy"));
   }
 }
 
@@ -135,15 +142,15 @@ void expect_same_tensors(const Value& one, const Value& other, const std::string
 TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   const TempFolder sharded_folder;
   const TempFolder plain_folder;
-  const auto saves = [](const std::string& folder) {
-    return Words{"folder=" + folder, "interval=1ep"};
+  const auto saved = [](const Words& run, const std::string& folder, const Words& more = {}) {
+    return with(with(run, {"folder=" + folder, "interval=1ep"}), more);
   };
-  const Words sharded = kRun + Words{"shard=FULL_SHARD"};
-  const Words to_half = {"duration=1ep"};
-  Job job(2, runs({sharded, kRun + saves(plain_folder.path()) + to_half,
-                   sharded + saves(sharded_folder.path()) + to_half + Words{"async=1"},
-                   sharded + saves(sharded_folder.path()),    // of its own
-                   sharded + saves(plain_folder.path())}));   // of data parallel
+  const Words sharded = with(kRun, {"shard=FULL_SHARD"});
+  const std::string half = "duration=1ep";
+  Job job(2, runs({sharded, saved(kRun, plain_folder.path(), {half}),
+                   saved(sharded, sharded_folder.path(), {half, "async=1"}),
+                   saved(sharded, sharded_folder.path()),   // goes on from its own
+                   saved(sharded, plain_folder.path())}));  // and from data parallel's
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const std::size_t rank : {0U, 1U}) {
     const std::string& output = job.output(rank);
@@ -167,7 +174,7 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
     const TempFolder folder;
     std::filesystem::copy_file(sharded_folder.path() + name, folder.path() + name);
     std::filesystem::create_symlink(name.substr(1), folder.path() + "/latest-rank0.pt");
-    Job again(ranks, runs({sharded + saves(folder.path())}));
+    Job again(ranks, runs({saved(sharded, folder.path())}));
     EXPECT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
     EXPECT_THAT(again.output(0), HasSubstr("begins at batch 4"));
   }
@@ -215,6 +222,23 @@ TEST(ShardedTrainer, OlderFoldersAreRemovedAndAStoreIsAsGoodAsAFolder) {
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(files_in(folder.path()), SizeIs(3)) << outputs_of(job);  // two, and the link
   EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
+}
+
+TEST(ShardedTrainer, AKilledRunGoesOnBitForBit) {
+  const TempFolder folder;
+  const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",         "batch=4",
+                     "samples=32", "dropout=30",       "timeout_ms=20000"};
+  const Words saved = with(run, {"folder=" + folder.path()});
+  Job killed(3, runs({with(saved, {"at_batch=2", "how=dead", "rank=1"})}));
+  EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1, 3));
+  EXPECT_THAT(killed.output(2), HasSubstr("rank 1 did not come"));
+  Job again(3, runs({saved, run}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  for (const auto& rank : again.ranks) {
+    EXPECT_THAT(rank->output(), HasSubstr("begins at batch 1"));
+    EXPECT_EQ(rest_of_line(part(rank->output(), 0), "weights "),
+              rest_of_line(part(rank->output(), 1), "weights "));
+  }
 }
 
 TEST(ShardedTrainer, WhatLooksAtWholeWeightsIsRefused) {

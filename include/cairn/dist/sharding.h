@@ -180,7 +180,7 @@ std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Modu
                                            const FSDPConfig& config = {});
 
 // UsageError or UnsupportedError as fully_shard() throws them, of what can be known before.
-void check(const FSDPConfig& config);
+void check_fsdp_config(const FSDPConfig& config);
 
 // What a Sharded<Holder> is beside what it holds.
 class ShardedUnit {
