@@ -42,8 +42,7 @@ class Surroundings {
       options.save_num_checkpoints_to_keep = 0;
       if (is_first) {
         options.loggers.push_back(cairn::RemoteUploaderDownloader(
-            {.file_path_format_string = folder_ + "/sent/{remote_file_name}",
-             .store = cairn::local_store()}));
+            {.bucket_uri = folder_, .file_path_format_string = "sent/{remote_file_name}"}));
       }
     }
     if (arguments_.has("run_directory")) send_run_directory(options);
@@ -100,9 +99,8 @@ class Surroundings {
     const std::string own = folder_ + "/of" + std::to_string(cairn::dist::rank());
     std::filesystem::create_directories(own);
     std::ofstream(own + "/note") << "x";
-    options.loggers.push_back(cairn::RunDirectoryUploader({.run_directory = own,
-                                                           .object_name_prefix = folder_ + "/sent",
-                                                           .store = cairn::local_store()}));
+    options.loggers.push_back(cairn::RunDirectoryUploader(
+        {.bucket_uri = folder_, .run_directory = own, .object_name_prefix = "sent"}));
   }
 
   const Arguments arguments_;
