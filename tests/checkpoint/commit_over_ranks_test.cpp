@@ -319,6 +319,14 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
   }
 }
 
+TEST(RankManifestTest, TheManifestOfThousandsOfRanksIsRead) {
+  std::vector<ManifestFile> files;
+  for (int rank = 0; rank < 4096; ++rank) {
+    files.push_back(testing::file_of(fmt::format("__{}_0-0123456789abcdef.distcp", rank), "part"));
+  }
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest(files)).files.size(), files.size());
+}
+
 // --- In a store whose objects appear one by one --------------------------------------------------
 
 TEST_F(CommitOverRanksTest, InAStoreEachFileHasTheAttemptInItsName) {

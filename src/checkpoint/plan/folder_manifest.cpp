@@ -14,7 +14,7 @@ namespace cairn {
 namespace {
 
 constexpr std::int64_t kFolderSchema = 1;
-constexpr std::size_t kMostFolderManifestBytes = std::size_t{64} << 10;
+constexpr std::size_t kMostFolderManifestBytes = std::size_t{4} << 20;  // 40,000 files
 constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
 
 ManifestFile file_of(const nlohmann::json& json) {
