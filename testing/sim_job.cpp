@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/file_error.h"
 #include "storage/local_store.h"
+#include "testing/watched_store.h"
 
 namespace cairn::testing {
 namespace {
@@ -109,11 +111,29 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
       if (fault.kind != SimFault::Kind::kFails || fault.rank != number) continue;
       rank->files->fail(fault.step, fault.error);
     }
-    rank->store = local_store(*rank->files);
+    rank->store = options_.shared ? watched_store(*rank) : local_store(*rank->files);
     ranks_.push_back(std::move(rank));
   }
   Opening opening(place_.values);
   open_table(opening);
+}
+
+// Each of its calls is a step.
+std::shared_ptr<ObjectStore> SimJob::watched_store(Rank& rank) {
+  const auto calls = std::make_shared<std::uint64_t>(0);
+  const auto before = [this, &rank, calls](StoreCall, const std::string& name) {
+    step(rank);
+    ++*calls;
+    for (const SimFault& fault : options_.faults) {
+      const bool is_this = fault.kind == SimFault::Kind::kFails && fault.rank == rank.number();
+      if (is_this && fault.step == *calls) throw_storage_error(fault.error, "injected: " + name);
+    }
+  };
+  const auto after = [this](StoreCall call, const std::string&) {
+    if (behind_rename && call == StoreCall::kCommit) behind_rename();
+  };
+  return std::make_shared<WatchedStore>(options_.shared,
+                                        StoreHooks{.before = before, .after = after});
 }
 
 void SimJob::start(const Body& body) {

@@ -31,7 +31,7 @@ struct SimFault {
   enum class Kind : std::uint8_t {
     kCrash,   // SIGKILL
     kHang,    // nothing for `time`, then it goes on
-    kFails,   // a call of the file system gives `error`; `step` counts those alone
+    kFails,   // a call of the file system, or the store, fails; `step` counts those alone
     kCutOff,  // no call reaches the meeting place for `time`
     kEndAll,  // SIGKILL of all ranks, or their power
   };
@@ -45,6 +45,7 @@ struct SimFault {
 struct SimJobOptions {
   std::int64_t world_size = 2;
   std::vector<SimFileSystem*> disks = {};  // of the machines; ranks are spread over them in order
+  std::shared_ptr<ObjectStore> shared = nullptr;  // all ranks write there, and not on the disks
   std::uint64_t seed = 1;
   std::vector<SimFault> faults = {};
   bool is_hosted = true;  // the meeting place outlives rank 0
@@ -93,6 +94,7 @@ class SimJob {
   bool loses_answer();
 
  private:
+  std::shared_ptr<ObjectStore> watched_store(Rank& rank);
   void suffer(Rank& rank, const SimFault& fault);
 
   Fibers& fibers_;

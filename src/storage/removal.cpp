@@ -51,6 +51,9 @@ std::vector<std::string> finish_removals(FileSystem& files, const std::string& f
   for (const std::string& name : files.list(folder)) {
     const std::string path = join_path(folder, name);
     if (!is_being_removed(name) || !is_folder(files, path)) continue;
+    // Whoever died may not have come to this: without it a power cut brings the old name back, and
+    // half of what was in it.
+    if (finished.empty()) files.sync_folder(folder);
     remove_tree(files, path);
     finished.push_back(name.substr(kPrefix.size()));
   }

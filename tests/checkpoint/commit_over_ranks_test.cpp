@@ -295,13 +295,15 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     disks_[0] = std::make_unique<SimFileSystem>();
     const std::vector<SimFault> faults = {
         {.kind = SimFault::Kind::kHang, .rank = 2, .step = step, .time = seconds(15)}};
-    SimJob before(fibers_, {.world_size = 3, .disks = {disks_[0].get()}, .faults = faults});
+    SimJob before(
+        fibers_,
+        {.world_size = 3, .disks = {disks_[0].get()}, .faults = faults, .is_hosted = false});
     before.start([&](SimJob::Rank& rank) { attempt(rank); });
     fibers_.run([&] { return before.is_over(); });
     remove_leftovers(*disks_[0], "/run");
     if (disks_[0]->stat(kPath, true)) continue;  // it was not needed any more
     work_ = [&](SimJob::Rank&, PartPlace& place) {
-      for (int second = 0; before.ranks()[2]->is_hanging && second < 30; ++second) {
+      for (int second = 0; !before.ranks()[2]->has_ended && second < 30; ++second) {
         fibers_.pause(seconds(1));
         place.move_on();
       }
@@ -315,6 +317,14 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     work_ = nullptr;
     EXPECT_THAT(disks_[0]->list(kPath), SizeIs(4)) << disks_[0]->describe();
   }
+}
+
+TEST(RankManifestTest, TheManifestOfThousandsOfRanksIsRead) {
+  std::vector<ManifestFile> files;
+  for (int rank = 0; rank < 4096; ++rank) {
+    files.push_back(testing::file_of(fmt::format("__{}_0-0123456789abcdef.distcp", rank), "part"));
+  }
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest(files)).files.size(), files.size());
 }
 
 // --- In a store whose objects appear one by one --------------------------------------------------

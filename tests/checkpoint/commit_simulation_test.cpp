@@ -2,7 +2,8 @@
 // simulation in which everything follows from a seed: the protocol of commit_over_ranks.cpp and
 // agree_over_ranks.cpp, as it is, on disks that lose what was not synced.
 //
-// One schedule is up to three starts of a job of 2 to 5 ranks on 1 or 2 machines, each start with
+// One schedule is up to three starts of a job of 2 to 5 ranks on 1 or 2 machines, or
+// in a store of objects, each start with
 // another number of ranks and up to three faults at any step of any rank. What must hold:
 //
 //  1. Whatever has a `.metadata` under its final name is whole, and of one attempt: looked at
@@ -14,6 +15,16 @@
 //  5. All ranks of a start go on from the same checkpoint, or have the same error.
 //  6. Nothing is left but checkpoints, when remove_leftovers() has been there.
 //  7. Where nothing goes wrong every commit succeeds.
+//
+// Proof that it notices, with about the number of schedules that it took, of the protocol with one
+// change:
+// `.metadata` before the rest (1), files not synced (1), the attempt's folder not synced (3), its
+// parent not synced (13), a report before the part is written (1), told before it is published
+// (13), no wait for all reports (1), no signs of life (1), a decision written over in place of
+// exchanged (1260), rank 0 gone before all know (1), each rank going on from what it chose itself
+// (85). One id for all attempts: commit_over_ranks_test.cpp
+// (AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne). The check for rivals is there because seeds
+// of this test found what happens without it.
 //
 // CI goes through few seconds' worth; CAIRN_SIMULATED_SCHEDULES=100000 through as many as are asked
 // for, from CAIRN_SIMULATED_SEED on.
@@ -55,6 +66,7 @@ class Schedule {
  public:
   explicit Schedule(std::uint64_t seed) : random_(seed) {
     machines_ = draw(4) == 0 ? 2 : 1;
+    if (machines_ == 1 && draw(5) == 0) shared_ = memory_store();
     for (std::int64_t i = 0; i < machines_; ++i)
       disks_.push_back(std::make_unique<SimFileSystem>());
   }
@@ -118,6 +130,7 @@ class Schedule {
     jobs_.push_back(
         std::make_unique<SimJob>(fibers_, testing::SimJobOptions{.world_size = ranks,
                                                                  .disks = where,
+                                                                 .shared = shared_,
                                                                  .seed = random_(),
                                                                  .faults = faults_,
                                                                  .is_hosted = chance(2),
@@ -202,6 +215,7 @@ class Schedule {
       }
       return testing::write_sample_part(place, as, rank.number());
     };
+    todo.retry.random = [] { return 0.5; };
     todo.metadata = [&](const std::vector<RankPart>& parts) {
       return testing::sample_metadata(as, parts);
     };
@@ -251,6 +265,12 @@ class Schedule {
   }
 
   std::optional<std::string> read(const std::string& name, std::int64_t batch) const {
+    if (shared_) {
+      const std::string path = kSimulatedRun + "/" + simulated_name(batch) + "/" + name;
+      if (!shared_->stat(path)) return std::nullopt;
+      const auto source = shared_->open(path);
+      return std::string(as_text(source->view(0, source->size()).view));
+    }
     for (const auto& disk : disks_) {
       const std::string path = join_path(kSimulatedRun, simulated_name(batch)) + "/" + name;
       if (!disk->stat(path, true)) continue;
@@ -262,11 +282,11 @@ class Schedule {
   // 1. The newest that is there, or 0.
   std::int64_t check_visible() {
     std::int64_t newest = 0;
-    // Machines remove what is superfluous each for itself.
-    const std::int64_t last = machines_ > 1 ? told_ - 1 : told_ - 6;
+    // Machines remove what is superfluous each for itself, and in a store of objects it may come
+    // back without its parts (docs/distributed.md).
+    const std::int64_t last = machines_ > 1 || shared_ ? told_ - 1 : told_ - 6;
     for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
-      if (!disks_[0]->stat(kSimulatedRun + "/" + simulated_name(batch) + "/.metadata", true))
-        continue;
+      if (!read(".metadata", batch)) continue;
       const std::string problem =
           testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
       if (!problem.empty()) fail(fmt::format("torn: {}: {}", simulated_name(batch), problem));
@@ -278,6 +298,7 @@ class Schedule {
 
   // Nothing of another attempt lies among its files.
   void check_names(std::int64_t batch) {
+    if (shared_) return;  // what is left there goes with the next commit
     const std::string metadata = read(".metadata", batch).value_or("");
     for (const auto& disk : disks_) {
       for (const std::string& name : disk->list(kSimulatedRun + "/" + simulated_name(batch))) {
@@ -357,6 +378,7 @@ class Schedule {
   Fibers fibers_;
   std::int64_t machines_ = 1;
   std::vector<std::unique_ptr<SimFileSystem>> disks_;
+  std::shared_ptr<ObjectStore> shared_;  // in place of the disks, where it is set
   std::vector<std::unique_ptr<SimJob>> jobs_;
   int start_ = 0;
   std::vector<SimFault> faults_;
@@ -381,7 +403,7 @@ std::uint64_t number_in(const char* variable, std::uint64_t otherwise) {
 
 TEST(CommitSimulationTest, WhateverGoesWrongNothingIsTornLostOrDisagreedOn) {
   const std::uint64_t first = number_in("CAIRN_SIMULATED_SEED", 1);
-  const std::uint64_t count = number_in("CAIRN_SIMULATED_SCHEDULES", 1500);
+  const std::uint64_t count = number_in("CAIRN_SIMULATED_SCHEDULES", 1000);
   std::uint64_t saves = 0;
   std::uint64_t failures = 0;
   int problems = 0;

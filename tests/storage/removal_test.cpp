@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
+#include "cairn/error.h"
+
+#include "testing/faulty_file_system.h"
 #include "testing/sim_file_system.h"
 
 namespace cairn {
@@ -90,6 +95,28 @@ TEST(RemovalTest, AfterACrashAnywhereAFolderIsWholeOrGoneAndCanBeFinished) {
     }
   }
   EXPECT_GT(leftovers, 0);
+}
+
+// The process died between the rename and its sync, and the machine while the next one finished.
+TEST(RemovalTest, ARemovalThatAnotherProcessFinishesIsWholeOrGoneToo) {
+  const std::vector<std::string> whole = {".metadata", "__0_0.distcp", "inside"};
+  bool is_done = false;
+  for (std::uint64_t more = 1; !is_done; ++more) {
+    const auto files = disk();
+    testing::FaultyFileSystem faulty(*files);
+    faulty.fail(testing::FileCall::kSyncFolder, 1, EIO);
+    EXPECT_THROW(remove_folder(faulty, "/run/ck"), StorageError);
+    files->crash_at(files->operations() + more);
+    try {
+      finish_removals(*files, "/run");
+      is_done = true;
+    } catch (const testing::SimulatedCrash&) {
+    }
+    for (const auto& after : files->after_power_loss()) {
+      const auto left = names_in(*after, "/run/ck");
+      EXPECT_TRUE(left.empty() || left == whole) << after->describe();
+    }
+  }
 }
 
 }  // namespace

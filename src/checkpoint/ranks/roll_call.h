@@ -45,7 +45,7 @@ struct RankOfJob {
 // Whoever raises `silence` waits longer for a rank that is gone; a disk that takes longer for one
 // block, or to sync one file, needs it. All ranks have the same.
 struct Patience {
-  std::chrono::milliseconds silence{7000};     // of a rank, before it is given up
+  std::chrono::milliseconds silence{6000};     // of a rank, before it is given up
   std::chrono::milliseconds beat{1000};        // between two signs of life
   std::chrono::milliseconds look{500};         // between two looks at the others
   std::chrono::milliseconds longest_poll{50};  // for what is waited for
