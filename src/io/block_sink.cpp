@@ -10,8 +10,9 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kRingBlocks = 3;
-constexpr std::size_t kMostBlockBytes = std::size_t{8} << 20;
+// Two are being written, one is being filled, and one is there for when either takes long.
+constexpr std::size_t kRingBlocks = 4;
+constexpr std::size_t kMostBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kPiecesOfAFile = 16;
 // Blocks of large files are what direct writes may want. Those of small ones only are copied: they
 // are small, so that a crash in the middle of such a file is a case of tests, too.

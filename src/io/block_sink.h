@@ -15,12 +15,12 @@
 namespace cairn {
 
 // How large the blocks are in which a file of that size is written: some for a small one, so that
-// writing and filling overlap, and 8 MiB at most.
+// writing and filling overlap, and 4 MiB at most.
 std::size_t block_bytes(std::uint64_t file_bytes);
 
 class BlockSink final : public CopyingSink {
  public:
-  // Holds three blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
+  // Holds four blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
   BlockSink(PositionalSink& to, std::size_t block_bytes);
   ~BlockSink() override;
 
