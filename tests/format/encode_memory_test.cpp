@@ -27,7 +27,11 @@ Value tensor(std::shared_ptr<const Storage> of = storage()) {
 }
 
 // Not a literal: texts die with their trees.
-std::string name(int i) { return "layer" + std::to_string(i) + "_weight"; }
+std::string name(int i) {
+  std::string text = "a_layers_weight_";
+  text += std::to_string(i);
+  return text;
+}
 
 Value model(int first = 0) {
   Dict dict = Dict::ordered();
