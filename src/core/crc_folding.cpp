@@ -34,28 +34,59 @@ bool has_crc_folding() {
   return kHas;
 }
 
-CAIRN_FOLDS std::array<std::byte, 16> folded(ByteView bytes, std::uint64_t crc,
-                                             const CrcFolding& by) {
+namespace {
+
+// 64 bytes, as four registers.
+struct Line {
+  __m128i a, b, c, d;
+};
+
+CAIRN_FOLDS Line line_at(const std::byte* at) {
+  return {sixteen_at(at), sixteen_at(at + 16), sixteen_at(at + 32), sixteen_at(at + 48)};
+}
+
+CAIRN_FOLDS void stream(const Line& line, std::byte* to) {
+  auto* const target = reinterpret_cast<__m128i*>(to);
+  _mm_stream_si128(target, line.a);
+  _mm_stream_si128(target + 1, line.b);
+  _mm_stream_si128(target + 2, line.c);
+  _mm_stream_si128(target + 3, line.d);
+}
+
+template <bool kCopies>
+CAIRN_FOLDS std::array<std::byte, 16> fold(ByteView bytes, std::uint64_t crc, const CrcFolding& by,
+                                           std::byte* to) {
   const __m128i past_64 = pair_of(by.past_64);
   const __m128i past_16 = pair_of(by.past_16);
   const std::byte* at = bytes.data();
   // Four at once: a product takes four times as long as the processor needs to begin the next.
-  __m128i a = _mm_xor_si128(sixteen_at(at), _mm_set_epi64x(0, static_cast<long long>(crc)));
-  __m128i b = sixteen_at(at + 16);
-  __m128i c = sixteen_at(at + 32);
-  __m128i d = sixteen_at(at + 48);
+  Line sum = line_at(at);
+  if constexpr (kCopies) stream(sum, to);
+  sum.a = _mm_xor_si128(sum.a, _mm_set_epi64x(0, static_cast<long long>(crc)));
   for (const std::byte* const end = at + bytes.size(); (at += 64) < end;) {
-    a = folded_into(sixteen_at(at), a, past_64);
-    b = folded_into(sixteen_at(at + 16), b, past_64);
-    c = folded_into(sixteen_at(at + 32), c, past_64);
-    d = folded_into(sixteen_at(at + 48), d, past_64);
+    const Line next = line_at(at);
+    if constexpr (kCopies) stream(next, to += 64);
+    sum = {folded_into(next.a, sum.a, past_64), folded_into(next.b, sum.b, past_64),
+           folded_into(next.c, sum.c, past_64), folded_into(next.d, sum.d, past_64)};
   }
-  b = folded_into(b, a, past_16);
-  c = folded_into(c, b, past_16);
-  d = folded_into(d, c, past_16);
+  sum.b = folded_into(sum.b, sum.a, past_16);
+  sum.c = folded_into(sum.c, sum.b, past_16);
+  sum.d = folded_into(sum.d, sum.c, past_16);
   std::array<std::byte, 16> left;
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), d);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), sum.d);
   return left;
+}
+
+}  // namespace
+
+CAIRN_FOLDS std::array<std::byte, 16> folded(ByteView bytes, std::uint64_t crc,
+                                             const CrcFolding& by) {
+  return fold<false>(bytes, crc, by, nullptr);
+}
+
+CAIRN_FOLDS std::array<std::byte, 16> folded_and_copied(ByteView bytes, std::uint64_t crc,
+                                                        const CrcFolding& by, std::byte* to) {
+  return fold<true>(bytes, crc, by, to);
 }
 
 #undef CAIRN_FOLDS
@@ -66,6 +97,11 @@ bool has_crc_folding() { return false; }
 
 std::array<std::byte, 16> folded(ByteView /*bytes*/, std::uint64_t /*crc*/,
                                  const CrcFolding& /*by*/) {
+  return {};
+}
+
+std::array<std::byte, 16> folded_and_copied(ByteView /*bytes*/, std::uint64_t /*crc*/,
+                                            const CrcFolding& /*by*/, std::byte* /*to*/) {
   return {};
 }
 

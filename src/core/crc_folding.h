@@ -22,4 +22,9 @@ bool has_crc_folding();
 // multiple of 64 bytes, not none. Only where has_crc_folding().
 std::array<std::byte, 16> folded(ByteView bytes, std::uint64_t crc, const CrcFolding& by);
 
+// The same, and copies them to `to` meanwhile, past the cache: each byte is loaded once for both.
+// `to` is a multiple of 16. Other threads may read it behind a fence (io/stream_copy.h has it).
+std::array<std::byte, 16> folded_and_copied(ByteView bytes, std::uint64_t crc, const CrcFolding& by,
+                                            std::byte* to);
+
 }  // namespace cairn

@@ -2,6 +2,7 @@
 // (crc_folding.h) where the processor can, 16 bytes at a time by tables elsewhere.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,20 @@ class SlicedCrc {
     return static_cast<Word>(~through_tables(bytes, crc));
   }
 
-  // The same without folding.
+  // of(), and copies the bytes to `to`, a multiple of 16, meanwhile, past the cache: fewer than 64
+  // of them, at the end, through it. Only where has_crc_folding().
+  static Word of_and_copy(ByteView bytes, Word before, std::byte* to) {
+    Word crc = static_cast<Word>(~before);
+    const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
+    if (folds > 0) {
+      crc = through_tables(folded_and_copied(bytes.first(folds), crc, kFolding, to), 0);
+      bytes = bytes.subspan(folds);
+    }
+    std::copy(bytes.begin(), bytes.end(), to + folds);
+    return static_cast<Word>(~through_tables(bytes, crc));
+  }
+
+  // of() without folding.
   static Word of_by_tables(ByteView bytes, Word before) {
     return static_cast<Word>(~through_tables(bytes, static_cast<Word>(~before)));
   }

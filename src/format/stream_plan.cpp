@@ -1,9 +1,12 @@
 #include "format/stream_plan.h"
 
+#include <utility>
+
 #include "cairn/error.h"
 
 #include "core/crc32.h"
 #include "core/xxh3.h"
+#include "io/copying_sink.h"
 #include "io/gap_bridge.h"
 #include "io/pieces.h"
 #include "value/tensor_stream.h"
@@ -49,17 +52,24 @@ class PartStream {
   SharedBytes bytes_;
 };
 
+// The CRC-32 of every part; in the same pass as the copy, where `to` makes one.
 class CrcSink final : public ByteSink {
  public:
-  explicit CrcSink(ByteSink& to) : to_(to) {}
+  explicit CrcSink(ByteSink& to) : to_(to), copying_(dynamic_cast<CopyingSink*>(&to)) {}
   void write(ByteView bytes) override {
-    crc_ = crc32(bytes, crc_);
-    to_.write(bytes);
+    if (copying_ != nullptr) {
+      crc_ = copying_->write_with_crc32(bytes, crc_);
+    } else {
+      crc_ = crc32(bytes, crc_);
+      to_.write(bytes);
+    }
   }
-  std::uint32_t crc() const { return crc_; }
+  // Of what was written since the last time.
+  std::uint32_t take_crc() { return std::exchange(crc_, 0); }
 
  private:
   ByteSink& to_;
+  CopyingSink* copying_;
   std::uint32_t crc_ = 0;
 };
 
@@ -95,14 +105,14 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink) {
                                           ? xxh3_of_parts(plan)
                                           : std::vector<std::uint64_t>(count);
   PartStream parts(plan);
+  CrcSink with_crc(sink);
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     set_between(plan, i, checks, text);
     sink.write(as_bytes(text));
     if (plan.check() == CheckpointPlan::Check::kCrc32) {
-      CrcSink with_crc(sink);
       parts.write(i, with_crc);
-      checks[i] = with_crc.crc();
+      checks[i] = with_crc.take_crc();
     } else {
       parts.write(i, sink);
     }

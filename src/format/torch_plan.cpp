@@ -199,9 +199,9 @@ std::vector<std::pair<std::string, std::string>> TorchPlan::extra_records(
   };
   add(std::string(kPickleRecord), placed[0], pickle_crc_);
   add(std::string(kOrderRecord), placed[1], crc_of_text(kOrder));
+  StorageName name("");
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    add(std::string(kStorageFolder) + std::to_string(i), placed[kFirstStorage + i],
-        static_cast<std::uint32_t>(checks[i]));
+    add(name.of(i), placed[kFirstStorage + i], static_cast<std::uint32_t>(checks[i]));
   }
   add(std::string(kVersionRecord), {places_.end(), kVersion.size()}, crc_of_text(kVersion));
   auto extra = options_.extra_records(records);

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "io/page_memory.h"
-#include "io/stream_copy.h"
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kRingBlocks = 3;
-constexpr std::size_t kMostBlockBytes = std::size_t{8} << 20;
+// Two are being written, one is being filled, and one is there for when either takes long.
+constexpr std::size_t kRingBlocks = 4;
+constexpr std::size_t kMostBlockBytes = std::size_t{4} << 20;
 constexpr std::size_t kPiecesOfAFile = 16;
 // Blocks of large files are what direct writes may want. Those of small ones only are copied: they
 // are small, so that a crash in the middle of such a file is a case of tests, too.
@@ -66,15 +66,30 @@ BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
 
 BlockSink::~BlockSink() = default;
 
-void BlockSink::write(ByteView bytes) {
+template <class Copy>
+void BlockSink::write_by(ByteView bytes, const Copy& copy) {
   while (!bytes.empty()) {
     if (block_ == nullptr) block_ = ring_->take();
     const std::size_t n = std::min(bytes.size(), block_bytes_ - used_);
-    stream_copy(block_ + used_, bytes.data(), n);
+    copy(block_ + used_, bytes.first(n));
     used_ += n;
     bytes = bytes.subspan(n);
     if (used_ == block_bytes_) hand_over();
   }
+}
+
+void BlockSink::write(ByteView bytes) {
+  write_by(bytes, [&](std::byte* to, ByteView part) {
+    copier_.copy(to, part.data(), part.size());
+  });
+}
+
+std::uint32_t BlockSink::write_with_crc32(ByteView bytes, std::uint32_t before) {
+  std::uint32_t crc = before;
+  write_by(bytes, [&](std::byte* to, ByteView part) {
+    crc = copier_.copy_with_crc32(to, part, crc);
+  });
+  return crc;
 }
 
 void BlockSink::finish() {
@@ -82,6 +97,7 @@ void BlockSink::finish() {
 }
 
 void BlockSink::hand_over() {
+  copier_.fence();  // another thread reads the block
   const std::shared_ptr<const void> owner(
       block_, [ring = ring_, block = block_](const void*) { ring->give_back(block); });
   const SharedBytes bytes{{block_, used_}, owner};

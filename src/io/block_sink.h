@@ -8,22 +8,25 @@
 
 #include "cairn/bytes.h"
 
+#include "io/copying_sink.h"
 #include "io/positional_sink.h"
+#include "io/stream_copy.h"
 
 namespace cairn {
 
 // How large the blocks are in which a file of that size is written: some for a small one, so that
-// writing and filling overlap, and 8 MiB at most.
+// writing and filling overlap, and 4 MiB at most.
 std::size_t block_bytes(std::uint64_t file_bytes);
 
-class BlockSink final : public ByteSink {
+class BlockSink final : public CopyingSink {
  public:
-  // Holds three blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
+  // Holds four blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
   BlockSink(PositionalSink& to, std::size_t block_bytes);
   ~BlockSink() override;
 
   // Waits for `to` to let go of a block when all are full.
   void write(ByteView bytes) override;
+  std::uint32_t write_with_crc32(ByteView bytes, std::uint32_t before) override;
   // Hands over the last block. Nothing may follow.
   void finish();
   // How many bytes were written.
@@ -32,11 +35,15 @@ class BlockSink final : public ByteSink {
  private:
   class Ring;
 
+  // Calls copy(place, part) for each part of `bytes` that goes into one block.
+  template <class Copy>
+  void write_by(ByteView bytes, const Copy& copy);
   void hand_over();
 
   PositionalSink& to_;
   std::size_t block_bytes_;
   std::shared_ptr<Ring> ring_;
+  StreamCopier copier_;         // into the blocks: one fence for each of them
   std::byte* block_ = nullptr;  // that is being filled
   std::uint64_t begin_ = 0;     // its place in the file
   std::size_t used_ = 0;

@@ -7,6 +7,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/crc32.h"
+
 namespace cairn {
 
 #ifdef __SSE2__
@@ -37,9 +39,8 @@ void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) 
   std::memcpy(to + i, from + i, size - i);
 }
 
-StreamCopier::~StreamCopier() {
-  _mm_sfence();  // other threads must see these stores in order with all others
-}
+// Other threads must see these stores in order with all others.
+void StreamCopier::fence() { _mm_sfence(); }
 
 #else
 
@@ -48,9 +49,16 @@ void StreamCopier::copy(std::byte* to, const std::byte* from, std::size_t size) 
   std::memcpy(to, from, size);
 }
 
-StreamCopier::~StreamCopier() = default;
+void StreamCopier::fence() {}
 
 #endif
+
+StreamCopier::~StreamCopier() { fence(); }
+
+std::uint32_t StreamCopier::copy_with_crc32(std::byte* to, ByteView from, std::uint32_t before) {
+  bridge_.before(from);
+  return crc32_and_copy(to, from, before);
+}
 
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size) {
   StreamCopier().copy(to, from, size);

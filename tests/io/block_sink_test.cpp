@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <string>
 #include <thread>
 
 #include "cairn/error.h"
 
+#include "core/crc32.h"
 #include "testing/pattern.h"
 
 namespace cairn {
@@ -58,6 +60,24 @@ TEST(BlockSinkTest, WhatIsKeptStaysAsItWasWritten) {
     EXPECT_EQ(sink.position(), bytes.size());
     sink.finish();
     EXPECT_EQ(to.finish(), bytes) << kept;
+  }
+}
+
+TEST(BlockSinkTest, TheChecksumIsThatOfWhatWasWrittenAcrossBlocks) {
+  const std::string bytes = testing::pattern(300'000);
+  for (const std::size_t piece : {100, 5000, 70'000, 300'000}) {
+    KeepingSink to(2);
+    BlockSink sink(to, std::size_t{48} << 10);
+    sink.write(as_bytes("begin"));  // so that no piece begins where a block does
+    std::uint32_t crc = 0;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      crc = sink.write_with_crc32(as_bytes(bytes).subspan(at, std::min(piece, bytes.size() - at)),
+                                  crc);
+    }
+    EXPECT_EQ(sink.position(), bytes.size() + 5);
+    sink.finish();
+    EXPECT_EQ(crc, crc32(as_bytes(bytes))) << piece;
+    EXPECT_EQ(to.finish(), "begin" + bytes) << piece;
   }
 }
 

@@ -71,8 +71,11 @@ Timestamp timestamp_of(const Json& json) {
 
 // The table of all records but the manifest itself, which cannot describe itself.
 struct RecordTable {
+  static constexpr std::size_t kUsualBytes = 4 * sizeof(std::uint64_t) + 12;  // of a record
+
   explicit RecordTable(const std::vector<FileRecord>& all) {
     std::string table;
+    table.reserve(all.size() * kUsualBytes);
     for (const FileRecord& record : all) {
       if (record.name == kManifestRecord) continue;
       append_little_endian<std::uint64_t>(table, record.name.size());

@@ -14,37 +14,80 @@
 
 namespace cairn::pickle {
 
-// A dict of tensors. No object of before it is in it: there was none that may come by again. What
-// is behind it may have its storages, and, though they were nobody else's then, its tensors.
-struct EncodePart {
+// A dict of tensors, or of dicts of them, and where the pickle was before and behind it. No object
+// of before it is in it: before the first part there was none that may come by again, and the
+// others have nothing but what is nobody else's, and tensors in each dict, of which none stands
+// between two parts. What is behind it may have its storages, and, though they were nobody else's
+// then, its objects.
+struct EncodeMemory::Part {
   Value value;
-  std::size_t depth;
-  Pickler before;
-  Pickler behind;
-  std::vector<std::shared_ptr<const Storage>> storages;
-  TensorEncoder::Storages known_storages;
-  std::unordered_map<const void*, std::uint32_t> objects;
-  std::shared_ptr<const std::deque<std::string>> texts_before;
+  std::size_t depth = 0;
+  std::string text_before = {};  // that was written since the part before
+  Pickler::Room room_before = {};
+  Pickler behind = {};
+  std::vector<std::shared_ptr<const Storage>> storages = {};
+  TensorEncoder::Storages known_storages = {};
+  std::unordered_map<const void*, std::uint32_t> objects = {};
+  std::size_t tensors = 0;  // that were written by then
+  bool has_dicts = false;   // in it
+  // What `behind` looks into, this part's and those before.
+  std::vector<std::shared_ptr<const std::deque<std::string>>> texts = {};
+  // The tensors and dicts in it: made when somebody asks for the first time.
+  mutable std::unordered_set<const void*> inside = {};
 };
-struct EncodeMemory::Part : EncodePart {};
 
 namespace {
 
 constexpr std::size_t kBatch = 1000;  // items that CPython puts between one mark and its opcode
 constexpr std::size_t kMaxEncodeDepth = 1000;
 constexpr std::size_t kManyEntries = 64;
+constexpr std::size_t kMostParts = 2;  // a model's tensors, and the states of its optimizer
 
-// One of the part's tensors, whose memo number is not known, comes by again.
+// One of a part's objects, whose memo number is not known, comes by again.
 struct IsInPart {};
+
+bool is_plain_tensor(const Value& value) {
+  return value.is_tensor() && value.as_tensor().quantizer == nullptr;
+}
+
+bool is_plain_dict(const Dict& dict) {
+  return !dict.attributes().is_dict() && dict.type() != DictType::kDefaultDict;
+}
+
+// A tensor, or a dict of tensors and numbers, that nobody else has.
+bool is_state_of_one(const Value& value) {
+  if (value.may_be_shared()) return false;
+  if (is_plain_tensor(value)) return true;
+  if (!value.is_dict() || !is_plain_dict(value.as_dict())) return false;
+  const Dict& dict = value.as_dict();
+  const auto is_plain = [](const Dict::Entry& entry) {
+    const Kind kind = entry.second.kind();
+    return entry.first.is_str() &&
+           (kind == Kind::kNone || kind == Kind::kInt || kind == Kind::kFloat ||
+            (is_plain_tensor(entry.second) && !entry.second.may_be_shared()));
+  };
+  const auto is_tensor = [](const Dict::Entry& entry) { return entry.second.is_tensor(); };
+  return std::all_of(dict.begin(), dict.end(), is_plain) &&
+         std::any_of(dict.begin(), dict.end(), is_tensor);
+}
+
+void add_inside(const Dict& dict, std::unordered_set<const void*>& inside) {
+  for (const auto& [key, value] : dict) {
+    inside.insert(value.identity());
+    if (value.is_dict()) add_inside(value.as_dict(), inside);
+  }
+}
+
+using Parts = std::vector<std::shared_ptr<const EncodeMemory::Part>>;
 
 class Encoder {
  public:
   explicit Encoder(std::vector<std::shared_ptr<const Storage>>& storages)
       : storages_(storages), tensors_(out_, storages) {}
 
-  // Looks for a part, to be taken, and for `known`, if that is not nullptr.
-  void keep_part(const EncodePart* known) {
-    is_before_part_ = true;
+  // Looks for parts, to be taken, and for the `known` ones.
+  void keep_parts(const Parts& known) {
+    most_parts_ = kMostParts;
     known_ = known;
   }
 
@@ -53,17 +96,16 @@ class Encoder {
     if (value.may_be_shared() && value.identity() != nullptr) {
       const auto known = objects_.find(value.identity());
       if (known != objects_.end()) return out_.get(known->second);
-      if (had_known_part_ && is_in_known_part(value)) throw IsInPart{};
+      if (known_count_ > 0 && is_in_known_part(value)) throw IsInPart{};
     }
     ++depth_;
     require_depth(0);
-    is_before_part_&& is_part(value) ? encode_part(value) : encode_new(value);
+    parts_.size() < most_parts_ && is_part(value) ? encode_part(value) : encode_new(value);
     --depth_;
   }
 
-  // The first large part that others hold; nullptr when there is none, or it was `known`.
-  std::unique_ptr<EncodePart> take_part() { return std::move(part_); }
-  bool had_known_part() const { return had_known_part_; }
+  // The first large parts that others hold, those that were `known` among them.
+  Parts take_parts() { return std::move(parts_); }
 
   std::size_t room() const { return out_.room(); }
   std::string finish() && { return std::move(out_).finish(); }
@@ -73,50 +115,81 @@ class Encoder {
     if (!value.is_dict() || value.as_dict().size() < kManyEntries || !value.may_be_shared()) {
       return false;
     }
-    const auto is_plain = [](const Dict::Entry& entry) {
-      return entry.first.is_str() && entry.second.is_tensor() &&
-             entry.second.as_tensor().quantizer == nullptr;
-    };
     const Dict& dict = value.as_dict();
-    return objects_.empty() && storages_.empty() && open_.empty() && !dict.attributes().is_dict() &&
-           dict.type() != DictType::kDefaultDict && std::all_of(dict.begin(), dict.end(), is_plain);
+    if (!open_.empty() || !is_plain_dict(dict)) return false;
+    const auto is_plain = [](const Dict::Entry& entry) {
+      return entry.first.is_str() && is_plain_tensor(entry.second);
+    };
+    const auto is_state = [](const Dict::Entry& entry) {
+      return entry.first.is_str() && is_state_of_one(entry.second);
+    };
+    if (parts_.empty()) {
+      return objects_.empty() && tensors_written_ == 0 && storages_.empty() &&
+             std::all_of(dict.begin(), dict.end(), is_plain);
+    }
+    return tensors_written_ == parts_.back()->tensors &&
+           storages_.size() == parts_.back()->storages.size() &&
+           (is_known(value) || std::all_of(dict.begin(), dict.end(), is_state));
   }
 
   bool is_in_known_part(const Value& value) {
-    if (!value.is_tensor()) return false;
-    if (known_tensors_.empty()) {
-      for (const auto& [key, tensor] : known_->value.as_dict()) {
-        known_tensors_.insert(tensor.identity());
-      }
-    }
-    return known_tensors_.contains(value.identity());
+    if (!value.is_tensor() && !value.is_dict()) return false;
+    return std::any_of(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(known_count_),
+                       [&](const auto& part) {
+                         if (value.is_dict() && !part->has_dicts) return false;
+                         if (part->inside.empty()) add_inside(part->value.as_dict(), part->inside);
+                         return part->inside.contains(value.identity());
+                       });
+  }
+
+  // What was written since the part before.
+  std::string_view text_since_part() const {
+    const std::size_t begin = parts_.empty() ? 0 : parts_.back()->behind.written().size();
+    return std::string_view(out_.written()).substr(begin);
   }
 
   void encode_part(const Value& value) {
-    is_before_part_ = false;
     if (is_known(value)) return go_on_behind_part();
-    texts_before_ = std::make_shared<std::deque<std::string>>();
-    out_.move_texts(*texts_before_);
-    Pickler before = out_;
+    auto part = std::make_shared<EncodeMemory::Part>(
+        EncodeMemory::Part{.value = value,
+                           .depth = depth_,
+                           .text_before = std::string(text_since_part()),
+                           .room_before = out_.room_so_far()});
+    const auto texts = std::make_shared<std::deque<std::string>>();
+    out_.move_texts(*texts, parts_.empty() ? 0 : parts_.back()->behind.texts());
+    texts_.push_back(texts);
+    const std::size_t most = std::exchange(most_parts_, 0);  // none in it
     encode_new(value);
     if (!objects_.contains(value.identity())) return;  // nobody else holds it any more
-    part_ = std::make_unique<EncodePart>(EncodePart{value, depth_, std::move(before), out_,
-                                                    storages_, tensors_.known_storages(), objects_,
-                                                    texts_before_});
+    most_parts_ = most;
+    part->behind = out_;
+    part->storages = storages_;
+    part->known_storages = tensors_.known_storages();
+    part->objects = objects_;
+    part->tensors = tensors_written_;
+    part->texts = texts_;
+    part->has_dicts = std::any_of(value.as_dict().begin(), value.as_dict().end(),
+                                  [](const Dict::Entry& entry) { return entry.second.is_dict(); });
+    parts_.push_back(std::move(part));
   }
 
+  // Whether `value` is the next part that is known, and all before it is as it was.
   bool is_known(const Value& value) const {
-    return known_ != nullptr && known_->value.identity() == value.identity() &&
-           known_->depth == depth_ && known_->before.written() == out_.written() &&
-           known_->before.has_room_of(out_);
+    if (known_count_ != parts_.size() || known_count_ == known_.size()) return false;
+    const EncodeMemory::Part& next = *known_[known_count_];
+    return next.value.identity() == value.identity() && next.depth == depth_ &&
+           next.text_before == text_since_part() && next.room_before == out_.room_so_far();
   }
 
   void go_on_behind_part() {
-    out_ = known_->behind;
-    storages_ = known_->storages;
-    tensors_.go_on_from(known_->known_storages);
-    objects_ = known_->objects;
-    had_known_part_ = true;
+    const EncodeMemory::Part& part = *known_[known_count_++];
+    parts_.push_back(known_[known_count_ - 1]);
+    out_ = part.behind;
+    storages_ = part.storages;
+    tensors_.go_on_from(part.known_storages);
+    objects_ = part.objects;
+    tensors_written_ = part.tensors;
+    texts_ = part.texts;
   }
 
   void encode_new(const Value& value) {
@@ -154,10 +227,12 @@ class Encoder {
       case Kind::kDevice:
         return encode_device(out_, *value.get_if<Device>());
       case Kind::kTensor:
+        ++tensors_written_;
         return remember(value, tensors_.encode(value.as_tensor()));
       case Kind::kNdArray:
         return remember(value, encode_array(out_, value.as_ndarray()));
       case Kind::kSparse:
+        ++tensors_written_;
         return remember(value, tensors_.encode(value.as_sparse()));
       case Kind::kTorchConstant:
         return encode_constant(out_, *value.get_if<TorchConstant>());
@@ -227,6 +302,13 @@ class Encoder {
     if (key.is_str()) out_.fetch(key.as_str());
   }
 
+  void make_room_for(const Dict& dict) {
+    constexpr std::size_t kUsualBytes = 96;  // of a tensor, its name, and what refers to both
+    if (dict.size() < kManyEntries || !dict.begin()->second.is_tensor()) return;
+    out_.reserve(dict.size() * kUsualBytes);
+    storages_.reserve(storages_.size() + dict.size());
+  }
+
   void encode_entry(const Dict::Entry& entry) {
     if (entry.first.is_str()) {
       out_.text(entry.first.as_str());
@@ -269,6 +351,7 @@ class Encoder {
       return;
     }
     if (dict.empty()) return;
+    make_room_for(dict);
     out_.op(Op::kMark);
     for (std::size_t i = 0; i < dict.size(); ++i) {
       fetch_ahead(dict, i);
@@ -319,6 +402,7 @@ class Encoder {
   }
 
   void encode_subclass_items(const Dict& dict) {
+    make_room_for(dict);
     for (std::size_t first = 0; first < dict.size(); first += kBatch) {
       const std::size_t count = std::min(kBatch, dict.size() - first);
       if (count > 1) out_.op(Op::kMark);
@@ -404,7 +488,7 @@ class Encoder {
     out_.get(found->second);
   }
 
-  std::shared_ptr<std::deque<std::string>> texts_before_;  // of the part, which out_ looks into
+  std::vector<std::shared_ptr<const std::deque<std::string>>> texts_;  // that out_ looks into
   Pickler out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
   TensorEncoder tensors_;
@@ -412,11 +496,11 @@ class Encoder {
   // The foreign objects that are being written, innermost last: their ids and memo numbers.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> open_;
   std::size_t depth_ = 0;
-  const EncodePart* known_ = nullptr;
-  bool is_before_part_ = false;  // or there will be none
-  bool had_known_part_ = false;
-  std::unordered_set<const void*> known_tensors_;  // in known_; empty: not looked for yet
-  std::unique_ptr<EncodePart> part_;
+  std::size_t tensors_written_ = 0;
+  Parts known_;
+  Parts parts_;
+  std::size_t known_count_ = 0;  // so many of the first ones are known_
+  std::size_t most_parts_ = 0;
 };
 
 Encoded finish(Encoder&& encoder, std::vector<std::shared_ptr<const Storage>> storages) {
@@ -438,28 +522,21 @@ EncodeMemory::~EncodeMemory() = default;
 
 void EncodeMemory::forget() {
   const std::lock_guard lock(mutex_);
-  part_.reset();
+  parts_.clear();
 }
 
 Encoded encode(const Value& value, EncodeMemory& memory) {
   const std::lock_guard lock(memory.mutex_);
   std::vector<std::shared_ptr<const Storage>> storages;
   Encoder encoder(storages);
-  encoder.keep_part(memory.part_.get());
+  encoder.keep_parts(memory.parts_);
   try {
     encoder.encode(value);
   } catch (const IsInPart&) {
-    memory.part_.reset();
+    memory.parts_.clear();
     return encode(value);
   }
-  if (!encoder.had_known_part()) {
-    const auto part = encoder.take_part();
-    memory.part_.reset();
-    if (part != nullptr) {
-      memory.part_ =
-          std::make_unique<const EncodeMemory::Part>(EncodeMemory::Part{std::move(*part)});
-    }
-  }
+  memory.parts_ = encoder.take_parts();
   return finish(std::move(encoder), std::move(storages));
 }
 

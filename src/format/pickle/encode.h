@@ -24,9 +24,11 @@ struct Encoded {
 // tensor that reaches outside its storage.
 Encoded encode(const Value& value);
 
-// What encode() knows of the tree before: its first large part that others hold on to, and how far
-// the pickle was behind it. A tree that is the same up to there, and has that part, that is one of
-// the same identity(), is only encoded from there on. Keeps the memory of those tensors.
+// What encode() knows of the tree before: its first large parts that others hold on to, a dict of
+// tensors and one of dicts of tensors, as far as no tensor stands before or between them; and how
+// far the pickle was behind each. A tree that is the same up to there, and has those parts, that is
+// ones of the same identity(), is only encoded from there on. Keeps the memory of those tensors,
+// and what was written up to each of them.
 // May be used by several threads: one after the other.
 class EncodeMemory {
  public:
@@ -37,11 +39,12 @@ class EncodeMemory {
 
   void forget();
 
+  struct Part;
+
  private:
   friend Encoded encode(const Value& value, EncodeMemory& memory);
-  struct Part;
   std::mutex mutex_;
-  std::unique_ptr<const Part> part_;
+  std::vector<std::shared_ptr<const Part>> parts_;
 };
 
 // The same bytes as encode(value).

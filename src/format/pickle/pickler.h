@@ -25,15 +25,24 @@ class Pickler {
 
   // The finished pickle.
   std::string finish() &&;
+  // So many bytes more are about to be written, about: growing step by step needs twice the memory.
+  void reserve(std::size_t bytes) { out_.reserve(out_.size() + bytes); }
   // What is written so far.
   const std::string& written() const { return out_; }
-  // Whether both came to where they are with the same left to say about their room.
-  bool has_room_of(const Pickler& other) const {
-    return room_ == other.room_ && changing_integers_ == other.changing_integers_;
+  // What its room() will follow from, beside what is written.
+  struct Room {
+    std::size_t bytes = 0;
+    std::size_t changing_integers = 0;
+    bool operator==(const Room&) const = default;
+  };
+  Room room_so_far() const { return {room_, changing_integers_}; }
+  // How many texts were written, each once.
+  std::size_t texts() const { return texts_.size(); }
+  // From now on the texts written so far, but for the `first` ones, are those in `texts`, which
+  // must live as long as this and its copies.
+  void move_texts(std::deque<std::string>& texts, std::size_t first) {
+    texts_.move_texts(texts, first);
   }
-  // From now on the texts written so far are those in `texts`, which must live as long as this and
-  // its copies.
-  void move_texts(std::deque<std::string>& texts) { texts_.move_texts(texts); }
   // Bytes that it would have more if everything given to changing_...() were as long as it may
   // become; see Encoded::room.
   std::size_t room() const;

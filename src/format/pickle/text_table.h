@@ -28,10 +28,11 @@ class TextTable {
     __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
 
-  // The bytes behind the texts are those in `texts` from now on.
-  void move_texts(std::deque<std::string>& texts) {
-    for (Entry& entry : entries_) {
-      entry.text = texts.emplace_back(entry.text);
+  std::size_t size() const { return entries_.size(); }
+  // The bytes behind the texts, but for the `first` ones, are those in `texts` from now on.
+  void move_texts(std::deque<std::string>& texts, std::size_t first) {
+    for (std::size_t i = first; i < entries_.size(); ++i) {
+      entries_[i].text = texts.emplace_back(entries_[i].text);
     }
   }
 

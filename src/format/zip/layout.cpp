@@ -1,8 +1,7 @@
 #include "format/zip/layout.h"
 
 #include <algorithm>
-
-#include "core/little_endian.h"
+#include <array>
 
 namespace cairn::zip {
 namespace {
@@ -10,9 +9,28 @@ namespace {
 constexpr std::uint16_t kPaddingField = 0x4246;  // "FB"
 constexpr char kPaddingByte = 'Z';
 
-void put16(std::string& out, std::uint16_t v) { append_little_endian(out, v); }
-void put32(std::string& out, std::uint32_t v) { append_little_endian(out, v); }
-void put64(std::string& out, std::uint64_t v) { append_little_endian(out, v); }
+// The numbers of a header, little-endian: a file has three headers for each record, and a string
+// that grows number by number takes three times as long.
+class Numbers {
+ public:
+  void put16(std::uint16_t v) { put(v); }
+  void put32(std::uint32_t v) { put(v); }
+  void put64(std::uint64_t v) { put(v); }
+
+  std::string_view text() const { return {bytes_.data(), size_}; }
+
+ private:
+  template <class Number>
+  void put(Number v) {
+    for (std::size_t i = 0; i < sizeof v; ++i) {
+      bytes_[size_ + i] = static_cast<char>(v >> (8 * i));
+    }
+    size_ += sizeof v;
+  }
+
+  std::array<char, 128> bytes_;  // more than any header has
+  std::size_t size_ = 0;
+};
 
 bool is_big(std::uint64_t v) { return v >= kMax32; }
 std::uint32_t saturated32(std::uint64_t v) {
@@ -30,16 +48,16 @@ std::size_t zip64_field_size(std::uint64_t size, std::uint64_t offset) {
 
 // Nothing when nothing needs it. Torch writes the compressed size of a local header, not known
 // then, as 0.
-void append_zip64_field(std::string& out, const Placed& record, std::uint64_t compressed_size) {
+void put_zip64_field(Numbers& out, const Placed& record, std::uint64_t compressed_size) {
   const std::size_t size = zip64_field_size(record.size, record.header_offset);
   if (size == 0) return;
-  put16(out, kZip64Field);
-  put16(out, static_cast<std::uint16_t>(size - 4));
+  out.put16(kZip64Field);
+  out.put16(static_cast<std::uint16_t>(size - 4));
   if (is_big(record.size)) {
-    put64(out, record.size);
-    put64(out, compressed_size);
+    out.put64(record.size);
+    out.put64(compressed_size);
   }
-  if (is_big(record.header_offset)) put64(out, record.header_offset);
+  if (is_big(record.header_offset)) out.put64(record.header_offset);
 }
 
 // Of the local header's end, which is where the record begins.
@@ -70,86 +88,96 @@ void append_local_header(std::string& out, std::string_view name, std::uint64_t 
   const std::size_t zip64 = zip64_field_size(size, header_offset);
   const std::uint64_t padding =
       padding_at(header_offset + kLocalHeaderSize + name.size() + zip64 + 4);
-  put32(out, kLocalSignature);
-  put16(out, 0);  // version needed
-  put16(out, flags(size));
-  put16(out, 0);  // method: stored
-  put32(out, 0);  // time and date
-  put32(out, 0);  // CRC and both sizes follow the data
-  put32(out, 0);
-  put32(out, 0);
-  put16(out, static_cast<std::uint16_t>(name.size()));
-  put16(out, static_cast<std::uint16_t>(zip64 + 4 + padding));
+  Numbers head;
+  head.put32(kLocalSignature);
+  head.put16(0);  // version needed
+  head.put16(flags(size));
+  head.put16(0);  // method: stored
+  head.put32(0);  // time and date
+  head.put32(0);  // CRC and both sizes follow the data
+  head.put32(0);
+  head.put32(0);
+  head.put16(static_cast<std::uint16_t>(name.size()));
+  head.put16(static_cast<std::uint16_t>(zip64 + 4 + padding));
+  out += head.text();
   out += name;
-  append_zip64_field(out, {header_offset, size}, 0);
-  put16(out, kPaddingField);
-  put16(out, static_cast<std::uint16_t>(padding));
+  Numbers behind;
+  put_zip64_field(behind, {header_offset, size}, 0);
+  behind.put16(kPaddingField);
+  behind.put16(static_cast<std::uint16_t>(padding));
+  out += behind.text();
   out.append(padding, kPaddingByte);
 }
 
 void append_data_descriptor(std::string& out, const Placed& record, std::uint32_t crc32) {
   if (record.size == 0) return;
-  put32(out, kDescriptorSignature);
-  put32(out, crc32);
+  Numbers head;
+  head.put32(kDescriptorSignature);
+  head.put32(crc32);
   for (int i = 0; i < 2; ++i) {  // compressed and uncompressed size
     if (is_big(record.size) || is_big(record.header_offset)) {
-      put64(out, record.size);
+      head.put64(record.size);
     } else {
-      put32(out, static_cast<std::uint32_t>(record.size));
+      head.put32(static_cast<std::uint32_t>(record.size));
     }
   }
+  out += head.text();
 }
 
 void append_central_header(std::string& out, std::string_view name, const Placed& record,
                            std::uint32_t crc32) {
-  put32(out, kCentralSignature);
-  put16(out, 0);  // version made by
-  put16(out, 0);  // version needed
-  put16(out, flags(record.size));
-  put16(out, 0);  // method
-  put32(out, 0);  // time and date
-  put32(out, crc32);
-  put32(out, saturated32(record.size));
-  put32(out, saturated32(record.size));
-  put16(out, static_cast<std::uint16_t>(name.size()));
-  put16(out, static_cast<std::uint16_t>(zip64_field_size(record.size, record.header_offset)));
-  put16(out, 0);  // comment
-  put16(out, 0);  // disk
-  put16(out, 0);  // attributes
-  put32(out, 0);
-  put32(out, saturated32(record.header_offset));
+  Numbers head;
+  head.put32(kCentralSignature);
+  head.put16(0);  // version made by
+  head.put16(0);  // version needed
+  head.put16(flags(record.size));
+  head.put16(0);  // method
+  head.put32(0);  // time and date
+  head.put32(crc32);
+  head.put32(saturated32(record.size));
+  head.put32(saturated32(record.size));
+  head.put16(static_cast<std::uint16_t>(name.size()));
+  head.put16(static_cast<std::uint16_t>(zip64_field_size(record.size, record.header_offset)));
+  head.put16(0);  // comment
+  head.put16(0);  // disk
+  head.put16(0);  // attributes
+  head.put32(0);
+  head.put32(saturated32(record.header_offset));
+  out += head.text();
   out += name;
-  append_zip64_field(out, record, record.size);
+  Numbers behind;
+  put_zip64_field(behind, record, record.size);
+  out += behind.text();
 }
 
 std::string end_of_directory(const DirectoryExtent& directory) {
-  std::string out;
-  put32(out, kEnd64Signature);
-  put64(out, kEnd64Size - 12);  // size of the rest
-  put16(out, 0x031E);           // version made by
-  put16(out, 0x002D);           // version needed
-  put32(out, 0);                // disks
-  put32(out, 0);
-  put64(out, directory.entries);
-  put64(out, directory.entries);
-  put64(out, directory.size);
-  put64(out, directory.offset);
+  Numbers head;
+  head.put32(kEnd64Signature);
+  head.put64(kEnd64Size - 12);  // size of the rest
+  head.put16(0x031E);           // version made by
+  head.put16(0x002D);           // version needed
+  head.put32(0);                // disks
+  head.put32(0);
+  head.put64(directory.entries);
+  head.put64(directory.entries);
+  head.put64(directory.size);
+  head.put64(directory.offset);
 
-  put32(out, kLocator64Signature);
-  put32(out, 0);
-  put64(out, directory.offset + directory.size);
-  put32(out, 1);  // disks
+  head.put32(kLocator64Signature);
+  head.put32(0);
+  head.put64(directory.offset + directory.size);
+  head.put32(1);  // disks
 
   const auto entries =
       static_cast<std::uint16_t>(std::min<std::uint64_t>(directory.entries, kMax16));
-  put32(out, kEndSignature);
-  put32(out, 0);  // disks
-  put16(out, entries);
-  put16(out, entries);
-  put32(out, saturated32(directory.size));
-  put32(out, saturated32(directory.offset));
-  put16(out, 0);  // comment
-  return out;
+  head.put32(kEndSignature);
+  head.put32(0);  // disks
+  head.put16(entries);
+  head.put16(entries);
+  head.put32(saturated32(directory.size));
+  head.put32(saturated32(directory.offset));
+  head.put16(0);  // comment
+  return std::string(head.text());
 }
 
 }  // namespace cairn::zip
