@@ -13,9 +13,9 @@
 //  7. Of several processes rank 0 does all this. The others ask the interval at the same events,
 //     and give what rank 0 cannot know of them (rng_of_all_ranks(); WholeState); whether a batch is
 //     saved already they know from rank 0.
-//  8. Of sharded checkpoints all ranks take part in each save (train/state/rank_saves.h). Rank 0 says
-//     where, and what becomes superfluous. A save fails on all of them alike, and they wait for it,
-//     and throw, at the same place: before the next one, in wait() and at fit_end.
+//  8. Of sharded checkpoints all ranks take part in each save (train/state/rank_saves.h). Rank 0
+//     says where, and what becomes superfluous. A save fails on all of them alike, and they wait
+//     for it, and throw, at the same place: before the next one, in wait() and at fit_end.
 //  9. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.

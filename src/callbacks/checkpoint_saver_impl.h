@@ -131,7 +131,7 @@ struct CheckpointSaver::Impl {
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
   std::set<std::string> replaceable;  // by sharded checkpoints, far away
-  std::set<std::string> unusable;  // in the way, but nobody can go on from them
+  std::set<std::string> unusable;     // in the way, but nobody can go on from them
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
   std::optional<std::string> constant_version;  // of what was there at init()
   bool has_uploads = false;                     // since init()

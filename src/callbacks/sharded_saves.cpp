@@ -16,7 +16,8 @@ void CheckpointSaver::Impl::begin_sharded(const State& state) {
         "\"full\"");
   }
   const std::size_t slash = options.filename.rfind('/');
-  const std::string folders = slash == std::string::npos ? "" : options.filename.substr(0, slash + 1);
+  const std::string folders =
+      slash == std::string::npos ? "" : options.filename.substr(0, slash + 1);
   options.filename = folders + state.sharded_ckpt_prefix_dir;
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();

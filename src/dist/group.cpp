@@ -114,8 +114,8 @@ void Group::meet() {
   }
 }
 
-// On a connection of its own, which waits for nobody else. Rank 0 opens the table before it is used:
-// what rank_table() does together comes first.
+// On a connection of its own, which waits for nobody else. Rank 0 opens the table before it is
+// used: what rank_table() does together comes first.
 std::shared_ptr<StoreMeeting> Group::meet_others() {
   return std::make_shared<StoreMeeting>(
       with_prefix("table" + std::to_string(++meetings_), connect(/*listens=*/false)));

@@ -1,4 +1,5 @@
-// Checkpoints that all ranks of a job plan, write and publish together, read by any number of others.
+// Checkpoints that all ranks of a job plan, write and publish together, read by any number of
+// others.
 #include "checkpoint/ranks/save_over_ranks.h"
 
 #include <fmt/format.h>
@@ -17,8 +18,8 @@ namespace cairn {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::Each;
 using testing::box_of_numbers;
+using ::testing::Each;
 using testing::Fibers;
 using ::testing::HasSubstr;
 using testing::part_of_numbers;
@@ -42,9 +43,10 @@ Value state_of(std::int64_t rank, std::int64_t ranks) {
   const dcp::Box all = {{0}, {5}};
   TensorView bias = part_of_numbers({5}, all, 100);
   bias.part = nullptr;
-  return Dict({{"state", Dict({{"model", Dict({{"weight", part_of_numbers(kWeight, rows(rank, ranks), 0)},
-                                               {"bias", bias}})},
-                               {"batch", 7}})}});
+  return Dict(
+      {{"state", Dict({{"model", Dict({{"weight", part_of_numbers(kWeight, rows(rank, ranks), 0)},
+                                       {"bias", bias}})},
+                       {"batch", 7}})}});
 }
 
 class SaveOverRanksTest : public ::testing::Test {
@@ -76,9 +78,7 @@ class SaveOverRanksTest : public ::testing::Test {
     return heard;
   }
 
-  Checkpoint open() {
-    return open_checkpoint(kPath, store_ ? store_ : local_store(*disk_));
-  }
+  Checkpoint open() { return open_checkpoint(kPath, store_ ? store_ : local_store(*disk_)); }
 
   // Each of so many ranks reads its part, whoever wrote it.
   void expect_readable_by(std::int64_t ranks) {
@@ -87,14 +87,13 @@ class SaveOverRanksTest : public ::testing::Test {
       const dcp::Box box = rows(rank, ranks);
       const std::vector<std::int32_t> expected = box_of_numbers(kWeight, box, 0);
       std::vector<std::int32_t> read(expected.size());
-      const VerifyReport report = read_parts(
-          checkpoint,
-          {{.name = "state.model.weight",
-            .dtype = DType::kInt32,
-            .global_shape = kWeight,
-            .offsets = box.offsets,
-            .shape = box.sizes,
-            .into = std::as_writable_bytes(std::span(read))}});
+      const VerifyReport report =
+          read_parts(checkpoint, {{.name = "state.model.weight",
+                                   .dtype = DType::kInt32,
+                                   .global_shape = kWeight,
+                                   .offsets = box.offsets,
+                                   .shape = box.sizes,
+                                   .into = std::as_writable_bytes(std::span(read))}});
       EXPECT_TRUE(report.ok());
       EXPECT_EQ(read, expected) << rank << " of " << ranks;
     }
@@ -126,11 +125,12 @@ TEST_F(SaveOverRanksTest, WhatSeveralHaveIsWrittenOnce) {
   ASSERT_THAT(save(1), Each("ok"));
   const std::uint64_t alone = bytes_;
   disk_ = std::make_unique<SimFileSystem>();
-  ASSERT_THAT(save(2, [](SimJob::Rank& rank, RankSaveJob& job) {
-                job.tree = state_of(0, 1);  // both have all
-                job.replica = static_cast<std::uint32_t>(rank.number());
-                job.own = {};
-              }),
+  ASSERT_THAT(save(2,
+                   [](SimJob::Rank& rank, RankSaveJob& job) {
+                     job.tree = state_of(0, 1);  // both have all
+                     job.replica = static_cast<std::uint32_t>(rank.number());
+                     job.own = {};
+                   }),
               Each("ok"));
   EXPECT_LT(bytes_, alone);  // without the random state
   EXPECT_EQ(open().verify(Verify::kFull).ok(), true);
@@ -167,7 +167,8 @@ TEST_F(SaveOverRanksTest, WhatOneRankCannotDescribeIsAnErrorOnAllThatNamesIt) {
 TEST_F(SaveOverRanksTest, ARankThatDiesAtAnyStepIsNamedOrTheCheckpointIsWhole) {
   for (std::uint64_t step = 1; step < 60; ++step) {
     disk_ = std::make_unique<SimFileSystem>();
-    const auto heard = save(2, nullptr, {{.kind = SimFault::Kind::kCrash, .rank = 1, .step = step}});
+    const auto heard =
+        save(2, nullptr, {{.kind = SimFault::Kind::kCrash, .rank = 1, .step = step}});
     if (heard[0] == "ok") {
       EXPECT_TRUE(open().verify(Verify::kFull).ok()) << step;
       expect_readable_by(1);

@@ -276,7 +276,8 @@ TEST(ShardedPlanTest, MetadataSaysWhereEveryChunkIs) {
     const RankFiles files(ranks[rank], plan.plan_of(rank));
     reports.push_back(files.report(std::vector<std::string>(files.count(), std::string(32, 'a'))));
   }
-  const dcp::Metadata metadata = dcp::parse_metadata(shared(plan.metadata(reports, {.file_names = {}, .save_id = "attempt"})));
+  const dcp::Metadata metadata =
+      dcp::parse_metadata(shared(plan.metadata(reports, {.file_names = {}, .save_id = "attempt"})));
   EXPECT_EQ(metadata.version, "1.0.0");
   ASSERT_EQ(metadata.items.size(), 5U);
   const dcp::Item& weight = metadata.items[0];

@@ -91,10 +91,9 @@ void expect_same_losses(const std::string& one, const std::string& other) {
 
 TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
   for (const int ranks : {2, 4}) {
-    std::vector<Words> all = {kRun, with(kRun, {"shard=FULL_SHARD"}),
-                              with(kRun, {"shard=SHARD_GRAD_OP"}),
-                              with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}),
-                              with(kRun, {"shard=NO_SHARD"})};
+    std::vector<Words> all = {
+        kRun, with(kRun, {"shard=FULL_SHARD"}), with(kRun, {"shard=SHARD_GRAD_OP"}),
+        with(kRun, {"shard=HYBRID_SHARD", "replicas=2"}), with(kRun, {"shard=NO_SHARD"})};
     // Of ranks with more samples than others, of which one has no tokens.
     const Words uneven = {"train", "uneven=1", "batch=3", "micro=2", "weightless=1"};
     all.push_back(uneven);
@@ -180,8 +179,8 @@ TEST(ShardedTrainer, OneFileIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-// Between epochs, as above. 4 ranks, of which one has nothing of some tensors, and 1 go on from what 2
-// have written together, and 2 from what those wrote.
+// Between epochs, as above. 4 ranks, of which one has nothing of some tensors, and 1 go on from
+// what 2 have written together, and 2 from what those wrote.
 TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD"};
@@ -195,8 +194,8 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
         << output;
   }
   const std::string first = folder.path() + "/ep1-ba4";
-  EXPECT_THAT(files_in(first), ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp",
-                                           "__1_0.distcp"));
+  EXPECT_THAT(files_in(first),
+              ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
   EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep2-ba8");
   const Value whole = load(first);
   EXPECT_EQ(whole.at("rng").as_items().size(), 2U);
@@ -226,7 +225,7 @@ TEST(ShardedTrainer, OlderFoldersAreRemovedAndAStoreIsAsGoodAsAFolder) {
 
 TEST(ShardedTrainer, AKilledRunGoesOnBitForBit) {
   const TempFolder folder;
-  const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",         "batch=4",
+  const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",       "batch=4",
                      "samples=32", "dropout=30",       "timeout_ms=20000"};
   const Words saved = with(run, {"folder=" + folder.path()});
   Job killed(3, runs({with(saved, {"at_batch=2", "how=dead", "rank=1"})}));

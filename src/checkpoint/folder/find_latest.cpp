@@ -1,7 +1,8 @@
 // Which checkpoint to go on from.
 //
 //  1. Candidates are the files in the folder whose names fit the format, folders that are
-//     checkpoints, and what the latest link points at. Names and the link only point at files; what counts is what the files say.
+//     checkpoints, and what the latest link points at. Names and the link only point at files; what
+//     counts is what the files say.
 //  2. The names say how far each claims to be. The furthest is opened, and its position in training
 //     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
 //     no name claims to be further than the furthest file that was opened. (What has no such name,

@@ -36,8 +36,8 @@ class ObjectSink final : public PositionalSink {
 void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
                   const std::function<void(ByteSink&)>& fill);
 
-// Writes a plan as it is into an object that was begun with the plan's size. `also` gets every block,
-// too; may be null. Errors as stream_plan().
+// Writes a plan as it is into an object that was begun with the plan's size. `also` gets every
+// block, too; may be null. Errors as stream_plan().
 void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr);
 // The same, and commits the object.
 void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr);

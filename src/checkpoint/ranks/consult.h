@@ -13,7 +13,8 @@ namespace cairn {
 [[noreturn]] void throw_unheard(const RollCall& call, std::int64_t rank, const std::string& why);
 // This rank failed with `own`: throws what stands for all.
 [[noreturn]] void refuse(RollCall& call, const Verdict& own);
-// Of rank 0, when it has what it needs of all. Throws RollCall::Settled when it was decided against.
+// Of rank 0, when it has what it needs of all. Throws RollCall::Settled when it was decided
+// against.
 void decide_for(RollCall& call);
 
 // Calls body(call), which on rank 0 calls decide_for(), and on the others call.wait_for_decision().

@@ -2,8 +2,8 @@
 //
 //  1. describe  Each says what it has of the state (sharded/rank_state.h). The names, which most
 //               ranks have alike, are sent by those whose differ from rank 0's.
-//  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), and tells each. What cannot be
-//               saved together is an error on all of them now, before the first byte.
+//  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), and tells each. What cannot
+//               be saved together is an error on all of them now, before the first byte.
 //  3. write     Each writes its files by its plan, from the tensors' own memory, and reports where
 //               in them what stands.
 //  4. commit    What makes one checkpoint of them, or nothing (commit_over_ranks.cpp). `.metadata`
@@ -117,9 +117,8 @@ WrittenPart write_files(const sharded::RankFiles& files, PartPlace& place) {
            fill_object(plan, out, &hash);
            digest = hash.digest128();
          }});
-    written.files.push_back({.name = place.stored_name(files.name(i)),
-                             .bytes = plan.size(),
-                             .xxh3_128 = digest});
+    written.files.push_back(
+        {.name = place.stored_name(files.name(i)), .bytes = plan.size(), .xxh3_128 = digest});
     digests.push_back(std::move(digest));
   }
   written.note = files.report(digests);

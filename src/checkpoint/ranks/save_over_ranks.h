@@ -1,5 +1,5 @@
-// A checkpoint in the layout of torch.distributed.checkpoint that all ranks of a job write together.
-// save_over_ranks.cpp opens with the protocol.
+// A checkpoint in the layout of torch.distributed.checkpoint that all ranks of a job write
+// together. save_over_ranks.cpp opens with the protocol.
 #pragma once
 
 #include <cstdint>

@@ -97,10 +97,9 @@ namespace {
 std::string save_sharded(const State& state, const std::string& path,
                          const SaveCheckpointOptions& options) {
   SaveJob job;
-  job.path = join_path(parent_path(path),
-                       strict_format(state.sharded_ckpt_prefix_dir,
-                                     variables_of_writer(state.run_name) +
-                                         time_variables(state.timestamp)));
+  job.path = join_path(parent_path(path), strict_format(state.sharded_ckpt_prefix_dir,
+                                                        variables_of_writer(state.run_name) +
+                                                            time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
   if (!options.store) job.path = shown_place(job.path);
   RankSaves().fill(job, state, options, /*overwrite=*/true, nullptr);
@@ -121,10 +120,9 @@ std::string save_checkpoint(const State& state, const std::string& filename,
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;
-  save(checkpoint_of(
-           state,
-           {.model = state_dict(module_of(state)), .rng = std::move(rng), .whole = whole},
-           options, nullptr),
+  save(checkpoint_of(state,
+                     {.model = state_dict(module_of(state)), .rng = std::move(rng), .whole = whole},
+                     options, nullptr),
        path, save_options);
   return path;
 }
