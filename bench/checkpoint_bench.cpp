@@ -62,6 +62,7 @@
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/page_memory.h"
+#include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
 
 namespace {
@@ -219,7 +220,10 @@ class Bench {
 
   cairn::Value weights() { return cairn::checkpoint_value(state_, {.weights_only = true}); }
 
-  cairn::Value gathered() { return gatherer_.checkpoint_value(state_, {}, {.weights_only = true}); }
+  cairn::Value gathered() {
+    cairn::WholeState whole(state_, /*weights_only=*/true);
+    return gatherer_.checkpoint_value(state_, {}, whole, {.weights_only = true}, nullptr);
+  }
 
   void raw() {
     settle();
