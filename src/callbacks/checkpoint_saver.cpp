@@ -72,7 +72,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   if (ranks) {
     const bool is_time = is_save_due(state, event);
     answer.reset();
-    return is_time ? save_over_ranks(state, logger) : report(logger);
+    return is_time ? save_over_ranks(state, logger, /*is_asked=*/false) : report(logger);
   }
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
@@ -222,15 +222,28 @@ void CheckpointSaver::Impl::throw_error() {
   }
 }
 
-void CheckpointSaver::Impl::submit(SaveJob request) {
-  if (unusable.erase(request.path) > 0 && options.store->stat(request.path, /*follow=*/false)) {
-    const std::string problem = problem_of(options.store, request.path);
-    if (!problem.empty()) {  // still: somebody may have put a good one there
-      options.store->rename(request.path,
-                            request.path + ".damaged");  // somebody may want to look into it
-      messages.push_back("renamed " + request.path + " to .damaged: " + problem);
-    }
+// Behind fit_start(), too, when somebody asks for a save.
+void CheckpointSaver::Impl::prepare(const State& state) {
+  adopt_saved(place(state), saved);
+  options.store->prepare(folder(state));
+}
+
+// Puts away what is in the way of a save and nobody can go on from: somebody may want to look into
+// it. In a store that is far away a folder has no other name: it is replaced.
+void CheckpointSaver::Impl::clear_way(const std::string& path) {
+  if (unusable.erase(path) == 0 || !options.store->stat(path, /*follow=*/false)) return;
+  const std::string problem = problem_of(options.store, path);
+  if (problem.empty()) return;  // somebody has put a good one there
+  if (ranks && is_far) {
+    replaceable.insert(path);
+    return;
   }
+  options.store->rename(path, path + ".damaged");
+  messages.push_back("renamed " + path + " to .damaged: " + problem);
+}
+
+void CheckpointSaver::Impl::submit(SaveJob request) {
+  if (!ranks) clear_way(request.path);
   request.report = [queue = finished, number = saves_begun,
                     begin = Clock::now()](const SaveReport& done) {
     queue->push({number, done, Clock::now() - begin});
@@ -248,6 +261,7 @@ void CheckpointSaver::Impl::settle() {
       saved.remove(path);
     }
     if (is_written_elsewhere()) continue;  // rank 0 says it
+    if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
                                    size_text(done.report.bytes), done.duration.count()));
   }
@@ -331,7 +345,8 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .filename = options.filename,
           .weights_only = options.weights_only,
           .run_name = state.run_name,
-          .now = state.timestamp};
+          .now = state.timestamp,
+          .saves_folders = ranks != nullptr};
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
@@ -456,15 +471,11 @@ Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
 void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
 
 void CheckpointSaver::save(State& state, Logger& logger) {
-  std::optional<Value> rng;
-  if (!impl_->ranks) rng = impl_->gather();
+  if (impl_->ranks) return impl_->save_over_ranks(state, logger, /*is_asked=*/true);
+  Value rng = impl_->gather();
   WholeState whole(state, impl_->options.weights_only);
-  if (!is_written_elsewhere()) {
-    adopt_saved(impl_->place(state), impl_->saved);
-    impl_->options.store->prepare(impl_->folder(state));
-  }
-  if (impl_->ranks) return impl_->save_over_ranks(state, logger);
-  impl_->save(state, std::move(*rng), whole, logger);
+  if (!is_written_elsewhere()) impl_->prepare(state);
+  impl_->save(state, std::move(rng), whole, logger);
 }
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {

@@ -96,7 +96,9 @@ struct CheckpointSaver::Impl {
   void save(State& state, Value rng, WholeState& whole, Logger& logger);
   SaveJob next_job(const State& state);
   void begin_sharded(const State& state);
-  void save_over_ranks(State& state, Logger& logger);
+  void save_over_ranks(State& state, Logger& logger, bool is_asked);
+  void prepare(const State& state);
+  void clear_way(const std::string& path);
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
   void submit(SaveJob request);

@@ -70,6 +70,15 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
                            whose + " Remove it, choose another save_folder, or set save_overwrite");
 }
 
+// Of a folder that is no checkpoint: it may be one whose `.metadata` was lost, or somebody's files.
+// In a store that is far away what a killed save left looks so, and the save tells it from others'.
+void refuse_to_replace(const SaverPlace& place, const std::string& path) {
+  if (!is_local(*place.store) || list_names(*place.store, path).empty()) return;
+  throw AlreadyExistsError(path +
+                           " is a folder with files, and no checkpoint (it has no .metadata), and "
+                           "this run could save there. Remove it, or choose another save_folder");
+}
+
 // Whether the saver may write over a checkpoint that says `info`.
 bool may_replace(const SaverPlace& place, const Conflict& conflict, const CheckpointInfo& info,
                  bool may_rewrite_own) {
@@ -119,7 +128,10 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
     const bool is_in_the_way = is_known_folder(*place.store, path);
-    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) continue;  // the save says so
+    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
+      if (place.saves_folders) refuse_to_replace(place, path);
+      continue;  // the save says so
+    }
     if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.

@@ -22,7 +22,8 @@ struct SaverPlace {
   std::string filename;  // the format
   bool weights_only = false;
   std::string run_name;
-  Timestamp now;  // at which training starts
+  Timestamp now;               // at which training starts
+  bool saves_folders = false;  // that all ranks write together
 
   FormatVariables dist() const { return dist_variables(run_name); }
   // The path under which `now` is saved.

@@ -1,4 +1,6 @@
 // Step 8 of checkpoint_saver.cpp: sharded checkpoints, which all ranks write together.
+#include <exception>
+
 #include "cairn/error.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
@@ -23,19 +25,37 @@ void CheckpointSaver::Impl::begin_sharded(const State& state) {
   if (!ranks) ranks = std::make_unique<RankSaves>();
 }
 
-// All ranks have the same errors here.
-void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger) {
+// All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
+void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked) {
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
   if (!saves_anything()) return;
-  SaveJob job = next_job(state);
-  bool overwrite = !is_far || options.overwrite || replaceable.contains(job.path);
-  if (is_of_several()) {
-    const Value said = dist::broadcast_value(List{job.path, overwrite});
-    job.path = said.as_items().at(0).as_str();
-    overwrite = said.as_items().at(1).as_bool();
+  std::exception_ptr failed;
+  std::string why;
+  std::string where = path(state, options.filename);
+  bool overwrite = !is_far || options.overwrite || saved.is_saved_here(where, state.timestamp);
+  if (!is_written_elsewhere()) {
+    try {
+      const dist::LongWork long_work;
+      if (is_asked) prepare(state);
+      clear_way(where);
+    } catch (const std::exception& e) {
+      failed = std::current_exception();
+      why = e.what();
+    }
+    overwrite = replaceable.erase(where) > 0 || overwrite;
   }
+  if (is_of_several()) {
+    const Value said = dist::broadcast_value(List{where, overwrite, why});
+    where = said.as_items().at(0).as_str();
+    overwrite = said.as_items().at(1).as_bool();
+    why = said.as_items().at(2).as_str();
+  }
+  if (failed) std::rethrow_exception(failed);
+  if (!why.empty()) throw StorageError("rank 0: before saving " + where + ": " + why, 0);
+  SaveJob job = next_job(state);
+  job.path = where;
   if (is_written_elsewhere()) {
     job.latest.clear();
     job.remove_afterwards.clear();

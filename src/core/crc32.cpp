@@ -17,11 +17,11 @@ constexpr std::size_t kCachedBytes = std::size_t{16} << 10;
 // From here on it pays not to bring into the cache what is written.
 constexpr std::size_t kWorthStreaming = std::size_t{32} << 10;
 
-std::uint32_t crc32_then_copy(std::byte* to, ByteView bytes, std::uint32_t crc) {
+std::uint32_t copy_then_crc32(std::byte* to, ByteView bytes, std::uint32_t crc) {
   while (!bytes.empty()) {
     const ByteView piece = bytes.first(std::min(bytes.size(), kCachedBytes));
-    crc = crc32(piece, crc);
     std::copy(piece.begin(), piece.end(), to);
+    crc = crc32({to, piece.size()}, crc);  // of what was written, whatever becomes of `bytes`
     to += piece.size();
     bytes = bytes.subspan(piece.size());
   }
@@ -37,10 +37,10 @@ std::uint32_t crc32(ByteView bytes, std::uint32_t before) {
 std::uint32_t crc32_and_copy(std::byte* to, ByteView bytes, std::uint32_t before) {
   constexpr std::size_t kLine = 64;
   if (bytes.size() < kWorthStreaming || !has_crc_folding()) {
-    return crc32_then_copy(to, bytes, before);
+    return copy_then_crc32(to, bytes, before);
   }
   const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;
-  const std::uint32_t crc = crc32_then_copy(to, bytes.first(head), before);
+  const std::uint32_t crc = copy_then_crc32(to, bytes.first(head), before);
   return Zip::of_and_copy(bytes.subspan(head), crc, to + head);
 }
 

@@ -38,7 +38,7 @@ class SlicedCrc {
       bytes = bytes.subspan(folds);
     }
     std::copy(bytes.begin(), bytes.end(), to + folds);
-    return static_cast<Word>(~through_tables(bytes, crc));
+    return static_cast<Word>(~through_tables({to + folds, bytes.size()}, crc));
   }
 
   // of() without folding.

@@ -59,10 +59,9 @@ RowGather::Range RowGather::part_of(const GatheredRows& rows, std::int64_t rank,
 
 // From rank 0 to all: the range; -1 for the end.
 at::Tensor RowGather::tell(std::int64_t tensor, const Range& range) {
-  std::vector<at::Tensor> message = {
-      at::tensor({tensor, static_cast<std::int64_t>(range.begin),
-                  static_cast<std::int64_t>(range.end)},
-                 at::kLong)};
+  std::vector<at::Tensor> message = {at::tensor(
+      {tensor, static_cast<std::int64_t>(range.begin), static_cast<std::int64_t>(range.end)},
+      at::kLong)};
   group_.wait(group_.backend().broadcast(message));
   return message[0];
 }
@@ -72,6 +71,17 @@ void RowGather::read(std::size_t tensor, std::uint64_t offset, std::span<std::by
   if (is_finished_) {
     throw UsageError("a sharded state was read when the ranks did not give their parts any more");
   }
+  // Each piece has the time limit of something that is done together.
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  while (!into.empty()) {
+    const std::size_t size = std::min(into.size(), kMostBytes);
+    read_piece(tensor, offset, into.first(size));
+    offset += size;
+    into = into.subspan(size);
+  }
+}
+
+void RowGather::read_piece(std::size_t tensor, std::uint64_t offset, std::span<std::byte> into) {
   const GatheredRows& rows = tensors_.at(tensor);
   const Range wanted = {offset, offset + into.size()};
   group_.together(kWhat, [&] {
@@ -111,8 +121,8 @@ void RowGather::serve() {
       const auto* const numbers = message.data_ptr<std::int64_t>();
       goes_on = numbers[0] >= 0;
       if (!goes_on) return;
-      send(static_cast<std::size_t>(numbers[0]), {static_cast<std::uint64_t>(numbers[1]),
-                                                  static_cast<std::uint64_t>(numbers[2])});
+      send(static_cast<std::size_t>(numbers[0]),
+           {static_cast<std::uint64_t>(numbers[1]), static_cast<std::uint64_t>(numbers[2])});
     });
   }
 }

@@ -43,6 +43,7 @@ class RowGather : public std::enable_shared_from_this<RowGather> {
   void finish();
 
  private:
+  void read_piece(std::size_t tensor, std::uint64_t offset, std::span<std::byte> into);
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;

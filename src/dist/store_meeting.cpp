@@ -1,12 +1,17 @@
 #include "dist/store_meeting.h"
 
+#include <charconv>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "cairn/dist/dist.h"
+#include "cairn/error.h"
 
 #include "dist/group.h"
 
@@ -113,11 +118,31 @@ void StoreMeeting::remove(const std::string& key) {
   });
 }
 
+namespace {
+
+// Of CAIRN_SAVE_SILENCE: seconds.
+std::optional<std::chrono::milliseconds> silence_asked_for() {
+  const char* const text = std::getenv("CAIRN_SAVE_SILENCE");
+  if (text == nullptr || *text == 0) return std::nullopt;
+  const std::string_view all(text);
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(all.begin(), all.end(), seconds);
+  if (error != std::errc() || end != all.end() || seconds < 2 || seconds > 86'400) {
+    throw UsageError("CAIRN_SAVE_SILENCE is '" + std::string(all) +
+                     "', and must be a whole number of seconds from 2 to 86400");
+  }
+  return std::chrono::seconds(seconds);
+}
+
+}  // namespace
+
 RankTable rank_table(const std::string& machine) {
   Group* const group = required_group();
   if (group == nullptr) throw UsageError("a process alone has no others to meet");
   RankTable table;
   table.meeting = group->meet_others();
+  table.has_threads = true;
+  if (const auto silence = silence_asked_for()) table.patience.silence = *silence;
   if (group->launch().rank == 0) open_table(*table.meeting);
   const auto machines = all_gather_values(Value(machine));  // and it is open, for all
   table.me = {.rank = group->launch().rank, .world_size = group->launch().world_size};

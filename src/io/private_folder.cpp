@@ -49,7 +49,10 @@ PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folde
     path_ = join_path(where, prefix + "-XXXXXX");
     if (mkdtemp(path_.data()) == nullptr) throw_storage_error(errno, "cannot create " + path_);
     lock_ = posix_file_system().lock_folder(path_);
-    if (is_own_folder(path_)) return;
+    // Without the lock somebody has it, and removes the folder; where there are no locks nobody
+    // has.
+    const bool is_last_try = attempt == 2;
+    if ((lock_ != nullptr || is_last_try) && is_own_folder(path_)) return;
   }
   throw_storage_error(ENOENT, "cannot keep a folder in " + where);
 }

@@ -226,7 +226,7 @@ TEST(ShardedTrainer, OlderFoldersAreRemovedAndAStoreIsAsGoodAsAFolder) {
 TEST(ShardedTrainer, AKilledRunGoesOnBitForBit) {
   const TempFolder folder;
   const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",       "batch=4",
-                     "samples=32", "dropout=30",       "timeout_ms=20000"};
+                     "samples=32", "dropout=30",       "timeout_ms=60000"};
   const Words saved = with(run, {"folder=" + folder.path()});
   Job killed(3, runs({with(saved, {"at_batch=2", "how=dead", "rank=1"})}));
   EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1, 3));

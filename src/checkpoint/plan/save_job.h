@@ -16,6 +16,8 @@ struct SaveReport {
   std::string path = {};
   std::uint64_t bytes = 0;                // of the file
   std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
+  // With SaveJob::write: why something superfluous could not be removed. Of others that is thrown.
+  std::string warning = {};
 };
 
 // What to save, where, what it says of itself, and what becomes superfluous.
@@ -36,11 +38,10 @@ struct SaveJob {
   // it. Asked by the thread that writes. Empty: it forgets nothing.
   std::function<bool(const std::string& path)> has_passed = nullptr;
   // Writes it, where that is no torch.save file of `value`: begins, fills and commits what `path`
-  // is to be, and returns the bytes written. `finish` moves `latest` and removes what is
-  // superfluous: for whoever must know how that went, when `path` is published. It is done behind
-  // this otherwise.
+  // is to be, and returns the bytes written. `point` moves `latest`: for whoever must know how that
+  // went, when `path` is published. It is done behind this otherwise.
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
-                                            const std::function<void()>& finish)>;
+                                            const std::function<void()>& point)>;
   Write write = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;

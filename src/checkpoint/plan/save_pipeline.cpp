@@ -94,6 +94,16 @@ void move_latest(Place& place, const std::string& path, const std::string& lates
   }
 }
 
+// "" of none.
+std::string text_of(const std::exception_ptr& error) {
+  if (error == nullptr) return "";
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 // What the ranks of a job wrote together is a folder: what they wrote before may be a file.
 bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string& path) {
   const bool may_be_folder = job.write != nullptr;
@@ -143,12 +153,10 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
 SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
   SaveReport report{.path = job.path};
   bool is_published = false;
-  std::exception_ptr error;
-  const auto finish = [&] {
+  const auto point = [&] {
     is_published = true;
     place.own.arrived(job.path);
     if (!job.latest.empty()) move_latest(place, job.path, job.latest);
-    error = retain(place, job, report);
   };
   try {
     if (place.check_given_up) place.check_given_up();  // it may have waited for long
@@ -156,10 +164,7 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
       place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
     }
     if (job.write) {
-      report.bytes = job.write(*place.store, job, [&] {
-        finish();
-        if (error != nullptr) std::rethrow_exception(error);
-      });
+      report.bytes = job.write(*place.store, job, point);
     } else if (place.is_far) {
       report.bytes = write_far(place, job, image);
     } else {
@@ -173,7 +178,9 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
     e.add_context("saving " + job.path);
     throw;
   }
-  if (!is_published) finish();
+  if (!is_published) point();
+  std::exception_ptr error = retain(place, job, report);
+  if (job.write) report.warning = text_of(std::exchange(error, nullptr));
   if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
   return report;

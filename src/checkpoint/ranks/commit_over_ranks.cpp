@@ -34,8 +34,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <set>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -127,6 +131,7 @@ class Attempt {
       : store_(store),
         job_(job),
         draw_id_(table.draw_id),
+        has_threads_(table.has_threads),
         call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)) {
     options_ = {.path = job.path, .id = {}, .overwrite = job.overwrite, .retry = job.retry};
     // Pauses between two attempts at something far away are no hang.
@@ -164,6 +169,7 @@ class Attempt {
   std::string rank_name(std::int64_t rank) const { return "rank " + std::to_string(rank); }
 
   void pause(std::chrono::milliseconds time) {
+    if (is_beating_) return pause_here(time);
     if (!is_decided_) return call_.pause(time);
     for (const auto step = std::chrono::milliseconds(500); time.count() > 0; time -= step) {
       call_.sign_of_life();
@@ -335,16 +341,39 @@ class Attempt {
       const Verdict moved = parse_verdict(call_.wait_for("moved/" + std::to_string(home)));
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
-    doing_ = "publishing " + job_.path;
     call_.sign_of_life();
     manifest_.push_back(file_of(kMetadataName, metadata_));
     bytes_ += metadata_.size();
-    folder_->commit(
-        {{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadataName, metadata_}});
-    is_published_ = true;
+    beating([this] {
+      doing_ = "publishing " + job_.path;
+      folder_->commit(
+          {{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadataName, metadata_}});
+      is_published_ = true;
+      doing_ = job_.path + " is saved, but not pointed at";
+      if (job_.point) job_.point();
+    });
     call_.sign_of_life();
-    doing_ = job_.path + " is saved, but not pointed at";
-    if (job_.point) job_.point();
+  }
+
+  // Does what takes as long as a store likes, and that nobody can stop any more: meanwhile another
+  // thread says that this rank lives.
+  template <class Work>
+  void beating(const Work& work) {
+    if (!has_threads_) return work();
+    is_beating_ = true;
+    {
+      std::jthread beats([this](const std::stop_token& stop) {
+        std::mutex mutex;
+        std::condition_variable_any stopped;
+        std::unique_lock lock(mutex);
+        while (!stop.stop_requested()) {
+          stopped.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; });
+          if (!stop.stop_requested()) call_.sign_of_life();
+        }
+      });
+      work();
+    }
+    is_beating_ = false;
   }
 
   // Of the first rank of a machine that has a folder of its own.
@@ -416,6 +445,7 @@ class Attempt {
     Verdict stands = own;
     try {
       stands = call_.settle(own);
+      if (stands.is_good()) is_decided_ = true;  // its files belong to rank 0's checkpoint now
     } catch (const MeetingError& e) {
       // Without its report nobody can decide for the checkpoint. Behind it nobody here knows.
       is_decided_ = is_reported_;
@@ -445,6 +475,7 @@ class Attempt {
   ObjectStore& store_;
   const RankCommitJob& job_;
   const std::function<std::string()> draw_id_;
+  const bool has_threads_;
   AttemptFolderOptions options_;
   RollCall call_;
   std::string doing_;  // for messages
@@ -455,6 +486,7 @@ class Attempt {
   bool is_reported_ = false;   // or may be
   bool is_decided_ = false;    // for it, or nobody here knows
   bool is_published_ = false;  // of rank 0
+  bool is_beating_ = false;    // another thread says that this rank lives
   // Of rank 0, and who makes a folder:
   std::vector<RankPart> parts_;
   std::vector<std::int64_t> homes_;

@@ -274,6 +274,8 @@ void RollCall::end() {
     see_off();
   } catch (const MeetingError&) {
     return;
+  } catch (const CancelledError&) {  // nobody waits any more
+    return;
   }
 }
 

@@ -60,6 +60,8 @@ struct RankTable {
   Patience patience = {};
   std::int64_t number = 0;                  // of what was done last
   std::vector<std::string> to_forget = {};  // keys of what is over: of rank 0
+  // Whether the meeting place may be used by another thread while this one waits for the disk.
+  bool has_threads = false;
   // 16 hexadecimal digits that nobody else draws: random_digits() when null.
   std::function<std::string()> draw_id = nullptr;
 };

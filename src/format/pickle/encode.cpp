@@ -100,7 +100,7 @@ class Encoder {
     }
     ++depth_;
     require_depth(0);
-    parts_.size() < most_parts_ && is_part(value) ? encode_part(value) : encode_new(value);
+    parts_.size() < most_parts_&& is_part(value) ? encode_part(value) : encode_new(value);
     --depth_;
   }
 
@@ -127,7 +127,10 @@ class Encoder {
       return objects_.empty() && tensors_written_ == 0 && storages_.empty() &&
              std::all_of(dict.begin(), dict.end(), is_plain);
     }
+    // Nothing else that is remembered may lie between: what the part was written behind is held by
+    // the part alone.
     return tensors_written_ == parts_.back()->tensors &&
+           objects_.size() == parts_.back()->objects.size() &&
            storages_.size() == parts_.back()->storages.size() &&
            (is_known(value) || std::all_of(dict.begin(), dict.end(), is_state));
   }

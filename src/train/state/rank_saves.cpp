@@ -34,18 +34,23 @@ RankSaves::RankSaves() : table_(std::make_shared<RankTable>(table_of_job())) {}
 RankSaves::~RankSaves() = default;
 
 void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
-                     bool overwrite, Logger* logger) const {
+                     bool overwrite, Logger* logger) {
+  // Planning and committing are numbered by the saves that all ranks began: one that failed on a
+  // rank before it came to the others puts nobody out of step.
+  constexpr std::int64_t kRollCalls = 2;
+  const std::int64_t number = kRollCalls * begun_++;
   Value tree = Dict{{"state", what.weights_only ? state.model_state_dict() : state.state_dict()}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   RankSaveJob over_ranks{.path = job.path, .overwrite = overwrite};
   if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
   over_ranks.replica = replica_of(state);
   job.value = std::move(tree);
-  job.write = [table = table_, over_ranks = std::move(over_ranks)](
-                  ObjectStore& store, const SaveJob& save, const std::function<void()>& finish) {
+  job.write = [table = table_, number, over_ranks = std::move(over_ranks)](
+                  ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankSaveJob now = over_ranks;
     now.tree = save.value;
-    now.point = finish;
+    now.point = point;
+    table->number = number;
     return save_over_ranks(*table, store, now).bytes;
   };
 }

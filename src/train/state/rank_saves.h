@@ -2,6 +2,7 @@
 // of them, and how all ranks write one together (checkpoint/ranks/save_over_ranks.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "cairn/train/state_dict.h"
@@ -29,10 +30,11 @@ class RankSaves {
   // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
   // the same jobs in the same order; rank 0 alone with `latest`.
   void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
-            Logger* logger) const;
+            Logger* logger);
 
  private:
   std::shared_ptr<RankTable> table_;  // of the thread that saves
+  std::int64_t begun_ = 0;            // saves, on all ranks alike
 };
 
 }  // namespace cairn
