@@ -214,7 +214,35 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   }
 }
 
-TEST(ShardedTrainer, OlderFoldersAreRemovedAndAStoreIsAsGoodAsAFolder) {
+// Inside an epoch, which the interval does not save.
+TEST(ShardedTrainer, AStopOfOneRankSavesAFolderOfAllRanks) {
+  const TempFolder folder;
+  const Words sharded = kRun + Words{"shard=FULL_SHARD"};
+  const Words saves = {"state=sharded", "folder=" + folder.path(), "interval=1ep"};
+  Job job(2, runs({sharded, sharded + saves + Words{"rank=1", "at_batch=2", "how=term"},
+                   sharded + saves}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/ep0-ba2/.metadata"));
+  for (const auto& rank : job.ranks) {
+    EXPECT_THAT(part(rank->output(), 2), HasSubstr("begins at batch 2"));
+    EXPECT_EQ(rest_of_line(part(rank->output(), 2), "weights "),
+              rest_of_line(part(rank->output(), 0), "weights "));
+  }
+}
+
+// One whose .metadata was lost, say: its tensors could still be rescued.
+TEST(ShardedTrainer, AFolderThatIsNoCheckpointIsNotReplaced) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder.path() + "/ep1-ba4");
+  cairn::testing::write_file(folder.path() + "/ep1-ba4/__0_0.distcp", "somebody's");
+  Job job(2, runs({kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=1ep",
+                                "folder=" + folder.path()}}));
+  EXPECT_THAT(job.exit_codes()[0], ::testing::Ne(0));
+  EXPECT_THAT(job.output(0), HasSubstr("no checkpoint"));
+  EXPECT_THAT(files_in(folder.path() + "/ep1-ba4"), ElementsAre("__0_0.distcp"));
+}
+
+TEST(ShardedTrainer, OlderFoldersAreRemoved) {
   const TempFolder folder;
   const Words sharded = kRun + Words{"shard=FULL_SHARD", "state=sharded", "interval=2ba"};
   Job job(2, runs({sharded + Words{"folder=" + folder.path(), "keep=2"}}));
