@@ -56,21 +56,40 @@ TEST(ShardedPlanTest, EveryRankWritesItsOwnPartAndTheLowestTheObjects) {
   EXPECT_EQ(plan.bytes_of(2), 8U);
 }
 
-TEST(ShardedPlanTest, TensorsThatAllRanksHaveAreSpreadByBytes) {
+// Buffers need not be the same on all ranks.
+TEST(ShardedPlanTest, WholeTensorsAreTheLowestRanks) {
   std::vector<RankState> ranks;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    Dict tree;
-    for (const std::int64_t size : {50, 30, 10, 10}) {  // 50 against 30 + 10 + 10
-      const Shape shape = {size};
-      tree["t" + std::to_string(tree.size())] = part_of_numbers(shape, whole_box(shape), 0);
-    }
-    ranks.push_back(state_of(rank, 2, tree));
+    const Shape shape = {50};
+    ranks.push_back(
+        state_of(rank, 2,
+                 Dict{{"a", part_of_numbers(shape, whole_box(shape), 0)},
+                      {"b", part_of_numbers({}, whole_box({}), static_cast<std::int32_t>(rank))}}));
   }
   const GlobalPlan plan = plan_ranks(ranks);
-  EXPECT_EQ(plan.chunks(), 4U);
-  EXPECT_EQ(plan.bytes_of(0), 200U);
-  EXPECT_EQ(plan.bytes_of(1), 200U);
-  EXPECT_EQ(writes_of(plan, 0), (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(writes_of(plan, 0), (std::vector<bool>{true, true}));
+  EXPECT_EQ(plan.bytes_of(1), 0U);
+}
+
+TEST(ShardedPlanTest, EqualPartsAreSpreadByBytes) {
+  std::vector<RankState> ranks;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {  // both have both halves of all
+    Dict tree;
+    for (const std::int64_t size : {50, 30, 10, 10}) {  // 50 against 30 + 10 + 10
+      tree["t" + std::to_string(tree.size())] =
+          part_of_numbers({2 * size}, row_box({2 * size}, 0, size), 0);
+    }
+    ranks.push_back(state_of(rank, 2, tree));
+    int i = 0;
+    for (const std::int64_t size : {50, 30, 10, 10}) {
+      ranks.back().add_part("t" + std::to_string(i++),
+                            part_of_numbers({2 * size}, row_box({2 * size}, size, size), 0));
+    }
+  }
+  const GlobalPlan plan = plan_ranks(ranks);
+  EXPECT_EQ(plan.chunks(), 8U);
+  EXPECT_EQ(plan.bytes_of(0), 400U);
+  EXPECT_EQ(plan.bytes_of(1), 400U);
   EXPECT_EQ(plan_ranks(ranks).plan_of(1), plan.plan_of(1));
 }
 

@@ -98,12 +98,13 @@ struct GlobalPlan::State {
   void plan_tensor(std::size_t item, TensorParts& parts, KnownLayouts& known) {
     parts.group(known);
     parts.for_each_group([&](std::span<const std::uint32_t> group) {
+      const bool is_whole = parts.is_whole(group.front());
       const std::uint32_t writer =
           *std::min_element(group.begin(), group.end(), [&](std::uint32_t a, std::uint32_t b) {
             const Holding& one = parts.holdings()[a];
             const Holding& other = parts.holdings()[b];
             const auto key = [&](const Holding& holding) {
-              return std::tuple(holding.replica, bytes[holding.rank], holding.rank);
+              return std::tuple(holding.replica, is_whole ? 0 : bytes[holding.rank], holding.rank);
             };
             return key(one) < key(other);
           });

@@ -1,9 +1,10 @@
 // Who writes what of a checkpoint that all ranks write together, and what its `.metadata` says.
 //
 //  1. Every rank describes what it has (rank_state.h). One rank, mostly 0, makes a GlobalPlan.
-//  2. Of equal parts, and of tensors that several ranks have whole, one rank writes each: of the
-//     first replica that has it, the rank that has the fewest bytes to write so far, of those the
-//     lowest. Objects are the lowest rank's. Parts that overlap, or are missing, are an error.
+//  2. Of equal parts one rank writes each: of the first replica that has it, the rank that has the
+//     fewest bytes to write so far, of those the lowest. Whole tensors and objects are the lowest
+//     rank's of the first replica: buffers, as those of BatchNorm, are not the same on all, and
+//     rank 0's count. Parts that overlap, or are missing, are an error.
 //  3. plan_of(): what a rank is told: which of its parts it writes.
 //  4. Each rank writes its files (rank_files.h) and reports where in them what stands.
 //  5. metadata(): `.metadata` for all of them. Whoever publishes writes it last.

@@ -78,6 +78,12 @@ std::uint64_t TensorParts::bytes_of(std::size_t index) const {
   return bytes;
 }
 
+bool TensorParts::is_whole(std::size_t index) const {
+  const std::size_t dims = item_->size.size();
+  return std::equal(item_->size.begin(), item_->size.end(),
+                    boxes_.begin() + static_cast<std::ptrdiff_t>(2 * dims * index + dims));
+}
+
 bool TensorParts::is_empty(std::size_t index) const {
   const std::size_t dims = item_->size.size();
   const std::int64_t* const sizes = boxes_.data() + 2 * dims * index + dims;

@@ -33,6 +33,7 @@ class TensorParts {
   // Of the part that holdings()[index] is.
   void get_box(std::size_t index, Dims& offsets, Dims& sizes) const;
   std::uint64_t bytes_of(std::size_t index) const;
+  bool is_whole(std::size_t index) const;  // the tensor, and no part of it
 
   // Brings equal parts together. Parts without elements are left out, unless nobody has others of a
   // tensor that has none itself: then the first. UsageError, naming the tensor and ranks, when two
