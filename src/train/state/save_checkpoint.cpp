@@ -3,6 +3,7 @@
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/model.h"
+#include "cairn/train/optimizer.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
@@ -36,16 +37,19 @@ const torch::nn::Module& module_of(const State& state) {
   return state.model->module();
 }
 
-// `rng` is of all ranks.
-Value checkpoint_of(const State& state, Value model, Value rng,
-                    const SaveCheckpointOptions& options, Logger* logger) {
-  Dict checkpoint;
-  if (options.weights_only) {
-    checkpoint.set("state", weights_state_dict(state, std::move(model)));
-  } else {
-    checkpoint.set("state", full_state_dict(state, std::move(model)));
-    checkpoint.set("rng", std::move(rng));
-  }
+// `model` and `optimizer` gather those of the state. `rng` is of all ranks.
+template <class GatherModel, class GatherOptimizer>
+Dict entries_of(const State& state, const SaveCheckpointOptions& options, GatherModel model,
+                GatherOptimizer optimizer, Value rng) {
+  const torch::nn::Module& module = module_of(state);
+  if (options.weights_only) return {{"state", weights_state_dict(state, model(module))}};
+  Value weights = model(module);
+  Value of_optimizer = state.optimizer ? optimizer(*state.optimizer, module) : Value();
+  return {{"state", full_state_dict(state, std::move(weights), std::move(of_optimizer))},
+          {"rng", std::move(rng)}};
+}
+
+Value without_ignored(Dict checkpoint, const SaveCheckpointOptions& options, Logger* logger) {
   Value value = std::move(checkpoint);
   for (const std::string& pattern : options.ignore_keys.apply(value)) {
     if (logger != nullptr) {
@@ -61,12 +65,19 @@ Value checkpoint_of(const State& state, Value model, Value rng,
 Value checkpoint_value(const State& state, const SaveCheckpointOptions& options, Logger* logger) {
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
-  return checkpoint_of(state, state_dict(module_of(state)), std::move(rng), options, logger);
+  return without_ignored(
+      entries_of(state, options, state_dict, optimizer_state_dict, std::move(rng)), options,
+      logger);
 }
 
 Value StateGatherer::checkpoint_value(const State& state, Value rng,
                                       const SaveCheckpointOptions& options, Logger* logger) {
-  return checkpoint_of(state, model_.gather(module_of(state)), std::move(rng), options, logger);
+  const auto model = [&](const torch::nn::Module& module) { return model_.gather(module); };
+  const auto optimizer = [&](const torch::optim::Optimizer& of, const torch::nn::Module& module) {
+    return optimizer_.gather(of, module);
+  };
+  return without_ignored(entries_of(state, options, model, optimizer, std::move(rng)), options,
+                         logger);
 }
 
 std::string save_checkpoint(const State& state, const std::string& filename,
