@@ -13,7 +13,8 @@
 
 #include "cairn/error.h"
 
-#include "format/pickle/encode.h"
+#include "count_allocations.h"
+#include "encoded_bytes.h"
 
 namespace {
 std::atomic<std::size_t> allocations = 0;
@@ -28,6 +29,9 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace cairn {
+
+std::size_t allocations_so_far() { return allocations; }
+
 namespace {
 
 // Whose parameters can be taken away and put back under other names.
@@ -48,16 +52,6 @@ struct Net : Open {
   at::Tensor& parameter(const std::string& name) { return table()[name]; }
   std::shared_ptr<Open> inner = std::make_shared<Open>();
 };
-
-std::string bytes_of(const Value& value) {
-  const pickle::Encoded encoded = pickle::encode(value);
-  std::string text = encoded.data_pkl;
-  for (const auto& storage : encoded.storages) {
-    text += '|';
-    text += as_text(storage->bytes().view);
-  }
-  return text;
-}
 
 class StateGathererTest : public ::testing::Test {
  protected:

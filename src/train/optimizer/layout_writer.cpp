@@ -109,11 +109,9 @@ void StateWriter::scalar(const char* key, at::Tensor& value, bool /*required*/) 
   if (value.defined()) state_.set(key, view_of(value.reshape({})));
 }
 
-// PyTorch keeps a float32 scalar, in which counting ends at 2^24; it takes float64 as well.
 void StateWriter::step(const char* key, std::int64_t& value) {
-  constexpr std::int64_t kLastExact = 1 << 24;
   state_.set(key, view_of(torch::scalar_tensor(static_cast<double>(value),
-                                               value <= kLastExact ? at::kFloat : at::kDouble)));
+                                               is_exact_step(value) ? at::kFloat : at::kDouble)));
 }
 
 void StateWriter::number(const char* key, std::optional<double>& value) {

@@ -38,6 +38,10 @@ class GroupWriter final : public GroupFields {
   const Dict& loaded_;
 };
 
+// Whether that number of steps is written in a float32, as PyTorch does; counting in one ends at
+// 2^24, and beyond that it is a float64, which PyTorch takes as well.
+inline bool is_exact_step(std::int64_t steps) { return steps <= std::int64_t{1} << 24; }
+
 class StateWriter final : public StateFields {
  public:
   StateWriter(Dict& state, const at::Tensor& parameter, const std::vector<at::Tensor>& group)

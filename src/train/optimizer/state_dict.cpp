@@ -82,12 +82,24 @@ bool needs_closure(const torch::optim::Optimizer& optimizer) {
   return layout != nullptr && layout->needs_closure();
 }
 
+Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
+                        const std::vector<Value>& names) {
+  const OptimizerLayout& layout = layout_of(optimizer);
+  List groups;
+  for (std::size_t g = 0; g < names.size(); ++g) {
+    Dict entries = write_group(layout, optimizer.param_groups()[g].options());
+    entries.set("params", names[g]);
+    groups.emplace_back(std::move(entries));
+  }
+  return Dict{{"state", std::move(states)}, {"param_groups", std::move(groups)}};
+}
+
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;
-  List groups;
+  std::vector<Value> names_of_groups;
   for (std::size_t g = 0; g < named.size(); ++g) {
     const auto& group = optimizer.param_groups()[g];
     List names;
@@ -96,11 +108,9 @@ Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
       const auto* state = find_param_state(optimizer, parameter);
       if (state != nullptr) states.set(name, write_state(layout, {*state, parameter, group}));
     }
-    Dict entries = write_group(layout, group.options());
-    entries.set("params", std::move(names));
-    groups.emplace_back(std::move(entries));
+    names_of_groups.emplace_back(std::move(names));
   }
-  return Dict{{"state", std::move(states)}, {"param_groups", std::move(groups)}};
+  return optimizer_entries(optimizer, std::move(states), names_of_groups);
 }
 
 }  // namespace cairn

@@ -43,6 +43,11 @@ struct LiveState {
 Dict write_group(const OptimizerLayout& layout, const torch::optim::OptimizerOptions& options);
 Dict write_state(const OptimizerLayout& layout, const LiveState& state);
 
+// What optimizer_state_dict() gives, of the entry of each state and, for each group, the list of
+// the names of its parameters.
+Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
+                        const std::vector<Value>& names);
+
 // Reading appends what does not fit to `misfits`, and throws UnsupportedError for options under
 // which PyTorch would train differently.
 std::unique_ptr<torch::optim::OptimizerOptions> read_group(const OptimizerLayout& layout,

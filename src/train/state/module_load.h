@@ -23,6 +23,9 @@ using UseNamedTensor = std::function<void(const std::string& prefix, const std::
 // order: a module's own parameters, its buffers, then its children. Undefined ones are left out.
 void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use);
 
+// Of its parameters alone, also under every name.
+void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use);
+
 struct ModuleLoad {
   std::vector<TensorLoad> tensors;  // each of the module's once
   IncompatibleKeys keys;

@@ -188,12 +188,6 @@ class ModulePlanner {
   ModuleLoad load_;
 };
 
-// Of this thread; ids are given again when a thread has ended.
-const std::shared_ptr<const int>& token_of_thread() {
-  thread_local const auto token = std::make_shared<const int>(0);
-  return token;
-}
-
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
@@ -218,15 +212,12 @@ Value state_dict(const torch::nn::Module& module) {
 
 Value ModuleGatherer::gather(const torch::nn::Module& module) {
   if (is_unchanged(module)) {
-    for (const c10::Device& device : devices_) {
-      note_stream(device);  // as view_of()
-    }
+    tensors_.note_streams();
     return known_;
   }
   forget();
   Value made = state_dict(module);
   if (remember(module)) {
-    thread_ = token_of_thread();
     known_ = made;
   } else {
     forget();
@@ -236,75 +227,30 @@ Value ModuleGatherer::gather(const torch::nn::Module& module) {
 
 void ModuleGatherer::forget() {
   known_ = {};
-  seen_.clear();
-  extents_.clear();
-  names_.clear();
-  devices_.clear();
-}
-
-ModuleGatherer::Seen ModuleGatherer::look_at(const at::Tensor& tensor, std::size_t name_size) {
-  const at::Storage& storage = tensor.storage();
-  return {.tensor = tensor.unsafeGetTensorImpl(),
-          .storage = storage.unsafeGetStorageImpl(),
-          .data = storage.data(),
-          .bytes = storage.nbytes(),
-          .keys = tensor.key_set().raw_repr(),
-          .offset = tensor.storage_offset(),
-          .type = tensor.scalar_type(),
-          .dimensions = static_cast<std::uint32_t>(tensor.dim()),
-          .name_size = name_size};
+  tensors_ = {};
+  names_ = {};
 }
 
 // Of a module whose state_dict() was just made. False when one of its views is of a copy.
 bool ModuleGatherer::remember(const torch::nn::Module& module) {
-  bool is_of_live_memory = true;
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& name,
                                     const at::Tensor& tensor) {
-    is_of_live_memory = is_of_live_memory && !tensor.is_conj() && !tensor.is_neg();
-    seen_.push_back(look_at(tensor, prefix.size() + name.size()));
-    extents_.insert(extents_.end(), tensor.sizes().begin(), tensor.sizes().end());
-    extents_.insert(extents_.end(), tensor.strides().begin(), tensor.strides().end());
-    names_.append(prefix).append(name);
-    const c10::Device device = tensor.storage().device();
-    if (!device.is_cpu() && std::find(devices_.begin(), devices_.end(), device) == devices_.end()) {
-      devices_.push_back(device);
-    }
+    tensors_.add(tensor);
+    names_.add(prefix, name);
   });
-  return is_of_live_memory;
+  return tensors_.are_live();
 }
 
 bool ModuleGatherer::is_unchanged(const torch::nn::Module& module) const {
-  if (known_.is_none() || thread_.lock() != token_of_thread()) return false;
-  Cursor at;
+  if (known_.is_none() || !tensors_.are_of_this_thread()) return false;
+  SeenTensors::Cursor at;
+  SeenNames::Cursor at_name;
   bool is_same = true;
   for_each_named_tensor(
       module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {
-        is_same = is_same && is_next(at, prefix, name, tensor);
+        is_same = is_same && tensors_.is_next(at, tensor) && names_.is_next(at_name, prefix, name);
       });
-  return is_same && at.tensor == seen_.size();
-}
-
-bool ModuleGatherer::is_next(Cursor& at, const std::string& prefix, const std::string& name,
-                             const at::Tensor& tensor) const {
-  constexpr std::size_t kAhead = 6;  // they lie all over memory; an address need not be good
-  if (at.tensor + kAhead < seen_.size()) {
-    const Seen& later = seen_[at.tensor + kAhead];
-    __builtin_prefetch(later.tensor);
-    __builtin_prefetch(static_cast<const std::byte*>(later.tensor) + 64);
-    __builtin_prefetch(static_cast<const std::byte*>(later.tensor) + 128);
-    __builtin_prefetch(later.storage);
-  }
-  if (at.tensor == seen_.size() || !tensor.has_storage()) return false;
-  const Seen& before = seen_[at.tensor++];
-  if (!(before == look_at(tensor, prefix.size() + name.size()))) return false;
-  const std::string_view full_name(names_.data() + at.name, before.name_size);
-  at.name += before.name_size;
-  if (!full_name.starts_with(prefix) || !full_name.ends_with(name)) return false;
-  const std::int64_t* const sizes = extents_.data() + at.extent;
-  const std::int64_t* const strides = sizes + before.dimensions;
-  at.extent += std::size_t{2} * before.dimensions;
-  return std::equal(tensor.sizes().begin(), tensor.sizes().end(), sizes) &&
-         std::equal(tensor.strides().begin(), tensor.strides().end(), strides);
+  return is_same && tensors_.is_end(at);
 }
 
 ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,

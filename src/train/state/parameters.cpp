@@ -79,6 +79,10 @@ void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor
   walk(module, "", kParameters | kBuffers, use);
 }
 
+void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use) {
+  walk(module, "", kParameters, use);
+}
+
 NamedTensorList named_parameters(const torch::nn::Module& module) {
   return collect_once(module, kParameters);
 }

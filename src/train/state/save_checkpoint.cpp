@@ -3,6 +3,7 @@
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/model.h"
+#include "cairn/train/optimizer.h"
 #include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
@@ -52,16 +53,29 @@ const torch::nn::Module& module_of(const State& state) {
 
 struct Gathered {
   Value model = {};
+  Value optimizer = {};
   Value rng = {};  // of all ranks
   WholeState& whole;
   bool at_once = false;  // WholeState::complete()
 };
 
+// `model` and `optimizer` gather those of the state.
+template <class GatherModel, class GatherOptimizer>
+Gathered gather(const State& state, const SaveCheckpointOptions& options, WholeState& whole,
+                Value rng, GatherModel model, GatherOptimizer optimizer) {
+  const torch::nn::Module& module = module_of(state);
+  Gathered parts{.model = model(module), .rng = std::move(rng), .whole = whole};
+  const bool has_optimizer = !options.weights_only && state.optimizer;
+  if (has_optimizer) parts.optimizer = optimizer(*state.optimizer, module);
+  return parts;
+}
+
 Value checkpoint_of(const State& state, Gathered parts, const SaveCheckpointOptions& options,
                     Logger* logger) {
   Dict checkpoint;
-  Value entries = options.weights_only ? weights_state_dict(state, std::move(parts.model))
-                                       : full_state_dict(state, std::move(parts.model));
+  Value entries = options.weights_only
+                      ? weights_state_dict(state, std::move(parts.model))
+                      : full_state_dict(state, std::move(parts.model), std::move(parts.optimizer));
   parts.whole.complete(entries, parts.at_once);
   checkpoint.set("state", std::move(entries));
   if (!options.weights_only) checkpoint.set("rng", std::move(parts.rng));
@@ -76,19 +90,19 @@ Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
-  return checkpoint_of(state,
-                       {.model = state_dict(module_of(state)),
-                        .rng = std::move(rng),
-                        .whole = whole,
-                        .at_once = true},
-                       options, logger);
+  Gathered parts = gather(state, options, whole, std::move(rng), state_dict, optimizer_state_dict);
+  parts.at_once = true;
+  return checkpoint_of(state, std::move(parts), options, logger);
 }
 
 Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState& whole,
                                       const SaveCheckpointOptions& options, Logger* logger) {
-  return checkpoint_of(
-      state, {.model = model_.gather(module_of(state)), .rng = std::move(rng), .whole = whole},
-      options, logger);
+  const auto model = [&](const torch::nn::Module& module) { return model_.gather(module); };
+  const auto optimizer = [&](const torch::optim::Optimizer& of, const torch::nn::Module& module) {
+    return optimizer_.gather(of, module);
+  };
+  return checkpoint_of(state, gather(state, options, whole, std::move(rng), model, optimizer),
+                       options, logger);
 }
 
 namespace {
@@ -120,10 +134,8 @@ std::string save_checkpoint(const State& state, const std::string& filename,
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;
-  save(checkpoint_of(state,
-                     {.model = state_dict(module_of(state)), .rng = std::move(rng), .whole = whole},
-                     options, nullptr),
-       path, save_options);
+  Gathered parts = gather(state, options, whole, std::move(rng), state_dict, optimizer_state_dict);
+  save(checkpoint_of(state, std::move(parts), options, nullptr), path, save_options);
   return path;
 }
 

@@ -80,12 +80,10 @@ void add_metrics(const State& state, Dict& entries) {
 
 }  // namespace
 
-Value full_state_dict(const State& state, Value model) {
+Value full_state_dict(const State& state, Value model, Value optimizer) {
   Dict entries = {{"model", std::move(model)}};
   if (state.optimizer) {
-    torch::nn::Module& module = state.model->module();
-    entries.set("optimizers", Dict{{optimizer_name(*state.optimizer),
-                                    optimizer_state_dict(*state.optimizer, module)}});
+    entries.set("optimizers", Dict{{optimizer_name(*state.optimizer), std::move(optimizer)}});
   }
   entries.set("schedulers", entries_by_name(state.schedulers));
   entries.set("algorithms", algorithm_entries(state));
@@ -109,7 +107,10 @@ Value weights_state_dict(const State& state, Value model) {
 
 Value State::state_dict() const {
   if (!model) throw UsageError("a State without a model cannot be saved");
-  Value entries = full_state_dict(*this, cairn::state_dict(model->module()));
+  Value of_optimizer;
+  if (optimizer) of_optimizer = optimizer_state_dict(*optimizer, model->module());
+  Value entries =
+      full_state_dict(*this, cairn::state_dict(model->module()), std::move(of_optimizer));
   mark_own_parts(*this, entries);
   return entries;
 }

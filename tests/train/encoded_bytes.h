@@ -1,0 +1,23 @@
+// A Value as bytes, to be compared with another.
+#pragma once
+
+#include <string>
+
+#include "cairn/value.h"
+
+#include "format/pickle/encode.h"
+
+namespace cairn {
+
+// Those of its pickle and of the records of its tensors.
+inline std::string bytes_of(const Value& value) {
+  const pickle::Encoded encoded = pickle::encode(value);
+  std::string text = encoded.data_pkl;
+  for (const auto& storage : encoded.storages) {
+    text += '|';
+    text += as_text(storage->bytes().view);
+  }
+  return text;
+}
+
+}  // namespace cairn
