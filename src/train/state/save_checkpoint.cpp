@@ -59,12 +59,12 @@ struct Gathered {
   bool at_once = false;  // WholeState::complete()
 };
 
-// `model` and `optimizer` gather those of the state.
+// `model` and `optimizer` gather those of the state, which `parts` lacks.
 template <class GatherModel, class GatherOptimizer>
-Gathered gather(const State& state, const SaveCheckpointOptions& options, WholeState& whole,
-                Value rng, GatherModel model, GatherOptimizer optimizer) {
+Gathered gather(const State& state, const SaveCheckpointOptions& options, Gathered parts,
+                GatherModel model, GatherOptimizer optimizer) {
   const torch::nn::Module& module = module_of(state);
-  Gathered parts{.model = model(module), .rng = std::move(rng), .whole = whole};
+  parts.model = model(module);
   const bool has_optimizer = !options.weights_only && state.optimizer;
   if (has_optimizer) parts.optimizer = optimizer(*state.optimizer, module);
   return parts;
@@ -90,9 +90,10 @@ Value checkpoint_value(const State& state, const SaveCheckpointOptions& options,
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);
   if (is_written_elsewhere()) return Dict();  // rank 0 needs nothing but this of it
-  Gathered parts = gather(state, options, whole, std::move(rng), state_dict, optimizer_state_dict);
-  parts.at_once = true;
-  return checkpoint_of(state, std::move(parts), options, logger);
+  Gathered parts{.rng = std::move(rng), .whole = whole, .at_once = true};
+  return checkpoint_of(state,
+                       gather(state, options, std::move(parts), state_dict, optimizer_state_dict),
+                       options, logger);
 }
 
 Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState& whole,
@@ -101,8 +102,9 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
   const auto optimizer = [&](const torch::optim::Optimizer& of, const torch::nn::Module& module) {
     return optimizer_.gather(of, module);
   };
-  return checkpoint_of(state, gather(state, options, whole, std::move(rng), model, optimizer),
-                       options, logger);
+  Gathered parts{.rng = std::move(rng), .whole = whole};
+  return checkpoint_of(state, gather(state, options, std::move(parts), model, optimizer), options,
+                       logger);
 }
 
 namespace {
@@ -134,8 +136,11 @@ std::string save_checkpoint(const State& state, const std::string& filename,
   SaveOptions save_options;
   save_options.info = checkpoint_info(state, options.weights_only);
   save_options.store = options.store;
-  Gathered parts = gather(state, options, whole, std::move(rng), state_dict, optimizer_state_dict);
-  save(checkpoint_of(state, std::move(parts), options, nullptr), path, save_options);
+  Gathered parts{.rng = std::move(rng), .whole = whole};
+  save(checkpoint_of(state,
+                     gather(state, options, std::move(parts), state_dict, optimizer_state_dict),
+                     options, nullptr),
+       path, save_options);
   return path;
 }
 
