@@ -301,7 +301,11 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     before.start([&](SimJob::Rank& rank) { attempt(rank); });
     fibers_.run([&] { return before.is_over(); });
     remove_leftovers(*disks_[0], "/run");
-    if (disks_[0]->stat(kPath, true)) continue;  // it was not needed any more
+    if (disks_[0]->stat(kPath, true)) {  // it was not needed any more
+      before.kill();
+      fibers_.run();
+      continue;
+    }
     work_ = [&](SimJob::Rank&, PartPlace& place) {
       for (int second = 0; !before.ranks()[2]->has_ended && second < 30; ++second) {
         fibers_.pause(seconds(1));
