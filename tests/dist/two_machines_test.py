@@ -19,10 +19,10 @@ import unittest
 PROGRAM = None
 RUN = ["train", "dropout=30", "samples=40", "duration=2ep"]
 RANKS = 4
-TIMEOUT_S = 10
+TIMEOUT_S = 15
 LIMIT_S = 120
 # dist_timeout, what finding out who is missing may take (RollCall has its patience), and an end.
-BOUND_S = TIMEOUT_S + 25
+BOUND_S = TIMEOUT_S + 60
 
 
 class Process:
