@@ -15,6 +15,11 @@
 namespace cairn {
 namespace {
 
+// A program behind the shell, which runs by now: what a shell gets between its fork() and exec()
+// may be lost.
+const std::string kTail =
+    "tail -f /dev/null & until read name </proc/$!/comm; test \"$name\" = tail; do :; done; ";
+
 using cairn::testing::ChildProcess;
 using cairn::testing::Command;
 using cairn::testing::EnvironmentVariable;
@@ -53,8 +58,8 @@ TEST(CairnRun, IsOneMachineOfSeveral) {
 // Rank 0 goes on only when it is ended; its exit code does not count.
 TEST(CairnRun, TheFirstFailureEndsAllAndIsShown) {
   const Ran ran = run({"-n", "3", "sh", "-c",
-                       "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; "
-                       "tail -f /dev/null & trap 'kill $!; exit 9' TERM; wait"});
+                       "if [ $RANK = 2 ]; then echo sorry; exit 5; fi; " + kTail +
+                           "trap 'kill $!; exit 9' TERM; wait"});
   EXPECT_EQ(ran.exit_code, 5) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr("rank 2 ended with exit code 5"), HasSubstr("sorry"),
                                 HasSubstr("ending the other processes")));
@@ -80,12 +85,11 @@ TEST(CairnRun, HandsOnWhatAsksForSomething) {
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const EnvironmentVariable where("THE_PIPE", pipe.c_str());
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    ChildProcess process(
-        cairn_run({"-n", "2", "sh", "-c",
-                   "tail -f /dev/null & "
-                   "trap 'kill $!; exit 75' TERM INT HUP QUIT USR1 USR2; "
-                   "if [ $RANK = 1 ]; then echo >$THE_PIPE; else cat $THE_PIPE; echo ready; fi; "
-                   "wait"}));
+    ChildProcess process(cairn_run(
+        {"-n", "2", "sh", "-c",
+         kTail + "trap 'kill $!; exit 75' TERM INT HUP QUIT USR1 USR2; "
+                 "if [ $RANK = 1 ]; then echo >$THE_PIPE; else cat $THE_PIPE; echo ready; fi; "
+                 "wait"}));
     ASSERT_TRUE(process.wait_for_line("ready"));
     process.send(number);
     EXPECT_EQ(process.wait().exit_code, 75) << number << process.output();
@@ -94,10 +98,9 @@ TEST(CairnRun, HandsOnWhatAsksForSomething) {
 
 // Its output ends when nobody has it any more.
 TEST(CairnRun, WhenItIsKilledTheProcessesEnd) {
-  ChildProcess process(
-      cairn_run({"-n", "1", "sh", "-c",
-                 "tail -f /dev/null & trap 'kill $!; echo was ended; exit' TERM; echo ready; "
-                 "wait"}));
+  ChildProcess process(cairn_run({"-n", "1", "sh", "-c",
+                                  kTail + "trap 'kill $!; echo was ended; exit' TERM; echo ready; "
+                                          "wait"}));
   ASSERT_TRUE(process.wait_for_line("ready"));
   process.send(SIGKILL);
   EXPECT_EQ(process.wait().signal, SIGKILL);
@@ -117,11 +120,11 @@ TEST(CairnRun, WaitsForTheLastSaveBehindAShell) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const EnvironmentVariable where("THE_PIPE", pipe.c_str());
-  const EnvironmentVariable inner(
-      "THE_PROGRAM",
+  const std::string program =
       "trap 'trap \"echo asked twice; exit 1\" TERM; "
-      "while kill -0 $PPID; do :; done 2>/dev/null; exit 75' TERM; tail -f /dev/null & "
-      "if [ $RANK = 1 ]; then echo >$THE_PIPE; else cat $THE_PIPE; echo ready; fi; wait");
+      "while kill -0 $PPID; do :; done 2>/dev/null; exit 75' TERM; " +
+      kTail + "if [ $RANK = 1 ]; then echo >$THE_PIPE; else cat $THE_PIPE; echo ready; fi; wait";
+  const EnvironmentVariable inner("THE_PROGRAM", program.c_str());
   ChildProcess process(cairn_run({"-n", "2", "sh", "-c", "sh -c \"$THE_PROGRAM\"; exit 6"}));
   ASSERT_TRUE(process.wait_for_line("ready"));
   process.send(SIGTERM);
@@ -135,13 +138,13 @@ TEST(CairnRun, AFailureAfterAStopAsksNobodyTwice) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const EnvironmentVariable where("THE_PIPE", pipe.c_str());
-  ChildProcess process(cairn_run(
-      {"-n", "2", "sh", "-c",
-       "tail -f /dev/null & "
-       "if [ $RANK = 1 ]; then trap 'exit 1' TERM; echo $$ >$THE_PIPE; "
-       "else read other <$THE_PIPE; trap 'trap \"echo asked twice\" TERM; "
-       "while kill -0 $other; do :; done 2>/dev/null; cat $THE_PIPE; exit 75' TERM; echo ready; "
-       "fi; wait"}));
+  ChildProcess process(
+      cairn_run({"-n", "2", "sh", "-c",
+                 kTail + "if [ $RANK = 1 ]; then trap 'exit 1' TERM; echo $$ >$THE_PIPE; "
+                         "else read other <$THE_PIPE; trap 'trap \"echo asked twice\" TERM; "
+                         "while kill -0 $other; do :; done 2>/dev/null; cat $THE_PIPE; exit 75' "
+                         "TERM; echo ready; "
+                         "fi; wait"}));
   ASSERT_TRUE(process.wait_for_line("ready"));
   process.send(SIGTERM);
   ASSERT_TRUE(process.wait_for_line("ending the other"));
