@@ -195,7 +195,7 @@ TEST(ShardedPlanTest, NamesAreOneTextOnAllRanksThatHaveTheSameItems) {
 
 // Whatever arrives in place of a text: a typed error, or something that is not acted on.
 template <class Use>
-void feed_damaged(const std::string& text, const Use& use) {
+void expect_typed_errors(const std::string& text, const Use& use) {
   for (std::size_t size = 0; size < text.size(); ++size) {
     EXPECT_THROW(use(text.substr(0, size)), Error) << size;
   }
@@ -221,25 +221,27 @@ TEST(ShardedPlanTest, DamagedTextsAreTypedErrors) {
   }
   const Description first = describe(ranks[0]);
   const Description second = describe(ranks[1]);
-  feed_damaged(first.names, [&](const std::string& text) {
+  expect_typed_errors(first.names, [&](const std::string& text) {
     GlobalPlan({text}, {first.parts, second.parts});
   });
-  feed_damaged(first.names, [&](const std::string& text) { parse_names(text); });
-  feed_damaged(first.parts, [&](const std::string& text) {
+  expect_typed_errors(first.names, [&](const std::string& text) { parse_names(text); });
+  expect_typed_errors(first.parts, [&](const std::string& text) {
     GlobalPlan({first.names}, {text, second.parts});
   });
-  feed_damaged(second.parts, [&](const std::string& text) {
+  expect_typed_errors(second.parts, [&](const std::string& text) {
     GlobalPlan({first.names}, {first.parts, text});
   });
   const GlobalPlan plan = plan_ranks(ranks);
-  feed_damaged(plan.plan_of(0),
-               [&](const std::string& text) { const RankFiles files(ranks[0], text); });
+  expect_typed_errors(plan.plan_of(0),
+                      [&](const std::string& text) { const RankFiles files(ranks[0], text); });
   std::vector<std::string> reports;
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     const RankFiles files(ranks[rank], plan.plan_of(rank));
     reports.push_back(files.report(std::vector<std::string>(files.count(), std::string(32, 'a'))));
   }
-  feed_damaged(reports[1], [&](const std::string& text) { plan.metadata({reports[0], text}); });
+  expect_typed_errors(reports[1], [&](const std::string& text) {
+    plan.metadata({reports[0], text});
+  });
 }
 
 TEST(ShardedPlanTest, APlanOrReportOfAnotherSaveIsRefused) {

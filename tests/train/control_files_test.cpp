@@ -117,15 +117,21 @@ TEST_F(FarControlFiles, ASlowAnswerPostponesTheNextLookByNoInterval) {
   Barrier barrier;
   const auto store = std::make_shared<WatchedStore>(
       memory, StoreHooks{.before = [&](StoreCall, const auto&) { barrier.pass(); }});
-  StopRequest request(options(store));
-  request.poll();
-  now += milliseconds(10'000);
-  request.poll();
-  barrier.open();
-  while (store->requests() < 4) {  // two names, twice
+  {
+    StopRequest request(options(store));
     request.poll();
-    std::this_thread::yield();
+    now += milliseconds(10'000);
+    request.poll();
+    EXPECT_LE(store->requests(), 1U);  // it waits for the first answer
+    barrier.open();
+    while (store->requests() < 4) {  // two names, twice
+      request.poll();
+      std::this_thread::yield();
+    }
+    for (int batch = 0; batch < 1000; ++batch)
+      request.poll();
   }
+  EXPECT_EQ(store->requests(), 4U);  // and no third time before the next interval
 }
 
 TEST_F(FarControlFiles, ARemovalWhoseAnswerWasLostIsServedToo) {
