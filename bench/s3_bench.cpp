@@ -1,8 +1,9 @@
 // What uploads and downloads cost, beside those of other clients to the same server, which keeps
-// nothing (testing/s3_sink.cpp): over plain HTTP, and over TLS with a certificate of its own, where
-// it keeps CRC-64 as Amazon's does.
+// nothing (testing/s3_sink.cpp): over plain HTTP; over plain HTTP without signing what is sent
+// (S3Options::unsigned_payload), which curl does not either; and over TLS with a certificate of its
+// own. With the last two the server keeps CRC-64 as Amazon's does.
 //
-//   s3_bench [--plain | --tls] [MIB [ROUNDS [FOLDER]]]
+//   s3_bench [--plain | --unsigned | --tls] [MIB [ROUNDS [FOLDER]]]
 //
 // Of each client, medians: wall time, its processor time and what the server took beside it, and
 // the wall time by cairn's. Client and server together can be no quicker than their processor time
@@ -127,11 +128,14 @@ void forget_peak() {
 
 // --- The server ----------------------------------------------------------------------------------
 
+enum class Kind { kPlain, kUnsigned, kTls };
+
 class Server {
  public:
-  explicit Server(bool is_tls) {
+  explicit Server(Kind kind) {
     Arguments argv = {CAIRN_S3_SINK};
-    if (is_tls) {
+    if (kind == Kind::kUnsigned) argv.emplace_back("--crc64");
+    if (kind == Kind::kTls) {
       make_certificate();
       argv.insert(argv.end(), {folder_ / "key.pem", ca_file()});
       setenv("AWS_CA_BUNDLE", ca_file().c_str(), 1);
@@ -348,10 +352,13 @@ struct Wanted {
 
 class Bench {
  public:
-  Bench(bool is_tls, Wanted wanted)
-      : wanted_(std::move(wanted)),
-        server_(is_tls),
-        store_(cairn::s3_store({.bucket = "bucket", .endpoint_url = server_.url()})),
+  Bench(Kind kind, Wanted wanted)
+      : kind_(kind),
+        wanted_(std::move(wanted)),
+        server_(kind),
+        store_(cairn::s3_store({.bucket = "bucket",
+                                .endpoint_url = server_.url(),
+                                .unsigned_payload = kind == Kind::kUnsigned})),
         peers_(peers_of(server_)),
         block_(kBlock),
         zeros_("zeros-" + std::to_string(wanted_.bytes)) {
@@ -364,8 +371,8 @@ class Bench {
   }
 
   void measure() {
-    std::printf("%s, %zu MiB, medians of %d\n", server_.url().c_str(), wanted_.bytes >> 20,
-                wanted_.rounds);
+    std::printf("%s%s, %zu MiB, medians of %d\n", server_.url().c_str(),
+                kind_ == Kind::kUnsigned ? ", unsigned" : "", wanted_.bytes >> 20, wanted_.rounds);
     std::fflush(stdout);
     measure_up();
     print_way("upload", up_, peers_, wanted_.bytes);
@@ -419,6 +426,7 @@ class Bench {
                 there.wall(), here.wall(), there.wall() / slower);
   }
 
+  Kind kind_;
   Wanted wanted_;
   Server server_;
   std::shared_ptr<cairn::ObjectStore> store_;
@@ -450,8 +458,11 @@ int main(int argc, char** argv) {
       .rounds = given.size() > 1 ? std::atoi(given[1].c_str()) : 5,
       .folder = given.size() > 2 ? given[2] : "",
   };
-  if (only != "--tls") Bench(/*is_tls=*/false, wanted).measure();
-  if (only != "--plain") Bench(/*is_tls=*/true, wanted).measure();
+  for (const auto& [flag, kind] : {std::pair{"--plain", Kind::kPlain},
+                                   std::pair{"--unsigned", Kind::kUnsigned},
+                                   std::pair{"--tls", Kind::kTls}}) {
+    if (only.empty() || only == flag) Bench(kind, wanted).measure();
+  }
   std::remove(kFile);
   std::remove(kByteFile);
 }

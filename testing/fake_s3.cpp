@@ -222,7 +222,10 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
 
 HttpReply FakeS3::check_body(const Asked& asked) {
   const std::string hash = asked.header("x-amz-content-sha256");
-  if (hash != hex(sha256(asked.body))) return error(400, "XAmzContentSHA256Mismatch");
+  const bool is_unsigned = hash == "UNSIGNED-PAYLOAD" && options_.takes_unsigned;
+  if (!is_unsigned && hash != hex(sha256(asked.body))) {
+    return error(400, "XAmzContentSHA256Mismatch");
+  }
   for (const auto& [name, value] : asked.headers) {
     const bool is_checksum = name.starts_with("x-amz-checksum-") && name != "x-amz-checksum-mode";
     if (is_checksum && options_.refuses_checksums) return error(501, "NotImplemented");

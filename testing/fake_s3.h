@@ -26,6 +26,7 @@ struct FakeS3Options {
   bool like_ceph = false;  // If-Match without quotes, and no ETag of a completed upload
   bool keeps_old = false;  // of a name that is there: says 200, and replaces nothing
   bool keeps_crc64 = true;
+  bool takes_unsigned = false;     // bodies without a signed hash
   bool refuses_checksums = false;  // 501 for headers that it does not know
   std::int64_t skew_seconds = 0;   // of its clock
   std::string initiated = {};      // what a list of uploads says, in place of when each was begun

@@ -29,6 +29,7 @@ class CleanAwsEnvironment {
                              "AWS_REQUEST_CHECKSUM_CALCULATION",
                              "CAIRN_PROGRAM_TIMEOUT",
                              "CAIRN_S3_ADDRESSING",
+                             "CAIRN_S3_UNSIGNED_PAYLOAD",
                              "AWS_ROLE_ARN",
                              "AWS_WEB_IDENTITY_TOKEN_FILE",
                              "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",

@@ -1,9 +1,9 @@
 // A server that says it has whatever is written to it, and keeps nothing: for measuring what a
 // client costs. Objects named "zeros-N" are N zeros. With a key and a certificate it speaks TLS
-// and, as Amazon's, says that it keeps the CRC-64 of every object. Prints its process id and its
-// address, a line each, and runs until it is killed.
+// and, as Amazon's, says that it keeps the CRC-64 of every object; or does that without TLS. Prints
+// its process id and its address, a line each, and runs until it is killed.
 //
-//   s3_sink [KEY CERTIFICATE]
+//   s3_sink [KEY CERTIFICATE | --crc64]
 #include <signal.h>
 #include <unistd.h>
 
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);  // of OpenSSL, to connections that clients have closed
   std::unique_ptr<cairn::testing::TlsServer> tls;
   if (argc == 3) tls = std::make_unique<cairn::testing::TlsServer>(argv[1], argv[2]);
-  Sink sink(tls != nullptr);
+  Sink sink(argc > 1);
   const cairn::testing::HttpServer server(
       [&](const HttpAsked& asked) { return sink.answer(asked); },
       /*keeps_bodies=*/false, tls.get());

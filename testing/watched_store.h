@@ -168,6 +168,7 @@ class WatchedStore final : public ObjectStore {
       state_->before(StoreCall::kWrite, name_);
       under_->write_at(offset, std::move(bytes));
     }
+    std::size_t piece_bytes() const override { return under_->piece_bytes(); }
 
    private:
     void publish() override {

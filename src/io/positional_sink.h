@@ -17,6 +17,8 @@ class PositionalSink {
   // take another call, which may be waiting for their memory. Throws StorageError, also that of a
   // range before.
   virtual void write(std::uint64_t offset, const SharedBytes& bytes) = 0;
+  // How large `bytes` are at most, where the executor may choose: ObjectWrite::piece_bytes().
+  virtual std::size_t piece_bytes() const { return std::size_t{4} << 20; }
 };
 
 }  // namespace cairn

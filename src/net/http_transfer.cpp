@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kUserAgent = "cairn/0.1";
 constexpr long kReceiveBuffer = 512 << 10;
-constexpr long kSendBuffer = 1 << 20;
+constexpr long kSendBuffer = 256 << 10;
 // TLS sends records of 16 KiB, each with a call: then what fits into a core's cache beside them is
 // quicker to copy, and six uploads hold 5 MiB less.
 constexpr long kTlsSendBuffer = 128 << 10;

@@ -100,6 +100,7 @@ class PartWrite final : public ObjectWrite {
     bytes_ += bytes.view.size();
     under_->write_at(offset, std::move(bytes));
   }
+  std::size_t piece_bytes() const override { return under_->piece_bytes(); }
 
  private:
   void publish() override { commit_(*under_, bytes_); }

@@ -28,6 +28,7 @@ class CountedWrite final : public ObjectWrite {
     bytes_ += bytes.view.size();
     under_.write_at(offset, std::move(bytes));
   }
+  std::size_t piece_bytes() const override { return under_.piece_bytes(); }
   std::uint64_t bytes() const { return bytes_; }
 
  private:

@@ -302,6 +302,51 @@ TEST(S3StoreTest, ChecksumsAreSentWhereTheServerKnowsThem) {
   }
 }
 
+// Only of an upload does the server say before the first byte that it keeps the checksum.
+TEST(S3StoreTest, OverPlainHttpPartsAreUnsignedWhereTheUserSaysSo) {
+  for (const bool keeps_crc64 : {true, false}) {
+    S3Served served({.keeps_crc64 = keeps_crc64, .takes_unsigned = keeps_crc64});
+    S3Options options = served.options();
+    options.unsigned_payload = true;
+    const auto store = served.store(options);
+    const std::string text = long_text(kThreeParts);
+    write_text(*store, "big.pt", text);
+    EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+    EXPECT_EQ(served.fake.last_header("x-amz-content-sha256", "PUT") == "UNSIGNED-PAYLOAD",
+              keeps_crc64);
+    write_text(*store, "small", "x");
+    EXPECT_EQ(served.fake.last_header("x-amz-content-sha256", "PUT").size(), 64U);
+  }
+}
+
+TEST(S3StoreTest, TheEnvironmentSaysWhetherPartsAreSigned) {
+  const testing::CleanAwsEnvironment clean;
+  const auto is_unsigned_with = [](const char* value) {
+    const testing::EnvironmentVariable given("CAIRN_S3_UNSIGNED_PAYLOAD", value);
+    return s3::resolve_config({.bucket = "b"}).options.unsigned_payload;
+  };
+  EXPECT_FALSE(is_unsigned_with(nullptr));
+  EXPECT_FALSE(is_unsigned_with("0"));
+  EXPECT_TRUE(is_unsigned_with("1"));
+  EXPECT_THAT(message_of<UsageError>([&] { is_unsigned_with("yes"); }),
+              HasSubstr("CAIRN_S3_UNSIGNED_PAYLOAD"));
+}
+
+// What is gathered into a part in pieces is the part's checksum: the strict server compares it.
+TEST(S3StoreTest, PiecesOfAnySizeMakeTheChecksumOfTheirPart) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(kThreeParts);
+  const auto object = store->begin("big.pt", {});
+  std::size_t size = 1;
+  for (std::size_t done = 0; done < text.size(); done += size, size = 3 * size + 1) {
+    size = std::min(size, text.size() - done);
+    object->write(as_bytes(text.substr(done, size)));
+  }
+  object->commit();
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+}
+
 TEST(S3StoreTest, WhatTheServerHasIsComparedWithWhatWasSent) {
   S3Served served;
   const auto store = served.store();

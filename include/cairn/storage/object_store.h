@@ -99,6 +99,11 @@ class ObjectWrite : public ByteSink {
   // may be waiting: whoever keeps bytes for longer copies them.
   virtual void write_at(std::uint64_t offset, SharedBytes bytes);
 
+  // How large the pieces are, at most, that it is best given. A writer that passes them on from
+  // where they are wants large ones, which is the default; one that copies them first wants what
+  // the processor's cache still has of whoever put them together.
+  virtual std::size_t piece_bytes() const { return std::size_t{4} << 20; }
+
   // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
   // not hold (any more); StorageError. Once.
   void commit();

@@ -42,6 +42,10 @@ struct S3Options {
   // "AES256" or "aws:kms": the header x-amz-server-side-encryption; empty: what the bucket does.
   std::string server_side_encryption = {};
   std::string sse_kms_key_id = {};
+  // Over plain HTTP the SHA-256 of what is sent is signed: half of the processor time of an upload.
+  // With true (CAIRN_S3_UNSIGNED_PAYLOAD=1) a part's CRC-64 stands in the place of it, as over TLS,
+  // where the server keeps that: it finds what broke on the way, not what somebody there changed.
+  bool unsigned_payload = false;
   // A larger object is sent in parts of so many bytes (at least 5 MiB), or more where there would
   // be too many. An upload holds at most `parallel_requests` + 1 parts in memory.
   std::uint64_t part_bytes = 8 << 20;

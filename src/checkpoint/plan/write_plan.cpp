@@ -1,5 +1,7 @@
 #include "checkpoint/plan/write_plan.h"
 
+#include <algorithm>
+
 #include "cairn/error.h"
 
 #include "format/stream_plan.h"
@@ -15,6 +17,7 @@ class Also final : public PositionalSink {
     if (also_ != nullptr) also_->write(bytes.view);
     to_.write(offset, bytes);
   }
+  std::size_t piece_bytes() const override { return to_.piece_bytes(); }
 
  private:
   PositionalSink& to_;
@@ -25,7 +28,7 @@ class Also final : public PositionalSink {
 
 void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
                   const std::function<void(ByteSink&)>& fill) {
-  BlockSink blocks(sink, block_bytes(plan.tail_begin()));
+  BlockSink blocks(sink, std::min(block_bytes(plan.tail_begin()), sink.piece_bytes()));
   fill(blocks);
   blocks.finish();
 }

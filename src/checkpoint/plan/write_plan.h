@@ -24,6 +24,7 @@ class ObjectSink final : public PositionalSink {
     object_.write_at(offset, bytes);
     bytes_ += bytes.view.size();
   }
+  std::size_t piece_bytes() const override { return object_.piece_bytes(); }
   std::uint64_t bytes() const { return bytes_; }  // that were written
 
  private:

@@ -71,6 +71,7 @@ class LivingWrite final : public ObjectWrite {
     call_.move_on();
     under_.write_at(offset, std::move(bytes));
   }
+  std::size_t piece_bytes() const override { return under_.piece_bytes(); }
 
  private:
   void publish() override {

@@ -13,6 +13,7 @@
 #include "net/digest.h"
 #include "storage/gcs/connection.h"
 #include "storage/remote/store.h"
+#include "storage/s3/part_crc.h"
 #include "storage/s3/upload.h"
 
 namespace cairn::gcs {
@@ -48,9 +49,11 @@ class GoogleUpload final : public s3::Upload {
  public:
   using Upload::Upload;
 
+  void gathering(ByteView bytes) override { of_part_.add(bytes); }
+
   RemoteRequest part(int number, const SharedBytes& bytes) override {
     RemoteRequest request = Upload::part(number, bytes);
-    const std::uint32_t crc = crc32c(bytes.view);
+    const std::uint32_t crc = of_part_.take(bytes.view);
     of_parts_.push_back(crc32c_text(crc));
     request.headers.push_back(hash_header(of_parts_.back()));
     crc_ = crc32c_joined(crc_, crc, bytes.view.size());
@@ -76,6 +79,7 @@ class GoogleUpload final : public s3::Upload {
   }
 
  private:
+  s3::PartCrc<std::uint32_t, crc32c> of_part_;
   std::uint32_t crc_ = 0;
   std::vector<std::string> of_parts_;
 };

@@ -81,6 +81,9 @@ class PartedUpload {
   };
 
   virtual ~PartedUpload() = default;
+  // Bytes of the next part, in order, while the processor has them in its cache: for a checksum,
+  // which would read the whole part again. All of a part, or nothing of it.
+  virtual void gathering(ByteView /*bytes*/) {}
   // The request that sends a part. Called in order, from 1 on; several are under way at once.
   virtual RemoteRequest part(int number, const SharedBytes& bytes) = 0;
   // Its answer, which is 2xx; in the same order. StorageError when it is not what was sent.

@@ -32,6 +32,9 @@ constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedTogether = 2;
 constexpr std::size_t kHashedAtOnce = 2;
+// What a core's own cache has room for beside its copy; and what its first one keeps of who made it.
+constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
+constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
 
 using Part = std::vector<std::byte>;
@@ -44,7 +47,8 @@ class RemoteWrite final : public ObjectWrite {
         key_(std::move(key)),
         condition_(options.condition),
         first_part_bytes_(
-            std::max(remote().settings().part_bytes, options.expected_bytes / kPartsOfKnown + 1)) {}
+            std::max(remote().settings().part_bytes, options.expected_bytes / kPartsOfKnown + 1)),
+        is_large_(options.expected_bytes > first_part_bytes_) {}
 
   ~RemoteWrite() override {
     hashed_.clear();  // waits for their threads
@@ -54,15 +58,20 @@ class RemoteWrite final : public ObjectWrite {
   RemoteWrite(const RemoteWrite&) = delete;
   RemoteWrite& operator=(const RemoteWrite&) = delete;
 
+  std::size_t piece_bytes() const override { return kPieceBytes; }
+
   void write(ByteView bytes) override {
     while (!bytes.empty()) {
       if (part_ && part_->size() == part_bytes()) send_part();
       if (!part_) {
         part_ = new_part();
-        part_->reserve(upload_ == nullptr ? 0 : part_bytes());
+        part_->reserve(upload_ != nullptr || is_large_ ? part_bytes() : 0);
       }
-      const std::size_t now = std::min<std::size_t>(bytes.size(), part_bytes() - part_->size());
+      const std::size_t now = std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(),
+                                                     kGatheredAtOnce});
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
+      // Of what was copied: whoever gave it may change it. Of the first part the whole is read.
+      if (upload_ != nullptr) upload_->gathering(ByteView(*part_).last(now));
       bytes = bytes.subspan(now);
       size_ += now;
     }
@@ -235,6 +244,7 @@ class RemoteWrite final : public ObjectWrite {
   std::string key_;
   WriteCondition condition_;
   std::uint64_t first_part_bytes_;
+  bool is_large_;  // as far as it was told: it will be more than a part
   std::uint64_t size_ = 0;
   std::shared_ptr<Part> part_;  // being gathered
   std::string write_id_;

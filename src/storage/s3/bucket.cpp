@@ -5,6 +5,7 @@
 #include "core/crc64.h"
 #include "net/digest.h"
 #include "storage/remote/store.h"
+#include "storage/s3/part_crc.h"
 #include "storage/s3/upload.h"
 
 namespace cairn::s3 {
@@ -28,10 +29,14 @@ class BucketUpload final : public Upload {
   BucketUpload(Bucket& bucket, const std::string& key, std::string id, bool with_crc64)
       : Upload(*bucket.remote(), key, std::move(id)), bucket_(bucket), with_crc64_(with_crc64) {}
 
+  void gathering(ByteView bytes) override {
+    if (with_crc64_) of_part_.add(bytes);
+  }
+
   RemoteRequest part(int number, const SharedBytes& bytes) override {
     RemoteRequest request = Upload::part(number, bytes);
     if (!with_crc64_) return request;
-    const std::uint64_t crc = crc64_nvme(bytes.view);
+    const std::uint64_t crc = of_part_.take(bytes.view);
     of_parts_.push_back(crc64_text(crc));
     request.headers.push_back({kCrc64, of_parts_.back()});
     crc64_ = crc64_nvme_joined(crc64_, crc, bytes.view.size());
@@ -64,6 +69,7 @@ class BucketUpload final : public Upload {
 
   Bucket& bucket_;
   bool with_crc64_;
+  PartCrc<std::uint64_t, crc64_nvme> of_part_;
   std::uint64_t crc64_ = 0;
   std::vector<std::string> of_parts_;
 };

@@ -99,6 +99,14 @@ bool with_checksums(const Profile& profile) {
       printable_line(text) + "\"");
 }
 
+bool unsigned_payload(const S3Options& options) {
+  const std::string text = environment("CAIRN_S3_UNSIGNED_PAYLOAD");
+  if (text.empty() || text == "0") return options.unsigned_payload;
+  if (text == "1") return true;
+  throw UsageError("CAIRN_S3_UNSIGNED_PAYLOAD must be 0 or 1, given: \"" + printable_line(text) +
+                   "\"");
+}
+
 std::string endpoint_of(const S3Options& options, const Profile& profile) {
   return first_of({options.endpoint_url, environment("S3_ENDPOINT_URL"),
                    environment("AWS_ENDPOINT_URL_S3"), environment("AWS_ENDPOINT_URL"),
@@ -112,7 +120,8 @@ std::string identity_of(const Config& config, const std::string& keys) {
        {o.bucket, o.prefix, o.region, o.endpoint_url, o.profile, o.canned_acl,
         o.server_side_encryption, o.sse_kms_key_id, std::to_string(config.retries.policy.attempts),
         config.ca_file, std::string(config.is_path_style ? "path" : "virtual"),
-        std::string(config.with_checksums ? "" : "without checksums"), keys}) {
+        std::string(config.with_checksums ? "" : "without checksums"),
+        std::string(o.unsigned_payload ? "unsigned payload" : ""), keys}) {
     text += part + "\n";
   }
   return hex(sha256(text));
@@ -130,6 +139,7 @@ Config resolve_config(const S3Options& options, const Outside& outside) {
                        setting(profile, "region")});
   o.canned_acl = first_of({options.canned_acl, environment("S3_CANNED_ACL")});
   o.endpoint_url = endpoint_of(options, profile);
+  o.unsigned_payload = unsigned_payload(options);
   if (!o.endpoint_url.empty()) {
     config.endpoint = parse_http_url(o.endpoint_url, "the S3 endpoint (S3_ENDPOINT_URL)");
   }

@@ -80,13 +80,16 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
 }
 
 // The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
-// where there is one.
+// where there is one; elsewhere of a part, if the user says so: only of an upload is it known that
+// the server compares that.
 bool Connection::prepare(RemoteRequest& request) const {
   const bool is_tls = !config_.endpoint || config_.endpoint->scheme == "https";
+  const bool is_part = !request.query.empty();
+  const bool may_be_unsigned = is_tls || (is_part && config_.options.unsigned_payload);
   const bool has_checksum = std::any_of(
       request.headers.begin(), request.headers.end(),
       [](const HttpHeader& header) { return header.name == "x-amz-checksum-crc64nvme"; });
-  if (is_tls && has_checksum && !request.body.empty() && request.method == "PUT") {
+  if (may_be_unsigned && has_checksum && !request.body.empty() && request.method == "PUT") {
     request.payload_hash = "UNSIGNED-PAYLOAD";
     return false;
   }
