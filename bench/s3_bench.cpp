@@ -458,9 +458,9 @@ int main(int argc, char** argv) {
       .rounds = given.size() > 1 ? std::atoi(given[1].c_str()) : 5,
       .folder = given.size() > 2 ? given[2] : "",
   };
-  for (const auto& [flag, kind] : {std::pair{"--plain", Kind::kPlain},
-                                   std::pair{"--unsigned", Kind::kUnsigned},
-                                   std::pair{"--tls", Kind::kTls}}) {
+  for (const auto& [flag, kind] :
+       {std::pair{"--plain", Kind::kPlain}, std::pair{"--unsigned", Kind::kUnsigned},
+        std::pair{"--tls", Kind::kTls}}) {
     if (only.empty() || only == flag) Bench(kind, wanted).measure();
   }
   std::remove(kFile);

@@ -32,7 +32,7 @@ constexpr int kPartsOfOneSize = 1'000;  // of a size that nobody told: then they
 constexpr std::uint64_t kPartsOfKnown = 9'000;
 constexpr std::size_t kHashedTogether = 2;
 constexpr std::size_t kHashedAtOnce = 2;
-// What a core's own cache has room for beside its copy; and what its first one keeps of who made it.
+// What a core has room for in its own cache beside the copy, and in its first one.
 constexpr std::size_t kGatheredAtOnce = std::size_t{256} << 10;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 constexpr std::chrono::milliseconds kTimeToAbort{4000};  // the request, and keys for it
@@ -67,8 +67,8 @@ class RemoteWrite final : public ObjectWrite {
         part_ = new_part();
         part_->reserve(upload_ != nullptr || is_large_ ? part_bytes() : 0);
       }
-      const std::size_t now = std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(),
-                                                     kGatheredAtOnce});
+      const std::size_t now =
+          std::min<std::size_t>({bytes.size(), part_bytes() - part_->size(), kGatheredAtOnce});
       part_->insert(part_->end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(now));
       // Of what was copied: whoever gave it may change it. Of the first part the whole is read.
       if (upload_ != nullptr) upload_->gathering(ByteView(*part_).last(now));
