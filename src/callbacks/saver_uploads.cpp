@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <mutex>
+#include <ranges>
 #include <utility>
 
 #include "cairn/train/logger.h"
@@ -14,12 +16,14 @@ struct SaverUploads::Arrivals {
   std::mutex mutex;
   struct Save {
     std::string path;
-    std::string name;       // there
-    std::size_t missing;    // destinations that do not have it yet
-    bool is_newest = true;  // of that path
+    std::string name;                       // there
+    std::size_t missing;                    // destinations that do not have it yet
+    std::vector<std::string> removes = {};  // behind it, of those that are there
+    bool is_newest = true;                  // of that path
     bool is_replaced = false;
   };
   std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
+  std::map<std::uint64_t, std::vector<std::string>> failed;  // and what each was to remove
   std::uint64_t last_failed = 0;
 
   void expect(std::uint64_t number, Save save) {
@@ -47,6 +51,7 @@ struct SaverUploads::Arrivals {
       save.missing = 0;
     } else {
       last_failed = std::max(last_failed, number);
+      failed.insert({number, std::move(save.removes)});
       saves.erase(found);
     }
   }
@@ -97,20 +102,21 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite 
                   .timestamp = names.timestamp,
                   .latest_remote_file_name = names.latest,
                   .is_immutable = true};
+  const std::uint64_t number = ++count_;
+  learn_failed();
+  std::vector<std::string> removes;
   if (keep_ > 0) {
-    std::erase(kept_, names.file);
-    kept_.push_back(names.file);
-    while (kept_.size() > static_cast<std::size_t>(keep_)) {
-      file.remove_afterwards.push_back(kept_.front());
-      kept_.pop_front();
+    for (const Kept& kept : superfluous_behind(names.file, number)) {
+      file.remove_afterwards.push_back(kept.name);
+      if (!kept.is_missing) removes.push_back(kept.name);
     }
   }
-  const std::uint64_t number = ++count_;
   const auto& all = logger.destinations();
   arrivals_->expect(number, {.path = path,
                              .name = names.file,
                              .missing = static_cast<std::size_t>(std::ranges::count_if(
-                                 all, [](const auto& d) { return d->can_upload_files(); }))});
+                                 all, [](const auto& d) { return d->can_upload_files(); })),
+                             .removes = std::move(removes)});
   file.on_done = [on_its_way = std::make_shared<const OnItsWay>(arrivals_, number)](const auto&) {
     on_its_way->arrive();
   };
@@ -124,6 +130,47 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite 
     }
   }
   if (refused != nullptr) std::rethrow_exception(refused);
+}
+
+void SaverUploads::learn_failed() {
+  std::map<std::uint64_t, std::vector<std::string>> failed;
+  {
+    const std::scoped_lock lock(arrivals_->mutex);
+    failed.swap(arrivals_->failed);
+  }
+  if (keep_ <= 0) return;
+  for (Kept& kept : kept_)
+    kept.is_missing = kept.is_missing || failed.contains(kept.number);
+  for (auto& [number, removes] : failed | std::views::reverse) {
+    for (std::string& name : removes | std::views::reverse) {
+      const bool is_again = std::ranges::find(kept_, name, &Kept::name) != kept_.end();
+      if (!is_again) kept_.push_front({.name = std::move(name), .number = 0});
+    }
+  }
+}
+
+// Of those that are missing at some destination others may have some: they go with what is older,
+// and no more of them are remembered than are to be kept.
+std::vector<SaverUploads::Kept> SaverUploads::superfluous_behind(const std::string& name,
+                                                                 std::uint64_t number) {
+  const auto keep = static_cast<std::size_t>(keep_);
+  std::erase_if(kept_, [&](const Kept& kept) { return kept.name == name; });
+  kept_.push_back({.name = name, .number = number});
+  auto missing =
+      static_cast<std::size_t>(std::ranges::count_if(kept_, std::identity(), &Kept::is_missing));
+  std::vector<Kept> superfluous;
+  for (auto kept = kept_.begin(); kept != kept_.end();) {
+    const bool goes =
+        kept->is_missing ? kept == kept_.begin() || missing > keep : kept_.size() - missing > keep;
+    if (!goes) {
+      ++kept;
+      continue;
+    }
+    missing -= kept->is_missing ? 1 : 0;
+    superfluous.push_back(std::move(*kept));
+    kept = kept_.erase(kept);
+  }
+  return superfluous;
 }
 
 void SaverUploads::drop_failed(const std::vector<std::string>& durable) {

@@ -11,6 +11,8 @@
 //  5. A destination drops what still waits there when a newer save with the same name arrives. When
 //     no destination has a save any more, and one of its remote name was handed over since, it is
 //     reported as replaced: its file here is in nobody's interest either.
+//  6. A save that failed before the next one is handed over is not counted among those to keep, and
+//     what was to be removed behind it stays one of them.
 #pragma once
 
 #include <cstddef>
@@ -69,11 +71,21 @@ class SaverUploads {
  private:
   struct Arrivals;
   class OnItsWay;
+  struct Kept {
+    std::string name;  // there
+    std::uint64_t number;
+    bool is_missing = false;  // at one destination at least
+  };
+
+  // Step 6.
+  void learn_failed();
+  // What is to be removed behind a save of that name and number.
+  std::vector<Kept> superfluous_behind(const std::string& name, std::uint64_t number);
 
   const int keep_;
   std::map<std::string, Names> begun_;  // by path
   std::uint64_t count_ = 0;             // of those that were handed over
-  std::deque<std::string> kept_;        // remote names, oldest first, when keep_ is a number
+  std::deque<Kept> kept_;               // oldest first, when keep_ is a number
   std::shared_ptr<Arrivals> arrivals_;  // reported by the destinations' threads
 };
 

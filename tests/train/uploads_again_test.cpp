@@ -246,6 +246,45 @@ TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
   EXPECT_EQ(uploads.size(), 1U);
 }
 
+// One that never arrived is none of those that are there: no other goes for it.
+TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
+  struct Failing final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override {
+      if (fails) return;
+      there.push_back(file.remote_file_name);
+      for (const std::string& name : file.remove_afterwards)
+        std::erase(there, name);
+      file.on_done({});
+    }
+    bool fails = false;
+    std::vector<std::string> there;
+  };
+  for (const int keep : {1, 2}) {
+    State state;
+    Logger logger(state);
+    const auto destination = std::make_shared<Failing>();
+    logger.add(destination);
+    SaverUploads uploads(keep);
+    std::vector<std::string> arrived;
+    int count = 0;
+    for (const bool fails :
+         {false, false, false, true, false, true, true, true, true, false, false, true, false}) {
+      const std::string name = std::to_string(++count) + (fails ? " fails" : "");
+      destination->fails = fails;
+      uploads.begin(name, {name});
+      uploads.hand_over(name, logger, SaverUploads::Overwrite::kNone);
+      uploads.take_uploaded();
+      if (!fails) arrived.push_back(name);
+      const std::size_t first = arrived.size() - std::min<std::size_t>(arrived.size(), keep);
+      EXPECT_EQ(destination->there,
+                std::vector(arrived.begin() + static_cast<std::ptrdiff_t>(first), arrived.end()))
+          << "the newest " << keep << " that arrived, behind " << name;
+      EXPECT_LE(uploads.size(), 2U * static_cast<std::size_t>(keep) + 1);
+    }
+  }
+}
+
 TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
   struct Refusing final : LoggerDestination {
     bool can_upload_files() const override { return true; }
