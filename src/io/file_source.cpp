@@ -144,7 +144,7 @@ std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
 // Neighbours that are read and looked at together: as much as stays in a core's cache.
 class Batch {
  public:
-  static constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kBytes = std::uint64_t{256} << 10;
 
   explicit Batch(std::uint64_t offset) : begin_(offset), end_(offset) {}
 
