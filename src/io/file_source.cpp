@@ -81,8 +81,10 @@ std::vector<Item> in_order(std::span<const Part> parts) {
       begin += size;
     }
   }
-  std::sort(items.begin(), items.end(),
-            [](const Item& a, const Item& b) { return a.offset < b.offset; });
+  const auto is_before = [](const Item& a, const Item& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(items.begin(), items.end(), is_before)) {
+    std::sort(items.begin(), items.end(), is_before);
+  }
   return items;
 }
 
