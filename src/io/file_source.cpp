@@ -81,8 +81,10 @@ std::vector<Item> in_order(std::span<const Part> parts) {
       begin += size;
     }
   }
-  std::sort(items.begin(), items.end(),
-            [](const Item& a, const Item& b) { return a.offset < b.offset; });
+  const auto is_before = [](const Item& a, const Item& b) { return a.offset < b.offset; };
+  if (!std::is_sorted(items.begin(), items.end(), is_before)) {
+    std::sort(items.begin(), items.end(), is_before);
+  }
   return items;
 }
 
@@ -144,7 +146,7 @@ std::span<iovec> behind(std::span<iovec> places, std::size_t bytes) {
 // Neighbours that are read and looked at together: as much as stays in a core's cache.
 class Batch {
  public:
-  static constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
+  static constexpr std::uint64_t kBytes = std::uint64_t{256} << 10;
 
   explicit Batch(std::uint64_t offset) : begin_(offset), end_(offset) {}
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <libdeflate.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
+#include <vector>
 
 namespace cairn {
 namespace {
@@ -34,6 +36,80 @@ TEST(CheckRecordsTest, PiecesOfARecordGiveTheCrcOfTheWhole) {
     bytes += records[i].size;
   }
   EXPECT_EQ(progress, bytes);
+}
+
+// A file of any size, of which a MiB repeats itself; and how often somebody read from it.
+class Repeated final : public ByteSource {
+ public:
+  explicit Repeated(std::uint64_t size) : size_(size), bytes_(std::size_t{1} << 20) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      bytes_[i] = static_cast<std::byte>(i * i >> 9);
+    }
+  }
+
+  std::uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  void read(std::span<const Range> ranges) const override {
+    for (const Range& range : ranges) {
+      for (std::size_t done = 0; done < range.into.size();) {
+        const std::size_t begin = (range.offset + done) % bytes_.size();
+        const std::size_t count = std::min(range.into.size() - done, bytes_.size() - begin);
+        std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin), count,
+                    range.into.subspan(done).begin());
+        done += count;
+      }
+    }
+  }
+  void read_each(std::span<const Part> parts, const Look& look) const override {
+    ++calls;
+    most_parts = std::max(most_parts, parts.size());
+    ByteSource::read_each(parts, look);
+  }
+
+  mutable std::size_t calls = 0;
+  mutable std::size_t most_parts = 0;
+
+ private:
+  std::uint64_t size_;
+  std::string name_ = "repeated";
+  std::vector<std::byte> bytes_;
+};
+
+// What is noted of each record does not add up.
+TEST(CheckRecordsTest, OfVeryManyRecordsSomeAtATimeAreChecked) {
+  constexpr std::size_t kRecords = 40'000;
+  constexpr std::uint64_t kSize = 9000;
+  const Repeated file(kRecords * (kSize + 8));
+  std::vector<FileRecord> records;
+  for (std::size_t i = 0; i < kRecords; ++i) {
+    records.push_back({.name = "r", .offset = i * (kSize + 8) + 8, .size = kSize});
+  }
+  const std::uint64_t cut = records[std::size_t{16} << 10].offset;
+  for (const bool reaches_over_it : {false, true}) {
+    std::vector<std::byte> wanted(60'000);
+    const std::span<std::byte> all(wanted);
+    const std::uint64_t before = reaches_over_it ? 10'000 : 20'000;
+    const std::vector<ByteSource::Range> places = {{3, all.first(20'000)},
+                                                   {cut - before, all.subspan(20'000, 20'000)},
+                                                   {file.size() - 20'000, all.last(20'000)}};
+    file.calls = file.most_parts = 0;
+    const auto crcs = crcs_of({.file = file, .places = places}, records);
+    ASSERT_EQ(crcs.size(), records.size());
+    std::vector<std::byte> bytes(kSize);
+    for (std::size_t i = 0; i < records.size(); i += 7) {
+      const ByteSource::Range range{records[i].offset, bytes};
+      file.read({&range, 1});
+      ASSERT_EQ(crcs[i], libdeflate_crc32(0, bytes.data(), bytes.size())) << i;
+    }
+    for (const ByteSource::Range& place : places) {
+      std::vector<std::byte> expected(place.into.size());
+      const ByteSource::Range range{place.offset, expected};
+      file.read({&range, 1});
+      EXPECT_TRUE(std::ranges::equal(place.into, expected));
+    }
+    EXPECT_EQ(file.calls, reaches_over_it ? 1 : 2);
+    EXPECT_LT(file.most_parts, reaches_over_it ? kRecords + 100 : 24'000);
+  }
 }
 
 TEST(CheckRecordsTest, MemoryIsGivenBackAsItGoes) {

@@ -57,6 +57,49 @@ TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {
   EXPECT_EQ(*data(taken.as_items().back()), 6);
 }
 
+// Several threads copy pieces of 32 MiB, wherever storages begin and end.
+TEST(SnapshotTest, EveryByteOfLargeStatesIsCopied) {
+  constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
+  const std::vector<std::uint64_t> sizes = {0,          3, kPiece - 200, 128, 0, 0, 2 * kPiece + 64,
+                                            kPiece - 7, 0, 5 * 64,       1,   0};
+  std::vector<std::byte> memory(7 * kPiece);
+  std::uint64_t random = 1;
+  for (std::size_t i = 0; i < memory.size(); i += 4096) {  // each page is another one
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    std::memcpy(memory.data() + i, &random, sizeof(random));
+  }
+  const auto source = std::make_shared<const testing::CountingSource>(
+      source_of({ByteView(memory).first(kPiece), nullptr}, "device"));
+  std::vector<std::shared_ptr<const Storage>> storages;
+  std::vector<const Storage*> all;
+  std::vector<std::uint64_t> offsets;
+  std::vector<ByteView> expected;
+  std::uint64_t end = 4096;
+  std::size_t from = 0;
+  const auto add = [&](std::shared_ptr<const Storage> storage, ByteView bytes) {
+    offsets.push_back(end);
+    expected.push_back(bytes);
+    all.push_back(storage.get());
+    storages.push_back(std::move(storage));
+    end += (bytes.size() + 63) / 64 * 64;
+  };
+  for (const std::uint64_t size : sizes) {
+    const ByteView bytes = ByteView(memory).subspan(from, size);
+    add(storage_of(SharedBytes{bytes, nullptr}), bytes);
+    from += size;
+  }
+  add(storage_of(source, 5, kPiece - 5, "cuda:0"), ByteView(memory).subspan(5, kPiece - 5));
+  Snapshotter snapshotter;
+  const std::vector<SharedBytes> views = {{}, {expected[1], nullptr}};
+  const auto copy = snapshotter.take(all, offsets, end, views);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const ByteView bytes = expected[i];
+    if (bytes.empty()) continue;
+    EXPECT_EQ(std::memcmp(copy->data() + offsets[i], bytes.data(), bytes.size()), 0) << i;
+  }
+  EXPECT_EQ(source->reads, 1);
+}
+
 TEST(SnapshotTest, WhatWasSharedStaysShared) {
   std::vector<float> memory = {1, 2, 3, 4};
   const Value whole = live(memory);

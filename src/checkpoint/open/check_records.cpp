@@ -35,9 +35,9 @@ struct Piece {
 class Cut {
  public:
   // `most`: bytes of a piece.
-  Cut(const std::vector<Range>& places, std::uint64_t most) : places_(places), most_(most) {}
+  Cut(std::span<const Range> places, std::uint64_t most) : places_(places), most_(most) {}
 
-  std::vector<Piece> all(const std::vector<FileRecord>& records) {
+  std::vector<Piece> all(std::span<const FileRecord> records) {
     std::vector<std::size_t> order(records.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto is_before = [&](std::size_t a, std::size_t b) {
@@ -99,7 +99,7 @@ class Cut {
     }
   }
 
-  const std::vector<Range>& places_;
+  const std::span<const Range> places_;
   const std::uint64_t most_;
   std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
   std::uint64_t done_ = 0;  // all that is wanted before is in pieces_ or rest_
@@ -189,7 +189,7 @@ void for_each_of(const CheckedRead& read, std::span<Piece> batch, std::vector<st
 // Of records whose bytes come in any order, and from several threads.
 class CrcsOfRecords {
  public:
-  explicit CrcsOfRecords(const std::vector<FileRecord>& records)
+  explicit CrcsOfRecords(std::span<const FileRecord> records)
       : records_(records), crcs_(records.size(), 0) {}
 
   void add(std::size_t record, std::uint64_t offset, ByteView bytes) {
@@ -222,7 +222,7 @@ class CrcsOfRecords {
     std::uint32_t crc32 = 0;
   };
 
-  const std::vector<FileRecord>& records_;
+  const std::span<const FileRecord> records_;
   std::vector<std::uint32_t> crcs_;
   std::mutex mutex_;
   std::vector<Some> some_;  // of records that did not come as a whole
@@ -264,9 +264,48 @@ std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
   return found;
 }
 
-std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
-                                   const std::vector<FileRecord>& records) {
-  Cut cut(read.places, ~std::uint64_t{0});
+namespace {
+
+// Records that are read with one call, and the places of their bytes.
+struct Portion {
+  std::span<const FileRecord> records;
+  std::span<const Range> places;
+};
+
+// So that what is noted of each takes a few MiB: of 100,000 it would be 30. What little is left is
+// not cut, nor is what one place has.
+std::vector<Portion> portions_of(std::span<const FileRecord> records,
+                                 std::span<const Range> places) {
+  constexpr std::size_t kRecords = std::size_t{16} << 10;
+  constexpr std::uint64_t kBytes = std::uint64_t{128} << 20;
+  const auto is_before = [](const FileRecord& a, const FileRecord& b) {
+    return a.offset < b.offset;
+  };
+  std::vector<Portion> portions;
+  if (!std::is_sorted(records.begin(), records.end(), is_before)) return {{records, places}};
+  while (records.size() > 2 * kRecords) {
+    const auto is_far = [&](const FileRecord& record) {
+      return record.offset - records.front().offset >= kBytes;
+    };
+    const auto end = std::find_if(records.begin() + kRecords, records.end(), is_far);
+    if (end == records.end()) break;
+    const auto begins_before = [&](const Range& place) { return place.offset < end->offset; };
+    const auto behind = std::partition_point(places.begin(), places.end(), begins_before);
+    if (behind != places.begin()) {
+      const Range& last = *std::prev(behind);
+      if (last.offset + last.into.size() > end->offset) break;
+    }
+    portions.push_back({{records.begin(), end}, {places.begin(), behind}});
+    records = {end, records.end()};
+    places = {behind, places.end()};
+  }
+  portions.push_back({records, places});
+  return portions;
+}
+
+std::vector<std::uint32_t> crcs_of(const CheckedRead& read, const Portion& portion) {
+  const std::span<const FileRecord> records = portion.records;
+  Cut cut(portion.places, ~std::uint64_t{0});
   const std::vector<Piece> pieces = cut.all(records);
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
@@ -283,6 +322,19 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
     if (read.on_progress) read.on_progress(bytes.size());
   });
   return std::move(crcs).all();
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
+                                   const std::vector<FileRecord>& records) {
+  std::vector<std::uint32_t> all;
+  all.reserve(records.size());
+  for (const Portion& portion : portions_of(records, read.places)) {
+    const std::vector<std::uint32_t> crcs = crcs_of(read, portion);
+    all.insert(all.end(), crcs.begin(), crcs.end());
+  }
+  return all;
 }
 
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,

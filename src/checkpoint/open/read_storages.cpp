@@ -67,10 +67,12 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
   }
 }
 
-// Brings them in order, and makes copies of what is there twice. What begins before the end of
-// those before it lies, up to that end, in one or several that are kept, without a gap: the one
-// that reaches so far began before it.
+// Brings them in order, in which they most often are, and makes copies of what is there twice. What
+// begins before the end of those before it lies, up to that end, in one or several that are kept,
+// without a gap: the one that reaches so far began before it.
 void PendingReads::add(std::vector<Range>& ranges) {
+  const auto reaches_into = [](const Range& a, const Range& b) { return end_of(a) > b.offset; };
+  if (std::ranges::adjacent_find(ranges, reaches_into) == ranges.end()) return;
   std::stable_sort(ranges.begin(), ranges.end(),
                    [](const Range& a, const Range& b) { return a.offset < b.offset; });
   std::vector<Range> kept;

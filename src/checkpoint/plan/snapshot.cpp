@@ -8,6 +8,7 @@
 #include "checkpoint/open/read_storages.h"
 #include "core/round_up.h"
 #include "io/page_memory.h"
+#include "io/parallel.h"
 #include "io/stream_copy.h"
 
 namespace cairn {
@@ -16,10 +17,20 @@ namespace {
 constexpr std::size_t kSnapshotAlignment = 64;  // of each storage: a cache line, and torch's own
 constexpr std::size_t kGranule = std::size_t{2} << 20;
 constexpr std::size_t kManyEntries = 64;
+// What one thread copies at a time: one core alone does not use all that the memory gives.
+constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
 
 bool can_hold_tensors(const Value& value) {
   return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||
          value.is_tuple() || value.is_dict();
+}
+
+// The first of the ascending `offsets` at which something may begin that reaches behind `begin`.
+std::size_t first_in(std::span<const std::uint64_t> offsets, std::uint64_t begin) {
+  const auto behind = std::upper_bound(offsets.begin(), offsets.end(), begin);
+  if (behind == offsets.begin()) return 0;
+  const auto first = std::lower_bound(offsets.begin(), behind, *std::prev(behind));
+  return static_cast<std::size_t>(first - offsets.begin());
 }
 
 // The tree again, with the copied storages.
@@ -217,24 +228,35 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
   std::vector<StorageRead> reads;  // of a device, or a file: many at once
-  {
+  std::mutex mutex;                // of those
+  const auto copy_some = [&](std::size_t piece) {
+    const std::uint64_t begin = piece * kPieceBytes;
+    const std::uint64_t end = std::min(bytes, begin + kPieceBytes);
     StreamCopier copier;
-    for (std::size_t i = 0; i < storages.size(); ++i) {
+    const auto copy = [&](std::size_t i, ByteView from) {
+      const std::uint64_t skipped = begin > offsets[i] ? begin - offsets[i] : 0;
+      const std::uint64_t stop = std::min<std::uint64_t>(from.size(), end - offsets[i]);
+      if (skipped >= stop) return;
+      copier.copy(memory->data() + offsets[i] + skipped, from.data() + skipped, stop - skipped);
+    };
+    for (std::size_t i = first_in(offsets, begin); i < offsets.size() && offsets[i] < end; ++i) {
       if (i < views.size() && !views[i].view.empty()) {
-        copier.copy(memory->data() + offsets[i], views[i].view.data(), views[i].view.size());
+        copy(i, views[i].view);
         continue;
       }
-      const Storage* storage = storages[i];
+      const Storage* const storage = storages[i];
       if (storage == nullptr || storage->size() == 0) continue;
-      std::byte* const to = memory->data() + offsets[i];
       if (const auto from = storage->try_view()) {
-        copier.copy(to, from->view.data(), from->view.size());
-      } else {
+        copy(i, from->view);
+      } else if (offsets[i] >= begin) {  // once, whatever pieces it lies in
         const std::shared_ptr<const void> not_owned;
-        reads.push_back({{not_owned, storage}, {to, static_cast<std::size_t>(storage->size())}});
+        const std::lock_guard lock(mutex);
+        reads.push_back({{not_owned, storage},
+                         {memory->data() + offsets[i], static_cast<std::size_t>(storage->size())}});
       }
     }
-  }
+  };
+  for_each_parallel((bytes + kPieceBytes - 1) / kPieceBytes, copy_some, bytes);
   read_storages(reads);
   return memory;
 }

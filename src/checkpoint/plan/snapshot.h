@@ -3,6 +3,8 @@
 //
 // The copies lie in one arena, which is used again by the next snapshot once nothing points into it
 // any more: copying into memory that was touched before is ten times as fast as into fresh memory.
+// Large states are copied by all cores: training waits for it, and one core does not use all that
+// the memory gives.
 #pragma once
 
 #include <cstdint>
@@ -79,9 +81,10 @@ class Snapshotter {
   // One thread at a time; the returned Values may be read and dropped in any thread.
   Value take(const Value& value);
 
-  // The bytes of storages copied to `offsets` of an arena, which has `bytes` of them. Between them,
-  // and behind the last, it has what it had before. Of the first storages `views` are the bytes,
-  // where they are not empty. Otherwise as take().
+  // The bytes of storages copied to `offsets` of an arena, which has `bytes` of them. The offsets
+  // ascend, and storages do not overlap. Between them, and behind the last, it has what it had
+  // before. Of the first storages `views` are the bytes, where they are not empty. Otherwise as
+  // take().
   std::shared_ptr<PageMemory> take(std::span<const Storage* const> storages,
                                    std::span<const std::uint64_t> offsets, std::uint64_t bytes,
                                    std::span<const SharedBytes> views = {});

@@ -78,6 +78,8 @@ std::span<const Global> script_globals();
 // The leading arguments that all of PyTorch's rebuild functions share: storage, offset, size,
 // stride. `dtype` when the storage does not say it.
 TensorView tensor_argument(const Call& call, std::optional<DType> dtype = std::nullopt);
+// The end of making any: its elements lie in its storage. CorruptError.
+void check_tensor(const TensorView& tensor);
 // Argument `i`, which says whether `tensor` requires a gradient.
 void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor);
 // A finished tensor as argument.

@@ -46,14 +46,27 @@ std::pair<KeyedStorages::Loaded*, bool> KeyedStorages::try_emplace(std::string_v
   return {&entry->second, is_new};
 }
 
+std::shared_ptr<const Storage> KeyedStorages::make_any(const StorageReference& reference) {
+  if (reference.location == "meta") {
+    throw UnsupportedError("storage " + std::string(reference.key) +
+                           " is of a meta tensor: no data");
+  }
+  return make(reference);
+}
+
 std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& reference) {
   const auto [loaded, is_new] = try_emplace(reference.key);
   if (is_new) {
-    if (reference.location == "meta") {
-      throw UnsupportedError("storage " + std::string(reference.key) +
-                             " is of a meta tensor: no data");
+    try {
+      *loaded = {make_any(reference), reference.dtype, reference.numel};
+    } catch (...) {  // asked for again, it is as it is now
+      if (others_.empty()) {
+        numbered_.pop_back();
+      } else {
+        others_.erase(std::string(reference.key));
+      }
+      throw;
     }
-    *loaded = {make(reference), reference.dtype, reference.numel};
   }
   if (loaded->dtype != reference.dtype || loaded->numel != reference.numel) {
     throw CorruptError("storage " + std::string(reference.key) +

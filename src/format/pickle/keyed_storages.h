@@ -39,6 +39,7 @@ class KeyedStorages : public StorageLoader {
 
  private:
   std::pair<Loaded*, bool> try_emplace(std::string_view key);
+  std::shared_ptr<const Storage> make_any(const StorageReference& reference);
   std::uint64_t file_size_;
   std::uint64_t copied_ = 0;
   // PyTorch numbers its storages as they come: those of the keys "0", "1", "2" and so on.

@@ -17,6 +17,7 @@ Machine::Machine(ByteView pickle, Graph& graph, StorageLoader& storages,
       storages_(storages),
       more_(more),
       unknown_(unknown),
+      pickle_(pickle),
       in_(pickle, "the pickle") {}
 
 Machine::~Machine() {
@@ -127,11 +128,15 @@ bool Machine::run_stack(Op op) {
 // the memo never takes more memory than the bytes that justify it.
 void Machine::remember(std::uint64_t index) {
   if (index >= in_.position()) fail("numbers an object " + std::to_string(index));
-  if (index >= memo_.size()) memo_.resize(index + 1, graph_.refs());
   const Ref top = pop();
   push(top);
+  memorize(index, top);
+}
+
+void Machine::memorize(std::uint64_t index, Ref ref) {
+  if (index >= memo_.size()) memo_.resize(index + 1, graph_.refs());
   if (memo_[index].is_nothing()) ++memo_count_;
-  memo_[index] = top;
+  memo_[index] = ref;
 }
 
 void Machine::share(const Ref& ref) {
@@ -142,8 +147,11 @@ void Machine::recall(std::uint64_t index) {
   if (index >= memo_.size() || memo_[index].is_nothing()) {
     fail("refers to object " + std::to_string(index) + ", which it has not made");
   }
-  share(memo_[index]);
-  push(memo_[index]);
+  const Ref found = memo_[index];
+  if (found.is_left_out()) throw PartsWanted();
+  share(found);
+  push(found);
+  if (leaves_out_ && is_rebuild_tensor(found)) run_usual_tensor();
 }
 
 bool Machine::run_memo(Op op) {

@@ -161,9 +161,13 @@ TensorView tensor_argument(const Call& call, std::optional<DType> dtype) {
     check_bounds(tensor, *reference->view_numel * item_size(tensor.dtype));
     tensor.storage_offset += static_cast<std::int64_t>(reference->view_offset);
   }
+  check_tensor(tensor);
+  return tensor;
+}
+
+void check_tensor(const TensorView& tensor) {
   check_bounds(tensor);
   tensor.numel();  // refuses a product that overflows
-  return tensor;
 }
 
 void set_requires_grad(const Call& call, std::size_t i, TensorView& tensor) {

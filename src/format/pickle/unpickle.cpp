@@ -12,6 +12,15 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
 
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
+  const MemoryBudget before = budget;
+  try {
+    Graph graph(budget);
+    Machine machine(pickle, graph, storages, more);
+    machine.leave_out_parts();
+    return to_value(graph, machine.run(), pickle.size(), storages);
+  } catch (const PartsWanted&) {
+    budget = before;
+  }
   Graph graph(budget);
   const Ref root = Machine(pickle, graph, storages, more).run();
   return to_value(graph, root, pickle.size(), storages);
