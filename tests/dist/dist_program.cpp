@@ -206,6 +206,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.eval_dataloader = doubled(loader_of(arguments, /*is_train=*/false));
   }
   options.optimizers = cairn::AdamW({.lr = 0.05});
+  if (arguments.has("sgd")) options.optimizers = cairn::SGD({.lr = 0.05});
   if (arguments.has("rates")) options.schedulers = cairn::LinearScheduler();
   options.max_duration = arguments.text("duration", "2ep");
   options.progress_bar = false;
