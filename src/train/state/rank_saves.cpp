@@ -26,8 +26,8 @@ RankTable table_of_job() {
   return alone;
 }
 
-// dcp.load() refuses a folder that lacks an entry of the optimizer which it loads into, and passes
-// over those that it does not have: so what PyTorch 2.7 added to Adam's groups is there.
+// dcp.load() refuses a folder that lacks an entry of what it loads into, and passes over what that
+// does not have. So what PyTorch 2.7 added to Adam's groups is there,
 void add_newer_entries(Value& entries) {
   constexpr const char* kKey = "decoupled_weight_decay";
   Value* const optimizers = entries.mutable_dict().find("optimizers");
@@ -44,6 +44,19 @@ void add_newer_entries(Value& entries) {
   }
 }
 
+// and what Composer has of most datasets, None, which a dict there would hide: cairn's own is beside
+// it (CheckpointLoad::plan_values() puts it back).
+void put_own_beside(Value& entries) {
+  Value* const dataset = entries.mutable_dict().find("dataset_state");
+  Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
+  if (train == nullptr || !train->is_dict() || train->as_dict().size() != 1) return;
+  const Value* const own = std::as_const(*train).find("cairn");
+  if (own == nullptr) return;
+  const Value kept = *own;
+  dataset->mutable_dict().set("train", None{});
+  dataset->mutable_dict().set("cairn", kept);
+}
+
 }  // namespace
 
 bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
@@ -58,7 +71,10 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   constexpr std::int64_t kRollCalls = 2;
   const std::int64_t number = kRollCalls * begun_++;
   Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();
-  if (!what.weights_only) add_newer_entries(entries);
+  if (!what.weights_only) {
+    add_newer_entries(entries);
+    put_own_beside(entries);
+  }
   Value tree = Dict{{"state", std::move(entries)}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   RankSaveJob over_ranks{.path = job.path, .overwrite = overwrite};
