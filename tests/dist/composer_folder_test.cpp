@@ -1,5 +1,5 @@
-// Sharded checkpoints as Composer lays them out: tests/data/composer-0.33/sharded/ep0-ba3, which two
-// ranks of PyTorch wrote of Composer's own adamw_cosine/ep0-ba3-rank0.pt.
+// Sharded checkpoints as Composer lays them out: tests/data/composer-0.33/sharded/ep0-ba3, which
+// two ranks of PyTorch wrote of Composer's own adamw_cosine/ep0-ba3-rank0.pt.
 #include <gmock/gmock.h>
 
 #include <algorithm>

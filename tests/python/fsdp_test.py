@@ -92,8 +92,9 @@ def train_step(model, optimizer, number, rank, ranks):
 
 
 def let_older_train_on_cpu():
-    """FSDP2 of 2.6 computes on GPUs alone: a CPU's streams lack what it calls, and Gloo an operation,
-    and gathering again for backward() needs a GPU, too. Gives fully_shard()'s options."""
+    """FSDP2 of 2.6 computes on GPUs alone: a CPU's streams lack what it calls, and Gloo an
+    operation, and gathering again for backward() needs a GPU, too. Gives fully_shard()'s options.
+    """
     import torch
     import torch.distributed as dist
     if newer_torch.version_here() >= (2, 7):

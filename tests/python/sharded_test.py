@@ -4,8 +4,9 @@
     sharded_test.py PROGRAM          writes folders with the program sharded_files, and checks them
     sharded_test.py --check FOLDER.. checks folders, on a machine that has no such program
 
-A PyTorch before 2.4 does not read today's folders: newer_torch.py says where a newer one may be; exit
-code 77 (skipped) without. Two processes read one folder as FSDP2 does, into parts of their own.
+A PyTorch before 2.4 does not read today's folders: newer_torch.py says where a newer one may be;
+exit code 77 (skipped) without. Two processes read one folder as FSDP2 does, into parts of their
+own.
 """
 import pathlib
 import subprocess

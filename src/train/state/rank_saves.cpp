@@ -44,8 +44,8 @@ void add_newer_entries(Value& entries) {
   }
 }
 
-// and what Composer has of most datasets, None, which a dict there would hide: cairn's own is beside
-// it (CheckpointLoad::plan_values() puts it back).
+// and what Composer has of most datasets, None, which a dict there would hide: cairn's own is
+// beside it, and CheckpointLoad::plan_values() puts it back.
 void put_own_beside(Value& entries) {
   Value* const dataset = entries.mutable_dict().find("dataset_state");
   Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
