@@ -15,7 +15,9 @@
 //     saved already they know from rank 0.
 //  8. Of sharded checkpoints all ranks take part in each save (train/state/rank_saves.h). Rank 0
 //     says where, and what becomes superfluous. A save fails on all of them alike, and they wait
-//     for it, and throw, at the same place: before the next one, in wait() and at fit_end.
+//     for it, and throw, at the same place: before the next one, in wait() and at fit_end. Where
+//     loggers keep files all ranks save once more, from the same state, as if that were the folder:
+//     a saver of its own does so (`elsewhere`), and asks no interval.
 //  9. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
@@ -26,6 +28,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
@@ -72,7 +75,9 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
   if (ranks) {
     const bool is_time = is_save_due(state, event);
     answer.reset();
-    return is_time ? save_over_ranks(state, logger, /*is_asked=*/false) : report(logger);
+    if (is_time) return save_over_ranks(state, logger, /*is_asked=*/false);
+    report(logger);
+    return;
   }
   std::optional<Value> gathered;
   std::optional<WholeState> whole;
@@ -135,7 +140,7 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
 // `refused`: what a destination said of an earlier file, which must not cost this save.
 bool CheckpointSaver::Impl::needs_save(const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
-  if (is_written_elsewhere()) return false;
+  if (is_written_elsewhere() || !saves_here()) return false;
   throw_error();
   try {
     report(logger);
@@ -273,6 +278,8 @@ void CheckpointSaver::Impl::report(Logger& logger) {
   for (const std::string& message : std::exchange(messages, {})) {
     logger.log_message(message);
   }
+  for (const auto& saver : elsewhere)
+    saver->impl_->report(logger);
 }
 
 void CheckpointSaver::Impl::wait() {
@@ -290,6 +297,14 @@ void CheckpointSaver::Impl::wait() {
   saved.drop_unfinished();
   if (newest && !newest->is_durable) newest.reset();
   uploads.drop_failed(durable);
+  for (const auto& saver : elsewhere) {
+    try {
+      saver->impl_->wait();
+    } catch (const std::exception& e) {
+      if (error) messages.push_back(std::string("warning: ") + e.what());
+      if (!error) error = std::current_exception();
+    }
+  }
   if (error) std::rethrow_exception(error);
 }
 
@@ -387,7 +402,8 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   if (is_of_several()) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
   }
-  if (saves_over_ranks(state)) impl_->begin_sharded(state);
+  impl_->elsewhere.clear();
+  if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (is_written_elsewhere()) return;
   const std::string folder = impl_->folder(state);
   impl_->options.store->prepare(folder);
@@ -401,9 +417,11 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   }
 }
 
-void CheckpointSaver::after_load(State& state, Logger& /*logger*/) {
+void CheckpointSaver::after_load(State& state, Logger& logger) {
   if (impl_->keep() != 0 && !is_written_elsewhere()) impl_->recognise_saved(state);
   impl_->agree_on_last_batch();
+  for (const auto& saver : impl_->elsewhere)
+    saver->after_load(state, logger);
 }
 
 void CheckpointSaver::fit_start(State& state, Logger& logger) {
@@ -411,31 +429,41 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     logger.log_message("warning: num_checkpoints_to_keep is 0: nothing will be saved");
     return;
   }
-  impl_->answer.reset();  // of an event that an error kept from coming
-  if (impl_->last_checkpoint_batch > state.timestamp.batch) {
-    impl_->last_checkpoint_batch.reset();  // time was set back: that batch is still to come
+  impl_->begin_fit(state, logger);
+  for (const auto& saver : impl_->elsewhere)
+    saver->fit_start(state, logger);
+}
+
+void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
+  answer.reset();  // of an event that an error kept from coming
+  if (last_checkpoint_batch > state.timestamp.batch) {
+    last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  if (is_written_elsewhere()) {
-    impl_->agree_on_last_batch();
+  if (is_written_elsewhere() || !saves_here()) {
+    agree_on_last_batch();
     return;
   }
-  const SaverPlace place = impl_->place(state);
-  adopt_saved(place, impl_->saved);
-  if (!impl_->options.overwrite) {
-    const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
-    if (impl_->is_far) impl_->know_versions(found.replaceable, state.timestamp);
-    impl_->replaceable = {found.replaceable.begin(), found.replaceable.end()};
+  const SaverPlace here = place(state);
+  adopt_saved(here, saved);
+  if (!options.overwrite) {
+    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
+    if (is_far) know_versions(found.replaceable, state.timestamp);
+    replaceable = {found.replaceable.begin(), found.replaceable.end()};
     for (const auto& [path, problem] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);
-      impl_->unusable.insert(path);
+      unusable.insert(path);
     }
   }
-  if (impl_->keep() != 0) impl_->recognise_saved(state);
-  impl_->agree_on_last_batch();
+  if (keep() != 0) recognise_saved(state);
+  agree_on_last_batch();
 }
 
-void CheckpointSaver::rewrite_own_files() { impl_->may_rewrite_own = true; }
+void CheckpointSaver::rewrite_own_files() {
+  impl_->may_rewrite_own = true;
+  for (const auto& saver : impl_->elsewhere)
+    saver->rewrite_own_files();
+}
 
 void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kBatchCheckpoint);
@@ -454,21 +482,36 @@ bool CheckpointSaver::will_save(Event event, const State& state) {
 void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
   impl_->pipeline.let_go();
+  const auto let_go = [this] {
+    impl_->pipeline.let_go();
+    for (const auto& saver : impl_->elsewhere)
+      saver->impl_->pipeline.let_go();
+  };
   try {
     impl_->wait();
   } catch (...) {
-    impl_->pipeline.let_go();
+    let_go();
     throw;
   }
-  impl_->pipeline.let_go();  // what the saves remembered that were under way
+  let_go();  // what the saves remembered that were under way
   impl_->report(logger);
 }
 
 void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
 
-Value CheckpointSaver::state_dict() const { return impl_->saved.state_dict(); }
+// Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
+Value CheckpointSaver::state_dict() const {
+  const auto kept = [](int keep) { return keep < 0 ? std::numeric_limits<int>::max() : keep; };
+  if (impl_->elsewhere.empty()) return impl_->saved.state_dict();
+  const Impl& other = *impl_->elsewhere.front()->impl_;
+  return (kept(other.keep()) > kept(impl_->keep()) ? other : *impl_).saved.state_dict();
+}
 
-void CheckpointSaver::load_state_dict(const Value& state) { impl_->saved.load_state_dict(state); }
+void CheckpointSaver::load_state_dict(const Value& state) {
+  impl_->saved.load_state_dict(state);
+  for (const auto& saver : impl_->elsewhere)
+    saver->load_state_dict(state);
+}
 
 void CheckpointSaver::save(State& state, Logger& logger) {
   if (impl_->ranks) return impl_->save_over_ranks(state, logger, /*is_asked=*/true);
@@ -485,6 +528,9 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   try {
     if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
     is_needed = impl_->needs_save(state, logger, refused);
+    for (const auto& saver : impl_->elsewhere) {
+      is_needed = saver->impl_->needs_save(state, logger, refused) || is_needed;
+    }
   } catch (...) {
     failed = std::current_exception();
   }

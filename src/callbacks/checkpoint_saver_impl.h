@@ -78,7 +78,8 @@ struct CheckpointSaver::Impl {
   int keep() const {
     return is_far ? options.num_remote_checkpoints_to_keep : options.num_checkpoints_to_keep;
   }
-  bool saves_anything() const { return keep() != 0 || has_uploads; }
+  bool saves_here() const { return keep() != 0 || has_uploads; }
+  bool saves_anything() const { return saves_here() || !elsewhere.empty(); }
   void set_condition(SaveJob& job, const State& state) const;
   std::string remote_name(const State& state, const std::string& format) const {
     return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
@@ -95,8 +96,10 @@ struct CheckpointSaver::Impl {
   Value gather() const;
   void save(State& state, Value rng, WholeState& whole, Logger& logger);
   SaveJob next_job(const State& state);
-  void begin_sharded(const State& state);
+  void begin_fit(State& state, Logger& logger);
+  void begin_sharded(State& state, Logger& logger);
   void save_over_ranks(State& state, Logger& logger, bool is_asked);
+  void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
   void clear_way(const std::string& path);
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
@@ -114,6 +117,8 @@ struct CheckpointSaver::Impl {
   CheckpointSaverOptions options;
   const bool is_far;
   std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8
+  // Where loggers keep files: the same checkpoints, with a pipeline, pointer and retention each.
+  std::vector<std::unique_ptr<CheckpointSaver>> elsewhere;
   std::function<bool(const State&, Event)> is_due;
   struct Answer {
     Event event;

@@ -2,27 +2,96 @@
 #include <exception>
 
 #include "cairn/error.h"
+#include "cairn/train/logger.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
+#include "callbacks/remote_folder.h"
 #include "storage/local_store.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
 
-// All ranks together, before training.
-void CheckpointSaver::Impl::begin_sharded(const State& state) {
-  if (has_uploads) {
-    throw UnsupportedError(
-        "sharded checkpoints (state_dict_type \"sharded\") are not uploaded by loggers: let "
-        "save_folder be the place itself, as s3://bucket/{run_name}, or take state_dict_type "
-        "\"full\"");
+namespace {
+
+// The part of a format that stays, and what sharded checkpoints are called there.
+std::string in_folder_of(const std::string& format, const std::string& name) {
+  const std::size_t slash = format.rfind('/');
+  return (slash == std::string::npos ? "" : format.substr(0, slash + 1)) + name;
+}
+
+// Of each logger that keeps files. nullopt where one does not say where it keeps them.
+std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSaverOptions& options,
+                                                            const State& state,
+                                                            const Logger& logger) {
+  std::vector<RemoteFolder> folders;
+  if (!is_local(*options.store) || !options.remote_file_name) return folders;
+  for (const auto& destination : logger.destinations()) {
+    if (!destination->can_upload_files()) continue;
+    auto folder = remote_folder_of(*destination, options, state.run_name);
+    if (!folder) return std::nullopt;
+    folders.push_back(std::move(*folder));
   }
-  const std::size_t slash = options.filename.rfind('/');
-  const std::string folders =
-      slash == std::string::npos ? "" : options.filename.substr(0, slash + 1);
-  options.filename = folders + state.sharded_ckpt_prefix_dir;
+  return folders;
+}
+
+// Each rank sends its own files: an error on all of them unless all have the same loggers.
+void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
+  std::vector<std::int64_t> counts = {own ? static_cast<std::int64_t>(own->size()) : -1};
+  if (is_of_several()) {
+    counts.clear();
+    for (const Value& count : dist::all_gather_values(
+             Value(own ? static_cast<std::int64_t>(own->size()) : std::int64_t{-1})))
+      counts.push_back(count.as_int());
+  }
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    if (counts[rank] < 0) {
+      throw UnsupportedError(
+          "sharded checkpoints (state_dict_type \"sharded\") go only to loggers that say where "
+          "they keep files (place_of()), as RemoteUploaderDownloader does. Let save_folder be the "
+          "place itself, as s3://bucket/{run_name}, or take state_dict_type \"full\"");
+    }
+    if (counts[rank] == counts[0]) continue;
+    throw UsageError("sharded checkpoints: rank " + std::to_string(rank) + " has " +
+                     std::to_string(counts[rank]) + " loggers that keep files, and rank 0 has " +
+                     std::to_string(counts[0]) +
+                     ". Each rank sends its own part: give all ranks the same loggers");
+  }
+}
+
+// Of a saver in `folder`, where the saver with `options` saves, too.
+CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteFolder folder) {
+  options.store = std::move(folder.store);
+  options.folder = std::move(folder.folder);
+  options.filename = std::move(folder.filename);
+  options.latest_filename.reset();
+  if (!folder.latest_filename.empty()) options.latest_filename = std::move(folder.latest_filename);
+  options.remote_file_name.reset();
+  options.latest_remote_file_name.reset();
+  options.num_checkpoints_to_keep = options.num_remote_checkpoints_to_keep;
+  options.num_concurrent_uploads = 1;
+  options.max_pending_saves = 1;
+  return options;
+}
+
+}  // namespace
+
+// All ranks together, before training.
+void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
+  options.filename = in_folder_of(options.filename, state.sharded_ckpt_prefix_dir);
+  if (options.remote_file_name) {
+    options.remote_file_name = in_folder_of(*options.remote_file_name,
+                                            state.sharded_ckpt_prefix_dir);
+  }
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();
+  has_uploads = false;
+  const auto folders = folders_of_loggers(options, state, logger);
+  check_loggers(folders);
+  for (const RemoteFolder& folder : *folders) {
+    elsewhere.push_back(std::make_unique<CheckpointSaver>(options_elsewhere(options, folder)));
+    if (may_rewrite_own) elsewhere.back()->rewrite_own_files();
+    elsewhere.back()->init(state, logger);
+  }
 }
 
 // All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
@@ -30,7 +99,17 @@ void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool i
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
-  if (!saves_anything()) return;
+  if (saves_here()) save_here_over_ranks(state, logger, is_asked);
+  for (const auto& saver : elsewhere) {
+    Impl& other = *saver->impl_;
+    if (!is_asked && other.last_checkpoint_batch == last_checkpoint_batch) continue;  // has it
+    other.last_checkpoint_batch = last_checkpoint_batch;
+    other.save_here_over_ranks(state, logger, is_asked);
+  }
+  report(logger);
+}
+
+void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, bool is_asked) {
   std::exception_ptr failed;
   std::string why;
   std::string where = path(state, options.filename);
@@ -69,7 +148,6 @@ void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool i
     forget_failed();
     throw;
   }
-  report(logger);
 }
 
 }  // namespace cairn

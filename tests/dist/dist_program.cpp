@@ -36,6 +36,7 @@
 #include "../../examples/digits/digits_data.h"
 #include "../../examples/digits/net.h"
 #include "arguments.h"
+#include "composer_net.h"
 #include "checkpoint/ranks/commit_over_ranks.h"
 #include "core/xxh3.h"
 #include "dist/store_meeting.h"
@@ -129,6 +130,9 @@ cairn::DataLoader loader_of(const Arguments& arguments, bool is_train) {
       .batch_size = arguments.number("batch", 2),
       .sampler = cairn::DistributedSamplerOptions{.shuffle = is_train, .seed = 3}};
   if (arguments.text("sampler") == "none") options.sampler.reset();
+  if (arguments.has("composer")) {
+    return cairn::DataLoader(composer_data(arguments.text("composer")), options);
+  }
   const bool is_uneven = arguments.has("uneven") && is_train;
   // Of another size on each rank: 4 more samples for each rank above the first.
   const std::int64_t more = is_uneven ? 4 * cairn::dist::rank() : 0;
@@ -206,6 +210,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.eval_dataloader = doubled(loader_of(arguments, /*is_train=*/false));
   }
   options.optimizers = cairn::AdamW({.lr = 0.05});
+  if (arguments.has("sgd")) options.optimizers = cairn::SGD({.lr = 0.05});
   if (arguments.has("rates")) options.schedulers = cairn::LinearScheduler();
   options.max_duration = arguments.text("duration", "2ep");
   options.progress_bar = false;
@@ -234,6 +239,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
     options.autoresume = true;
   }
+  if (arguments.has("load")) options.load_path = arguments.text("load");
   return options;
 }
 
@@ -322,6 +328,7 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
     options.model = cairn::classifier(net, {.num_classes = 10});
     return net.ptr();
   }
+  if (arguments.has("composer")) return make_composer_net(options);
   if (arguments.text("data") == "digits") {  // without what each rank does for itself
     const torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 32),
                                     torch::nn::ReLU(), torch::nn::Linear(32, 10));

@@ -199,6 +199,8 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep2-ba8");
   const Value whole = load(first);
   EXPECT_EQ(whole.at("rng").as_items().size(), 2U);
+  const Value& groups = whole.at("state").at("optimizers").at("AdamW").at("param_groups");
+  EXPECT_EQ(groups.as_items().at(0).at("decoupled_weight_decay"), Value(true));
   auto losses = losses_of(part(job.output(0), 0));
   for (const int ranks : {1, 4}) {
     const TempFolder other;
@@ -212,6 +214,18 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
     ASSERT_THAT(back.exit_codes(), Each(0)) << outputs_of(back);
     EXPECT_THAT(back.output(1), ::testing::Not(HasSubstr("begins at batch 4")));
   }
+}
+
+// Its state is an empty dict, which such a folder does not keep.
+TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
+  const TempFolder folder;
+  const Words sharded = kRun + Words{"shard=FULL_SHARD", "sgd=1"};
+  const Words saves = {"state=sharded", "folder=" + folder.path(), "interval=1ep"};
+  Job job(2, runs({sharded, sharded + saves + Words{"duration=1ep"}, sharded + saves}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(part(job.output(0), 2), HasSubstr("begins at batch 4"));
+  EXPECT_EQ(rest_of_line(part(job.output(0), 2), "weights "),
+            rest_of_line(part(job.output(0), 0), "weights "));
 }
 
 // Inside an epoch, which the interval does not save.

@@ -27,7 +27,10 @@ class Surroundings {
   // slow_ms=N: rank 0 takes so long to begin the save of batch 2; slow_line=1: until it is told to.
   // far=1: the folder is in a store
   // that counts what is read. uploads=1: rank 0 alone sends what is saved to another place, and
-  // nothing is kept. run_directory=1: each rank sends a folder of its own. events=1: two savers,
+  // nothing is kept. sends=FOLDER: each rank (sender=R: that one alone) has a logger that keeps
+  // files in that folder, as a store that is far away; fails=PART: rank 1 cannot write what has
+  // PART in its name there.
+  // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
@@ -45,6 +48,7 @@ class Surroundings {
             {.bucket_uri = folder_, .file_path_format_string = "sent/{remote_file_name}"}));
       }
     }
+    if (arguments_.has("sends")) send(options);
     if (arguments_.has("run_directory")) send_run_directory(options);
     if (arguments_.has("events")) {
       for (const char* interval : {"1ep", "4ba"}) {
@@ -93,6 +97,24 @@ class Surroundings {
           std::condition_variable never;
           never.wait_for(lock, std::chrono::milliseconds(arguments_.number("slow_ms", 0)));
         }});
+  }
+
+  void send(cairn::TrainerOptions& options) const {
+    const std::int64_t rank = cairn::dist::rank();
+    options.save_num_remote_checkpoints_to_keep =
+        static_cast<int>(arguments_.number("remote_keep", -1));
+    if (arguments_.number("sender", rank) != rank) return;
+    const std::string fails = rank == 1 ? arguments_.text("fails") : "";
+    const auto store = std::make_shared<cairn::testing::WatchedStore>(
+        cairn::local_store(),
+        cairn::testing::StoreHooks{
+            .before = [fails](cairn::testing::StoreCall call, const std::string& name) {
+              const bool is_write = call == cairn::testing::StoreCall::kBegin;
+              if (fails.empty() || !is_write || name.find(fails) == std::string::npos) return;
+              throw cairn::StorageError("the line is cut", 0);
+            }});
+    options.loggers.push_back(cairn::RemoteUploaderDownloader(
+        {.bucket_uri = arguments_.text("sends"), .store = store}));
   }
 
   void send_run_directory(cairn::TrainerOptions& options) const {

@@ -555,6 +555,16 @@ TEST(OptimizerMisfitTest, AnotherNumberOfParametersOrGroups) {
   EXPECT_THAT(refusal(AdamW(), two), HasSubstr("2 parameter groups were saved"));
 }
 
+// PyTorch's and cairn's sharded folders keep no empty dicts.
+TEST(OptimizerMisfitTest, AnOptimizerWithoutStateNeedsNone) {
+  Dict without = Trained(SGD({.lr = 0.25}), 1).state().as_dict();
+  ASSERT_EQ(without.find("state")->as_dict().size(), 0U);
+  without.erase("state");
+  Trained live(SGD(), 2);
+  live.load(without);
+  EXPECT_EQ(group_of(live.state()).at("lr"), Value(0.25));
+}
+
 TEST(OptimizerMisfitTest, ThingsThatAreNoOptimizerState) {
   EXPECT_THAT(refusal(SGD(), None{}), HasSubstr("is a dict with a dict \"state\""));
   EXPECT_THAT(refusal(SGD(), Dict{{"state", List{}}}), HasSubstr("is a dict with a dict"));

@@ -4,25 +4,23 @@
     sharded_test.py PROGRAM          writes folders with the program sharded_files, and checks them
     sharded_test.py --check FOLDER.. checks folders, on a machine that has no such program
 
-A PyTorch before 2.4 does not read today's folders: exit code 77 (skipped). Two processes read one
-folder as FSDP2 does, into parts of their own.
+A PyTorch before 2.4 does not read today's folders: newer_torch.py says where a newer one may be;
+exit code 77 (skipped) without. Two processes read one folder as FSDP2 does, into parts of their
+own.
 """
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-import torch
+import newer_torch
 
-SKIPPED = 77
-if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 4):
-    print(f"PyTorch {torch.__version__} does not read these folders")
-    sys.exit(SKIPPED)
-
-import torch.distributed as dist  # noqa: E402
-import torch.distributed.checkpoint as dcp  # noqa: E402
-from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
-from torch.distributed.checkpoint.format_utils import dcp_to_torch_save  # noqa: E402
+if newer_torch.version_here() >= (2, 4):
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 MODEL = {"0.weight": ((13, 7), 100), "0.bias": ((13,), 200), "2.weight": ((1, 13), 300),
          "2.bias": ((1,), 400), "count": ((), 500)}
@@ -130,11 +128,12 @@ def main():
         for folder in sys.argv[2:]:
             check(folder)
         return
-    with tempfile.TemporaryDirectory() as temp:
-        for ranks in (1, 2, 3, 4):
-            folder = f"{temp}/ranks-{ranks}"
-            subprocess.run([sys.argv[1], folder, str(ranks)], check=True)
-            check(folder)
+    for python in newer_torch.newer_torches(least=(2, 4)):
+        with python.folder() as temp:
+            folders = [temp / f"ranks-{ranks}" for ranks in (1, 2, 3, 4)]
+            for ranks, folder in enumerate(folders, 1):
+                subprocess.run([sys.argv[1], folder, str(ranks)], check=True)
+            python.run(__file__, ["--check", *folders], temp)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,14 @@ class Plan final : public OptimizerLoad {
   ParamStates fresh_;               // prepare()
 };
 
+// Without a "state": of an optimizer that has none (SGD), from a folder of
+// torch.distributed.checkpoint, which keeps no empty dicts.
 void Plan::read(const Value& saved) {
+  static const Value kNone = Dict();
   const Value* states = saved.is_dict() ? saved.find("state") : nullptr;
   const Value* groups = saved.is_dict() ? saved.find("param_groups") : nullptr;
-  if (states == nullptr || !states->is_dict() || groups == nullptr || !groups->is_list()) {
+  if (states == nullptr) states = &kNone;
+  if (!states->is_dict() || groups == nullptr || !groups->is_list()) {
     misfits.emplace_back(
         "an optimizer's state is a dict with a dict \"state\" and a list \"param_groups\"");
     return;

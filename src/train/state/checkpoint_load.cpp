@@ -218,7 +218,9 @@ void CheckpointLoad::plan_values(const Value& saved) {
   }
   if (const Dict* dataset = dict_entry(saved, "dataset_state")) {
     const Value* train = dataset->find("train");
+    const Value* beside = dataset->find("cairn");  // of sharded checkpoints (rank_saves.cpp)
     dataset_state_ = train == nullptr ? Value() : *train;
+    if (beside != nullptr && dataset_state_->is_none()) dataset_state_ = Dict{{"cairn", *beside}};
   }
 }
 

@@ -26,6 +26,37 @@ RankTable table_of_job() {
   return alone;
 }
 
+// dcp.load() refuses a folder that lacks an entry of what it loads into, and passes over what that
+// does not have. So what PyTorch 2.7 added to Adam's groups is there,
+void add_newer_entries(Value& entries) {
+  constexpr const char* kKey = "decoupled_weight_decay";
+  Value* const optimizers = entries.mutable_dict().find("optimizers");
+  if (optimizers == nullptr) return;
+  for (const char* name : {"Adam", "AdamW"}) {
+    Value* const optimizer = optimizers->mutable_dict().find(name);
+    Value* const groups =
+        optimizer == nullptr ? nullptr : optimizer->mutable_dict().find("param_groups");
+    if (groups == nullptr) continue;
+    for (Value& group : groups->mutable_list()) {
+      Dict& keys = group.mutable_dict();
+      if (keys.find(kKey) == nullptr) keys.set(kKey, name == std::string_view("AdamW"));
+    }
+  }
+}
+
+// and what Composer has of most datasets, None, which a dict there would hide: cairn's own is
+// beside it, and CheckpointLoad::plan_values() puts it back.
+void put_own_beside(Value& entries) {
+  Value* const dataset = entries.mutable_dict().find("dataset_state");
+  Value* const train = dataset == nullptr ? nullptr : dataset->mutable_dict().find("train");
+  if (train == nullptr || !train->is_dict() || train->as_dict().size() != 1) return;
+  const Value* const own = std::as_const(*train).find("cairn");
+  if (own == nullptr) return;
+  const Value kept = *own;
+  dataset->mutable_dict().set("train", None{});
+  dataset->mutable_dict().set("cairn", kept);
+}
+
 }  // namespace
 
 bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
@@ -39,7 +70,12 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   // rank before it came to the others puts nobody out of step.
   constexpr std::int64_t kRollCalls = 2;
   const std::int64_t number = kRollCalls * begun_++;
-  Value tree = Dict{{"state", what.weights_only ? state.model_state_dict() : state.state_dict()}};
+  Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();
+  if (!what.weights_only) {
+    add_newer_entries(entries);
+    put_own_beside(entries);
+  }
+  Value tree = Dict{{"state", std::move(entries)}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
   RankSaveJob over_ranks{.path = job.path, .overwrite = overwrite};
   if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};

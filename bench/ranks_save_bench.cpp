@@ -1,0 +1,129 @@
+// What saving the state of a sharded model takes, of all ranks together:
+//
+//   cairn-run -n 2 ranks_save_bench FOLDER [MiB] [rounds]     (and alone: one process)
+//
+// Weights in matrices of 16 MiB, cut by rows over the ranks. In turns, each time under a new name:
+//   sharded  a folder that all ranks write, each its part
+//   full     one file, which rank 0 writes, with the others' parts gathered tensor by tensor
+// The time is that of the slowest rank, from a barrier on; the memory what a rank's resident set
+// grows by at most, beyond what it has before the save.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/dist/dist.h"
+#include "cairn/dist/sharding.h"
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::int64_t kWidth = 2048;  // 16 MiB a layer
+
+bool is_of_several() { return cairn::dist::is_initialized() && cairn::dist::world_size() > 1; }
+
+// Of /proc/self/status, in MiB.
+double memory_of(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  for (std::string name; status >> name;) {
+    if (name != what + ":") continue;
+    double kib = 0;
+    status >> kib;
+    return kib / 1024;
+  }
+  return 0;
+}
+
+double largest_of_ranks(double own) {
+  if (!is_of_several()) return own;
+  at::Tensor most = at::full({1}, own, at::kDouble);
+  cairn::dist::all_reduce(most, cairn::dist::ReduceOp::kMax);
+  return most.item<double>();
+}
+
+struct Kind {
+  const char* name;
+  const char* prefix;  // State::sharded_ckpt_prefix_dir
+  std::vector<double> seconds = {};
+  std::vector<double> first = {};   // MiB, of rank 0
+  std::vector<double> others = {};  // the most of them
+};
+
+void save_once(cairn::State& state, const std::string& folder, Kind& kind) {
+  state.sharded_ckpt_prefix_dir = kind.prefix;
+  std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+  const double before = memory_of("VmRSS");
+  if (is_of_several()) cairn::dist::barrier();
+  const auto begin = Clock::now();
+  const std::string path =
+      cairn::save_checkpoint(state, folder + "/file.pt", {.weights_only = true});
+  const std::chrono::duration<double> time = Clock::now() - begin;
+  const double grown = memory_of("VmHWM") - before;
+  const bool is_first = !is_of_several() || cairn::dist::rank() == 0;
+  const double others = largest_of_ranks(is_first ? 0 : grown);
+  kind.seconds.push_back(largest_of_ranks(time.count()));
+  kind.first.push_back(grown);
+  kind.others.push_back(others);
+  if (is_of_several()) cairn::dist::barrier();
+  if (is_first) std::filesystem::remove_all(path);
+  if (is_of_several()) cairn::dist::barrier();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void measure(const std::string& folder, std::int64_t mib, int rounds) {
+  torch::nn::Sequential net;
+  for (std::int64_t i = 0; i < mib / 16; ++i) {
+    net->push_back(cairn::Sharded<torch::nn::Linear>(
+        torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+  }
+  cairn::State state;
+  state.run_name = "bench";
+  state.model = cairn::classifier(net, {.num_classes = kWidth});
+  if (is_of_several()) {
+    const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
+    state.sharding = cairn::fully_shard(module);
+  }
+  std::vector<Kind> kinds = {{"sharded", "folder"}, {"full", ""}};
+  for (int round = -1; round < rounds; ++round) {  // the first warms up
+    for (Kind& kind : kinds) {
+      save_once(state, folder, kind);
+      if (round < 0) kind = Kind{kind.name, kind.prefix};
+    }
+  }
+  if (is_of_several() && cairn::dist::rank() != 0) return;
+  for (const Kind& kind : kinds) {
+    std::printf("%-8s %6.2f s (%.2f to %.2f)   rank 0 +%.0f MiB, others +%.0f MiB\n", kind.name,
+                median(kind.seconds), std::ranges::min(kind.seconds),
+                std::ranges::max(kind.seconds), median(kind.first), median(kind.others));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc < 2) throw cairn::UsageError("ranks_save_bench FOLDER [MiB] [rounds]");
+    torch::set_num_threads(1);
+    if (std::getenv("WORLD_SIZE") != nullptr) cairn::dist::initialize();
+    measure(argv[1], argc > 2 ? std::atoi(argv[2]) : 1024, argc > 3 ? std::atoi(argv[3]) : 5);
+    if (cairn::dist::is_initialized()) cairn::dist::shutdown();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ranks_save_bench: %s\n", error.what());
+    return 1;
+  }
+}

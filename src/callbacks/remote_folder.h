@@ -1,0 +1,27 @@
+// Where the checkpoints of a saver on this machine are kept by a logger that keeps files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cairn/storage/object_store.h"
+
+namespace cairn {
+
+class LoggerDestination;
+struct CheckpointSaverOptions;
+
+struct RemoteFolder {
+  std::shared_ptr<ObjectStore> store;
+  std::string folder;           // that the checkpoints and the pointer have in common
+  std::string filename;         // a format, of names in the folder
+  std::string latest_filename;  // the same; empty: no pointer
+};
+
+// nullopt when the destination does not say where. `saver` has a remote_file_name.
+std::optional<RemoteFolder> remote_folder_of(const LoggerDestination& destination,
+                                             const CheckpointSaverOptions& saver,
+                                             const std::string& run_name);
+
+}  // namespace cairn

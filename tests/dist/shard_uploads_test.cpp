@@ -1,0 +1,125 @@
+// Sharded checkpoints that loggers keep elsewhere: real processes, each with a logger of its own.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "job.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using cairn::testing::in_turn;
+using cairn::testing::Job;
+using cairn::testing::operator+;
+using cairn::testing::part;
+using cairn::testing::rest_of_line;
+using cairn::testing::TempFolder;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+using Words = std::vector<std::string>;
+
+// Four batches an epoch.
+const Words kUnsaved = {"train", "batch=4", "samples=32", "duration=3ep", "shard=FULL_SHARD"};
+
+class ShardedUploads : public ::testing::Test {
+ public:
+  Words run(const Words& more) const {
+    return kUnsaved +
+           Words{"state=sharded", "interval=1ep", "folder=" + here, "sends=" + there.path()} + more;
+  }
+  static std::string text_of(const Job& job) {
+    std::string all;
+    for (const auto& rank : job.ranks)
+      all += rank->output();
+    return all;
+  }
+  static std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> names;
+    if (!std::filesystem::exists(folder)) return names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      names.push_back(entry.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+  std::vector<std::string> kept_here() const { return names_in(here); }
+  std::vector<std::string> kept_there() const { return names_in(sent); }
+  void lose_what_is_here() const { std::filesystem::remove_all(here); }
+
+  const TempFolder folder;
+  const TempFolder there;
+  const std::string here = folder / "run";
+  const std::string sent = there.path() + here;  // a Trainer's names there are those here
+};
+
+TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
+  Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=1", "async=1", "remote_keep=2"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << text_of(job);
+  EXPECT_THAT(kept_here(), ElementsAre("ep2-ba8", "latest-rank0.pt"));
+  EXPECT_THAT(kept_there(), ElementsAre("ep1-ba4", "ep2-ba8", "latest-rank0.pt"));
+  verify(sent + "/ep1-ba4");
+  EXPECT_EQ(load(sent + "/ep2-ba8").at("state").at("model"),
+            load(here + "/ep2-ba8").at("state").at("model"));
+  lose_what_is_here();
+  Job again(2, in_turn({run({"keep=1", "remote_keep=2"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  for (const std::size_t rank : {0U, 1U}) {
+    EXPECT_THAT(again.output(rank), HasSubstr("begins at batch 8"));
+    EXPECT_EQ(rest_of_line(again.output(rank), "weights "),
+              rest_of_line(part(job.output(rank), 0), "weights "));
+  }
+  EXPECT_THAT(kept_here(), ElementsAre("ep3-ba12", "latest-rank0.pt"));
+  EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
+}
+
+TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
+  Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << text_of(job);
+  EXPECT_THAT(kept_here(), IsEmpty());
+  EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "latest-rank0.pt"));
+  // Another number of ranks reads its rows from there, and removes what the first job kept.
+  Job again(3, in_turn({run({"batch=2", "keep=0", "remote_keep=1"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  EXPECT_THAT(again.output(2), HasSubstr("begins at batch 8"));
+  const std::vector<std::string> kept = kept_there();
+  ASSERT_EQ(kept.size(), 2U) << ::testing::PrintToString(kept);
+  EXPECT_THAT(kept.front(), Not(HasSubstr("ep2-ba8")));
+}
+
+TEST_F(ShardedUploads, OneThatCannotBeSentIsAnErrorOfAllAndNothingTornIsThere) {
+  Job job(2, in_turn({run({"fails=ep2-ba8"})}));
+  EXPECT_THAT(job.exit_codes(), Each(2));
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr("rank 1: "));
+  EXPECT_THAT(job.output(0), HasSubstr("the line is cut"));
+  EXPECT_THAT(kept_here(), ElementsAre("ep1-ba4", "ep2-ba8", "latest-rank0.pt"));
+  const auto newest = find_latest(sent, {.run_name = "job"});
+  ASSERT_TRUE(newest);
+  EXPECT_THAT(newest->path, HasSubstr("ep1-ba4"));
+  // The one here is further.
+  Job again(2, in_turn({kUnsaved, run({})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  EXPECT_THAT(again.output(0), HasSubstr("begins at batch 8"));
+  EXPECT_EQ(rest_of_line(part(again.output(0), 1), "weights "),
+            rest_of_line(part(again.output(0), 0), "weights "));
+  verify(sent + "/ep3-ba12");
+}
+
+TEST_F(ShardedUploads, EachRankNeedsTheLogger) {
+  Job job(2, in_turn({run({"sender=1"})}));
+  EXPECT_THAT(job.exit_codes(), Each(2));
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr("give all ranks the same loggers"));
+}
+
+}  // namespace
+}  // namespace cairn
