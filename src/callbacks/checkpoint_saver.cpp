@@ -38,6 +38,7 @@
 
 #include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/folder/leftovers.h"
+#include "checkpoint/names/launch.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/size_text.h"
 #include "io/file.h"
@@ -154,6 +155,10 @@ bool CheckpointSaver::Impl::needs_save(const State& state, Logger& logger,
 // is not, or will not be, whole where it belongs. What is far away was looked at when it had
 // arrived.
 bool CheckpointSaver::Impl::has_saved(const State& state) const {
+  if (!newest && !saved_in_parts.empty()) {
+    return last_checkpoint_batch == state.timestamp.batch &&
+           saved_in_parts == path(state, options.filename);
+  }
   if (!newest || !is_same_batch(newest->timestamp, state.timestamp)) return false;
   if (newest->path != path(state, options.filename)) return false;
   if (has_uploads && uploads.has_newest_failed()) return false;
@@ -265,8 +270,8 @@ void CheckpointSaver::Impl::settle() {
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
     }
-    if (is_written_elsewhere()) continue;  // rank 0 says it
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
+    if (is_written_elsewhere()) continue;  // rank 0 says it
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
                                    size_text(done.report.bytes), done.duration.count()));
   }
@@ -324,6 +329,16 @@ void CheckpointSaver::Impl::look_around(const State& state) {
   pipeline.look_at_pointer(join_path(folder(state), latest));
 }
 
+void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger) const {
+  const std::string folder = writers_folder(state);
+  std::vector<std::string> formats = {options.filename};
+  if (options.latest_filename) formats.push_back(*options.latest_filename);
+  for (const std::string& name : remove_leftovers_of_formats(
+           *options.store, folder, formats, variables_of_writer(state.run_name))) {
+    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
+  }
+}
+
 void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& logger) const {
   const FormatVariables dist = dist_variables(state.run_name);
   SaverUploads::look({partial_format(*options.remote_file_name, dist),
@@ -369,8 +384,12 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
 void CheckpointSaver::Impl::recognise_saved(const State& state) {
   const SaverPlace here = place(state);
   const std::string saved_path = here.path();
-  if (last_checkpoint_batch || here.now.batch == 0 || !is_saved_already(here, saved_path)) return;
+  if (last_checkpoint_batch || here.now.batch == 0) return;
+  // Whose it is, and at which batch, one machine alone cannot read: autoresume came from it.
+  const bool is_in_parts = may_rewrite_own && is_saved_in_parts(here, saved_path);
+  if (!is_in_parts && !is_saved_already(here, saved_path)) return;
   last_checkpoint_batch = here.now.batch;
+  if (is_in_parts) saved_in_parts = saved_path;
   if (!options.latest_filename) return;
   const std::string latest = path(state, *options.latest_filename);
   const auto pointer = options.store->read_pointer(latest);
@@ -404,17 +423,13 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   }
   impl_->elsewhere.clear();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
-  if (is_written_elsewhere()) return;
-  const std::string folder = impl_->folder(state);
-  impl_->options.store->prepare(folder);
-  if (impl_->is_far) impl_->look_around(state);
-  if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
-  std::vector<std::string> formats = {impl_->options.filename};
-  if (impl_->options.latest_filename) formats.push_back(*impl_->options.latest_filename);
-  for (const std::string& name : remove_leftovers_of_formats(*impl_->options.store, folder, formats,
-                                                             dist_variables(state.run_name))) {
-    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
+  if (!is_written_elsewhere()) {
+    impl_->options.store->prepare(impl_->folder(state));
+    if (impl_->is_far) impl_->look_around(state);
+    if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
+    impl_->remove_leftovers(state, logger);
   }
+  if (impl_->ranks && !impl_->is_far) impl_->prepare_machines(state, logger);
 }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {

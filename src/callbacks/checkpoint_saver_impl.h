@@ -19,6 +19,7 @@
 #include "callbacks/saver_folder.h"
 #include "callbacks/saver_options.h"
 #include "callbacks/saver_uploads.h"
+#include "checkpoint/names/launch.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
 #include "storage/local_store.h"
@@ -70,6 +71,10 @@ struct CheckpointSaver::Impl {
   std::string folder(const State& state) const {
     return strict_format(options.folder, dist_variables(state.run_name));
   }
+  // Rank 0's folder, and where other ranks have parts of what is in it.
+  std::string writers_folder(const State& state) const {
+    return strict_format(options.folder, variables_of_writer(state.run_name));
+  }
   std::string path(const State& state, const std::string& name) const {
     return join_path(folder(state), strict_format(name, dist_variables(state.run_name) +
                                                             time_variables(state.timestamp)));
@@ -88,6 +93,8 @@ struct CheckpointSaver::Impl {
   void upload(Logger& logger);
 
   void look_around(const State& state);
+  void remove_leftovers(const State& state, Logger& logger) const;
+  void prepare_machines(const State& state, Logger& logger) const;
   void look_at_uploads(const State& state, const Logger& logger) const;
   void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
 
@@ -97,6 +104,7 @@ struct CheckpointSaver::Impl {
   void save(State& state, Value rng, WholeState& whole, Logger& logger);
   SaveJob next_job(const State& state);
   void begin_fit(State& state, Logger& logger);
+  SaveJob job_of_part(const State& state, const std::string& where, const List& superfluous);
   void begin_sharded(State& state, Logger& logger);
   void save_over_ranks(State& state, Logger& logger, bool is_asked);
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
@@ -134,6 +142,7 @@ struct CheckpointSaver::Impl {
     bool is_durable = false;  // else it is under way
   };
   std::optional<Newest> newest;  // save of this process that is not known to have failed
+  std::string saved_in_parts;  // what was gone on from, of which other machines have the rest
   std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;

@@ -9,6 +9,7 @@
 #include "checkpoint/folder/format_folders.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -108,6 +109,10 @@ bool SaverPlace::has_passed(const std::string& path) const {
   return cairn::has_passed(filename, name, dist(), now);
 }
 
+bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
+  return place.saves_folders && is_local(*place.store) && is_part_of_one(*place.store, path);
+}
+
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
   if (!place.store->stat(path)) return false;
   const auto info = look_at(place.store, path, Verify::kQuick).info;
@@ -128,6 +133,13 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
     const bool is_in_the_way = is_known_folder(*place.store, path);
+    if (is_in_the_way && is_saved_in_parts(place, path)) {
+      // What training goes on from, or would have if the others were in the job.
+      if (conflict->is_present) continue;
+      if (!may_rewrite_own) refuse(place, path, *conflict, {});
+      result.unusable.push_back({path, "its other parts are on machines that are not in this job"});
+      continue;
+    }
     if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
       if (place.saves_folders) refuse_to_replace(place, path);
       continue;  // the save says so
@@ -164,9 +176,13 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     if (!is_own_name(name) || !place.store->stat(now)) return std::nullopt;
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
-      const auto info = look_at(place.store, now, Verify::kQuick).info;
-      if (!info || info->run_name != place.run_name || !is_at(*info, timestamp))
-        return std::nullopt;
+      // Of parts nobody can read here when they were made: the name says it.
+      const bool is_in_parts = is_saved_in_parts(place, now);
+      const auto info =
+          is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
+      const bool is_right =
+          info && info->run_name == place.run_name && is_at(*info, timestamp);
+      if (!is_in_parts && !is_right) return std::nullopt;
       moved.insert(folder);
     }
     return now;

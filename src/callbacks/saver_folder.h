@@ -35,6 +35,9 @@ struct SaverPlace {
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.
 bool is_saved_already(const SaverPlace& place, const std::string& path);
 
+// Whether it is a folder of all ranks of which this machine has some files, and others the rest.
+bool is_saved_in_parts(const SaverPlace& place, const std::string& path);
+
 // Why nobody can go on from the file: it is damaged, or no checkpoint, or its disk does not give
 // all of it. "" when somebody can. StorageError when it cannot be read now: then nobody knows, and
 // it is not to be touched.

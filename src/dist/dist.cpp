@@ -7,11 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "cairn/format/torch_file.h"
 
 #include "dist/group.h"
+#include "io/machine.h"
 
 namespace cairn::dist {
 namespace {
@@ -20,11 +22,16 @@ struct Initialized {
   bool is = false;
   // Not destroyed with the process: a collective that a rank gave up may still be under way.
   Group* group = nullptr;
+  std::vector<std::string> machines;  // by rank
 };
 
 Initialized& initialized() {
   static Initialized state;
   return state;
+}
+
+std::string machine_of(const Launch& launch) {
+  return launch.node_rank ? fmt::format("{}/{}", node_name(), *launch.node_rank) : node_name();
 }
 
 Launch launch_from(const InitializeOptions& options) {
@@ -161,8 +168,22 @@ void initialize(const InitializeOptions& options) {
   Launch launch = launch_from(options);
   check(launch, options.timeout);
   if (launch.world_size > 1) initialized().group = new Group(launch, options.timeout);
+  const std::string machine = machine_of(launch);
   set_launch(std::move(launch));
+  for (const Value& of_rank : all_gather_values(machine))
+    initialized().machines.push_back(of_rank.as_str());
   initialized().is = true;
+}
+
+std::vector<std::string> machines_of_ranks() {
+  if (group() == nullptr) return {machine_of(launch_of())};
+  return initialized().machines;
+}
+
+std::int64_t count_machines() {
+  const std::vector<std::string> machines = machines_of_ranks();
+  const std::set<std::string> different(machines.begin(), machines.end());
+  return static_cast<std::int64_t>(different.size());
 }
 
 bool is_initialized() { return initialized().is; }

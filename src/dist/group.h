@@ -74,6 +74,10 @@ class Group {
   // the order of the calls, which is the same on all ranks.
   std::shared_ptr<StoreMeeting> meet_others();
 
+  // A number for what goes point to point: of each call another one, on all ranks alike.
+  int next_exchange() { return exchanges_++; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+
   // What the error of something that failed on other threads says. Throws.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
@@ -106,6 +110,7 @@ class Group {
   std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
   int meetings_ = 0;
+  int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together
 
   std::mutex mutex_;
@@ -125,6 +130,11 @@ Group* group();
 // The group; UsageError when several processes were started and initialize() was not called.
 // Null when there is one process.
 Group* required_group();
+
+// The machine of each rank, by rank: its node's name, and the launcher's number of the node where
+// that is known, since containers may all have one name. Of a process alone its own.
+std::vector<std::string> machines_of_ranks();
+std::int64_t count_machines();
 
 // Rank 0's tensors go to all others, in place, in few messages.
 void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string& what);

@@ -1,5 +1,6 @@
 #include "dist/store_meeting.h"
 
+#include <algorithm>
 #include <charconv>
 #include <condition_variable>
 #include <cstdlib>
@@ -136,7 +137,7 @@ std::optional<std::chrono::milliseconds> silence_asked_for() {
 
 }  // namespace
 
-RankTable rank_table(const std::string& machine) {
+RankTable rank_table() {
   Group* const group = required_group();
   if (group == nullptr) throw UsageError("a process alone has no others to meet");
   RankTable table;
@@ -144,11 +145,11 @@ RankTable rank_table(const std::string& machine) {
   table.has_threads = true;
   if (const auto silence = silence_asked_for()) table.patience.silence = *silence;
   if (group->launch().rank == 0) open_table(*table.meeting);
-  const auto machines = all_gather_values(Value(machine));  // and it is open, for all
+  barrier("meeting to save or to resume");  // then it is open, for all
+  const std::vector<std::string> machines = machines_of_ranks();
   table.me = {.rank = group->launch().rank, .world_size = group->launch().world_size};
-  while (!(machines.at(static_cast<std::size_t>(table.me.machine_leader)) == Value(machine))) {
-    ++table.me.machine_leader;
-  }
+  table.me.machine = machines.at(static_cast<std::size_t>(table.me.rank));
+  table.me.machine_leader = std::ranges::find(machines, table.me.machine) - machines.begin();
   return table;
 }
 

@@ -42,8 +42,7 @@ class StoreMeeting final : public Meeting {
 };
 
 // How this process meets the others of its group to commit and to agree (commit_over_ranks.h), once
-// for each thread that does. All ranks call it together; `machine` is the same on those that share
-// a machine. UsageError when it is alone.
-RankTable rank_table(const std::string& machine);
+// for each thread that does. All ranks call it together. UsageError when it is alone.
+RankTable rank_table();
 
 }  // namespace cairn::dist

@@ -8,11 +8,12 @@
 #include "cairn/error.h"
 #include "cairn/storage/stores.h"
 
+#include "checkpoint/ranks/joint_store.h"
 #include "core/printable.h"
+#include "dist/group.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
-#include "trainer/ranks.h"
 
 namespace cairn {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 // The ranks on the machine of this one, in order.
 std::vector<std::size_t> ranks_here() {
   std::vector<std::size_t> ranks;
-  const std::vector<std::string> nodes = nodes_of_ranks();
+  const std::vector<std::string> nodes = dist::machines_of_ranks();
   for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
     if (nodes[rank] == nodes[static_cast<std::size_t>(dist::rank())]) ranks.push_back(rank);
   }
@@ -29,13 +30,15 @@ std::vector<std::size_t> ranks_here() {
 
 }  // namespace
 
-NodeCopy::NodeCopy(const LoadJob& job, Logger& logger) : nearest_(job) {
-  if (dist::world_size() == 1 || is_local(*job.options.store)) return;
+NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_(job) {
+  if (dist::world_size() == 1 || in_parts || is_local(*job.options.store)) return;
   constexpr std::size_t kWorthItForWeights = 3;
   const std::vector<std::size_t> here = ranks_here();
   const std::size_t least = job.options.load_weights_only ? kWorthItForWeights : 2;
-  const bool fetches =
-      here.size() >= least && here.front() == static_cast<std::size_t>(dist::rank());
+  const auto* const joint = dynamic_cast<const JointStore*>(job.options.store.get());
+  const bool is_here = joint != nullptr && joint->is_all_here(job.path);
+  const bool fetches = !is_here && here.size() >= least &&
+                       here.front() == static_cast<std::size_t>(dist::rank());
   const std::string own = fetches ? fetch(job, logger) : std::string();
   const std::string path = dist::all_gather_values(own).at(here.front()).as_str();
   const auto local = local_store();

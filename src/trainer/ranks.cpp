@@ -21,13 +21,6 @@
 
 namespace cairn {
 
-std::vector<std::string> nodes_of_ranks() {
-  std::vector<std::string> nodes;
-  for (const Value& node : dist::all_gather_values(node_name()))
-    nodes.push_back(node.as_str());
-  return nodes;
-}
-
 std::optional<SyncStrategy> find_sync_strategy(const std::string& name) {
   if (name == "single_auto_sync") return SyncStrategy::kSingleAutoSync;
   if (name == "multi_auto_sync") return SyncStrategy::kMultiAutoSync;

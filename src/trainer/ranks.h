@@ -3,15 +3,12 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cairn/value.h"
 
 #include "train/loop/loop_context.h"
 
 namespace cairn {
-
-std::vector<std::string> nodes_of_ranks();  // by rank; of a process alone its own
 
 // Of TrainerOptions::ddp_sync_strategy; nullopt for another word.
 std::optional<SyncStrategy> find_sync_strategy(const std::string& name);

@@ -18,13 +18,16 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
 #include "train/state/load_job.h"
+#include "train/state/sharded_state.h"
 #include "trainer/check_savers.h"
+#include "trainer/joint_checkpoints.h"
 #include "trainer/load_progress.h"
 #include "trainer/node_copy.h"
 #include "trainer/ranks.h"
@@ -98,7 +101,8 @@ std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const PassedOve
   find.filename = place.filename;
   find.run_name = place.run_name;
   find.latest_filename = place.latest_filename;
-  find.trust_latest = !is_local(*place.store);
+  const bool is_joint = dynamic_cast<const JointStore*>(place.store.get()) != nullptr;
+  find.trust_latest = !is_local(*place.store) && !is_joint;
   for (const auto& [store, path] : except) {
     if (store == place.store) find.except.push_back(path);
   }
@@ -114,6 +118,22 @@ std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const PassedOve
   auto found = find_latest(place.folder, find);
   if (others.any()) logger.log_message(others.describe(place.folder, place.run_name));
   return found;
+}
+
+// Of one machine that has parts: to begin again would leave them behind.
+void refuse_parts(const SearchPlace& place) {
+  if (!is_local(*place.store)) return;
+  const SeePlace look_at = {.folder = place.folder,
+                            .filename = place.filename,
+                            .writer = variables_of_writer(place.run_name)};
+  for (const SeenCheckpoint& one : see_checkpoints(*place.store, look_at)) {
+    const std::string path = join_path(place.folder, one.name);
+    if (!one.is_published || !is_part_of_one(*place.store, path)) continue;
+    throw UsageError("autoresume: " + path +
+                     " has the files of one machine, and the others are on machines that are not "
+                     "in this job. Start it on those, too; or bring the folders of all of them "
+                     "together; or remove it to begin anew");
+  }
 }
 
 // Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
@@ -139,6 +159,7 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
     bool any_other = false;
     for (const auto& [place, others] : searched) {
       others.refuse_collision(place.folder, place.filename, place.run_name);
+      refuse_parts(place);
       folders += (folders.empty() ? "" : ", ") + place.folder;
       any_other = any_other || others.any();
     }
@@ -157,7 +178,8 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
                              .in_place = trainer.load_in_place}};
 }
 
-// Rank 0 looks, and all load what it found. A place is known to the others by its number.
+// Rank 0 looks, and all load what it found. A place is known to the others by its number, and,
+// where each rank has a folder of its own, what is in it by its path from there.
 std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                                     const std::vector<SearchPlace>& places,
                                     const PassedOver& except, Logger& logger) {
@@ -171,7 +193,11 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
   for (std::size_t i = 0; job && i < places.size(); ++i) {
     if (places[i].store == job->options.store) number = static_cast<std::int64_t>(i);
   }
-  const Value found = dist::broadcast_value(List{number, job ? job->path : ""});
+  const bool is_joint = dynamic_cast<const JointStore*>(places.front().store.get()) != nullptr;
+  const std::string folder = normal_path(places.front().folder);
+  std::string path = job ? job->path : "";
+  if (is_joint && number == 0) path = relative_path(normal_path(path), folder);
+  const Value found = dist::broadcast_value(List{number, path});
   number = found.as_items().at(0).as_int();
   if (job || number < 0) return job;
   if (number >= static_cast<std::int64_t>(places.size())) {
@@ -180,7 +206,9 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                      ", which a logger keeps that this rank does not have: give all ranks the same "
                      "loggers");
   }
-  return LoadJob{.path = found.as_items().at(1).as_str(),
+  path = found.as_items().at(1).as_str();
+  if (is_joint && number == 0) path = join_path(folder, path);
+  return LoadJob{.path = path,
                  .options = {.strict_model_weights = trainer.load_strict_model_weights,
                              .store = places.at(static_cast<std::size_t>(number)).store,
                              .in_place = trainer.load_in_place}};
@@ -192,9 +220,10 @@ LoadProgress progress_of(const TrainerOptions& options) {
                        .stream = options.console_stream == "stdout" ? &std::cout : &std::cerr});
 }
 
-NodeCopy copy_for_node(const LoadJob& job, LoadProgress& progress, Logger& logger) {
+NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& progress,
+                       Logger& logger) {
   const auto bar = progress.show(job.path);
-  return {job, logger};
+  return {job, is_sharded(state), logger};
 }
 
 // `nearest` is where the job's checkpoint is read from. The state keeps the present run's name.
@@ -225,16 +254,25 @@ class RankError : public StorageError {
   explicit RankError(const std::string& message) : StorageError(message, 0) {}
 };
 
-// What becomes of a checkpoint on all ranks, from what became of it on this one. Throws when the
-// start is to end; returns when all pass over it.
-void agree_to_load(const RankOutcome& own, const std::string& path) {
+// What becomes of a checkpoint on all ranks, from what became of it on this one.
+struct LoadedByAll {
+  bool is_passed_over = false;
+  // Passed over, and some have it: they must go on from another one.
+  std::optional<RankError> mixed = std::nullopt;
+};
+
+// Throws when the start is to end. `in_parts`: each looked at its own rows.
+LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool in_parts) {
   const AgreedOutcome agreed = agree_on(own);
-  if (own.kind == RankOutcome::kFailed) return;  // the caller throws what it has
-  const bool is_bad_for_all =
-      agreed.outcome.kind == RankOutcome::kPassOver && !agreed.is_ok_anywhere;
-  if (agreed.outcome.kind == RankOutcome::kOk || is_bad_for_all) return;
-  throw RankError("rank " + std::to_string(agreed.rank) + " cannot load " + printable_line(path) +
-                  ", from which all ranks go on: " + agreed.outcome.why);
+  if (agreed.outcome.kind == RankOutcome::kOk) return {};
+  if (own.kind == RankOutcome::kFailed) return {};  // the caller throws what it has
+  const RankError error("rank " + std::to_string(agreed.rank) + " cannot load " +
+                        printable_line(path) +
+                        ", from which all ranks go on: " + agreed.outcome.why);
+  const bool is_bad = agreed.outcome.kind == RankOutcome::kPassOver;
+  if (is_bad && !agreed.is_ok_anywhere) return {.is_passed_over = true};
+  if (is_bad && in_parts) return {.is_passed_over = true, .mixed = error};
+  throw error;
 }
 
 }  // namespace
@@ -270,7 +308,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
   const bool is_dear = options.load_weights_only && !is_local(*store);
-  const LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
+  LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
                        .options = {.load_weights_only = options.load_weights_only,
                                    .strict_model_weights = options.load_strict_model_weights,
                                    .ignore_keys = options.load_ignore_keys,
@@ -278,17 +316,25 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
                                    .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                                    .store = store,
                                    .in_place = options.load_in_place}};
-  const NodeCopy copy = copy_for_node(job, progress, logger);
+  std::unique_ptr<JointCheckpoints> joint;
+  if (JointCheckpoints::is_needed(*store)) {
+    joint = JointCheckpoints::of_path(job.path, store);
+    if (joint->store()->stat(joint->path())) {  // what nobody has loading says best
+      job.path = joint->path();
+      job.options.store = joint->store();
+    }
+  }
+  const NodeCopy copy = copy_for_node(job, state, progress, logger);
   try {
     LoadOutcome outcome = load_for_run(job, copy.nearest(), state, progress, logger);
-    agree_to_load({}, job.path);
+    agree_to_load({}, job.path, /*in_parts=*/false);
     return outcome;
   } catch (const dist::DistError&) {
     throw;
   } catch (const RankError&) {
     throw;
   } catch (const Error& e) {
-    agree_to_load({RankOutcome::kFailed, e.what()}, job.path);
+    agree_to_load({RankOutcome::kFailed, e.what()}, job.path, /*in_parts=*/false);
     throw;
   }
 }
@@ -300,32 +346,46 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   for (SearchPlace& place : places) {
     place.store = progress.watch(place.store);
   }
+  std::unique_ptr<JointCheckpoints> joint;
+  if (JointCheckpoints::is_needed(*places.front().store)) {
+    joint = JointCheckpoints::in_folder(places.front(), logger);
+    places.front().store = joint->store();
+  }
   PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
   std::exception_ptr lost;        // what the first one said that cost the weights
   bool weights_are_lost = false;
+  std::optional<RankError> mixed;  // some ranks have loaded what others could not
   for (;;) {
     auto job = find_for_all(options, places, except, logger);
+    if (!job && mixed) throw RankError(*mixed);
     // To begin again would leave behind what a repaired disk may still give.
     if (!job && unreadable) std::rethrow_exception(unreadable);
     if (!job && weights_are_lost) std::rethrow_exception(lost);
     if (!job) return load_first(options, state, logger);
     job->weights_are_lost = &weights_are_lost;
-    const NodeCopy copy = copy_for_node(*job, progress, logger);
+    const NodeCopy copy = copy_for_node(*job, state, progress, logger);
     try {
       LoadOutcome outcome = load_for_run(*job, copy.nearest(), state, progress, logger);
       outcome.is_resumed = true;
-      agree_to_load({}, job->path);
-      return outcome;
+      const LoadedByAll loaded = agree_to_load({}, job->path, is_sharded(state));
+      if (!loaded.is_passed_over) return outcome;
+      if (loaded.mixed) mixed = loaded.mixed;
+      weights_are_lost = true;
+      logger.log_message("warning: autoresume skipped " + printable_line(job->path) + ": " +
+                         printable_line(mixed->what()));
+      except.emplace_back(job->options.store, job->path);
     } catch (const dist::DistError&) {
       throw;
     } catch (const RankError&) {
       throw;
     } catch (const Error& e) {
       const bool passes_over = is_fault_of_file(e);
-      agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
-                    job->path);
+      const LoadedByAll loaded =
+          agree_to_load({passes_over ? RankOutcome::kPassOver : RankOutcome::kFailed, e.what()},
+                        job->path, is_sharded(state));
       if (!passes_over) throw;
+      if (loaded.mixed) mixed = loaded.mixed;
       if (read_fault_of(e) == ReadFault::kBytes && !unreadable) {
         unreadable = std::current_exception();
       }

@@ -14,8 +14,10 @@
 //     none is deleted. What cannot be read now ends the start (checkpoint/folder/find_latest.cpp
 //     says what is what). When all that is there under names that this run would write is of other
 //     runs, the start is refused: beginning beside them would write over them.
-//     Of several processes rank 0 looks, and all load what it found. What proves bad is passed over
-//     when none of them could load it; otherwise the start ends, on all.
+//     Of several processes rank 0 looks, and all load what it found; on several machines without a
+//     file system in common it looks at what all of them have together (joint_checkpoints.h). What
+//     proves bad is passed over when none of them could load it, or when each has looked at its own
+//     rows alone; otherwise the start ends, on all.
 //  4. When there is one, it replaces load_path, and the options that were meant for the first
 //     start (load_weights_only, load_ignore_keys, load_exclude_algorithms) are reset. Only
 //     load_strict_model_weights stays.

@@ -18,6 +18,7 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/scaler.h"
 
+#include "dist/group.h"
 #include "io/machine.h"
 #include "io/file.h"
 #include "train/data/data_spec.h"
@@ -225,15 +226,13 @@ CheckpointSaver* Trainer::Impl::autoresume_saver() const {
 }
 
 void Trainer::Impl::log_hyperparameters() {
-  // By name: not every launcher says how many processes are on a machine.
-  std::vector<std::string> nodes = nodes_of_ranks();
   if (!context.logging()) return;
-  const auto here = std::ranges::count(nodes, node_name());
-  std::ranges::sort(nodes);
-  const auto more = std::ranges::unique(nodes);
-  const auto num_nodes = static_cast<std::int64_t>(nodes.size() - more.size());
+  // By name: not every launcher says how many processes are on a machine.
+  const std::vector<std::string> machines = dist::machines_of_ranks();
+  const auto here =
+      std::ranges::count(machines, machines.at(static_cast<std::size_t>(dist::rank())));
   const std::string devices = context.device.is_cpu() ? "num_cpus_per_node" : "num_gpus_per_node";
-  logger.log_hyperparameters(Dict{{"num_nodes", num_nodes},
+  logger.log_hyperparameters(Dict{{"num_nodes", dist::count_machines()},
                                   {devices, static_cast<std::int64_t>(here)},
                                   {"node_name", node_name()},
                                   {"rank_zero_seed", state.rank_zero_seed}});

@@ -25,6 +25,25 @@ SeenCheckpoint seen(std::int64_t batch, const std::string& identity = "") {
   return {.name = "ba" + std::to_string(batch), .order = {0, batch}, .identity = identity};
 }
 
+// Of files that ranks read of each other: with what is on rank R as "R".
+std::string text_of(const AgreedCheckpoint& agreed) {
+  std::string text = agreed.name + agreed.identity;
+  for (const AgreedCheckpoint::File& file : agreed.files) {
+    text += fmt::format(" {}:{}", file.name, file.rank);
+  }
+  return text;
+}
+
+// Made of the files a, b and c, of which a rank has some.
+SeenCheckpoint made_of_files(std::int64_t batch, const std::vector<std::string>& has,
+                             bool is_published = false, const std::string& identity = "") {
+  SeenCheckpoint one = seen(batch, identity);
+  one.is_published = is_published;
+  one.has = has;
+  if (is_published) one.files = {{"a", 1, ""}, {"b", 2, "east"}, {"c", 3, "west"}};
+  return one;
+}
+
 SeenCheckpoint part_of(std::int64_t batch) {
   SeenCheckpoint part = seen(batch);
   part.is_published = false;
@@ -47,7 +66,8 @@ std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& b
                                              move_on();
                                              return by_rank[number];
                                            }});
-      got[number] = agreed ? agreed->name + agreed->identity : "none";
+      const AgreedCheckpoint* const furthest = find_furthest(agreed);
+      got[number] = furthest != nullptr ? text_of(*furthest) : "none";
     } catch (const Error& e) {
       got[number] = e.what();
     }
@@ -79,8 +99,33 @@ TEST(AgreeOverRanksTest, PartsThatWereNeverPublishedAreNone) {
 TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
   const auto got = agree({{seen(2), seen(1)}, {seen(2), seen(1)}, {}});
   EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], HasSubstr("resuming on 3 ranks: rank 2: has none of the checkpoints that "
-                                "the others have (ba2)"));
+  EXPECT_THAT(got[0], AllOf(HasSubstr("resuming on 3 ranks: rank 0: there are checkpoints, and "
+                                      "none that all ranks can go on from"),
+                            HasSubstr("ba2: rank 2 does not see it; ba1: rank 2 does not")));
+}
+
+TEST(AgreeOverRanksTest, PartsThatRanksReadOfEachOtherMakeOne) {
+  EXPECT_THAT(agree({{made_of_files(2, {"a"}, true)},
+                     {},  // came to the job since
+                     {made_of_files(2, {"b", "c"})}}),
+              Each("ba2 a:0 b:2 c:2"));
+  // Who publishes need not be the first, and of what several have the first has it.
+  EXPECT_THAT(agree({{made_of_files(2, {"b"})}, {made_of_files(2, {"a", "b", "c"}, true)}}),
+              Each("ba2 a:1 b:0 c:1"));
+  // Of two contents of one name the one that is whole.
+  EXPECT_THAT(agree({{made_of_files(2, {"a", "b"}, true, "x"), made_of_files(1, {"a"}, true)},
+                     {made_of_files(2, {"a", "b", "c"}, true, "y"), made_of_files(1, {"b", "c"})}}),
+              Each("ba2y a:1 b:1 c:1"));
+}
+
+TEST(AgreeOverRanksTest, WithoutAPartTheOneBeforeIsTakenAndWithoutAnyOneItIsSaidWhatLacks) {
+  EXPECT_THAT(agree({{made_of_files(2, {"a"}, true), made_of_files(1, {"a"}, true)},
+                     {made_of_files(2, {"b"}), made_of_files(1, {"b", "c"})}}),
+              Each("ba1 a:0 b:1 c:1"));
+  const auto got =
+      agree({{made_of_files(2, {"a"}, true)}, {made_of_files(2, {"c"}, false, "of another")}});
+  EXPECT_THAT(got, Each(got[0]));
+  EXPECT_THAT(got[0], HasSubstr("ba2: no machine of this job has b, c (written on east, west)"));
 }
 
 TEST(AgreeOverRanksTest, ARankThatDiesIsNamedOnAllOthers) {

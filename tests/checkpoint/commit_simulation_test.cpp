@@ -39,6 +39,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/ranks/agree_over_ranks.h"
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "io/atomic_file.h"
 #include "sim_parts.h"
 #include "storage/local_store.h"
@@ -176,7 +177,8 @@ class Schedule {
       const auto agreed = agree_over_ranks(
           rank.table, {.what = "resuming",
                        .look = [&](const std::function<void()>&) { return look(*rank.store); }});
-      if (agreed) batch = agreed->order.at(0);
+      const AgreedCheckpoint* const furthest = find_furthest(agreed);
+      if (furthest != nullptr) batch = furthest->order.at(0);
       outcome = {Outcome::kSaved, fmt::format("{}", batch)};
     } catch (const Error& e) {
       outcome = {Outcome::kRefused, e.what()};
@@ -197,10 +199,10 @@ class Schedule {
     if (!store.stat(kSimulatedRun)) return seen;
     for (std::int64_t batch = latest_ + 4; batch > 0; --batch) {
       const std::string path = kSimulatedRun + "/" + simulated_name(batch);
-      if (!store.stat(path + "/" + kFolderManifest)) continue;
-      const bool is_published = store.stat(path + "/.metadata").has_value();
-      seen.push_back(
-          {.name = simulated_name(batch), .order = {batch}, .is_published = is_published});
+      auto one = see_checkpoint(store, path, simulated_name(batch));
+      if (!one) continue;
+      one->order = {batch};
+      seen.push_back(std::move(*one));
     }
     return seen;
   }

@@ -93,7 +93,8 @@ class RanksKillTest : public ::testing::Test {
     try {
       const auto found =
           agree_over_ranks(table, {.look = [&](const auto&) { return look(store, run_folder()); }});
-      const std::int64_t begin = found ? found->order[0] : 0;
+      const AgreedCheckpoint* const furthest = find_furthest(found);
+      const std::int64_t begin = furthest != nullptr ? furthest->order[0] : 0;
       say({.kind = Word::kGoesOn, .batch = begin});
       for (std::int64_t batch = begin + 1; batch <= begin + 4; ++batch) {
         const SavedAs as = {.start = round.number, .batch = batch, .world_size = round.ranks};

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -181,9 +182,10 @@ class BrokenOnce {
 struct Net : torch::nn::Module {
   explicit Net(const Arguments& arguments) : dropout(arguments.number("dropout", 0) / 100.0) {
     torch::manual_seed(static_cast<std::uint64_t>(1 + cairn::dist::rank()));  // ranks differ
-    first = register_module("first", cairn::Sharded<torch::nn::Linear>(4, 8));
-    if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(8));
-    second = register_module("second", cairn::Sharded<torch::nn::Linear>(8, 3));
+    const std::int64_t width = arguments.number("width", 8);
+    first = register_module("first", cairn::Sharded<torch::nn::Linear>(4, width));
+    if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(width));
+    second = register_module("second", cairn::Sharded<torch::nn::Linear>(width, 3));
     unused = register_module("unused", torch::nn::Linear(2, 2));
     to(at::kDouble);
   }
@@ -234,10 +236,14 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   }
   if (arguments.has("folder")) {
     options.save_folder = arguments.text("folder");
+    if (arguments.has("machines")) {  // each has a disk of its own
+      *options.save_folder += "/" + std::to_string(cairn::dist::node_rank());
+    }
+    if (arguments.has("load")) options.load_path = *options.save_folder + arguments.text("load");
     options.save_interval = arguments.text("interval", "1ba");
     options.save_async = arguments.has("async");
     options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
-    options.autoresume = true;
+    options.autoresume = !arguments.has("load");
   }
   if (arguments.has("load")) options.load_path = arguments.text("load");
   return options;
@@ -364,6 +370,41 @@ void evaluate_badly(const Arguments& arguments, cairn::Trainer& trainer, bool& i
   trainer.eval();
 }
 
+// What a rank predicts of its own samples, of which rank 1 has more than the others.
+void predict(cairn::Trainer& trainer) {
+  const std::int64_t samples = cairn::dist::rank() == 1 ? 7 : 3;
+  double sum = 0;
+  std::size_t batches = 0;
+  for (const auto& outputs : trainer.predict(cairn::testing::tiny_loader(samples))) {
+    sum += outputs.single().abs().sum().item<double>();
+    ++batches;
+  }
+  char line[128];
+  std::snprintf(line, sizeof line, "predicted %zu batches, %.12g", batches, sum);
+  say(line);
+}
+
+// How much memory this process has had at most since the last call, beyond what it had then.
+class PeakMemory {
+ public:
+  void begin() {
+    std::ofstream("/proc/self/clear_refs") << 5;
+    before_ = kilobytes("VmHWM:");
+  }
+  std::int64_t bytes() const { return (kilobytes("VmHWM:") - before_) * 1024; }
+
+ private:
+  static std::int64_t kilobytes(const std::string& key) {
+    std::ifstream file("/proc/self/status");
+    for (std::string word; file >> word;) {
+      std::int64_t number = 0;
+      if (word == key && file >> number) return number;
+    }
+    return 0;
+  }
+  std::int64_t before_ = 0;
+};
+
 void say_losses(const cairn::State& state) {
   for (const auto& [name, value] : state.total_loss_dict)
     say("loss " + name.as_str() + " " + std::to_string(value.as_float()));
@@ -427,6 +468,14 @@ int train(const Arguments& arguments) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
     }));
   }
+  PeakMemory peak;
+  if (arguments.has("peak")) {  // around a save
+    options.callbacks.push_back(
+        At(cairn::Event::kBatchEnd, [&](cairn::State&) { peak.begin(); }));
+    options.callbacks.push_back(At(cairn::Event::kFitEnd, [&](cairn::State&) {
+      say("peak " + std::to_string(peak.bytes()));
+    }));
+  }
   Surroundings surroundings(arguments);
   surroundings.change(options);
   cairn::Trainer trainer(std::move(options));
@@ -441,6 +490,7 @@ int train(const Arguments& arguments) {
     say("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
   }
   if (arguments.has("bad")) evaluate_badly(arguments, trainer, is_bad);
+  if (arguments.has("predict")) predict(trainer);
   if (arguments.has("names")) say_losses(trainer.state());
   trainer.close();
   surroundings.describe_files();
@@ -460,7 +510,7 @@ int train(const Arguments& arguments) {
 // Two checkpoints that all ranks write together; rank `dies` does in its part of the second.
 void commit_together(const Arguments& arguments) {
   initialize(arguments);
-  cairn::RankTable table = cairn::dist::rank_table("this machine");
+  cairn::RankTable table = cairn::dist::rank_table();
   const auto store = cairn::local_store();
   for (const std::string& name : {std::string("ba1"), std::string("ba2")}) {
     cairn::RankCommitJob job{.path = arguments.text("folder") + "/" + name};

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -23,17 +24,22 @@ class Job {
  public:
   // `world_size` processes that are told so; `started` of them, all by default.
   Job(int world_size, const Command& command, int started = -1) {
-    for (int rank = 0; rank < (started < 0 ? world_size : started); ++rank) {
-      const Command environment = {"/usr/bin/env",
-                                   "RANK=" + std::to_string(rank),
-                                   "WORLD_SIZE=" + std::to_string(world_size),
-                                   "LOCAL_RANK=" + std::to_string(rank),
-                                   "LOCAL_WORLD_SIZE=" + std::to_string(world_size),
-                                   "NODE_RANK=0",
-                                   "MASTER_ADDR=127.0.0.1",
-                                   "MASTER_PORT=" + std::to_string(port_.number()),
-                                   "OMP_NUM_THREADS=1"};
-      ranks.push_back(std::make_unique<ChildProcess>(environment + command));
+    for (int rank = 0; rank < (started < 0 ? world_size : started); ++rank)
+      start({.rank = rank, .node = 0, .local_rank = rank, .local_world_size = world_size},
+            world_size, command);
+  }
+
+  // On several machines, as far as the launcher says: the node of each rank, in their order.
+  Job(const std::vector<int>& nodes, const Command& command) {
+    const auto world_size = static_cast<int>(nodes.size());
+    std::map<int, int> here;
+    for (int rank = 0; rank < world_size; ++rank) {
+      const int node = nodes[static_cast<std::size_t>(rank)];
+      start({.rank = rank,
+             .node = node,
+             .local_rank = here[node]++,
+             .local_world_size = static_cast<int>(std::ranges::count(nodes, node))},
+            world_size, command);
     }
   }
 
@@ -49,6 +55,28 @@ class Job {
   std::vector<std::unique_ptr<ChildProcess>> ranks;
 
  private:
+  struct Place {
+    int rank = 0;
+    int node = 0;
+    int local_rank = 0;
+    int local_world_size = 1;
+  };
+  void start(const Place& place, int world_size, const Command& command) {
+    const Command environment = {"/usr/bin/env",
+                                 "RANK=" + std::to_string(place.rank),
+                                 "WORLD_SIZE=" + std::to_string(world_size),
+                                 "LOCAL_RANK=" + std::to_string(place.local_rank),
+                                 "LOCAL_WORLD_SIZE=" + std::to_string(place.local_world_size),
+                                 "NODE_RANK=" + std::to_string(place.node),
+                                 "MASTER_ADDR=127.0.0.1",
+                                 "MASTER_PORT=" + std::to_string(port_.number()),
+                                 "OMP_NUM_THREADS=1"};
+    // Between machines Gloo asks for the name of this one, which need not be known here.
+    const bool is_one_machine = place.local_world_size == world_size;
+    const Command where = is_one_machine ? Command{} : Command{"GLOO_SOCKET_IFNAME=lo"};
+    ranks.push_back(std::make_unique<ChildProcess>(environment + where + command));
+  }
+
   ReservedPort port_;
 };
 

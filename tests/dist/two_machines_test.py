@@ -60,7 +60,7 @@ class Process:
 
 
 class Machines:
-    """Two of them, with two ranks each, and a disk that both have."""
+    """Two of them, with two ranks each. They see one disk; whether they use one is the run's."""
 
     def __init__(self, name):
         self.names = [f"cairn-{os.getpid()}-{name}-{i}" for i in range(2)]
@@ -114,12 +114,12 @@ class TwoMachinesTest(unittest.TestCase):
         return processes
 
     # `begin` brings all to where the cable is pulled; `then` is what is done behind that, until
-    # nothing is awaited any more but the network.
-    def pull_at(self, name, begin, then, *arguments):
+    # nothing is awaited any more but the network. `run` says more of what is trained.
+    def pull_at(self, name, begin, then, *arguments, run=()):
         with tempfile.TemporaryDirectory() as folder:
             machines = Machines(name)
             try:
-                saved = [f"folder={folder}/saved"]
+                saved = [f"folder={folder}/saved", *run]
                 processes = machines.start(*saved, f"timeout_ms={TIMEOUT_S * 1000}", *arguments)
                 begin(processes)
                 machines.pull_cable()
@@ -134,13 +134,13 @@ class TwoMachinesTest(unittest.TestCase):
                     self.assertRegex(process.text, r"DistError: .*rank 0 cannot be reached")
                 machines.plug_in_cable()
                 again = self.run_to_the_end(machines, *saved)
-                undisturbed = self.run_to_the_end(machines)
+                undisturbed = self.run_to_the_end(machines, *run)
                 self.assertEqual(weights(again), weights(undisturbed))
                 return again
             finally:
                 machines.remove()
 
-    def while_training(self):
+    def while_training(self, name="train", run=()):
         def begin(processes):
             for process in processes:
                 process.wait_for("waits")
@@ -148,9 +148,13 @@ class TwoMachinesTest(unittest.TestCase):
         def then(processes):
             for process in processes:
                 process.go_on()
-        again = self.pull_at("train", begin, then, "at_batch=4", "how=line")
+        again = self.pull_at(name, begin, then, "at_batch=4", "how=line", run=run)
         for process in again:
             self.assertIn("begins at batch 3", process.text)  # it was not saved yet
+
+    # No disk that both have: what a rank lacks comes over the cable.
+    def while_training_with_a_disk_each(self):
+        self.while_training("disks", ["machines=1", "shard=FULL_SHARD", "state=sharded"])
 
     # Rank 0 saves for longer than the others would wait for anything else. What it saves is whole.
     def while_saving(self):
@@ -166,7 +170,8 @@ class TwoMachinesTest(unittest.TestCase):
     # Beside each other, since most of it is waiting.
     def test_the_cable_is_pulled(self):
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            for done in [pool.submit(self.while_training), pool.submit(self.while_saving)]:
+            for done in [pool.submit(self.while_training), pool.submit(self.while_saving),
+                         pool.submit(self.while_training_with_a_disk_each)]:
                 done.result()
 
 

@@ -22,7 +22,8 @@ ManifestFile file_of(const nlohmann::json& json) {
   try {
     return {.name = json.at("name").get<std::string>(),
             .bytes = json.at("bytes").get<std::uint64_t>(),
-            .xxh3_128 = json.at("xxh3_128").get<std::string>()};
+            .xxh3_128 = json.at("xxh3_128").get<std::string>(),
+            .machine = json.value("machine", "")};
   } catch (const nlohmann::json::exception&) {
     throw CorruptError("the folder's manifest lists something that is no file");
   }
@@ -30,14 +31,17 @@ ManifestFile file_of(const nlohmann::json& json) {
 
 }  // namespace
 
-std::string write_folder_manifest(const std::vector<ManifestFile>& files) {
+std::string write_folder_manifest(const std::vector<ManifestFile>& files,
+                                  const std::string& attempt) {
   nlohmann::ordered_json json = {{"schema", kFolderSchema},
                                  {"writer", CAIRN_WRITER},
                                  {"xxh3_128", std::string(kSealDigits, '0')},
                                  {"files", nlohmann::ordered_json::array()}};
+  if (!attempt.empty()) json["attempt"] = attempt;
   for (const ManifestFile& file : files) {
-    json["files"].push_back(
-        {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
+    nlohmann::ordered_json& listed = json["files"].emplace_back(nlohmann::ordered_json{
+        {"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
+    if (!file.machine.empty()) listed["machine"] = file.machine;
   }
   std::string text = json.dump();
   seal(text, kFolderMarker);
@@ -72,6 +76,8 @@ FolderManifest parse_folder_manifest(std::string_view text) {
     throw CorruptError("the folder's manifest is not one");
   }
   manifest.writer = writer.get<std::string>();
+  const auto attempt = json.find("attempt");
+  if (attempt != json.end() && attempt->is_string()) manifest.attempt = attempt->get<std::string>();
   std::set<std::string> names;
   for (const auto& file : files) {
     manifest.files.push_back(file_of(file));

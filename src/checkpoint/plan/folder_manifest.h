@@ -6,6 +6,10 @@
 //    {"name":"__0_0.distcp","bytes":1560,"xxh3_128":"<32 hex digits>"}, ...]}
 //
 // The first xxh3_128 is of this text itself, computed with zeros in its place.
+//
+// One that several ranks wrote together also has "attempt", which tells it from every other save of
+// the same name. Where its files lie on several machines, each has those of its own ranks, and such
+// a manifest of them; that beside `.metadata` lists all files, each with the "machine" it is on.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +25,17 @@ struct ManifestFile {
   std::string name;
   std::uint64_t bytes = 0;
   std::string xxh3_128;
+  std::string machine = {};  // where it lies; empty: beside the manifest
 };
 
 struct FolderManifest {
   std::string writer;
+  std::string attempt;  // empty: one process wrote it
   std::vector<ManifestFile> files;
 };
 
-std::string write_folder_manifest(const std::vector<ManifestFile>& files);
+std::string write_folder_manifest(const std::vector<ManifestFile>& files,
+                                  const std::string& attempt = {});
 
 // CorruptError; UnsupportedError for one of a newer schema.
 FolderManifest parse_folder_manifest(std::string_view text);

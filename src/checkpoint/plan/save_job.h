@@ -28,6 +28,8 @@ struct SaveJob {
   // Paths of files that this save makes superfluous. Removed when the new file and the link are
   // durable. Missing ones are no error; `path`, and what `latest` points at, are never removed.
   std::vector<std::string> remove_afterwards = {};
+  // Asked of each of them before; empty: all may be removed.
+  std::function<bool(ObjectStore& store, const std::string& path)> may_remove = nullptr;
   CheckpointInfo info = {};
   WriteCondition condition = {};  // of writing `path`; of a folder, only whether it may be replaced
   // In a store that is far away, in place of `condition`: what the pipeline wrote so there last, or

@@ -2,12 +2,14 @@
 //
 // clang-format off
 //  1. look    Each rank looks for what it can go on from, in its own folder or store, and says what
-//             it has found: names, how far each is, and which content it has.
-//  2. choose  Rank 0 has what all have found, and takes the furthest that all have. A checkpoint
-//             that one of them misses is none: a part was lost, or the save ended before it was
-//             published everywhere. When none sees any, the run begins anew; when some do and have
-//             none in common, nobody begins: what they have would be left behind.
-//  3. decide  What rank 0 has chosen is the decision, for all (roll_call.h). A rank that fails or
+//             it has found: names, how far each is, which content it has, and, where ranks can read
+//             what others have, which files of it.
+//  2. choose  Rank 0 has what all have found. A checkpoint is one when it was published, and all
+//             see it, or each of its files is on some rank; otherwise a part was lost, or the save
+//             ended before it was published everywhere. When none sees any, the run begins anew;
+//             when some do and none of them is whole, nobody begins: what they have would be left
+//             behind.
+//  3. decide  What rank 0 has chosen is the decision, for all (consult.h). A rank that fails or
 //             does not come is one against it. Nobody decides for itself.
 // clang-format on
 #include "checkpoint/ranks/agree_over_ranks.h"
@@ -15,12 +17,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
+#include <map>
+#include <set>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "cairn/error.h"
-
+#include "checkpoint/ranks/consult.h"
 #include "core/json_text.h"
 
 namespace cairn {
@@ -28,27 +31,39 @@ namespace {
 
 using nlohmann::json;
 using Seen = std::vector<SeenCheckpoint>;
+using Agreed = std::vector<AgreedCheckpoint>;
 
 std::string text_of(const Seen& seen) {
   json list = json::array();
   for (const SeenCheckpoint& one : seen) {
-    list.push_back({{"name", one.name},
-                    {"order", one.order},
-                    {"identity", one.identity},
-                    {"is_published", one.is_published}});
+    json files = json::array();
+    for (const SeenCheckpoint::File& file : one.files) {
+      files.push_back({file.name, file.bytes, file.machine});
+    }
+    list.push_back({one.name, one.order, one.identity, one.is_published, files, one.has});
   }
   return json_text(list, -1);
 }
 
-// MeetingError.
-Seen parse_seen(const std::string& text) {
-  Seen seen;
+std::string text_of(const Agreed& agreed) {
+  json list = json::array();
+  for (const AgreedCheckpoint& one : agreed) {
+    json files = json::array();
+    for (const AgreedCheckpoint::File& file : one.files) {
+      files.push_back({file.name, file.bytes, file.rank});
+    }
+    list.push_back({one.name, one.order, one.identity, files, one.lacks});
+  }
+  return json_text(list, -1);
+}
+
+// What another rank wrote with text_of(). MeetingError.
+template <class Read>
+auto parse(const std::string& text, const Read& read) {
+  std::vector<decltype(read(json()))> all;
   try {
     for (const json& one : json::parse(text)) {
-      seen.push_back({.name = one.at("name").get<std::string>(),
-                      .order = one.at("order").get<std::vector<std::int64_t>>(),
-                      .identity = one.at("identity").get<std::string>(),
-                      .is_published = one.at("is_published").get<bool>()});
+      all.push_back(read(one));
     }
   } catch (const json::exception& e) {
     throw MeetingError(
@@ -56,143 +71,198 @@ Seen parse_seen(const std::string& text) {
         "cairn?): " +
         std::string(e.what()));
   }
-  return seen;
+  return all;
 }
 
-bool is_same(const SeenCheckpoint& one, const SeenCheckpoint& other) {
-  return one.name == other.name && one.order == other.order && one.identity == other.identity;
-}
-
-// Of those that were published somewhere; nullptr when none was.
-const SeenCheckpoint* find_published(const Seen& seen) {
-  const auto found = std::ranges::find_if(seen, &SeenCheckpoint::is_published);
-  return found == seen.end() ? nullptr : &*found;
-}
-
-class Agreement {
- public:
-  Agreement(RankTable& table, const AgreeJob& job)
-      : job_(job), call_(table, fmt::format("{} on {} ranks", job.what, table.me.world_size)) {}
-
-  std::optional<SeenCheckpoint> run() {
-    try {
-      return agree();
-    } catch (const RollCall::Settled& settled) {
-      end_with(settled.verdict);
-    } catch (const RollCall::Unknown& unknown) {
-      throw_unheard(unknown.rank, "was not heard of any more");
-    } catch (const MeetingError& e) {
-      throw_unheard(0, e.what());
-    } catch (const std::exception&) {
-      refuse(verdict_of_current(call_.me().rank, "looking for checkpoints"));
+Seen parse_seen(const std::string& text) {
+  return parse(text, [](const json& one) {
+    SeenCheckpoint seen{.name = one.at(0).get<std::string>(),
+                        .order = one.at(1).get<std::vector<std::int64_t>>(),
+                        .identity = one.at(2).get<std::string>(),
+                        .is_published = one.at(3).get<bool>()};
+    for (const json& file : one.at(4)) {
+      seen.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
+                            file.at(2).get<std::string>()});
     }
+    seen.has = one.at(5).get<std::vector<std::string>>();
+    return seen;
+  });
+}
+
+Agreed parse_agreed(const std::string& text) {
+  return parse(text, [](const json& one) {
+    AgreedCheckpoint agreed{.name = one.at(0).get<std::string>(),
+                            .order = one.at(1).get<std::vector<std::int64_t>>(),
+                            .identity = one.at(2).get<std::string>(),
+                            .files = {},
+                            .lacks = one.at(4).get<std::string>()};
+    for (const json& file : one.at(3)) {
+      agreed.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
+                              file.at(2).get<std::int64_t>()});
+    }
+    return agreed;
+  });
+}
+
+// What the ranks see of one content of one name.
+struct Sighting {
+  SeenCheckpoint seen;                      // of the first that sees it published, else the first
+  std::int64_t rank = 0;                    // that one
+  std::map<std::string, std::int64_t> has;  // who has which file
+  std::set<std::int64_t> seen_by;
+};
+
+class Sightings {
+ public:
+  void add(std::int64_t rank, Seen seen) {
+    for (SeenCheckpoint& one : seen) {
+      Sighting& sighting = find(one, rank);
+      for (const std::string& name : one.has) {
+        sighting.has.try_emplace(name, rank);
+      }
+      sighting.seen_by.insert(rank);
+      if (one.is_published && !sighting.seen.is_published) {
+        sighting.seen = std::move(one);
+        sighting.rank = rank;
+      }
+    }
+    ++ranks_;
+  }
+
+  // Step 2. Of one name, one: the first that is whole.
+  Agreed chosen() const {
+    std::vector<const Sighting*> published;
+    for (const Sighting& one : all_) {
+      if (one.seen.is_published) published.push_back(&one);
+    }
+    Agreed agreed;
+    for (const Sighting* one : published) {
+      AgreedCheckpoint found = made_of(*one);
+      const auto same = std::ranges::find(agreed, found.name, &AgreedCheckpoint::name);
+      if (same == agreed.end()) {
+        agreed.push_back(std::move(found));
+      } else if (!same->lacks.empty() && found.lacks.empty()) {
+        *same = std::move(found);
+      }
+    }
+    std::ranges::stable_sort(agreed, std::greater<>(), [](const AgreedCheckpoint& one) {
+      return std::pair(one.order, one.name);
+    });
+    return agreed;
   }
 
  private:
-  std::optional<SeenCheckpoint> agree() {
-    call_.begin();
-    own_ = job_.look([this] { call_.move_on(); });
-    if (!call_.leads()) {
-      call_.set("report/" + std::to_string(call_.me().rank), text_of(own_));
-      try {
-        call_.wait_for_decision();
-      } catch (const RollCall::Unknown&) {
-        // Decided all the same; rank 0 is not needed any more.
-      }
-      return learn();
+  Sighting& find(const SeenCheckpoint& one, std::int64_t rank) {
+    const auto found = std::ranges::find_if(all_, [&](const Sighting& other) {
+      return one.name == other.seen.name && one.order == other.seen.order &&
+             one.identity == other.seen.identity;
+    });
+    if (found != all_.end()) return *found;
+    return all_.emplace_back(Sighting{.seen = one, .rank = rank, .has = {}, .seen_by = {}});
+  }
+
+  AgreedCheckpoint made_of(const Sighting& one) const {
+    AgreedCheckpoint made{.name = one.seen.name,
+                          .order = one.seen.order,
+                          .identity = one.seen.identity,
+                          .files = {},
+                          .lacks = {}};
+    std::vector<const SeenCheckpoint::File*> missing;
+    for (const SeenCheckpoint::File& file : one.seen.files) {
+      const auto who = one.has.find(file.name);
+      if (who == one.has.end()) missing.push_back(&file);
+      if (who != one.has.end()) made.files.push_back({file.name, file.bytes, who->second});
     }
-    const auto chosen = choose();
-    call_.all_have_come();
-    // Before the decision: whoever knows that there is one finds it.
-    call_.set("done", text_of(chosen ? Seen{*chosen} : Seen{}));
-    const Verdict stands = call_.settle({});
-    if (!stands.is_good()) throw RollCall::Settled{stands};
-    call_.end();
-    return chosen;
-  }
-
-  // It was set before the decision.
-  std::optional<SeenCheckpoint> learn() {
-    const auto text = call_.find("done");
-    if (!text) throw MeetingError("the meeting place has forgotten what was agreed on");
-    const Seen chosen = parse_seen(*text);
-    call_.end();
-    return chosen.empty() ? std::nullopt : std::optional(chosen.front());
-  }
-
-  // Step 2.
-  std::optional<SeenCheckpoint> choose() {
-    Seen common = own_;
-    std::int64_t lacking = 0;  // the first rank that has none of those that all before it have
-    std::optional<SeenCheckpoint> somebodys;
-    if (const auto* one = find_published(own_)) somebodys = *one;
-    for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
-      const Seen seen = parse_seen(call_.wait_for("report/" + std::to_string(rank)));
-      call_.unwatch(rank);
-      const auto* const published = find_published(seen);
-      if (!somebodys && published != nullptr) somebodys = *published;
-      const bool had_some = !common.empty();
-      keep_common(common, seen);
-      if (had_some && common.empty()) lacking = rank;
+    if (!missing.empty()) made.lacks = text_of_missing(missing);
+    for (std::int64_t rank = 0; one.seen.files.empty() && rank < ranks_; ++rank) {
+      if (one.seen_by.contains(rank)) continue;
+      made.lacks = fmt::format("rank {} does not see it", rank);
+      break;
     }
-    std::erase_if(common, [](const SeenCheckpoint& one) { return !one.is_published; });
-    if (common.empty() && somebodys) refuse_to_begin_again(lacking, *somebodys);
-    if (common.empty()) return std::nullopt;
-    return *std::ranges::max_element(
-        common, {}, [](const SeenCheckpoint& one) { return std::pair(one.order, one.name); });
+    return made;
   }
 
-  static void keep_common(Seen& common, const Seen& seen) {
-    Seen both;
-    for (SeenCheckpoint& one : common) {
-      const auto found =
-          std::ranges::find_if(seen, [&](const auto& other) { return is_same(one, other); });
-      if (found == seen.end()) continue;
-      one.is_published = one.is_published || found->is_published;
-      both.push_back(std::move(one));
+  static std::string text_of_missing(const std::vector<const SeenCheckpoint::File*>& missing) {
+    constexpr std::size_t kMostNamed = 4;
+    std::string names;
+    std::set<std::string> machines;
+    for (std::size_t i = 0; i < missing.size(); ++i) {
+      if (i < kMostNamed) names += (i == 0 ? "" : ", ") + missing[i]->name;
+      if (!missing[i]->machine.empty()) machines.insert(missing[i]->machine);
     }
-    common = std::move(both);
-  }
-
-  // One rank has lost what others have.
-  [[noreturn]] void refuse_to_begin_again(std::int64_t lacking, const SeenCheckpoint& somebodys) {
-    refuse({.kind = Verdict::Kind::kUsage,
-            .rank = lacking,
-            .why = fmt::format("has none of the checkpoints that the others have ({}), and all "
-                               "must go on from one. Give it its part of them, or remove them "
-                               "everywhere to begin anew",
-                               somebodys.name)});
-  }
-
-  [[noreturn]] void refuse(const Verdict& own) {
-    Verdict stands = own;
-    try {
-      stands = call_.settle(own);
-    } catch (const MeetingError& e) {
-      stands.why += fmt::format(" (and the others could not be told: {})", e.what());
+    if (missing.size() > kMostNamed) {
+      names += fmt::format(" and {} more", missing.size() - kMostNamed);
     }
-    end_with(stands.is_good() ? own : stands);
+    std::string where;
+    for (const std::string& machine : machines) {
+      where += (where.empty() ? "" : ", ") + machine;
+    }
+    return fmt::format("no machine of this job has {}{}", names,
+                       where.empty() ? "" : " (written on " + where + ")");
   }
 
-  [[noreturn]] void end_with(const Verdict& verdict) {
-    call_.end();
-    throw_verdict(verdict, call_.what());
-  }
-
-  [[noreturn]] void throw_unheard(std::int64_t rank, const std::string& why) const {
-    throw RankFailure(fmt::format("{}: rank {}: {}", call_.what(), rank, why), rank, 0,
-                      /*retryable=*/true);
-  }
-
-  const AgreeJob& job_;
-  RollCall call_;
-  Seen own_;
+  std::vector<Sighting> all_;
+  std::int64_t ranks_ = 0;
 };
+
+// Some ranks have lost what others have.
+[[noreturn]] void refuse_to_begin_again(RollCall& call, const Agreed& agreed) {
+  std::string all;
+  for (const AgreedCheckpoint& one : agreed) {
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.name, one.lacks);
+  }
+  decide_against(
+      call, {.kind = Verdict::Kind::kUsage,
+             .rank = call.me().rank,
+             .why = fmt::format("there are checkpoints, and none that all ranks can go on from "
+                                "({}). Start the job where their parts are, give them back, or "
+                                "remove the checkpoints everywhere to begin anew",
+                                all)});
+}
+
+// Of rank 0.
+Agreed choose(RollCall& call, Seen own) {
+  Sightings sightings;
+  sightings.add(call.me().rank, std::move(own));
+  for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
+    sightings.add(rank, parse_seen(call.wait_for("report/" + std::to_string(rank))));
+    call.unwatch(rank);
+  }
+  Agreed agreed = sightings.chosen();
+  if (!agreed.empty() && find_furthest(agreed) == nullptr) refuse_to_begin_again(call, agreed);
+  call.all_have_come();
+  // Before the decision: whoever knows that there is one finds it.
+  call.set("done", text_of(agreed));
+  decide_for(call);
+  return agreed;
+}
+
+// Of the others.
+Agreed learn(RollCall& call, const Seen& own) {
+  call.set("report/" + std::to_string(call.me().rank), text_of(own));
+  try {
+    call.wait_for_decision();
+  } catch (const RollCall::Unknown&) {
+    // Decided all the same; rank 0 is not needed any more.
+  }
+  const auto text = call.find("done");
+  if (!text) throw MeetingError("the meeting place has forgotten what was agreed on");
+  return parse_agreed(*text);
+}
 
 }  // namespace
 
-std::optional<SeenCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job) {
-  return Agreement(table, job).run();
+std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job) {
+  return consult(table, fmt::format("{} on {} ranks", job.what, table.me.world_size),
+                 "looking for checkpoints", [&](RollCall& call) {
+                   Seen own = job.look([&call] { call.move_on(); });
+                   return call.leads() ? choose(call, std::move(own)) : learn(call, own);
+                 });
+}
+
+const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed) {
+  const auto found = std::ranges::find_if(agreed, &std::string::empty, &AgreedCheckpoint::lacks);
+  return found == agreed.end() ? nullptr : &*found;
 }
 
 }  // namespace cairn

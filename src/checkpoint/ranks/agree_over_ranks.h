@@ -1,10 +1,9 @@
-// One checkpoint to go on from, for all ranks, also where each sees another folder.
+// The checkpoints that all ranks can go on from, also where each sees other parts of them.
 // agree_over_ranks.cpp opens with the protocol.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,30 +11,59 @@
 
 namespace cairn {
 
-// One that a rank can go on from: it is there for this rank, and what it needs of it is whole.
+// One that a rank sees, or parts of it.
 struct SeenCheckpoint {
+  struct File {
+    std::string name = {};  // in the checkpoint's folder; empty: it is one file
+    std::uint64_t bytes = 0;
+    std::string machine = {};  // on which it was written, where that is known
+  };
+
   std::string name = {};  // the same on all ranks: "ep1-ba20"
-  // What says which is the furthest: epoch, batch. Compared in their order; of equal length.
+  // What says which is the furthest: batch, epoch. Compared in their order; of equal length.
   std::vector<std::int64_t> order = {};
-  // What tells two of one name apart: the hash of a `.metadata`, an attempt. The same on all ranks
-  // that have the same checkpoint.
+  // What tells two of one name apart: the attempt, a hash. The same on all ranks that have the same
+  // checkpoint, or parts of it.
   std::string identity = {};
   // Whether this rank sees what makes it one, `.metadata`; false for a machine that has parts
   // alone. What nobody sees that of was never published.
   bool is_published = true;
+  // Where ranks read what others have (joint_store.h): all files that it is made of, as who sees it
+  // published knows them. Empty: who sees it has all that he needs.
+  std::vector<File> files = {};
+  std::vector<std::string> has = {};  // those that this rank can read, by name
+};
+
+struct AgreedCheckpoint {
+  struct File {
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::int64_t rank = 0;  // the first one that has it
+  };
+
+  std::string name;
+  std::vector<std::int64_t> order;
+  std::string identity;
+  std::vector<File> files;  // as SeenCheckpoint's
+  std::string lacks;        // why nobody can go on from it; empty for one that all can
 };
 
 struct AgreeJob {
   std::string what = "resuming";  // for messages
-  // What this rank sees, the furthest first. May take long: it calls `move_on` at least every
-  // second meanwhile. Gives a bounded number (those that retention keeps). Errors are those of all.
+  // What this rank sees. May take long: it calls `move_on` at least every second meanwhile. Gives a
+  // bounded number (the furthest, or those that retention keeps). Errors are those of all.
   std::function<std::vector<SeenCheckpoint>(const std::function<void()>& move_on)> look = nullptr;
 };
 
-// The furthest that all ranks see and one sees published; nullopt when no rank sees any published.
-// On all ranks the same, or the same error: RankFailure for a rank that does not come; what `look`
-// throws; UsageError when they see checkpoints and have none in common. Works for any number of
-// ranks, whatever number saved.
-std::optional<SeenCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
+// What was published, as far as any rank sees it, the furthest first: those that all ranks can go
+// on from, since all see them or each file of theirs is on some rank; and, before and between them,
+// those that they would have gone on from if nothing were lacking. Empty when no rank sees any
+// published: the run begins anew. On all ranks the same, or the same error: RankFailure for a rank
+// that does not come; what `look` throws; UsageError that says what is lacking where when there are
+// some and all of them lack something. Works for any number of ranks, whatever number saved.
+std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
+
+// The furthest that lacks nothing; nullptr when `agreed` is empty.
+const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed);
 
 }  // namespace cairn

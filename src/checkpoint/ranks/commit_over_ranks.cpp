@@ -13,8 +13,9 @@
 //  5. decide   Rank 0 decides for the checkpoint. Whoever failed, and whoever misses another, may
 //              decide against it before: the first decision stands, for all (roll_call.h). Before
 //              it nothing is published; behind it nobody but rank 0 can end the attempt.
-//  6. publish  Folders of other machines first, by who made them; then rank 0's. It writes what
-//              verifies the folder (the manifest) and what makes it one, `.metadata`, as the last
+//  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
+//              and of the attempt; then rank 0's. It writes what verifies all of the checkpoint
+//              (the manifest of all files) and what makes it one, `.metadata`, as the last
 //              file; both are durable before the folder has its name: one rename, and the parent
 //              is synced. In a store of objects `.metadata` is the commit. Then the pointer is
 //              moved.
@@ -85,6 +86,7 @@ class LivingWrite final : public ObjectWrite {
 struct Report {
   std::string id;
   std::int64_t home = 0;  // who made the folder that the files are in
+  std::string machine;
   WrittenPart part;
 };
 
@@ -94,8 +96,9 @@ std::string text_of(const Report& report) {
   for (const ManifestFile& file : report.part.files) {
     files.push_back({file.name, file.bytes, file.xxh3_128});
   }
-  return json_text(json{{"id", report.id}, {"home", report.home}, {"files", files}}, -1) + "\n" +
-         report.part.note;
+  const json said = {
+      {"id", report.id}, {"home", report.home}, {"machine", report.machine}, {"files", files}};
+  return json_text(said, -1) + "\n" + report.part.note;
 }
 
 // What another rank wrote with text_of(). MeetingError.
@@ -113,6 +116,7 @@ Report parse_report(const std::string& text) {
   try {
     Report report{.id = read.at("id").get<std::string>(),
                   .home = read.at("home").get<std::int64_t>(),
+                  .machine = read.at("machine").get<std::string>(),
                   .part = {}};
     for (const json& file : read.at("files")) {
       report.part.files.push_back({.name = file.at(0).get<std::string>(),
@@ -271,7 +275,7 @@ class Attempt {
     call_.move_on();
     is_reported_ = true;
     call_.set("report/" + std::to_string(call_.me().rank),
-              text_of(Report{.id = options_.id, .home = home_, .part = part_}));
+              text_of(own_report()));
     for (const ManifestFile& file : part_.files) {
       bytes_ += file.bytes;
     }
@@ -279,8 +283,12 @@ class Attempt {
 
   // --- Steps 4 and 5, of rank 0 ------------------------------------------------------------------
 
+  Report own_report() const {
+    return {.id = options_.id, .home = home_, .machine = call_.me().machine, .part = part_};
+  }
+
   Report report_of(std::int64_t rank) {
-    if (rank == call_.me().rank) return {.id = options_.id, .home = home_, .part = part_};
+    if (rank == call_.me().rank) return own_report();
     Report found = parse_report(call_.wait_for("report/" + std::to_string(rank)));
     if (found.id != options_.id) {
       throw StorageError(fmt::format("{} wrote for the attempt {}, and this is {}", rank_name(rank),
@@ -302,7 +310,8 @@ class Attempt {
         }
         call_.move_on();
         if (of_rank.home == 0) check_size(rank, file);
-        if (of_rank.home == 0) manifest_.push_back(file);
+        manifest_.push_back(file);
+        if (of_rank.home != 0) manifest_.back().machine = of_rank.machine;
         bytes_ += file.bytes;
       }
       if (of_rank.home == rank && rank != 0) homes_.push_back(rank);
@@ -348,7 +357,8 @@ class Attempt {
     beating([this] {
       doing_ = "publishing " + job_.path;
       folder_->commit(
-          {{kFolderManifest, write_folder_manifest(manifest_)}, {kMetadataName, metadata_}});
+          {{kFolderManifest, write_folder_manifest(manifest_, options_.id)},
+           {kMetadataName, metadata_}});
       is_published_ = true;
       doing_ = job_.path + " is saved, but not pointed at";
       if (job_.point) job_.point();
@@ -392,7 +402,7 @@ class Attempt {
           manifest_.push_back(file);
         }
       }
-      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_)}});
+      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
     } catch (const MeetingError&) {
       throw;
     } catch (const std::exception&) {

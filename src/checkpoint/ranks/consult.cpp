@@ -13,8 +13,9 @@ void refuse(RollCall& call, const Verdict& own) {
   Verdict stands = own;
   try {
     stands = call.settle(own);
-  } catch (const MeetingError&) {
+  } catch (const MeetingError& e) {
     // Without this rank nobody can decide for it.
+    stands.why += fmt::format(" (and the others could not be told: {})", e.what());
   }
   call.end();
   throw_verdict(stands.is_good() ? own : stands, call.what());
@@ -23,6 +24,10 @@ void refuse(RollCall& call, const Verdict& own) {
 void decide_for(RollCall& call) {
   const Verdict stands = call.settle({});
   if (!stands.is_good()) throw RollCall::Settled{stands};
+}
+
+void decide_against(RollCall& call, const Verdict& verdict) {
+  throw RollCall::Settled{call.settle(verdict)};
 }
 
 }  // namespace cairn

@@ -16,8 +16,11 @@ namespace cairn {
 // Of rank 0, when it has what it needs of all. Throws RollCall::Settled when it was decided
 // against.
 void decide_for(RollCall& call);
+// Of rank 0, before it has decided: what is wrong is another rank's fault, or nobody's.
+[[noreturn]] void decide_against(RollCall& call, const Verdict& verdict);
 
-// Calls body(call), which on rank 0 calls decide_for(), and on the others call.wait_for_decision().
+// Calls body(call), which on rank 0 calls decide_for() or decide_against(), and on the others
+// call.wait_for_decision().
 // Its result is this rank's. `doing` names what the body does. Throws as throw_verdict(), and
 // RankFailure.
 template <class Body>

@@ -40,6 +40,7 @@ struct RankOfJob {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t machine_leader = 0;  // the first rank of this one's machine
+  std::string machine = {};         // what that is called
 };
 
 // Whoever raises `silence` waits longer for a rank that is gone; a disk that takes longer for one

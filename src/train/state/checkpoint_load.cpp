@@ -504,9 +504,11 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   staging.refuse_size(options_.verify);
 }
 
-// What is read in two parts is checked in two: what is loaded, then, and no byte twice.
+// What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
+// sharded run each rank reads a part.
 Verify CheckpointLoad::how_to_read() const {
-  const bool is_part = !in_place_.reads.empty() && options_.verify == Verify::kFull;
+  const bool is_part = (!in_place_.reads.empty() || is_sharded(state_)) &&
+                       options_.verify == Verify::kFull;
   return is_part ? Verify::kWhatIsRead : options_.verify;
 }
 

@@ -8,6 +8,8 @@
 #include "cairn/dist/dist.h"
 #include "cairn/train/state.h"
 
+#include "dist/group.h"
+
 namespace cairn {
 namespace {
 
@@ -22,7 +24,7 @@ Value environment() {
               {"composer_commit_hash", None{}},
               {"cpu_model", machine()},
               {"cpu_count", std::thread::hardware_concurrency()},
-              {"num_nodes", 1},
+              {"num_nodes", dist::count_machines()},
               {"gpu_model", devices > 0 ? "CUDA" : "N/A"},
               {"num_gpus_per_node", devices},
               {"num_gpus", dist::world_size()},  // Composer's name for the number of processes

@@ -6,8 +6,8 @@
 #include "cairn/train/state.h"
 
 #include "checkpoint/ranks/save_over_ranks.h"
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "dist/store_meeting.h"
-#include "io/machine.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
@@ -20,7 +20,7 @@ std::uint32_t replica_of(const State& state) {
 }
 
 RankTable table_of_job() {
-  if (dist::world_size() > 1) return dist::rank_table(node_name());
+  if (dist::world_size() > 1) return dist::rank_table();
   RankTable alone{.meeting = meeting_of_one()};
   open_table(*alone.meeting);
   return alone;
@@ -64,6 +64,10 @@ bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_di
 RankSaves::RankSaves() : table_(std::make_shared<RankTable>(table_of_job())) {}
 RankSaves::~RankSaves() = default;
 
+bool RankSaves::is_first_of_another_machine() const {
+  return table_->me.rank != 0 && table_->me.machine_leader == table_->me.rank;
+}
+
 void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what,
                      bool overwrite, Logger* logger) {
   // Planning and committing are numbered by the saves that all ranks began: one that failed on a
@@ -81,6 +85,9 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
   over_ranks.replica = replica_of(state);
   job.value = std::move(tree);
+  // What has all of it is rank 0's to remove.
+  if (dist::rank() != 0) job.may_remove = is_part_of_one;
+  if (dist::rank() != 0 && !is_first_of_another_machine()) job.remove_afterwards.clear();
   job.write = [table = table_, number, over_ranks = std::move(over_ranks)](
                   ObjectStore& store, const SaveJob& save, const std::function<void()>& point) {
     RankSaveJob now = over_ranks;

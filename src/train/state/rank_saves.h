@@ -28,9 +28,13 @@ class RankSaves {
 
   // Makes the job one of all ranks: its value is what this rank has, views of live memory, and
   // its `write` ends on all ranks alike, as save_over_ranks() does. Each rank gives its pipeline
-  // the same jobs in the same order; rank 0 alone with `latest`.
+  // the same jobs in the same order; rank 0 alone with `latest`. What becomes superfluous rank 0
+  // removes, and the first rank of another machine the parts that lie there alone.
   void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
             Logger* logger);
+
+  // Whether it is the first rank of a machine that is not rank 0's.
+  bool is_first_of_another_machine() const;
 
  private:
   std::shared_ptr<RankTable> table_;  // of the thread that saves

@@ -1,0 +1,134 @@
+#include "checkpoint/ranks/see_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "checkpoint/folder/names_by_position.h"
+#include "checkpoint/plan/folder_manifest.h"
+#include "core/xxh3.h"
+#include "io/file.h"
+#include "io/source_part.h"
+#include "storage/listing.h"
+
+namespace cairn {
+namespace {
+
+constexpr const char* kDcpMetadataName = ".metadata";
+constexpr std::size_t kMostSeen = 64;
+constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
+
+std::string hash_of(const ByteSource& source, std::uint64_t most) {
+  const std::uint64_t size = std::min(source.size(), most);
+  Xxh3 hash;
+  hash.write(source.view(source.size() - size, size).view);
+  return fmt::format("{}-{}", source.size(), hash.digest128());
+}
+
+// Nothing for a folder without one that can be read: it is known by its `.metadata` then.
+std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& path) {
+  try {
+    return parse_folder_manifest(
+        as_text(read_all(*store.open(join_path(path, kFolderManifest))).view));
+  } catch (const CorruptError&) {
+    return std::nullopt;
+  } catch (const UnsupportedError&) {
+    return std::nullopt;
+  } catch (const NotFoundError&) {  // removed since
+    return std::nullopt;
+  }
+}
+
+// Of a folder that several ranks wrote.
+void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
+                 const std::set<std::string>& names, SeenCheckpoint& seen) {
+  seen.identity = manifest.attempt;
+  const auto own = store.stat(join_path(path, kFolderManifest));
+  std::vector<ManifestFile> files = manifest.files;
+  if (seen.is_published) {
+    files.push_back({.name = kFolderManifest, .bytes = own ? own->size : 0, .xxh3_128 = {}});
+  }
+  for (ManifestFile& file : files) {
+    if (names.contains(file.name)) seen.has.push_back(file.name);
+    if (!seen.is_published) continue;
+    seen.files.push_back({std::move(file.name), file.bytes, std::move(file.machine)});
+  }
+}
+
+// Of one that some program wrote, here or where all see it.
+void add_files(ObjectStore& store, const std::string& path, SeenCheckpoint& seen) {
+  seen.identity = hash_of(*store.open(join_path(path, kDcpMetadataName)), UINT64_MAX);
+  for (const ListedName& listed : list_all(store, path)) {
+    const auto info = info_of(store, path, listed);
+    if (!info || info->type != ObjectInfo::Type::kObject) continue;
+    seen.files.push_back({.name = listed.name, .bytes = info->size});
+    seen.has.push_back(listed.name);
+  }
+}
+
+std::vector<std::int64_t> order_of(const Timestamp& claim) {
+  return {claim.batch, claim.epoch, claim.iteration, claim.sample, claim.token};
+}
+
+}  // namespace
+
+std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
+                                             const std::string& name) {
+  const auto info = store.stat(path);
+  if (!info) return std::nullopt;
+  SeenCheckpoint seen{.name = name};
+  try {
+    if (info->type == ObjectInfo::Type::kObject) {
+      seen.identity = hash_of(*store.open(path), kTail);
+      seen.files = {{.bytes = info->size}};
+      seen.has = {""};
+      return seen;
+    }
+    if (info->type != ObjectInfo::Type::kFolder) return std::nullopt;
+    const std::vector<std::string> listed = list_names(store, path);
+    const std::set<std::string> names(listed.begin(), listed.end());
+    seen.is_published = names.contains(kDcpMetadataName);
+    std::optional<FolderManifest> manifest;
+    if (names.contains(kFolderManifest)) manifest = manifest_of(store, path);
+    const bool is_of_ranks = manifest && !manifest->attempt.empty();
+    if (!is_of_ranks && !seen.is_published) return std::nullopt;
+    if (is_of_ranks) {
+      add_attempt(store, path, *manifest, names, seen);
+    } else {
+      add_files(store, path, seen);
+    }
+    return seen;
+  } catch (const NotFoundError&) {  // removed since
+    return std::nullopt;
+  }
+}
+
+bool is_part_of_one(ObjectStore& store, const std::string& path) {
+  const auto seen = see_checkpoint(store, path, path);
+  if (!seen || !seen->is_published) return seen.has_value();
+  const std::set<std::string> has(seen->has.begin(), seen->has.end());
+  return std::ranges::any_of(seen->files, [&](const SeenCheckpoint::File& file) {
+    return !file.machine.empty() && !has.contains(file.name);
+  });
+}
+
+std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place) {
+  std::vector<SeenCheckpoint> all;
+  if (!store.stat(place.folder)) return all;
+  NamesByPosition names(store, place.folder, place.filename, place.writer);
+  while (all.size() < kMostSeen && names.next() != nullptr) {
+    const NamedFile file = names.take();
+    auto seen = see_checkpoint(store, file.path,
+                               relative_path(normal_path(file.path), normal_path(place.folder)));
+    if (!seen) continue;
+    seen->order = order_of(file.claim);
+    all.push_back(std::move(*seen));
+  }
+  return all;
+}
+
+}  // namespace cairn

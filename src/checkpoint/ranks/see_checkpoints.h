@@ -1,0 +1,35 @@
+// What one rank sees of the checkpoints of its job: what it says to agree_over_ranks().
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/names.h"
+#include "cairn/storage/object_store.h"
+
+#include "checkpoint/ranks/agree_over_ranks.h"
+
+namespace cairn {
+
+// Of the checkpoint at `path`, a file or a folder, whole or in part, with the files that this rank
+// has of it; nullopt when there is none. A folder is known by its manifest's attempt, and without
+// one by its `.metadata`; a file by its length and its end, where a torch.save file has the
+// checksums of all that is in it. `name`: what all ranks call it. StorageError.
+std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
+                                             const std::string& name);
+
+// Whether it has files of one rank's machine, and lacks those of others, which lie there.
+bool is_part_of_one(ObjectStore& store, const std::string& path);
+
+struct SeePlace {
+  std::string folder = {};
+  std::string filename = {};    // the format, of names in the folder
+  FormatVariables writer = {};  // variables_of_writer()
+};
+
+// Those in the folder with names of that format, by their paths from there, the furthest first by
+// what their names claim, and no more than 64. None when there is no such folder. StorageError.
+std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
+
+}  // namespace cairn

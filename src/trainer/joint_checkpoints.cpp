@@ -1,0 +1,100 @@
+#include "trainer/joint_checkpoints.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+
+#include "checkpoint/names/launch.h"
+#include "checkpoint/ranks/see_checkpoints.h"
+#include "core/printable.h"
+#include "dist/group.h"
+#include "dist/peer_files.h"
+#include "dist/store_meeting.h"
+#include "io/file.h"
+#include "storage/local_store.h"
+
+namespace cairn {
+
+bool JointCheckpoints::is_needed(const ObjectStore& store) {
+  if (dist::group() == nullptr || dist::count_machines() == 1) return false;
+  const double far = is_local(store) ? 0 : 1;  // a program may give one rank another store
+  return dist::sum({far}, "asking where checkpoints are").front() == 0;
+}
+
+JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
+                                   const std::string& folder, const Look& look)
+    : peers_(std::make_shared<dist::PeerFiles>(*dist::required_group())) {
+  std::vector<SeenCheckpoint> seen;
+  std::exception_ptr failed;
+  try {  // before they meet, since it takes as long as the disk likes
+    const dist::LongWork long_work;
+    seen = look();
+  } catch (const std::exception&) {
+    failed = std::current_exception();
+  }
+  RankTable table = dist::rank_table();
+  const bool speaks = table.me.machine_leader == table.me.rank;
+  agreed_ = agree_over_ranks(table, {.look = [&](const std::function<void()>& /*move_on*/) {
+                               if (failed) std::rethrow_exception(failed);
+                               return speaks ? seen : std::vector<SeenCheckpoint>();
+                             }});
+  auto joint = std::make_shared<JointStore>(
+      here, JointStore::View{
+                .folder = folder, .agreed = agreed_, .seen = std::move(seen), .others = peers_});
+  // Not `joint` itself, which keeps who answers.
+  auto answers = std::make_shared<JointStore>(
+      here, JointStore::View{.folder = folder, .agreed = agreed_, .seen = {}, .others = nullptr});
+  peers_->serve([answers = std::move(answers)](const FileOfRank& file) {
+    return answers->open_here(file.checkpoint, file.file);
+  });
+  store_ = std::move(joint);
+}
+
+JointCheckpoints::~JointCheckpoints() { peers_->end(); }
+
+std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace& place,
+                                                              Logger& logger) {
+  const SeePlace look_at = {.folder = place.folder,
+                            .filename = place.filename,
+                            .writer = variables_of_writer(place.run_name)};
+  std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(
+      place.store, place.folder, [&] { return see_checkpoints(*place.store, look_at); }));
+  for (const AgreedCheckpoint& one : joint->agreed_) {
+    if (one.lacks.empty() || dist::rank() != 0) continue;
+    logger.log_message("warning: autoresume skipped " +
+                       printable_line(join_path(place.folder, one.name)) + ": " +
+                       printable_line(one.lacks));
+  }
+  return joint;
+}
+
+std::unique_ptr<JointCheckpoints> JointCheckpoints::of_path(
+    const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+  std::string target = path;
+  try {
+    const dist::LongWork long_work;
+    const auto pointer = dist::rank() == 0 ? store->read_pointer(path) : std::nullopt;
+    if (pointer) target = pointer->target;
+  } catch (const Error&) {
+    target = path;  // looking at it says what is wrong, for all
+  }
+  target = dist::broadcast_value(target).as_str();
+  const std::string folder = parent_path(path);
+  const std::string name = base_name(target);
+  std::unique_ptr<JointCheckpoints> joint(
+      new JointCheckpoints(store, folder, [&] {
+        std::vector<SeenCheckpoint> seen;
+        if (auto one = see_checkpoint(*store, join_path(folder, name), name)) {
+          seen.push_back(std::move(*one));
+        }
+        return seen;
+      }));
+  joint->path_ = join_path(folder, name);
+  return joint;
+}
+
+}  // namespace cairn

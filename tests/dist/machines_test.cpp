@@ -1,0 +1,232 @@
+// Jobs on several machines without a file system in common, as far as a launcher can say that of
+// this one: each has a folder of its own, under another path. Real processes, each a dist_program.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+
+#include "job.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+using cairn::testing::Command;
+using cairn::testing::in_turn;
+using cairn::testing::Job;
+using cairn::testing::operator+;
+using cairn::testing::part;
+using cairn::testing::program;
+using cairn::testing::rest_of_line;
+using cairn::testing::TempFolder;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Nodes = std::vector<int>;
+
+// 4 batches in an epoch of 4 ranks.
+const Command kMachinesRun = {"train",      "norm=1",           "batch=4",    "samples=64",
+                      "dropout=30", "shard=FULL_SHARD", "clip=norm",  "interval=1ep",
+                      "machines=1", "timeout_ms=60000", "duration=3ep"};
+const Command kInParts = kMachinesRun + Command{"state=sharded"};
+
+Command in(const TempFolder& folder) { return {"folder=" + folder.path()}; }
+
+std::string all_output(const Job& job) {
+  std::string all;
+  for (const auto& rank : job.ranks)
+    all += rank->output();
+  return all;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+// The first byte of each tensor in a data file, whose structure stays as it is: behind the local
+// header of its entry in its zip file.
+void flip_elements(const std::string& path) {
+  std::string bytes;
+  {
+    std::ifstream file(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  int flipped = 0;
+  const std::string name = "/data/0";
+  for (auto at = bytes.find("PK\x03\x04"); at != std::string::npos;
+       at = bytes.find("PK\x03\x04", at + 4)) {
+    const auto number = [&](std::size_t offset) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(bytes.at(at + offset))) +
+             256 * static_cast<std::size_t>(static_cast<unsigned char>(bytes.at(at + offset + 1)));
+    };
+    const std::size_t end = at + 30 + number(26);
+    if (bytes.substr(end - name.size(), name.size()) != name) continue;
+    bytes.at(end + number(28)) ^= 1;
+    ++flipped;
+  }
+  EXPECT_GT(flipped, 0);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+void expect_to_begin_at(const Job& job, int batch) {
+  const std::string text = "begins at batch " + std::to_string(batch) + "\n";
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr(text)) << all_output(job);
+}
+
+// Two epochs that 4 ranks on 2 machines have saved, each machine its parts.
+class TwoMachines : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    saved_ = new TempFolder();
+    Job job(Nodes{0, 0, 1, 1}, in_turn({kInParts + in(*saved_) + Command{"duration=2ep"},
+                                        kInParts}));  // without a folder nothing is saved
+    ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+    for (const auto& rank : job.ranks)
+      unbroken_.push_back(rest_of_line(part(rank->output(), 1), "weights "));
+  }
+  static void TearDownTestSuite() { delete saved_; }
+
+  TwoMachines() {
+    std::filesystem::copy(saved_->path(), folder_.path(),
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::copy_symlinks);
+  }
+
+  static void expect_unbroken(const Job& job) {
+    for (std::size_t rank = 0; rank < unbroken_.size(); ++rank)
+      EXPECT_EQ(rest_of_line(job.output(rank), "weights "), unbroken_[rank]) << rank;
+  }
+
+  std::string machine(int number) const { return folder_.path() + "/" + std::to_string(number); }
+
+  static inline TempFolder* saved_ = nullptr;
+  static inline std::vector<std::string> unbroken_;  // the weights of each rank in the end
+  const TempFolder folder_;
+};
+
+TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
+  EXPECT_THAT(names_in(machine(0) + "/ep2-ba8"),
+              ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
+  EXPECT_THAT(names_in(machine(1) + "/ep2-ba8"),
+              ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+  Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+  EXPECT_THAT(all_output(job), Not(HasSubstr("warning: nobody")));
+  expect_to_begin_at(job, 8);
+  expect_unbroken(job);
+}
+
+// Whatever lies where, is read from there: on three machines, of which one is new; from another
+// first one; on one of each; and where all of it lies on one.
+TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
+  for (const Nodes& nodes : {Nodes{0, 1, 2}, Nodes{1, 0}, Nodes{1, 1, 0, 0}}) {
+    const TempFolder folder;
+    std::filesystem::copy(folder_.path(), folder.path(),
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::copy_symlinks);
+    // As many samples in a batch of all ranks, where that can be.
+    const std::string batch = nodes.size() == 2 ? "batch=8" : "batch=4";
+    Job job(nodes, program(kInParts + in(folder) + Command{batch}));
+    ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+    expect_to_begin_at(job, 8);
+  }
+}
+
+TEST_F(TwoMachines, WithoutAPartAllTakeTheOneBeforeAndWriteItAnew) {
+  std::filesystem::remove(machine(1) + "/ep2-ba8/__3_0.distcp");
+  Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+  expect_to_begin_at(job, 4);
+  EXPECT_THAT(job.output(0), AllOf(HasSubstr("autoresume skipped " + machine(0) + "/ep2-ba8: no "
+                                             "machine of this job has __3_0.distcp (written on "),
+                                   HasSubstr("ep2-ba8 to .damaged")));
+  expect_unbroken(job);
+  EXPECT_TRUE(std::filesystem::exists(machine(1) + "/ep2-ba8/__3_0.distcp"));
+}
+
+TEST_F(TwoMachines, DamageThatOneRankReadsIsPassedOverByAll) {
+  flip_elements(machine(1) + "/ep2-ba8/__3_0.distcp");
+  Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+  expect_to_begin_at(job, 4);
+  expect_unbroken(job);
+}
+
+TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
+  std::filesystem::remove_all(machine(1));
+  Job job(Nodes{0, 0, 2, 2}, program(kInParts + in(folder_)));
+  EXPECT_THAT(job.exit_codes(), Each(2)) << all_output(job);
+  for (const auto& rank : job.ranks) {
+    EXPECT_THAT(rank->output(),
+                AllOf(HasSubstr("none that all ranks can go on from (ep2-ba8: no machine of this "
+                                "job has __2_0.distcp, __3_0.distcp (written on "),
+                      HasSubstr("/1)"), Not(HasSubstr("begins at"))));
+  }
+}
+
+TEST_F(TwoMachines, OneMachineAloneDoesNotBeginAnew) {
+  Job job(1, program(kInParts + Command{"folder=" + folder_.path()}));
+  EXPECT_THAT(job.exit_codes(), Each(2)) << all_output(job);
+  EXPECT_THAT(job.output(0), HasSubstr("on machines that are not in this job"));
+}
+
+TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {
+  const TempFolder folder;
+  const Command run = kInParts + in(folder) + Command{"interval=1ba", "keep=2", "async=1"};
+  const Nodes nodes = {0, 1, 1};
+  Job killed(nodes, program(run + Command{"at_batch=7", "how=dead", "rank=2"}));
+  EXPECT_THAT(killed.exit_codes(), Contains(-1)) << all_output(killed);
+  Job again(nodes, in_turn({run, kInParts}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << all_output(again);
+  for (const auto& rank : again.ranks) {
+    EXPECT_THAT(part(rank->output(), 0), Not(HasSubstr("begins at batch 0\n")));
+    EXPECT_EQ(rest_of_line(part(rank->output(), 0), "weights "),
+              rest_of_line(part(rank->output(), 1), "weights "));
+  }
+  EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));  // two, and the link
+  EXPECT_THAT(names_in(folder.path() + "/1"), ::testing::SizeIs(2));
+}
+
+// One file, which rank 0 has written: all others have it from there, whether they read all of it
+// or their rows, and wherever rank 0 is next.
+TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
+  for (const std::string how : {"shard=NO_SHARD", "shard=FULL_SHARD"}) {
+    const TempFolder folder;
+    const Command run = kMachinesRun + in(folder) + Command{how};
+    Job first(Nodes{0, 1, 1},
+              in_turn({run + Command{"duration=1ep"}, kMachinesRun + Command{how}}));
+    ASSERT_THAT(first.exit_codes(), Each(0)) << all_output(first);
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/1"));
+    const Value written = load(folder.path() + "/0/latest-rank0.pt");
+    EXPECT_EQ(*find_path(written, "state/metadata/composer_env_info/num_nodes"), Value(2));
+    const std::string file = rest_of_line(part(first.output(0), 0), "ends at batch ");
+    Job again(Nodes{0, 1, 1}, program(run));
+    ASSERT_THAT(again.exit_codes(), Each(0)) << all_output(again);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_THAT(again.output(rank), HasSubstr("begins at batch " + file));
+      EXPECT_EQ(rest_of_line(again.output(rank), "weights "),
+                rest_of_line(part(first.output(rank), 1), "weights "));
+    }
+    Job moved(Nodes{1, 0, 0}, in_turn({run + Command{"load=/latest-rank0.pt", "duration=9ep"},
+                                       run + Command{"duration=10ep"}}));
+    EXPECT_THAT(moved.exit_codes(), Each(0)) << all_output(moved);
+  }
+}
+
+}  // namespace
+}  // namespace cairn
