@@ -19,6 +19,8 @@
 //  9. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
+// 10. Of checkpoints that are a tar of each rank (deepspeed_config) every rank does all this in its
+//     own names, and all save together, as in 8. What fails on one of them fails on all.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <fmt/format.h>
@@ -135,7 +137,7 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
 // `refused`: what a destination said of an earlier file, which must not cost this save.
 bool CheckpointSaver::Impl::needs_save(const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
-  if (is_written_elsewhere()) return false;
+  if (is_idle()) return false;
   throw_error();
   try {
     report(logger);
@@ -346,7 +348,7 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .weights_only = options.weights_only,
           .run_name = state.run_name,
           .now = state.timestamp,
-          .saves_folders = ranks != nullptr};
+          .saves_folders = ranks != nullptr && !has_tars};
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
@@ -362,6 +364,23 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
     pipeline.move_pointer(latest, saved_path);  // it was killed before it could
   }
+}
+
+// Before the first batch.
+void CheckpointSaver::Impl::look_at_folder(const State& state, Logger& logger) {
+  const SaverPlace here = place(state);
+  adopt_saved(here, saved);
+  if (!options.overwrite) {
+    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
+    if (is_far) know_versions(found.replaceable, state.timestamp);
+    replaceable = {found.replaceable.begin(), found.replaceable.end()};
+    for (const auto& [path, problem] : found.unusable) {
+      logger.log_message("warning: nobody can go on from " + path +
+                         ", so it does not stop this run from saving: " + problem);
+      unusable.insert(path);
+    }
+  }
+  if (keep() != 0) recognise_saved(state);
 }
 
 void CheckpointSaver::Impl::agree_on_last_batch() {
@@ -388,9 +407,10 @@ void CheckpointSaver::init(State& state, Logger& logger) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
   }
   if (saves_over_ranks(state)) impl_->begin_sharded(state);
-  if (is_written_elsewhere()) return;
+  if (saves_rank_tars(state)) impl_->begin_tars(state);
+  if (impl_->is_idle()) return;
   const std::string folder = impl_->folder(state);
-  impl_->options.store->prepare(folder);
+  impl_->agreed("preparing " + folder, [&] { impl_->options.store->prepare(folder); });
   if (impl_->is_far) impl_->look_around(state);
   if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
   std::vector<std::string> formats = {impl_->options.filename};
@@ -402,7 +422,9 @@ void CheckpointSaver::init(State& state, Logger& logger) {
 }
 
 void CheckpointSaver::after_load(State& state, Logger& /*logger*/) {
-  if (impl_->keep() != 0 && !is_written_elsewhere()) impl_->recognise_saved(state);
+  if (impl_->keep() != 0 && !impl_->is_idle()) {
+    impl_->agreed("looking at what is saved", [&] { impl_->recognise_saved(state); });
+  }
   impl_->agree_on_last_batch();
 }
 
@@ -415,23 +437,9 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   if (impl_->last_checkpoint_batch > state.timestamp.batch) {
     impl_->last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  if (is_written_elsewhere()) {
-    impl_->agree_on_last_batch();
-    return;
+  if (!impl_->is_idle()) {
+    impl_->agreed("looking at what is saved", [&] { impl_->look_at_folder(state, logger); });
   }
-  const SaverPlace place = impl_->place(state);
-  adopt_saved(place, impl_->saved);
-  if (!impl_->options.overwrite) {
-    const FolderConflicts found = check_conflicts(place, impl_->saved, impl_->may_rewrite_own);
-    if (impl_->is_far) impl_->know_versions(found.replaceable, state.timestamp);
-    impl_->replaceable = {found.replaceable.begin(), found.replaceable.end()};
-    for (const auto& [path, problem] : found.unusable) {
-      logger.log_message("warning: nobody can go on from " + path +
-                         ", so it does not stop this run from saving: " + problem);
-      impl_->unusable.insert(path);
-    }
-  }
-  if (impl_->keep() != 0) impl_->recognise_saved(state);
   impl_->agree_on_last_batch();
 }
 
@@ -499,7 +507,7 @@ void CheckpointSaver::wait() { impl_->wait(); }
 
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
   impl_->wait();
-  if (is_written_elsewhere()) return {};
+  if (impl_->is_idle()) return {};
   std::vector<std::string> paths = impl_->saved.paths();
   Existence exists(impl_->options.store);
   std::erase_if(paths, [&exists](const std::string& path) { return !exists(path); });

@@ -22,6 +22,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
 #include "storage/local_store.h"
+#include "train/state/checkpoint_info.h"
 #include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
@@ -96,6 +97,12 @@ struct CheckpointSaver::Impl {
   void save(State& state, Value rng, WholeState& whole, Logger& logger);
   SaveJob next_job(const State& state);
   void begin_sharded(const State& state);
+  // Step 10.
+  void begin_tars(const State& state);
+  void save_tar(State& state, Logger& logger, bool is_asked);
+  void agreed(const std::string& doing, const std::function<void()>& act) const;
+  // Whether another rank writes what this saver saves.
+  bool is_idle() const { return is_written_elsewhere() && !has_tars; }
   void save_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
   void clear_way(const std::string& path);
@@ -109,11 +116,13 @@ struct CheckpointSaver::Impl {
   void throw_error();
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
+  void look_at_folder(const State& state, Logger& logger);
   void agree_on_last_batch();
 
   CheckpointSaverOptions options;
   const bool is_far;
-  std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8
+  std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8; and of tars: step 10
+  bool has_tars = false;             // step 10
   std::function<bool(const State&, Event)> is_due;
   struct Answer {
     Event event;

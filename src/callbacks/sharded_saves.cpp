@@ -27,6 +27,7 @@ void CheckpointSaver::Impl::begin_sharded(const State& state) {
 
 // All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
 void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked) {
+  if (has_tars) return save_tar(state, logger, is_asked);
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;

@@ -181,10 +181,10 @@ struct Net : torch::nn::Module {
     if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(8));
     second = register_module("second", cairn::Sharded<torch::nn::Linear>(8, 3));
     unused = register_module("unused", torch::nn::Linear(2, 2));
-    to(at::kDouble);
+    to(type = arguments.has("float") ? at::kFloat : at::kDouble);
   }
   at::Tensor forward(const at::Tensor& input) {
-    at::Tensor hidden = first(input).tanh();
+    at::Tensor hidden = first(input.to(type)).tanh();
     if (norm) hidden = norm(hidden);
     return second(torch::dropout(hidden, dropout, is_training()));
   }
@@ -192,7 +192,20 @@ struct Net : torch::nn::Module {
   torch::nn::Linear unused{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
   double dropout;
+  at::ScalarType type;
 };
+
+// deepspeed_config and what goes with it.
+void deepspeed_options(const Arguments& arguments, cairn::TrainerOptions& options) {
+  if (arguments.has("deepspeed")) {
+    options.deepspeed_config = cairn::Dict{
+        {"zero_optimization", cairn::Dict{{"stage", arguments.number("deepspeed", 0)}}}};
+  }
+  options.save_filename = arguments.text("filename", options.save_filename);
+  options.save_weights_only = arguments.has("weights_only");
+  if (arguments.has("no_resume")) options.autoresume = false;
+  if (arguments.has("load")) options.load_path = arguments.text("load");
+}
 
 cairn::TrainerOptions options_of(const Arguments& arguments) {
   cairn::TrainerOptions options;
@@ -234,6 +247,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
     options.autoresume = true;
   }
+  deepspeed_options(arguments, options);
   return options;
 }
 
