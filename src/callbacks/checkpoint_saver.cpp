@@ -21,6 +21,8 @@
 //  9. In a store that is far away a save is a write of what was not there, or of the very version
 //     that was found there when training began, or that this saver wrote last, unless `overwrite`
 //     is set: of two jobs with one run the second is refused, and never writes over the first.
+// 10. Of checkpoints that are a tar of each rank (deepspeed_config) every rank does all this in its
+//     own names, and all save together, as in 8. What fails on one of them fails on all.
 #include "cairn/callbacks/checkpoint_saver.h"
 
 #include <fmt/format.h>
@@ -141,7 +143,7 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
 // `refused`: what a destination said of an earlier file, which must not cost this save.
 bool CheckpointSaver::Impl::needs_save(const State& state, Logger& logger,
                                        std::exception_ptr& refused) {
-  if (is_written_elsewhere() || !saves_here()) return false;
+  if (is_idle() || !saves_here()) return false;
   throw_error();
   try {
     report(logger);
@@ -330,11 +332,13 @@ void CheckpointSaver::Impl::look_around(const State& state) {
 }
 
 void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger) const {
-  const std::string folder = writers_folder(state);
+  const FormatVariables writer =
+      has_tars ? dist_variables(state.run_name) : variables_of_writer(state.run_name);
+  const std::string folder = strict_format(options.folder, writer);
   std::vector<std::string> formats = {options.filename};
   if (options.latest_filename) formats.push_back(*options.latest_filename);
-  for (const std::string& name : remove_leftovers_of_formats(
-           *options.store, folder, formats, variables_of_writer(state.run_name))) {
+  for (const std::string& name :
+       remove_leftovers_of_formats(*options.store, folder, formats, writer)) {
     logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
   }
 }
@@ -376,7 +380,7 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .weights_only = options.weights_only,
           .run_name = state.run_name,
           .now = state.timestamp,
-          .saves_folders = ranks != nullptr};
+          .saves_folders = ranks != nullptr && !has_tars};
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
@@ -396,6 +400,23 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
     pipeline.move_pointer(latest, saved_path);  // it was killed before it could
   }
+}
+
+// Before the first batch.
+void CheckpointSaver::Impl::look_at_folder(const State& state, Logger& logger) {
+  const SaverPlace here = place(state);
+  adopt_saved(here, saved);
+  if (!options.overwrite) {
+    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
+    if (is_far) know_versions(found.replaceable, state.timestamp);
+    replaceable = {found.replaceable.begin(), found.replaceable.end()};
+    for (const auto& [path, problem] : found.unusable) {
+      logger.log_message("warning: nobody can go on from " + path +
+                         ", so it does not stop this run from saving: " + problem);
+      unusable.insert(path);
+    }
+  }
+  if (keep() != 0) recognise_saved(state);
 }
 
 void CheckpointSaver::Impl::agree_on_last_batch() {
@@ -423,17 +444,21 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   }
   impl_->elsewhere.clear();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
-  if (!is_written_elsewhere()) {
-    impl_->options.store->prepare(impl_->folder(state));
+  if (saves_rank_tars(state)) impl_->begin_tars(state);
+  if (!impl_->is_idle()) {
+    const std::string folder = impl_->folder(state);
+    impl_->agreed("preparing " + folder, [&] { impl_->options.store->prepare(folder); });
     if (impl_->is_far) impl_->look_around(state);
     if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
     impl_->remove_leftovers(state, logger);
   }
-  if (impl_->ranks && !impl_->is_far) impl_->prepare_machines(state, logger);
+  if (impl_->ranks && !impl_->has_tars && !impl_->is_far) impl_->prepare_machines(state, logger);
 }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {
-  if (impl_->keep() != 0 && !is_written_elsewhere()) impl_->recognise_saved(state);
+  if (impl_->keep() != 0 && !impl_->is_idle()) {
+    impl_->agreed("looking at what is saved", [&] { impl_->recognise_saved(state); });
+  }
   impl_->agree_on_last_batch();
   for (const auto& saver : impl_->elsewhere)
     saver->after_load(state, logger);
@@ -454,23 +479,9 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
   if (last_checkpoint_batch > state.timestamp.batch) {
     last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  if (is_written_elsewhere() || !saves_here()) {
-    agree_on_last_batch();
-    return;
+  if (!is_idle() && saves_here()) {
+    agreed("looking at what is saved", [&] { look_at_folder(state, logger); });
   }
-  const SaverPlace here = place(state);
-  adopt_saved(here, saved);
-  if (!options.overwrite) {
-    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
-    if (is_far) know_versions(found.replaceable, state.timestamp);
-    replaceable = {found.replaceable.begin(), found.replaceable.end()};
-    for (const auto& [path, problem] : found.unusable) {
-      logger.log_message("warning: nobody can go on from " + path +
-                         ", so it does not stop this run from saving: " + problem);
-      unusable.insert(path);
-    }
-  }
-  if (keep() != 0) recognise_saved(state);
   agree_on_last_batch();
 }
 
@@ -560,7 +571,7 @@ void CheckpointSaver::wait() { impl_->wait(); }
 
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
   impl_->wait();
-  if (is_written_elsewhere()) return {};
+  if (impl_->is_idle()) return {};
   std::vector<std::string> paths = impl_->saved.paths();
   Existence exists(impl_->options.store);
   std::erase_if(paths, [&exists](const std::string& path) { return !exists(path); });

@@ -23,6 +23,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
 #include "storage/local_store.h"
+#include "train/state/checkpoint_info.h"
 #include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
 #include "train/state/state_gatherer.h"
@@ -106,6 +107,12 @@ struct CheckpointSaver::Impl {
   void begin_fit(State& state, Logger& logger);
   SaveJob job_of_part(const State& state, const std::string& where, const List& superfluous);
   void begin_sharded(State& state, Logger& logger);
+  // Step 10.
+  void begin_tars(const State& state);
+  void save_tar(State& state, Logger& logger, bool is_asked);
+  void agreed(const std::string& doing, const std::function<void()>& act) const;
+  // Whether another rank writes what this saver saves.
+  bool is_idle() const { return is_written_elsewhere() && !has_tars; }
   void save_over_ranks(State& state, Logger& logger, bool is_asked);
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
@@ -120,11 +127,13 @@ struct CheckpointSaver::Impl {
   void throw_error();
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
+  void look_at_folder(const State& state, Logger& logger);
   void agree_on_last_batch();
 
   CheckpointSaverOptions options;
   const bool is_far;
-  std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8
+  std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8; and of tars: step 10
+  bool has_tars = false;             // step 10
   // Where loggers keep files: the same checkpoints, with a pipeline, pointer and retention each.
   std::vector<std::unique_ptr<CheckpointSaver>> elsewhere;
   std::function<bool(const State&, Event)> is_due;

@@ -121,6 +121,7 @@ SaveJob CheckpointSaver::Impl::job_of_part(const State& state, const std::string
 
 // All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
 void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked) {
+  if (has_tars) return save_tar(state, logger, is_asked);
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;

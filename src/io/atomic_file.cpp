@@ -144,9 +144,14 @@ void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 
 void AtomicFile::write_shared(const SharedBytes& bytes) { file_->write_shared(bytes); }
 
-void AtomicFile::commit() {
+void AtomicFile::sync() {
   check_mapped_reads();  // what was read may be in this file
   file_->sync();
+  is_synced_ = true;
+}
+
+void AtomicFile::commit() {
+  if (!is_synced_) sync();
   files_.rename(temporary_, path_, options_.overwrite);
   temporary_.clear();
   file_->close();

@@ -42,6 +42,9 @@ class AtomicFile final : public ByteSink {
   void write(ByteView bytes) override;
   // As WritableFile::write_shared().
   void write_shared(const SharedBytes& bytes);
+  // Step 3, before commit() and not in it: for who must know that the file can be published.
+  // Nothing is written behind it.
+  void sync();
   // Publishes. At most once.
   void commit();
   const std::string& path() const { return path_; }
@@ -52,6 +55,7 @@ class AtomicFile final : public ByteSink {
   std::string temporary_;
   Options options_;
   std::unique_ptr<WritableFile> file_;
+  bool is_synced_ = false;
 };
 
 // Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link

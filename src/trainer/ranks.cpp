@@ -17,6 +17,7 @@
 #include "checkpoint/names/launch.h"
 #include "dist/group.h"
 #include "io/machine.h"
+#include "trainer/deepspeed_config.h"
 #include "trainer/trainer_impl.h"
 
 namespace cairn {
@@ -118,6 +119,10 @@ void Trainer::Impl::check_position_of_ranks() const {
 }
 
 void Trainer::Impl::shard_model() {
+  if (options.deepspeed_config) {
+    state.deepspeed_stage = deepspeed_stage(*options.deepspeed_config);
+    options.parallelism_config = sharding_of_stage(*state.deepspeed_stage);
+  }
   if (!options.parallelism_config || !options.parallelism_config->fsdp) return;
   const FSDPConfig& config = *options.parallelism_config->fsdp;
   if (config.state_dict_type == "sharded") {

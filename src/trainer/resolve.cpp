@@ -18,6 +18,7 @@
 #include "train/loop/precision.h"
 #include "train/loop/run_name.h"
 #include "trainer/check_savers.h"
+#include "trainer/deepspeed_config.h"
 #include "trainer/ranks.h"
 
 namespace cairn {
@@ -198,6 +199,24 @@ void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Con
             "gradients in every backward(); leave it out");
 }
 
+// UnsupportedErrors go through.
+void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
+  if (!options.deepspeed_config) return;
+  found.add(options.parallelism_config && options.parallelism_config->fsdp,
+            "deepspeed_config and parallelism_config both say how the model is sharded: give one");
+  found.add(options.load_in_place,
+            "load_in_place does not go with deepspeed_config: each rank reads its own rows, which "
+            "takes no more memory; leave it out");
+  try {
+    found.add(deepspeed_stage(*options.deepspeed_config) > 0 &&
+                  options.ddp_sync_strategy == "forced_sync",
+              "ddp_sync_strategy forced_sync does not go with deepspeed_config of stage 1 to 3, "
+              "which average gradients in every backward(); leave it out");
+  } catch (const UsageError& error) {
+    found.add(true, error.what());
+  }
+}
+
 void check_ranks(const TrainerOptions& options, Conflicts& found) {
   found.add(!(options.dist_timeout > 0) || !std::isfinite(options.dist_timeout),
             "dist_timeout is not a positive number of seconds");
@@ -218,6 +237,7 @@ void check_ranks(const TrainerOptions& options, Conflicts& found) {
 
 TrainerOptions resolve(TrainerOptions options) {
   Conflicts found;
+  check_deepspeed(options, found);
   check_training(options, found);
   check_evaluation(options, found);
   check_console(options, found);

@@ -25,11 +25,13 @@
 #include "storage/local_store.h"
 #include "storage/place.h"
 #include "train/state/load_job.h"
+#include "train/state/rank_saves.h"
 #include "train/state/sharded_state.h"
 #include "trainer/check_savers.h"
 #include "trainer/joint_checkpoints.h"
 #include "trainer/load_progress.h"
 #include "trainer/node_copy.h"
+#include "trainer/rank_tar_loads.h"
 #include "trainer/ranks.h"
 #include "trainer/search_places.h"
 
@@ -84,12 +86,15 @@ class OtherRuns {
   std::set<std::string> names_;
 };
 
-// Of an error of loading: whether another checkpoint may be better.
+}  // namespace
+
 bool is_fault_of_file(const Error& error) {
   const bool is_of_program = dynamic_cast<const MismatchError*>(&error) != nullptr ||
                              dynamic_cast<const UsageError*>(&error) != nullptr;
   return !is_of_program && read_fault_of(error) != ReadFault::kNow;
 }
+
+namespace {
 
 // What autoresume passes over: where they are, and their paths there.
 using PassedOver = std::vector<std::pair<std::shared_ptr<ObjectStore>, std::string>>;
@@ -226,7 +231,8 @@ NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& pro
   return {job, is_sharded(state), logger};
 }
 
-// `nearest` is where the job's checkpoint is read from. The state keeps the present run's name.
+}  // namespace
+
 LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
                          LoadProgress& progress, Logger& logger) {
   const dist::LongWork long_work;
@@ -247,6 +253,8 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
       (job.options.load_weights_only ? " (weights)" : ": " + position_text(state.timestamp)));
   return outcome;
 }
+
+namespace {
 
 // That of another rank, on this one.
 class RankError : public StorageError {
@@ -303,6 +311,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
+  if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
   const std::string path = strict_format(*options.load_path, variables_of_writer(state.run_name));
   LoadProgress progress = progress_of(options);
   const auto store = progress.watch(store_of(path, options.load_object_store));
@@ -341,6 +350,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
 
 LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
                            const CheckpointSaver& saver, Logger& logger) {
+  if (saves_rank_tars(state)) return resume_rank_tars(options, state, saver, logger);
   LoadProgress progress = progress_of(options);
   std::vector<SearchPlace> places = search_places(saver.options(), state.run_name, logger);
   for (SearchPlace& place : places) {

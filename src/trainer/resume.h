@@ -36,8 +36,11 @@
 namespace cairn {
 
 class CheckpointSaver;
+class Error;
+class LoadProgress;
 class Logger;
 class State;
+struct LoadJob;
 
 struct LoadOutcome {
   // The "rng" entry, to be restored when fit() is at the position; nullopt when there is none.
@@ -45,6 +48,14 @@ struct LoadOutcome {
   bool is_loaded = false;   // false: there was nothing to load
   bool is_resumed = false;  // autoresume found it: a finished run is no error then
 };
+
+// Loads `nearest`, which is `job` or a copy of it, and logs the position. The state keeps the
+// present run's name, and savers forget what another run saved.
+LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& state,
+                         LoadProgress& progress, Logger& logger);
+
+// Of an error of loading: whether another checkpoint may be better.
+bool is_fault_of_file(const Error& error);
 
 // UsageError listing what autoresume lacks. `first` is the first saver, `whole` the first of the
 // whole state; null where there is none.

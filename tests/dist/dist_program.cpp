@@ -187,10 +187,10 @@ struct Net : torch::nn::Module {
     if (arguments.has("norm")) norm = register_module("norm", torch::nn::BatchNorm1d(width));
     second = register_module("second", cairn::Sharded<torch::nn::Linear>(width, 3));
     unused = register_module("unused", torch::nn::Linear(2, 2));
-    to(at::kDouble);
+    to(type = arguments.has("float") ? at::kFloat : at::kDouble);
   }
   at::Tensor forward(const at::Tensor& input) {
-    at::Tensor hidden = first(input).tanh();
+    at::Tensor hidden = first(input.to(type)).tanh();
     if (norm) hidden = norm(hidden);
     return second(torch::dropout(hidden, dropout, is_training()));
   }
@@ -198,7 +198,20 @@ struct Net : torch::nn::Module {
   torch::nn::Linear unused{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
   double dropout;
+  at::ScalarType type;
 };
+
+// deepspeed_config and what goes with it.
+void deepspeed_options(const Arguments& arguments, cairn::TrainerOptions& options) {
+  if (arguments.has("deepspeed")) {
+    options.deepspeed_config = cairn::Dict{
+        {"zero_optimization", cairn::Dict{{"stage", arguments.number("deepspeed", 0)}}}};
+  }
+  options.save_filename = arguments.text("filename", options.save_filename);
+  options.save_weights_only = arguments.has("weights_only");
+  if (arguments.has("no_resume")) options.autoresume = false;
+  if (arguments.has("load")) options.load_path = arguments.text("load");
+}
 
 cairn::TrainerOptions options_of(const Arguments& arguments) {
   cairn::TrainerOptions options;
@@ -246,6 +259,7 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.autoresume = !arguments.has("load");
   }
   if (arguments.has("load")) options.load_path = arguments.text("load");
+  deepspeed_options(arguments, options);
   return options;
 }
 

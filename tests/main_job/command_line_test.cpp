@@ -49,7 +49,8 @@ const std::set<std::string> kObjects = {"model",
                                         "loggers",
                                         "load_object_store",
                                         "save_object_store",
-                                        "parallelism_config"};
+                                        "parallelism_config",
+                                        "deepspeed_config"};
 
 TEST(CommandLine, HasAFlagForEveryTextNumberAndSwitchOfTrainerOptions) {
   const std::string header =

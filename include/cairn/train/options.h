@@ -24,6 +24,7 @@
 #include "cairn/train/model.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/scheduler.h"
+#include "cairn/value.h"
 
 namespace cairn {
 
@@ -162,6 +163,11 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Parameters, gradients and optimizer state spread over the ranks: {.fsdp = FSDPConfig{}}. For
   // models that do not fit beside their optimizer's state; wrap their parts in Sharded<>.
   std::optional<ParallelismConfig> parallelism_config = std::nullopt;
+  // Composer's, of the time before FSDP: Dict{{"zero_optimization", Dict{{"stage", 3}}}}. Shards as
+  // parallelism_config does (stage 0: not at all), and every rank saves a tar of its own, with
+  // {rank} in save_filename, that holds DeepSpeed's files: docs/distributed.md. Other keys are
+  // refused, but for those that say what holds anyway.
+  std::optional<Value> deepspeed_config = std::nullopt;
 
   // --- cairn's own ------------------------------------------------------------------------------
 

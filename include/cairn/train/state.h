@@ -93,6 +93,10 @@ class State {
   // "sharded"): the format of their names. Empty: a checkpoint is one file.
   std::string sharded_ckpt_prefix_dir;
 
+  // Of a run whose checkpoints are a tar of each rank (TrainerOptions::deepspeed_config): the ZeRO
+  // stage that was asked for, 0 to 3. nullopt: none is asked for.
+  std::optional<std::int64_t> deepspeed_stage;
+
   // From the moment the current batch ends, training ends as if max_duration were reached: with
   // fit_end, a last evaluation and a last save. For callbacks (EarlyStopper); sets max_duration.
   void stop_training();

@@ -38,6 +38,8 @@ struct FormatRow {
 // The rows' functions, one file each; those of compressions are in compressed_source.h.
 bool is_tar(const Candidate& candidate);
 Candidate unwrap_tar(Candidate candidate);
+bool is_rank_tar(const Candidate& candidate);
+std::unique_ptr<CheckpointSource> open_rank_tar(Candidate candidate);
 bool is_dcp(const Candidate& candidate);
 std::unique_ptr<CheckpointSource> open_dcp(Candidate candidate);
 bool is_dcp_safetensors(const Candidate& candidate);

@@ -204,7 +204,7 @@ class DeepSpeedSource final : public CheckpointSource {
     deepspeed::Ranks ranks;
     ranks.model = read_all(model_, "model states");
     ranks.optimizer = read_all(optimizer_, "optimizer states");
-    if (ranks.optimizer.empty()) {
+    if (ranks.optimizer.empty() && !deepspeed::is_without_zero(ranks)) {
       throw UnsupportedError(
           "there are no optimizer states in it, so it was saved without ZeRO; its " +
           (model_.empty() ? std::string() : model_.begin()->second) + " holds the whole model");

@@ -30,6 +30,7 @@ constexpr std::array kFormats = {
     FormatRow{"lz4", is_compressed<kLz4>, nullptr, decompress_by<kLz4>},
     FormatRow{"zstd", is_compressed<kZstd>, nullptr, decompress_by<kZstd>},
     FormatRow{"lzop", is_compressed<kLzop>, nullptr, decompress_by<kLzop>},
+    FormatRow{"deepspeed_rank", is_rank_tar, open_rank_tar},
     FormatRow{"tar", is_tar, nullptr, unwrap_tar},
     FormatRow{"safetensors_index", is_shard_index, open_shard_index},
     FormatRow{"safetensors_index", is_model_folder, open_model_folder},

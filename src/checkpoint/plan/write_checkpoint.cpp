@@ -49,14 +49,14 @@ pickle::Encoded encode(const Value& value, const HowToWrite& how) {
   return how.encoded != nullptr ? pickle::encode(value, *how.encoded) : pickle::encode(value);
 }
 
-TorchFileWriteOptions with_manifest(const CheckpointInfo& info) {
-  return {.extra_records = [&info](const std::vector<FileRecord>& records) {
+}  // namespace
+
+TorchFileWriteOptions with_manifest(CheckpointInfo info) {
+  return {.extra_records = [info = std::move(info)](const std::vector<FileRecord>& records) {
     return std::vector<std::pair<std::string, std::string>>{
         {std::string(kManifestRecord), write_manifest(info, records)}};
   }};
 }
-
-}  // namespace
 
 void check_extension(const std::string& path) { find_extension(path); }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "cairn/format/torch_file.h"
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/plan/file_image.h"
@@ -32,6 +33,9 @@ struct HowToWrite {
 // Writes the job's value to its path, as save() promises, and nothing else of the job; returns the
 // size of the file and, when `how.retry` is set, its version.
 Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWrite& how);
+
+// Of a torch.save file: with a manifest that says this of it.
+TorchFileWriteOptions with_manifest(CheckpointInfo info);
 
 // What writing a file of this name would say of its extension: UsageError that lists all there are,
 // or names the program that is needed and not installed.

@@ -9,6 +9,7 @@
 #include "core/checked.h"
 #include "core/round_up.h"
 #include "format/deepspeed/gather.h"
+#include "format/deepspeed/rank_files.h"
 #include "value/numbers.h"
 #include "value/tensor_pieces.h"
 
@@ -277,6 +278,22 @@ int stage_of(const Value& rank) {
   return static_cast<int>(stage->as_int());
 }
 
+// Of cairn's own files, which say of which save they are: of a folder that the tars of two saves
+// were unpacked into some ranks' files may be older than others'.
+void check_attempts(const Ranks& ranks) {
+  std::string attempt;
+  for (const auto* files : {&ranks.model, &ranks.optimizer}) {
+    for (const Value& file : *files) {
+      if (!has_rank(file)) continue;
+      const std::string own = rank_of(file).attempt;
+      if (attempt.empty()) attempt = own;
+      if (attempt == own) continue;
+      throw CorruptError("its files are of different saves: " + attempt + " and " + own +
+                         ". Unpack the tars of all ranks of one save into an empty folder");
+    }
+  }
+}
+
 void check_ranks(const Ranks& ranks, int stage) {
   for (std::size_t i = 0; i < ranks.optimizer.size(); ++i) {
     const Value& rank = ranks.optimizer[i];
@@ -297,6 +314,12 @@ void check_ranks(const Ranks& ranks, int stage) {
   }
 }
 
+// Cairn's stage 0: the model's file has it all.
+Consolidated without_zero(const Value& model) {
+  if (find_dict(model, "module") == nullptr) throw CorruptError("there is no \"module\" in it");
+  return {.weights = required(model, "module"), .stage = 0, .ranks = 1};
+}
+
 }  // namespace
 
 const std::vector<std::string>& data_classes() {
@@ -312,10 +335,17 @@ const std::vector<std::string>& data_classes() {
   return classes;
 }
 
+bool is_without_zero(const Ranks& ranks) {
+  return ranks.optimizer.empty() && ranks.model.size() == 1 && has_rank(ranks.model.front()) &&
+         rank_of(ranks.model.front()).stage == 0;
+}
+
 Consolidated consolidate(const Ranks& ranks, const std::string& scratch_folder) {
-  if (ranks.model.empty() || ranks.optimizer.empty()) {
+  if (ranks.model.empty() || (ranks.optimizer.empty() && !is_without_zero(ranks))) {
     throw CorruptError("there are no files of model states, or none of optimizer states");
   }
+  check_attempts(ranks);
+  if (ranks.optimizer.empty()) return without_zero(ranks.model.front());
   Consolidated result{
       .weights = {}, .stage = stage_of(ranks.optimizer.front()), .ranks = ranks.optimizer.size()};
   check_ranks(ranks, result.stage);

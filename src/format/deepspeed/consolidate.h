@@ -34,6 +34,9 @@ struct Consolidated {
 // Classes of which a checkpoint's files hold instances, that are nothing but data.
 const std::vector<std::string>& data_classes();
 
+// Whether these are of a save without ZeRO (stage 0) that cairn made.
+bool is_without_zero(const Ranks& ranks);
+
 // Tensors are views of the ranks' own, or lazy. CorruptError, UnsupportedError. `scratch_folder` is
 // for what is too large to be put together in memory.
 Consolidated consolidate(const Ranks& ranks, const std::string& scratch_folder);

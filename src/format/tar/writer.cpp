@@ -63,8 +63,13 @@ std::string pax_size(std::uint64_t size) {
 
 }  // namespace
 
-Writer::Writer(ByteSink& out, const std::string& name, std::uint64_t size)
-    : out_(out), left_(size), padding_((kBlockBytes - size % kBlockBytes) % kBlockBytes) {
+Writer::Writer(ByteSink& out, const std::string& name, std::uint64_t size) : out_(out) {
+  begin(name, size);
+}
+
+void Writer::begin(const std::string& name, std::uint64_t size) {
+  left_ = size;
+  padding_ = (kBlockBytes - size % kBlockBytes) % kBlockBytes;
   if (name.empty() || name.size() > kName.size) {
     throw UsageError("\"" + name + "\" cannot be the name of a file in a tar");
   }
@@ -83,10 +88,17 @@ void Writer::write(ByteView bytes) {
   out_.write(bytes);
 }
 
-void Writer::finish() {
+void Writer::end(std::uint64_t zeros_behind) {
   if (left_ != 0) throw UsageError("fewer bytes for a tar than were announced");
-  const std::string end(padding_ + 2 * kBlockBytes, '\0');
-  out_.write(as_bytes(end));
+  const std::string zeros(padding_ + zeros_behind, '\0');
+  if (!zeros.empty()) out_.write(as_bytes(zeros));
 }
+
+void Writer::next(const std::string& name, std::uint64_t size) {
+  end(0);
+  begin(name, size);
+}
+
+void Writer::finish() { end(2 * kBlockBytes); }
 
 }  // namespace cairn::tar

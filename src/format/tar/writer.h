@@ -1,4 +1,4 @@
-// A tar with one file in it.
+// A tar with one file in it, or several.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,18 @@ class Writer final : public ByteSink {
   Writer(ByteSink& out, const std::string& name, std::uint64_t size);
 
   void write(ByteView bytes) override;
+  // Another file, when exactly `size` bytes of the one before were written.
+  void next(const std::string& name, std::uint64_t size);
   // Once, when exactly `size` bytes were written.
   void finish();
 
  private:
+  void begin(const std::string& name, std::uint64_t size);
+  void end(std::uint64_t zeros_behind);
+
   ByteSink& out_;
-  std::uint64_t left_;
-  std::uint64_t padding_;
+  std::uint64_t left_ = 0;
+  std::uint64_t padding_ = 0;
 };
 
 }  // namespace cairn::tar

@@ -358,7 +358,11 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
 
 // Of a sharded run: what this rank has of it. The names must be those of today for that.
 void CheckpointLoad::cut(Value& checkpoint) {
-  if (!is_sharded(state_)) return;
+  if (!is_sharded(state_)) {
+    Value saved = checkpoint.at("state");
+    misfits_ = cut_to_own_rows(state_, saved);
+    return refuse_misfits();
+  }
   Value saved = checkpoint.at("state");
   migrate_state(saved);
   misfits_ = cut_to_own_rows(state_, saved);

@@ -18,6 +18,9 @@ struct RankTable;
 // Whether the checkpoints of this run are folders that all ranks write.
 bool saves_over_ranks(const State& state);
 
+// Whether they are a tar of each rank (checkpoint/ranks/save_rank_tars.h).
+bool saves_rank_tars(const State& state);
+
 class RankSaves {
  public:
   // On all ranks together: once for each thread that saves. DistError.
@@ -32,6 +35,10 @@ class RankSaves {
   // removes, and the first rank of another machine the parts that lie there alone.
   void fill(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
             Logger* logger);
+  // The same of a run that saves_rank_tars(): each rank gives the job a path of its own, and its
+  // `latest`. On all ranks together. DistError; UnsupportedError for weights alone.
+  void fill_tar(SaveJob& job, const State& state, const SaveCheckpointOptions& what, bool overwrite,
+                Logger* logger);
 
   // Whether it is the first rank of a machine that is not rank 0's.
   bool is_first_of_another_machine() const;
@@ -40,5 +47,17 @@ class RankSaves {
   std::shared_ptr<RankTable> table_;  // of the thread that saves
   std::int64_t begun_ = 0;            // saves, on all ranks alike
 };
+
+// save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank}.
+std::string save_rank_tar(const State& state, const std::string& filename,
+                          const SaveCheckpointOptions& options);
+
+// What a run that saves_rank_tars() calls a file that is called `format`: with ".tar" behind it,
+// unless it is called as a tar already.
+std::string as_tar_format(const std::string& format);
+// UsageError unless {rank} is in it.
+void require_rank(const std::string& format);
+// UnsupportedError naming what of the model no such file can hold.
+void check_rank_tars(const State& state);
 
 }  // namespace cairn

@@ -126,6 +126,7 @@ std::string save_sharded(const State& state, const std::string& path,
 
 std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
+  if (saves_rank_tars(state)) return save_rank_tar(state, filename, options);
   std::string path = strict_format(
       filename, variables_of_writer(state.run_name) + time_variables(state.timestamp));
   if (saves_over_ranks(state)) return save_sharded(state, path, options);

@@ -134,6 +134,18 @@ TensorView cut(const ShardedRows& rows, TensorView whole) {
   return own;
 }
 
+// Whether it is just these rows.
+bool is_part(const TensorView& saved, const ShardedRows& rows) {
+  return saved.part != nullptr && saved.part->global_shape == rows.global_shape &&
+         saved.part->offsets.front() == rows.begin && saved.shape == own_shape(rows);
+}
+
+std::string describe_misfit(const std::string& name, const TensorView& part) {
+  return fmt::format("model: {} is a part of it, [{}] at [{}] of [{}], and not what this rank has",
+                     name, fmt::join(part.shape, ", "), fmt::join(part.part->offsets, ", "),
+                     fmt::join(part.part->global_shape, ", "));
+}
+
 void cut_model(const State& state, Dict& model, std::vector<std::string>& misfits) {
   for_each_named_tensor(state.model->module(), [&](const std::string& prefix,
                                                    const std::string& own_name,
@@ -143,7 +155,13 @@ void cut_model(const State& state, Dict& model, std::vector<std::string>& misfit
     const Value* const value = rows ? model.find(name) : nullptr;
     if (value == nullptr || !value->is_tensor()) return;
     const TensorView& saved = value->as_tensor();
-    if (saved.shape == rows->global_shape) {
+    if (is_part(saved, *rows)) {  // of a file of this rank's own
+      TensorView own = saved;
+      own.part = nullptr;
+      model.set(name, std::move(own));
+    } else if (saved.part != nullptr) {
+      misfits.push_back(describe_misfit(name, saved));
+    } else if (saved.shape == rows->global_shape) {
       model.set(name, cut(*rows, saved));
     } else {
       misfits.push_back(fmt::format("model: size mismatch for {}: [{}] in the checkpoint, [{}] in "
@@ -238,7 +256,20 @@ void WholeState::complete(Value& entries, bool at_once) {
 
 std::vector<std::string> cut_to_own_rows(const State& state, Value& entries) {
   std::vector<std::string> misfits;
-  if (!is_sharded(state) || !entries.is_dict()) return misfits;
+  if (!entries.is_dict()) return misfits;
+  if (!is_sharded(state)) {
+    const Value* const model = std::as_const(entries).find("model");
+    if (model == nullptr || !model->is_dict()) return misfits;
+    for (const auto& [name, value] : model->as_dict()) {
+      if (!name.is_str() || !value.is_tensor() || value.as_tensor().part == nullptr) continue;
+      misfits.push_back(describe_misfit(name.as_str(), value.as_tensor()) +
+                        ". It was saved with deepspeed_config by several ranks: load it with as "
+                        "many, and {rank} in load_path, or unpack the tars of all into one folder "
+                        "for `cairn convert`");
+      break;
+    }
+    return misfits;
+  }
   if (Dict* const model = dict_at(&entries, "model")) cut_model(state, *model, misfits);
   Dict* const optimizers = state.optimizer ? dict_at(&entries, "optimizers") : nullptr;
   if (optimizers != nullptr) {

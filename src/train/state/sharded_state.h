@@ -49,6 +49,7 @@ class WholeState {
 };
 
 // Step 3. `entries`: what a checkpoint has at "state". Gives what does not fit, as "w is [2], ...".
+// What is this rank's alone already (TensorView::part) stays; parts of others do not fit.
 std::vector<std::string> cut_to_own_rows(const State& state, Value& entries);
 
 }  // namespace cairn

@@ -1,0 +1,120 @@
+#include "checkpoint/plan/rank_tar.h"
+
+
+#include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
+
+#include "checkpoint/names/extension.h"
+#include "checkpoint/plan/write_checkpoint.h"
+#include "core/json_text.h"
+#include "format/stream_plan.h"
+#include "format/tar/writer.h"
+#include "format/torch_plan.h"
+#include "io/block_sink.h"
+
+namespace cairn {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kNoteFormat = 1;
+
+TorchPlan plan_of(const Value& value, const CheckpointInfo& info) {
+  return TorchPlan(pickle::encode(value), with_manifest(info));
+}
+
+void write_text(tar::Writer& tar, const std::string& text) { tar.write(as_bytes(text)); }
+
+// How many bytes went by.
+class CountingSink final : public PositionalSink {
+ public:
+  explicit CountingSink(PositionalSink& to) : to_(to) {}
+  void write(std::uint64_t offset, const SharedBytes& bytes) override {
+    to_.write(offset, bytes);
+    bytes_ += bytes.view.size();
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  PositionalSink& to_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::string model_states_name() {
+  return std::string(kDeepSpeedTag) + "/mp_rank_00_model_states.pt";
+}
+
+std::string optim_states_name(std::int64_t rank) {
+  return std::string(kDeepSpeedTag) + "/zero_pp_rank_" + std::to_string(rank) +
+         "_mp_rank_00_optim_states.pt";
+}
+
+std::string write_rank_note(const deepspeed::RankOfSave& rank) {
+  return json_text(json{{"format", kNoteFormat},
+                        {"attempt", rank.attempt},
+                        {"rank", rank.rank},
+                        {"world_size", rank.world_size},
+                        {"stage", rank.stage}},
+                   -1);
+}
+
+deepspeed::RankOfSave parse_rank_note(std::string_view text) {
+  try {
+    const json note = json::parse(text);
+    if (note.at("format").get<int>() != kNoteFormat) {
+      throw UnsupportedError("a rank's tar of format " + note.at("format").dump() +
+                             ", and this version of cairn knows " + std::to_string(kNoteFormat));
+    }
+    deepspeed::RankOfSave rank{.rank = note.at("rank").get<std::int64_t>(),
+                               .world_size = note.at("world_size").get<std::int64_t>(),
+                               .stage = note.at("stage").get<std::int64_t>(),
+                               .attempt = note.at("attempt").get<std::string>()};
+    const bool is_possible = rank.world_size >= 1 && rank.rank >= 0 &&
+                             rank.rank < rank.world_size && rank.stage >= 0 && rank.stage <= 3;
+    if (!is_possible) throw CorruptError("a rank's note that says what cannot be");
+    return rank;
+  } catch (const json::exception& e) {
+    throw CorruptError("what says which rank it is of cannot be read: " + std::string(e.what()));
+  }
+}
+
+bool is_tar_name(const std::string& path) { return find_extension(path).is_tar; }
+
+std::uint64_t write_rank_tar(const RankTarJob& job, PositionalSink& sink) {
+  const Extension& extension = find_extension(job.path);
+  if (!extension.is_tar) throw UsageError(job.path + " is not called as a tar");
+  const deepspeed::RankFiles files = deepspeed::split(job.checkpoint, job.names, job.rank);
+  CheckpointInfo info_of_part = job.info;
+  info_of_part.kind = "value";
+  const TorchPlan composer = plan_of(files.composer, job.info);
+  const TorchPlan model = plan_of(files.model, info_of_part);
+  const bool has_partition = job.rank.stage > 0;
+  const TorchPlan optimizer = plan_of(files.optimizer, info_of_part);
+  const std::string note = write_rank_note(job.rank);
+
+  CountingSink counted(sink);
+  BlockSink blocks(counted, block_bytes(composer.size() + model.size() + optimizer.size()));
+  const auto compressed = extension.codec != nullptr ? extension.codec->encoder(blocks) : nullptr;
+  tar::Writer tar(compressed != nullptr ? *compressed : static_cast<ByteSink&>(blocks),
+                  std::string(kRankNote), note.size());
+  write_text(tar, note);
+  tar.next(std::string(kTarMember), composer.size());
+  stream_plan(composer, tar);
+  tar.next("latest", kDeepSpeedTag.size());
+  write_text(tar, std::string(kDeepSpeedTag));
+  tar.next(model_states_name(), model.size());
+  stream_plan(model, tar);
+  if (has_partition) {
+    tar.next(optim_states_name(job.rank.rank), optimizer.size());
+    stream_plan(optimizer, tar);
+  }
+  tar.finish();
+  if (compressed != nullptr) compressed->finish();
+  blocks.finish();
+  return counted.bytes();
+}
+
+}  // namespace cairn

@@ -1,0 +1,144 @@
+// How the ranks of a job save a checkpoint that is a file of each.
+//
+// clang-format off
+//  1. call      Rank 0 draws the save's id and tells all. It stands in every file.
+//  2. write     Each rank writes its file under a temporary name beside its own (io/atomic_file.h),
+//               and makes it durable: a rank that has no room, or dies, ends the save for all here,
+//               and no file has its name.
+//  3. decide    Rank 0 decides for the checkpoint when all have said so (roll_call.h).
+//  4. publish   Each gives its file its name, durably, and says so. There is no rename of many
+//               files at once: a rank that dies here may leave the files of some ranks. Who goes on
+//               takes only a save of which every rank has its file, by the id
+//               (trainer/rank_tar_loads.h): files of two saves never go together.
+//  5. point     Only when all have published, any rank moves its pointer, and only when all have,
+//               any removes what became superfluous: until then every rank has its file of the save
+//               before.
+// clang-format on
+//
+// 1 to 3 are one roll call (consult.h), 4 and 5 one each.
+#include "checkpoint/ranks/save_rank_tars.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cairn/error.h"
+
+#include "checkpoint/plan/rank_tar.h"
+#include "checkpoint/ranks/consult.h"
+#include "io/atomic_file.h"
+#include "io/file.h"
+#include "storage/local_store.h"
+
+namespace cairn {
+namespace {
+
+// Moves on between two blocks.
+class LivingFile final : public PositionalSink {
+ public:
+  LivingFile(AtomicFile& file, RollCall& call) : file_(file), call_(call) {}
+  void write(std::uint64_t /*offset*/, const SharedBytes& bytes) override {
+    call_.move_on();
+    file_.write_shared(bytes);
+  }
+
+ private:
+  AtomicFile& file_;
+  RollCall& call_;
+};
+
+std::string said_key(const char* what, std::int64_t rank) {
+  return std::string(what) + "/" + std::to_string(rank);
+}
+
+// Rank 0 waits for all others to say `what`, and they for its decision.
+void all_say(RollCall& call, const char* what) {
+  if (!call.leads()) {
+    call.set(said_key(what, call.me().rank), "1");
+    call.wait_for_decision();
+    return;
+  }
+  for (std::int64_t rank = 1; rank < call.me().world_size; ++rank)
+    call.wait_for(said_key(what, rank));
+  call.all_have_come();
+  decide_for(call);
+}
+
+// Which batch, for who is out of step.
+std::string moment_of(const CheckpointInfo& info) {
+  return info.timestamp ? "batch " + std::to_string(info.timestamp->batch) : "no batch";
+}
+
+// Step 1.
+std::string learn_id(RankTable& table, RollCall& call, const RankTarsJob& job) {
+  const std::string moment = moment_of(job.info);
+  if (call.leads()) {
+    std::string id = table.draw_id ? table.draw_id() : random_digits();
+    call.set("call", id + " " + moment);
+    return id;
+  }
+  const std::string called = call.wait_for("call");
+  const std::size_t blank = std::min(called.find(' '), called.size());
+  if (called.substr(std::min(blank + 1, called.size())) != moment) {
+    throw UsageError(
+        fmt::format("rank 0 saves {} at the same time, and this one {}. All ranks must save the "
+                    "same checkpoints, in the same order",
+                    called.substr(std::min(blank + 1, called.size())), moment));
+  }
+  return called.substr(0, blank);
+}
+
+struct Written {
+  std::unique_ptr<AtomicFile> file;
+  RankTarsReport report;
+};
+
+// Step 2.
+Written write_file(RankTable& table, RollCall& call, FileSystem& files, const RankTarsJob& job) {
+  Written written;
+  written.report.attempt = learn_id(table, call, job);
+  files.make_folders(parent_path(job.path));
+  written.file = std::make_unique<AtomicFile>(files, job.path,
+                                              AtomicFile::Options{.overwrite = job.overwrite});
+  LivingFile sink(*written.file, call);
+  written.report.bytes = write_rank_tar({.path = job.path,
+                                         .checkpoint = job.checkpoint,
+                                         .names = job.names,
+                                         .rank = {.rank = table.me.rank,
+                                                  .world_size = table.me.world_size,
+                                                  .stage = job.stage,
+                                                  .attempt = written.report.attempt},
+                                         .info = job.info},
+                                        sink);
+  call.move_on();
+  written.file->sync();
+  return written;
+}
+
+}  // namespace
+
+RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job) {
+  FileSystem& files = files_of(store);
+  const std::string what = fmt::format("saving the tars of {} on {} ranks", moment_of(job.info),
+                                       table.me.world_size);
+  const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
+    Written own = write_file(table, call, files, job);
+    all_say(call, "written");
+    return own;
+  });
+  consult(table, what + " (some may have their names: the next start finds out)",
+          "publishing its file", [&](RollCall& call) {
+            written.file->commit();
+            all_say(call, "published");
+            return true;
+          });
+  consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
+          [&](RollCall& call) {
+            if (job.point) job.point();
+            all_say(call, "pointed");
+            return true;
+          });
+  return written.report;
+}
+
+}  // namespace cairn

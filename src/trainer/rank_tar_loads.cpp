@@ -1,0 +1,375 @@
+#include "trainer/rank_tar_loads.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <tuple>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+#include "checkpoint/names/format_string.h"
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/training_info.h"
+#include "checkpoint/plan/rank_tar.h"
+#include "core/printable.h"
+#include "storage/place.h"
+#include "train/state/load_job.h"
+#include "train/state/rank_saves.h"
+#include "trainer/load_progress.h"
+#include "trainer/ranks.h"
+
+namespace cairn {
+namespace {
+
+constexpr const char* kMend =
+    "; or unpack the tars of all ranks of one save into a folder, for `cairn convert`, and begin "
+    "with the weights";
+
+// What one rank finds: its tar, or why it has none.
+struct Found {
+  SeenTar seen = {};
+  std::optional<Checkpoint> checkpoint = std::nullopt;
+  std::exception_ptr failed = nullptr;
+  bool is_missing = false;  // a NotFoundError
+  std::string why = {};
+};
+
+std::int64_t parsed_number(const std::string& text) {
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// nullopt: it is no rank's tar.
+std::optional<SeenTar> seen_of(const Checkpoint& checkpoint) {
+  const SourceInfo info = checkpoint.impl().source->info();
+  if (info.format != "deepspeed_rank") return std::nullopt;
+  SeenTar seen{.is_there = true, .path = checkpoint.path()};
+  for (const auto& [key, value] : info.notes) {
+    if (key == "save") seen.attempt = value;
+    if (key == "rank") seen.rank = parsed_number(value);
+    if (key == "ranks") seen.world_size = parsed_number(value);
+  }
+  const auto timestamp = info.checkpoint ? info.checkpoint->timestamp : std::nullopt;
+  std::apply([&](const auto&... counters) { (seen.position.push_back(counters), ...); },
+             position(timestamp.value_or(Timestamp())));
+  return seen;
+}
+
+Value packed(const Found& found) {
+  List counters;
+  for (const std::int64_t counter : found.seen.position)
+    counters.emplace_back(counter);
+  return List{found.seen.is_there,   found.seen.attempt, std::move(counters),
+              found.seen.rank,       found.seen.world_size,
+              found.seen.path,       found.failed != nullptr, found.is_missing,
+              found.why};
+}
+
+SeenTar unpacked(const Value& said) {
+  const List& items = said.as_items();
+  SeenTar seen{.is_there = items.at(0).as_bool(),
+               .attempt = items.at(1).as_str(),
+               .rank = items.at(3).as_int(),
+               .world_size = items.at(4).as_int(),
+               .path = items.at(5).as_str()};
+  for (const Value& counter : items.at(2).as_items())
+    seen.position.push_back(counter.as_int());
+  return seen;
+}
+
+// Step 2. Throws on all ranks when one has failed.
+std::vector<SeenTar> tell_all(const Found& own) {
+  std::vector<Value> said = {packed(own)};
+  if (dist::world_size() > 1) said = dist::all_gather_values(said.front());
+  if (own.failed) std::rethrow_exception(own.failed);
+  std::vector<SeenTar> seen;
+  for (std::size_t rank = 0; rank < said.size(); ++rank) {
+    const List& items = said[rank].as_items();
+    if (!items.at(6).as_bool()) {
+      seen.push_back(unpacked(said[rank]));
+      continue;
+    }
+    const std::string& why = items.at(8).as_str();
+    if (items.at(7).as_bool()) throw NotFoundError(why);
+    throw StorageError(fmt::format("rank {} cannot go on: {}", rank, why), 0);
+  }
+  return seen;
+}
+
+// `look` fills what this rank has; what it throws is kept.
+Found find_own(const std::function<void(Found& found)>& look) {
+  Found found;
+  try {
+    const dist::LongWork long_work;
+    look(found);
+  } catch (const NotFoundError& e) {
+    found.is_missing = true;
+    found.why = fmt::format("Deepspeed checkpoint missing for rank {}: {}", dist::rank(), e.what());
+    found.failed = std::make_exception_ptr(NotFoundError(found.why));
+  } catch (const std::exception& e) {
+    found.why = e.what();
+    found.failed = std::current_exception();
+  }
+  return found;
+}
+
+// Step 4.
+class TarLoad {
+ public:
+  TarLoad(const LoadJob& job, State& state, Logger& logger)
+      : job_(job), state_(state), logger_(logger) {}
+
+  // All ranks load. False: what some have proved bad.
+  bool load(LoadOutcome& outcome) {
+    const RankOutcome own = load_own(outcome);
+    const AgreedOutcome agreed = agree_on(own);
+    if (own.kind == RankOutcome::kFailed) std::rethrow_exception(failed_);
+    if (agreed.outcome.kind == RankOutcome::kOk) return true;
+    const std::string why =
+        fmt::format("rank {} cannot load its part of the checkpoint that all go on from: {}",
+                    agreed.rank, agreed.outcome.why);
+    if (agreed.outcome.kind == RankOutcome::kFailed) throw StorageError(why, 0);
+    logger_.log_message("warning: passed over the tars of a save: " + printable_line(why));
+    return false;
+  }
+
+ private:
+  // The states of generators are by rank, and each has its own alone.
+  RankOutcome load_own(LoadOutcome& outcome) {
+    LoadProgress progress({.is_shown = false});
+    try {
+      outcome = load_for_run(job_, job_, state_, progress, logger_);
+      if (outcome.rng && outcome.rng->is_list() && !outcome.rng->as_items().empty()) {
+        const Value own = outcome.rng->as_items().front();
+        outcome.rng = Value(List(static_cast<std::size_t>(dist::world_size()), own));
+      }
+      return {};
+    } catch (const dist::DistError&) {
+      throw;
+    } catch (const Error& e) {
+      failed_ = std::current_exception();
+      return {is_fault_of_file(e) ? RankOutcome::kPassOver : RankOutcome::kFailed,
+              fmt::format("{}: {}", job_.path, e.what())};
+    }
+  }
+
+  const LoadJob& job_;
+  State& state_;
+  Logger& logger_;
+  std::exception_ptr failed_;
+};
+
+class Resume {
+ public:
+  Resume(const TrainerOptions& options, State& state, const CheckpointSaver& saver, Logger& logger)
+      : options_(options),
+        state_(state),
+        saver_(saver.options()),
+        logger_(logger),
+        folder_(strict_format(saver_.folder, dist_variables(state.run_name))) {}
+
+  LoadOutcome run() {
+    for (;;) {
+      const Found found = find_own([this](Found& own) { look(own); });
+      const std::vector<SeenTar> seen = tell_all(found);
+      const TarChoice choice = choose_tars(seen, went_back_);
+      const auto rank = static_cast<std::size_t>(dist::rank());
+      if (choice.kind == TarChoice::kNone) {
+        refuse_to_begin_again();
+        logger_.log_message("autoresume: no checkpoint in " + folder_ +
+                            (options_.load_path ? "; loading load_path" : "; starting afresh"));
+        return load_first(options_, state_, logger_);
+      }
+      if (choice.kind == TarChoice::kGoBack) {
+        went_back_ = true;
+        if (!choice.goes_back.at(rank)) continue;
+        logger_.log_message("warning: autoresume passed over " +
+                            printable_line(found.seen.path) +
+                            ": not every rank has its file of that save");
+        except_.push_back(found.seen.path);
+        continue;
+      }
+      logger_.log_message("autoresume: going on from " + printable_line(found.seen.path));
+      LoadOutcome outcome;
+      const LoadJob job{.path = found.seen.path,
+                        .checkpoint = found.checkpoint,
+                        .options = {.strict_model_weights = options_.load_strict_model_weights,
+                                    .store = saver_.store}};
+      if (TarLoad(job, state_, logger_).load(outcome)) {
+        outcome.is_resumed = true;
+        return outcome;
+      }
+      any_bad_ = true;
+      except_.push_back(found.seen.path);
+    }
+  }
+
+ private:
+  // Step 1.
+  void look(Found& found) {
+    FindOptions find;
+    find.filename = saver_.filename;
+    find.run_name = state_.run_name;
+    find.latest_filename = saver_.latest_filename.value_or("");
+    find.verify = Verify::kQuick;
+    find.store = saver_.store;
+    find.on_skip = [this](const std::string& path, const std::string& why) {
+      logger_.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
+                          without_path(why, printable_line(path)));
+    };
+    std::string other;
+    find.on_other_run = [&](const std::string& path, const std::string& whose) {
+      other = path + " of the run \"" + printable_line(whose) + "\"";
+    };
+    for (;;) {
+      find.except = except_;
+      auto newest = find_latest(folder_, find);
+      if (!newest) break;
+      const auto seen = seen_of(newest->checkpoint);
+      if (seen) {
+        found.seen = *seen;
+        found.checkpoint = newest->checkpoint;
+        return;
+      }
+      find.on_skip(newest->path, "it is no rank's tar, as this run saves them");
+      except_.push_back(newest->path);
+    }
+    if (other.empty()) return;
+    throw UsageError("autoresume: " + folder_ + " has no checkpoint of the run \"" +
+                     state_.run_name + "\", but " + other +
+                     ", a name that this run would write, too. Set run_name to that run's, or give "
+                     "this one a folder of its own");
+  }
+
+  void refuse_to_begin_again() const {
+    if (!any_bad_) return;
+    throw CorruptError("autoresume: of every save in " + folder_ +
+                           " some rank's tar cannot be loaded (see the warnings above). Put them "
+                           "aside to begin anew",
+                       folder_, 0);
+  }
+
+  const TrainerOptions& options_;
+  State& state_;
+  const CheckpointSaverOptions& saver_;
+  Logger& logger_;
+  const std::string folder_;
+  std::vector<std::string> except_;
+  bool went_back_ = false;
+  bool any_bad_ = false;
+};
+
+}  // namespace
+
+TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back) {
+  std::vector<std::size_t> missing;
+  const SeenTar* any = nullptr;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    if (!seen[rank].is_there) missing.push_back(rank);
+    if (any == nullptr && seen[rank].is_there) any = &seen[rank];
+  }
+  if (any == nullptr && !went_back) return {};
+  if (any == nullptr || !missing.empty()) {
+    std::string text =
+        fmt::format("Deepspeed was enabled, but checkpoints missing on ranks: [{}]",
+                    fmt::join(missing, ", "));
+    if (went_back) text += ". No save is left of which every rank has its file";
+    if (any != nullptr) {
+      text += fmt::format(". Others have theirs, as {}, saved by {} ranks; this job has {}",
+                          any->path, any->world_size, seen.size());
+    }
+    throw UsageError(text +
+                     ". Put the missing files into the folders of those ranks, or the others aside "
+                     "to begin anew" +
+                     kMend);
+  }
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    const SeenTar& own = seen[rank];
+    if (own.world_size != static_cast<std::int64_t>(seen.size())) {
+      throw MismatchError(
+          fmt::format("{} was saved by {} ranks, and this job has {}: start it with {}{}", own.path,
+                      own.world_size, seen.size(), own.world_size, kMend));
+    }
+    if (own.rank != static_cast<std::int64_t>(rank)) {
+      throw UsageError(
+          fmt::format("{} is of rank {}, and rank {} loads it: each rank loads its own, by "
+                      "{{rank}} in the path",
+                      own.path, own.rank, rank));
+    }
+  }
+  TarChoice choice{.kind = TarChoice::kAll, .goes_back = std::vector<bool>(seen.size())};
+  const auto least = std::ranges::min_element(seen, {}, &SeenTar::position);
+  const bool is_one_save = std::ranges::all_of(
+      seen, [&](const SeenTar& own) { return own.attempt == seen.front().attempt; });
+  if (is_one_save) return choice;
+  choice.kind = TarChoice::kGoBack;
+  const bool is_one_position = std::ranges::all_of(
+      seen, [&](const SeenTar& own) { return own.position == least->position; });
+  for (std::size_t rank = 0; rank < seen.size(); ++rank)
+    choice.goes_back[rank] = is_one_position || seen[rank].position != least->position;
+  return choice;
+}
+
+bool loads_rank_tars(const TrainerOptions& options, const State& state) {
+  if (!saves_rank_tars(state) || !options.load_path) return false;
+  const auto pieces = split_format(*options.load_path);
+  return std::ranges::any_of(
+      pieces, [](const FormatPiece& piece) { return piece.is_field && piece.name == "rank"; });
+}
+
+LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& logger) {
+  LoadProgress progress({.is_shown = false});
+  std::shared_ptr<ObjectStore> store;
+  const Found found = find_own([&](Found& own) {
+    const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
+    if (!is_tar_name(path)) {
+      throw UsageError("load_path " + path +
+                       ": Deepspeed checkpoints require a tarball, not a weights file. A file of "
+                       "the whole state is loaded by a load_path without {rank}");
+    }
+    store = progress.watch(store_of(path, options.load_object_store));
+    own.checkpoint = open_checkpoint(options.load_object_store ? path : shown_place(path), store);
+    const auto seen = seen_of(*own.checkpoint);
+    if (!seen) {
+      throw UnsupportedError("Failed to load DeepSpeed checkpoint " + path +
+                             ": it is no rank's tar of a save with deepspeed_config; a checkpoint "
+                             "of the whole state is loaded by a load_path without {rank}");
+    }
+    own.seen = *seen;
+  });
+  const TarChoice choice = choose_tars(tell_all(found), /*went_back=*/false);
+  if (choice.kind == TarChoice::kGoBack) {
+    throw MismatchError(
+        "Failed to load DeepSpeed checkpoint: the ranks' tars are of different saves; " +
+        found.seen.path + " of rank " + std::to_string(dist::rank()) + " is of the save " +
+        found.seen.attempt + ". Give load_path the tars of one");
+  }
+  const LoadJob job{.path = found.seen.path,
+                    .checkpoint = found.checkpoint,
+                    .options = {.load_weights_only = options.load_weights_only,
+                                .strict_model_weights = options.load_strict_model_weights,
+                                .ignore_keys = options.load_ignore_keys,
+                                .exclude_algorithms = options.load_exclude_algorithms,
+                                .store = store}};
+  LoadOutcome outcome;
+  if (TarLoad(job, state, logger).load(outcome)) return outcome;
+  throw CorruptError("Failed to load DeepSpeed checkpoint " + found.seen.path +
+                         ": the tar of some rank is damaged (see the warning above)",
+                     found.seen.path, 0);
+}
+
+LoadOutcome resume_rank_tars(const TrainerOptions& options, State& state,
+                             const CheckpointSaver& saver, Logger& logger) {
+  return Resume(options, state, saver, logger).run();
+}
+
+}  // namespace cairn
