@@ -214,6 +214,30 @@ TEST(ShardedTrainer, AFolderOfAllRanksIsLoadedByAnyNumberOfRanks) {
   }
 }
 
+// With 65536 hidden units each of 4 ranks has a quarter of 12 MiB of weights and optimizer state.
+// Beside its rows it reads `.metadata`, the objects, and what stands around tensors, some KiB of
+// each; rank 0 twice, since it looks for the checkpoint.
+TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
+  const TempFolder folder;
+  const Words run = {"train",     "shard=FULL_SHARD", "state=sharded", "batch=4", "interval=1ep",
+                     "samples=32", "width=65536",     "far=1",         "folder=" + folder.path()};
+  Job job(4, runs({run + Words{"duration=1ep"}, run + Words{"duration=2ep"}}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  std::int64_t all = 0;
+  for (const std::string& name : files_in(folder.path() + "/ep1-ba2"))
+    all += static_cast<std::int64_t>(
+        std::filesystem::file_size(folder.path() + "/ep1-ba2/" + name));
+  ASSERT_GT(all, 12 << 20);
+  constexpr std::int64_t kAround = 1 << 20;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const std::string output = part(job.output(rank), 1);
+    EXPECT_THAT(output, HasSubstr("begins at batch 2"));
+    const std::int64_t read = std::stoll(rest_of_line(output, "read "));
+    // A third of what has 3 rows.
+    EXPECT_LT(read, all * 2 / 5 + (rank == 0 ? kAround : 0)) << "of " << all;
+  }
+}
+
 TEST(ShardedTrainer, PredictsAsDataParallelDoesAlsoWhereARankHasMoreBatches) {
   const Words run = {"train", "predict=1", "duration=1ba"};
   Job job(2, runs({run, run + Words{"shard=FULL_SHARD"}}));
