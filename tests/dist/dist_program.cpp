@@ -483,9 +483,9 @@ int train(const Arguments& arguments) {
     }));
   }
   PeakMemory peak;
-  if (arguments.has("peak")) {  // around a save
+  if (arguments.has("peak")) {  // around a save: the saver comes behind this
     options.callbacks.push_back(
-        At(cairn::Event::kBatchEnd, [&](cairn::State&) { peak.begin(); }));
+        At(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
     options.callbacks.push_back(At(cairn::Event::kFitEnd, [&](cairn::State&) {
       say("peak " + std::to_string(peak.bytes()));
     }));

@@ -228,38 +228,28 @@ TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
             rest_of_line(part(job.output(0), 0), "weights "));
 }
 
-// With 4096 hidden units each of 4 ranks has a quarter of 768 KiB of weights and optimizer state.
-// Beside its rows it reads `.metadata`, the objects, and what stands around tensors.
+// With 65536 hidden units each of 4 ranks has a quarter of 12 MiB of weights and optimizer state.
+// Beside its rows it reads `.metadata`, the objects, and what stands around tensors, some KiB of
+// each; rank 0 twice, since it looks for the checkpoint.
 TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
   const TempFolder folder;
   const Words run = {"train",     "shard=FULL_SHARD", "state=sharded", "batch=4", "interval=1ep",
-                     "samples=32", "width=4096",      "far=1",         "folder=" + folder.path()};
+                     "samples=32", "width=65536",     "far=1",         "folder=" + folder.path()};
   Job job(4, runs({run + Words{"duration=1ep"}, run + Words{"duration=2ep"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   std::int64_t all = 0;
   for (const std::string& name : files_in(folder.path() + "/ep1-ba2"))
     all += static_cast<std::int64_t>(
         std::filesystem::file_size(folder.path() + "/ep1-ba2/" + name));
-  constexpr std::int64_t kAround = 96 << 10;
-  for (const auto& rank : job.ranks) {
-    const std::string& output = part(rank->output(), 1);
+  ASSERT_GT(all, 12 << 20);
+  constexpr std::int64_t kAround = 1 << 20;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const std::string output = part(job.output(rank), 1);
     EXPECT_THAT(output, HasSubstr("begins at batch 2"));
     const std::int64_t read = std::stoll(rest_of_line(output, "read "));
-    EXPECT_LT(read, all / 4 + kAround) << "of " << all;
+    // A third of what has 3 rows.
+    EXPECT_LT(read, all * 2 / 5 + (rank == 0 ? kAround : 0)) << "of " << all;
   }
-}
-
-// 65 MB of weights and optimizer state: rank 0 has them once, and the others nothing more.
-TEST(ShardedTrainer, AFullSaveTakesOneCopyOnRankZero) {
-  const TempFolder folder;
-  constexpr std::int64_t kWhole = std::int64_t{3} * 8 * 8 * 341'000;
-  Job job(2, runs({{"train", "shard=FULL_SHARD", "batch=4", "samples=8", "width=341000",
-                    "duration=1ba", "peak=1", "folder=" + folder.path()}}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
-  const std::int64_t of_first = std::stoll(rest_of_line(job.output(0), "peak "));
-  EXPECT_GT(of_first, kWhole / 2);
-  EXPECT_LT(of_first, kWhole * 5 / 4);
-  EXPECT_LT(std::stoll(rest_of_line(job.output(1), "peak ")), kWhole / 4);
 }
 
 TEST(ShardedTrainer, PredictsAsDataParallelDoesAlsoWhereARankHasMoreBatches) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cairn/checkpoint/sharded.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
@@ -89,50 +90,28 @@ std::uint64_t row_bytes(const ShardedRows& rows, DType dtype) {
   return static_cast<std::uint64_t>(elements) * item_size(dtype);
 }
 
-// Some bytes of another storage.
-class PartOfStorage final : public Storage {
+// Wholes in whose places their rows of this rank come, all together: where the pieces of tensors
+// lie is looked up once, and nothing of other rows is read.
+class Cuts {
  public:
-  PartOfStorage(std::shared_ptr<const Storage> all, std::uint64_t begin, std::uint64_t size)
-      : Storage(size, all->location()), all_(std::move(all)), begin_(begin) {}
-
-  std::optional<SharedBytes> try_view() const override {
-    auto bytes = all_->try_view();
-    if (bytes) bytes = bytes->part(begin_, size());
-    return bytes;
+  void add(const ShardedRows& rows, const TensorView& whole, Dict& in, const Value& key) {
+    Shape offsets(rows.global_shape.size(), 0);
+    offsets[0] = std::min(rows.begin, rows.global_shape[0]);  // of no rows
+    parts_.push_back({.whole = whole, .offsets = std::move(offsets), .shape = own_shape(rows)});
+    places_.emplace_back(&in, key);
   }
-  const ByteSource* source() const override { return all_->source(); }
-  std::uint64_t source_offset() const override {
-    return all_->source() == nullptr ? 0 : all_->source_offset() + begin_;
+  void apply() {
+    std::vector<TensorView> own = parts_of(parts_);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i].part = nullptr;  // for who loads it, it is all that there is
+      places_[i].first->set(places_[i].second, std::move(own[i]));
+    }
   }
 
  private:
-  void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    all_->read_into(begin_ + offset, into);
-  }
-
-  std::shared_ptr<const Storage> all_;
-  std::uint64_t begin_;
+  std::vector<PartOf> parts_;
+  std::vector<std::pair<Dict*, Value>> places_;
 };
-
-TensorView cut(const ShardedRows& rows, TensorView whole) {
-  check_bounds(whole);
-  const std::size_t item = item_size(whole.dtype);
-  if (!whole.is_contiguous()) {
-    const Shape shape = whole.shape;
-    whole = make_tensor(whole.dtype, shape, whole.contiguous_bytes());
-  }
-  const std::uint64_t size = static_cast<std::uint64_t>(rows.count) * row_bytes(rows, whole.dtype);
-  const std::uint64_t begin = static_cast<std::uint64_t>(whole.storage_offset) * item +
-                              static_cast<std::uint64_t>(rows.begin) *
-                                  row_bytes(rows, whole.dtype);
-  TensorView own = whole;
-  own.shape = own_shape(rows);
-  own.strides = contiguous_strides(own.shape);
-  own.storage_offset = 0;
-  own.storage = size == 0 ? storage_of(SharedBytes{})
-                          : std::make_shared<PartOfStorage>(whole.storage, begin, size);
-  return own;
-}
 
 // Whether it is just these rows.
 bool is_part(const TensorView& saved, const ShardedRows& rows) {
@@ -146,7 +125,7 @@ std::string describe_misfit(const std::string& name, const TensorView& part) {
                      fmt::join(part.part->global_shape, ", "));
 }
 
-void cut_model(const State& state, Dict& model, std::vector<std::string>& misfits) {
+void cut_model(const State& state, Dict& model, Cuts& cuts, std::vector<std::string>& misfits) {
   for_each_named_tensor(state.model->module(), [&](const std::string& prefix,
                                                    const std::string& own_name,
                                                    const at::Tensor& tensor) {
@@ -162,7 +141,7 @@ void cut_model(const State& state, Dict& model, std::vector<std::string>& misfit
     } else if (saved.part != nullptr) {
       misfits.push_back(describe_misfit(name, saved));
     } else if (saved.shape == rows->global_shape) {
-      model.set(name, cut(*rows, saved));
+      cuts.add(*rows, saved, model, name);
     } else {
       misfits.push_back(fmt::format("model: size mismatch for {}: [{}] in the checkpoint, [{}] in "
                                     "the model",
@@ -173,7 +152,7 @@ void cut_model(const State& state, Dict& model, std::vector<std::string>& misfit
 }
 
 // Keys are names, or positions in the groups.
-void cut_optimizer(const State& state, Value& saved) {
+void cut_optimizer(const State& state, Value& saved, Cuts& cuts) {
   Dict* const states = dict_at(&saved, "state");
   const Value* const groups = std::as_const(saved).find("param_groups");
   if (states == nullptr || groups == nullptr || !groups->is_list()) return;
@@ -181,8 +160,11 @@ void cut_optimizer(const State& state, Value& saved) {
     const auto rows = state.sharding->find(parameter);
     Value* const of_parameter = rows ? states->find(key) : nullptr;
     if (of_parameter == nullptr || !of_parameter->is_dict()) return;
-    replace_in(of_parameter->mutable_dict(), *rows, rows->global_shape,
-               [](const ShardedRows& of, const TensorView& whole) { return cut(of, whole); });
+    Dict& own = of_parameter->mutable_dict();
+    for (const auto& [name, value] : std::as_const(own)) {
+      const bool is_of_rows = value.is_tensor() && value.as_tensor().shape == rows->global_shape;
+      if (is_of_rows) cuts.add(*rows, value.as_tensor(), own, name);
+    }
   };
   const auto live = named_groups(*state.optimizer, state.model->module());
   for (std::size_t g = 0; g < live.size() && g < groups->as_items().size(); ++g) {
@@ -270,13 +252,15 @@ std::vector<std::string> cut_to_own_rows(const State& state, Value& entries) {
     }
     return misfits;
   }
-  if (Dict* const model = dict_at(&entries, "model")) cut_model(state, *model, misfits);
+  Cuts cuts;
+  if (Dict* const model = dict_at(&entries, "model")) cut_model(state, *model, cuts, misfits);
   Dict* const optimizers = state.optimizer ? dict_at(&entries, "optimizers") : nullptr;
   if (optimizers != nullptr) {
     if (Value* const saved = optimizers->find(optimizer_name(*state.optimizer))) {
-      if (saved->is_dict()) cut_optimizer(state, *saved);
+      if (saved->is_dict()) cut_optimizer(state, *saved, cuts);
     }
   }
+  cuts.apply();
   return misfits;
 }
 
