@@ -3,7 +3,8 @@
 //   cairn-run -n 2 ranks_bench [blocks] [steps per block] [layers] [MiB a bucket] [samples]
 //
 // An MLP of 24 layers of 1024 (96 MiB of gradients, several buckets of 25 MiB: of one alone nothing
-// can be hidden), 64 samples a rank, SGD, one thread a rank. Four kinds of steps run in turns, block by block, so that other work on the machine hits all:
+// can be hidden), 64 samples a rank, SGD, one thread a rank. Four kinds of steps run in turns,
+// block by block, so that other work on the machine hits all:
 //   one      rank 0 trains, the others wait
 //   apart    all train, each for itself: what sharing the machine costs
 //   behind   all average when backward() has ended (ddp_sync_strategy "forced_sync")
