@@ -1,9 +1,10 @@
 // What averaging gradients over ranks costs a step, and how much of it backward() hides.
 //
-//   cairn-run -n 2 ranks_bench [blocks] [steps per block]
+//   cairn-run -n 2 ranks_bench [blocks] [steps per block] [layers] [MiB a bucket] [samples]
 //
-// An MLP of 6 layers of 1024 (25 MB of gradients), 64 samples a rank, SGD, one thread a rank. Four
-// kinds of steps run in turns, block by block, so that other work on the machine hits all:
+// An MLP of 24 layers of 1024 (96 MiB of gradients, several buckets of 25 MiB: of one alone nothing
+// can be hidden), 64 samples a rank, SGD, one thread a rank. Four kinds of steps run in turns,
+// block by block, so that other work on the machine hits all:
 //   one      rank 0 trains, the others wait
 //   apart    all train, each for itself: what sharing the machine costs
 //   behind   all average when backward() has ended (ddp_sync_strategy "forced_sync")
@@ -28,23 +29,29 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using cairn::dist::GradientSync;
 
-constexpr int kLayers = 6;
 constexpr std::int64_t kWidth = 1024;
-constexpr std::int64_t kBatch = 64;
+
+struct Sizes {
+  int layers = 24;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+  std::int64_t samples = 64;
+};
 
 enum class Averaging { kNone, kBehind, kBeside };
 
 class Training {
  public:
-  explicit Training(cairn::dist::Group& group) {
+  Training(cairn::dist::Group& group, const Sizes& sizes) {
     torch::manual_seed(1);
-    for (int i = 0; i < kLayers; ++i) {
+    for (int i = 0; i < sizes.layers; ++i) {
       net_->push_back(torch::nn::Linear(kWidth, kWidth));
       net_->push_back(torch::nn::ReLU());
     }
     optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(), 1e-3);
-    sync_ = std::make_unique<GradientSync>(group, net_->parameters());
-    x_ = torch::randn({kBatch, kWidth});
+    sync_ = std::make_unique<GradientSync>(
+        group, net_->parameters(),
+        cairn::dist::GradientSyncOptions{.bucket_bytes = sizes.bucket_bytes});
+    x_ = torch::randn({sizes.samples, kWidth});
   }
 
   void step(Averaging averaging) {
@@ -82,8 +89,8 @@ double time_of(Training& training, Averaging averaging, int steps, bool is_alone
   return slowest.item<double>();
 }
 
-void measure(int blocks, int steps) {
-  Training training(*cairn::dist::required_group());
+void measure(int blocks, int steps, const Sizes& sizes) {
+  Training training(*cairn::dist::required_group(), sizes);
   struct Kind {
     const char* name;
     Averaging averaging;
@@ -123,7 +130,13 @@ int main(int argc, char** argv) {
     if (cairn::dist::world_size() == 1) {
       throw cairn::UsageError("start several of it: cairn-run -n 2 ranks_bench");
     }
-    measure(argc > 1 ? std::atoi(argv[1]) : 15, argc > 2 ? std::atoi(argv[2]) : 5);
+    const auto number = [&](int i, int otherwise) {
+      return argc > i ? std::atoi(argv[i]) : otherwise;
+    };
+    measure(number(1, 15), number(2, 5),
+            {.layers = number(3, 24),
+             .bucket_bytes = std::int64_t{number(4, 25)} << 20,
+             .samples = number(5, 64)});
     cairn::dist::shutdown();
     return 0;
   } catch (const std::exception& error) {
