@@ -121,8 +121,8 @@ TEST_P(RankTars, ARunGoesOnBitForBit) {
   const Value expected = load(plain_folder / "ep2-ba8-rank0.pt").at("state").at("model");
   ASSERT_EQ(weights.as_dict().size(), expected.as_dict().size());
   for (const auto& [name, tensor] : expected.as_dict()) {
-    if (tensor.as_tensor().dtype == DType::kFloat32)
-      EXPECT_EQ(weights.at(name.as_str()), tensor) << name.as_str();
+    if (tensor.as_tensor().dtype != DType::kFloat32) continue;  // a counter, as float32 there
+    EXPECT_EQ(weights.at(name.as_str()), tensor) << name.as_str();
   }
 }
 
@@ -134,8 +134,7 @@ TEST(RankTarsTrainer, AKilledRunGoesOnFromTheSaveThatAllHave) {
   const Words run = kTarRun + Words{"deepspeed=2", "timeout_ms=60000"};
   const Words saved = run + Words{"folder=" + folder.path(), "filename=ba{batch}/rank{rank}.tgz"};
   Job killed(2, in_turn({saved + Words{"at_batch=3", "before_save=1"}}));
-  EXPECT_THAT(killed.exit_codes()[1], -1);
-  EXPECT_NE(killed.exit_codes()[0], 0);
+  EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1)) << killed.output(0);
   EXPECT_THAT(names_in(folder / "ba2"), ElementsAre("rank0.tgz", "rank1.tgz"));
   Job again(2, in_turn({saved, run}));
   ASSERT_THAT(again.exit_codes(), Each(0)) << all_outputs(again);

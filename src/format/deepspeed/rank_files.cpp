@@ -81,6 +81,20 @@ Dict own_of_all(const RankOfSave& rank, const std::string& optimizer) {
   return own;
 }
 
+// The optimizer's state of a rank's rows, which the parameters' names say.
+Value without_parts(const Value& value) {
+  if (value.is_tensor() && value.as_tensor().part != nullptr) {
+    TensorView own = value.as_tensor();
+    own.part = nullptr;
+    return own;
+  }
+  if (!value.is_dict()) return value;
+  Dict left = value.as_dict().empty_like();
+  for (const auto& [key, entry] : value.as_dict())
+    left.set(key, without_parts(entry));
+  return left;
+}
+
 // The parameters of a model, each once.
 class Parameters {
  public:
@@ -293,7 +307,7 @@ RankFiles split(const Value& checkpoint, const ModelNames& names, const RankOfSa
   if (optimizers != nullptr && !optimizers->as_dict().empty()) {
     const auto& [key, value] = *optimizers->as_dict().begin();
     optimizer_name = key.as_str();
-    optimizer = value;
+    optimizer = without_parts(value);
   }
   const Parameters parameters(*model, names, rank.stage > 0);
   RankFiles files{.model = model_states(state, *model, parameters, rank)};

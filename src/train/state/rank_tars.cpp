@@ -69,7 +69,8 @@ void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state)
 bool saves_rank_tars(const State& state) { return state.deepspeed_stage.has_value(); }
 
 std::string as_tar_format(const std::string& format) {
-  const auto extension = meant_extension(base_name(format));
+  const std::string name = base_name(format);
+  const std::string_view extension = meant_extension(name);
   return extension.starts_with(".tar") || extension == ".tgz" ? format : format + ".tar";
 }
 
