@@ -87,8 +87,8 @@ double median(std::vector<double> values) {
 void measure(const std::string& folder, std::int64_t mib, int rounds) {
   torch::nn::Sequential net;
   for (std::int64_t i = 0; i < mib / 16; ++i) {
-    net->push_back(cairn::Sharded<torch::nn::Linear>(
-        torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
+    net->push_back(
+        cairn::Sharded<torch::nn::Linear>(torch::nn::LinearOptions(kWidth, kWidth).bias(false)));
   }
   cairn::State state;
   state.run_name = "bench";

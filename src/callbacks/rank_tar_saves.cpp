@@ -55,9 +55,9 @@ void CheckpointSaver::Impl::agreed(const std::string& doing,
   if (failed) std::rethrow_exception(failed);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].as_items().at(0).as_bool()) continue;
-    throw StorageError("rank " + std::to_string(rank) + ", " + doing + ": " +
-                           all[rank].as_items().at(1).as_str(),
-                       0);
+    throw StorageError(
+        "rank " + std::to_string(rank) + ", " + doing + ": " + all[rank].as_items().at(1).as_str(),
+        0);
   }
 }
 

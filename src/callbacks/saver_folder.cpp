@@ -178,10 +178,8 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
       const bool is_in_parts = is_saved_in_parts(place, now);
-      const auto info =
-          is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
-      const bool is_right =
-          info && info->run_name == place.run_name && is_at(*info, timestamp);
+      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
+      const bool is_right = info && info->run_name == place.run_name && is_at(*info, timestamp);
       if (!is_in_parts && !is_right) return std::nullopt;
       moved.insert(folder);
     }

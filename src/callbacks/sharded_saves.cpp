@@ -80,8 +80,8 @@ CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteF
 void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
   options.filename = in_folder_of(options.filename, state.sharded_ckpt_prefix_dir);
   if (options.remote_file_name) {
-    options.remote_file_name = in_folder_of(*options.remote_file_name,
-                                            state.sharded_ckpt_prefix_dir);
+    options.remote_file_name =
+        in_folder_of(*options.remote_file_name, state.sharded_ckpt_prefix_dir);
   }
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();

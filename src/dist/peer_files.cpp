@@ -129,8 +129,8 @@ void PeerFiles::answer(const Open& open, int to, const at::Tensor& question) {
     is_error = true;
     bytes = bytes_of_text(e.what());
   }
-  std::vector<at::Tensor> head = {at::tensor({bytes.numel(), std::int64_t{is_error}, status},
-                                             at::kLong)};
+  std::vector<at::Tensor> head = {
+      at::tensor({bytes.numel(), std::int64_t{is_error}, status}, at::kLong)};
   std::vector<at::Tensor> body = {bytes};
   try {
     const WorkPtr said = group_.backend().send(head, to, tag);

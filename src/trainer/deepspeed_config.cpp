@@ -77,8 +77,8 @@ std::int64_t deepspeed_stage(const Value& config) {
     if (name == "zero_optimization") {
       stage = stage_of(value);
     } else if (!is_disabled(value)) {
-      const auto* const found = std::ranges::find_if(
-          kInstead, [&](const Instead& each) { return name == each.key; });
+      const auto* const found =
+          std::ranges::find_if(kInstead, [&](const Instead& each) { return name == each.key; });
       refuse_key(name, found == kInstead.end() ? "" : found->option);
     }
   }

@@ -85,14 +85,13 @@ std::unique_ptr<JointCheckpoints> JointCheckpoints::of_path(
   target = dist::broadcast_value(target).as_str();
   const std::string folder = parent_path(path);
   const std::string name = base_name(target);
-  std::unique_ptr<JointCheckpoints> joint(
-      new JointCheckpoints(store, folder, [&] {
-        std::vector<SeenCheckpoint> seen;
-        if (auto one = see_checkpoint(*store, join_path(folder, name), name)) {
-          seen.push_back(std::move(*one));
-        }
-        return seen;
-      }));
+  std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(store, folder, [&] {
+    std::vector<SeenCheckpoint> seen;
+    if (auto one = see_checkpoint(*store, join_path(folder, name), name)) {
+      seen.push_back(std::move(*one));
+    }
+    return seen;
+  }));
   joint->path_ = join_path(folder, name);
   return joint;
 }

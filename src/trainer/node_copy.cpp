@@ -37,8 +37,8 @@ NodeCopy::NodeCopy(const LoadJob& job, bool in_parts, Logger& logger) : nearest_
   const std::size_t least = job.options.load_weights_only ? kWorthItForWeights : 2;
   const auto* const joint = dynamic_cast<const JointStore*>(job.options.store.get());
   const bool is_here = joint != nullptr && joint->is_all_here(job.path);
-  const bool fetches = !is_here && here.size() >= least &&
-                       here.front() == static_cast<std::size_t>(dist::rank());
+  const bool fetches =
+      !is_here && here.size() >= least && here.front() == static_cast<std::size_t>(dist::rank());
   const std::string own = fetches ? fetch(job, logger) : std::string();
   const std::string path = dist::all_gather_values(own).at(here.front()).as_str();
   const auto local = local_store();

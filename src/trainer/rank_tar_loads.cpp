@@ -68,10 +68,9 @@ Value packed(const Found& found) {
   List counters;
   for (const std::int64_t counter : found.seen.position)
     counters.emplace_back(counter);
-  return List{found.seen.is_there,   found.seen.attempt, std::move(counters),
-              found.seen.rank,       found.seen.world_size,
-              found.seen.path,       found.failed != nullptr, found.is_missing,
-              found.why};
+  return List{found.seen.is_there,     found.seen.attempt,    std::move(counters),
+              found.seen.rank,         found.seen.world_size, found.seen.path,
+              found.failed != nullptr, found.is_missing,      found.why};
 }
 
 SeenTar unpacked(const Value& said) {
@@ -192,8 +191,7 @@ class Resume {
       if (choice.kind == TarChoice::kGoBack) {
         went_back_ = true;
         if (!choice.goes_back.at(rank)) continue;
-        logger_.log_message("warning: autoresume passed over " +
-                            printable_line(found.seen.path) +
+        logger_.log_message("warning: autoresume passed over " + printable_line(found.seen.path) +
                             ": not every rank has its file of that save");
         except_.push_back(found.seen.path);
         continue;
@@ -279,9 +277,8 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back) {
   }
   if (any == nullptr && !went_back) return {};
   if (any == nullptr || !missing.empty()) {
-    std::string text =
-        fmt::format("Deepspeed was enabled, but checkpoints missing on ranks: [{}]",
-                    fmt::join(missing, ", "));
+    std::string text = fmt::format("Deepspeed was enabled, but checkpoints missing on ranks: [{}]",
+                                   fmt::join(missing, ", "));
     if (went_back) text += ". No save is left of which every rank has its file";
     if (any != nullptr) {
       text += fmt::format(". Others have theirs, as {}, saved by {} ranks; this job has {}",

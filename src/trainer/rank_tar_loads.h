@@ -23,7 +23,7 @@ namespace cairn {
 // What a rank has in front of it.
 struct SeenTar {
   bool is_there = false;
-  std::string attempt = {};                // the id of its save
+  std::string attempt = {};                 // the id of its save
   std::vector<std::int64_t> position = {};  // how far it is
   std::int64_t rank = 0;
   std::int64_t world_size = 1;  // of those that saved it

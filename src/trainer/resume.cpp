@@ -318,13 +318,13 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
   // Weights alone are not worth the transfer of three times as much optimizer state.
   const bool is_dear = options.load_weights_only && !is_local(*store);
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),
-                       .options = {.load_weights_only = options.load_weights_only,
-                                   .strict_model_weights = options.load_strict_model_weights,
-                                   .ignore_keys = options.load_ignore_keys,
-                                   .exclude_algorithms = options.load_exclude_algorithms,
-                                   .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
-                                   .store = store,
-                                   .in_place = options.load_in_place}};
+                 .options = {.load_weights_only = options.load_weights_only,
+                             .strict_model_weights = options.load_strict_model_weights,
+                             .ignore_keys = options.load_ignore_keys,
+                             .exclude_algorithms = options.load_exclude_algorithms,
+                             .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
+                             .store = store,
+                             .in_place = options.load_in_place}};
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*store)) {
     joint = JointCheckpoints::of_path(job.path, store);

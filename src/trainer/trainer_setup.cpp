@@ -19,8 +19,8 @@
 #include "cairn/train/scaler.h"
 
 #include "dist/group.h"
-#include "io/machine.h"
 #include "io/file.h"
+#include "io/machine.h"
 #include "train/data/data_spec.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"

@@ -53,17 +53,19 @@ class JointStoreTest : public ::testing::Test {
   }
 
   std::vector<SeenCheckpoint> seen(std::size_t machine) const {
-    return see_checkpoints(*disks_[machine],
-                           {.folder = machine == 0 ? "a" : "b",
-                            .filename = "ep{epoch}-ba{batch}",
-                            .writer = {}});
+    return see_checkpoints(
+        *disks_[machine],
+        {.folder = machine == 0 ? "a" : "b", .filename = "ep{epoch}-ba{batch}", .writer = {}});
   }
 
   // All that both have, whoever asks for it.
   std::vector<AgreedCheckpoint> agreed() const {
     std::vector<AgreedCheckpoint> all;
     for (const SeenCheckpoint& one : seen(0)) {
-      all.push_back({.name = one.name, .order = one.order, .identity = one.identity, .files = {},
+      all.push_back({.name = one.name,
+                     .order = one.order,
+                     .identity = one.identity,
+                     .files = {},
                      .lacks = {}});
       for (const auto& file : one.files)
         all.back().files.push_back({file.name, file.bytes, file.machine.empty() ? 0 : 1});
@@ -88,11 +90,11 @@ class JointStoreTest : public ::testing::Test {
 
   std::shared_ptr<JointStore> joint_of(std::size_t machine,
                                        std::shared_ptr<const OthersFiles> others) const {
-    return std::make_shared<JointStore>(
-        disks_[machine], JointStore::View{.folder = machine == 0 ? "a" : "b",
-                                          .agreed = agreed(),
-                                          .seen = seen(machine),
-                                          .others = std::move(others)});
+    return std::make_shared<JointStore>(disks_[machine],
+                                        JointStore::View{.folder = machine == 0 ? "a" : "b",
+                                                         .agreed = agreed(),
+                                                         .seen = seen(machine),
+                                                         .others = std::move(others)});
   }
 
   const std::vector<std::shared_ptr<ObjectStore>> disks_ = {memory_store(), memory_store()};
@@ -107,8 +109,7 @@ TEST_F(JointStoreTest, AMachineSeesItsPartsTheFurthestFirst) {
   EXPECT_EQ(first[0].name, "ep2-ba10");
   EXPECT_EQ(first[0].identity, "two");
   EXPECT_TRUE(first[0].is_published);
-  EXPECT_THAT(first[0].has,
-              UnorderedElementsAre("__0_0.distcp", ".metadata", kFolderManifest));
+  EXPECT_THAT(first[0].has, UnorderedElementsAre("__0_0.distcp", ".metadata", kFolderManifest));
   EXPECT_THAT(first[0].files, SizeIs(4));
   EXPECT_GT(first[0].order, first[1].order);
   const auto second = seen(1);

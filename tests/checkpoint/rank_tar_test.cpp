@@ -1,4 +1,6 @@
 // One rank's tar: what goes into it comes out, alone and with those of the other ranks.
+#include "checkpoint/plan/rank_tar.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,7 +11,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
-#include "checkpoint/plan/rank_tar.h"
 #include "checkpoint/plan/write_plan.h"
 #include "format/tar/reader.h"
 #include "io/file.h"
@@ -68,8 +69,8 @@ Value checkpoint_of(std::int64_t rank, std::int64_t ranks) {
       {"state",
        Dict{{"model", model},
             {"optimizers",
-             Dict{{"AdamW", Dict{{"state", Dict{{"fc.weight", Dict{{"step", 3},
-                                                                   {"exp_avg", plain}}}}}}}}},
+             Dict{{"AdamW",
+                   Dict{{"state", Dict{{"fc.weight", Dict{{"step", 3}, {"exp_avg", plain}}}}}}}}},
             {"timestamp", Dict{{"Timestamp", Dict{{"batch", 7}, {"sample", 70}}}}},
             {"run_name", "mine"}}},
       {"rng", List{Dict{{"python", rank}}}}};
@@ -197,8 +198,7 @@ TEST(RankTarTest, APartThatIsNoRowsIsRefused) {
   columns.part = std::make_shared<const TensorPart>(TensorPart{{5, 3}, {0, 1}});
   auto& model = checkpoint.mutable_dict()["state"].mutable_dict()["model"].mutable_dict();
   model.set("fc.weight", columns);
-  EXPECT_THROW(write(folder / "a.tar", checkpoint, {.stage = 2, .attempt = "a"}),
-               UnsupportedError);
+  EXPECT_THROW(write(folder / "a.tar", checkpoint, {.stage = 2, .attempt = "a"}), UnsupportedError);
 }
 
 TEST(RankTarTest, DamageIsFoundAndNamed) {

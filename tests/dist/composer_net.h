@@ -32,6 +32,6 @@ inline std::shared_ptr<torch::nn::Module> make_composer_net(cairn::TrainerOption
 
 inline std::shared_ptr<cairn::Dataset> composer_data(const std::string& file) {
   const cairn::Value data = cairn::load(file);
-  return cairn::tensor_dataset({cairn::tensor_of(data.at("x").as_tensor()),
-                                cairn::tensor_of(data.at("y").as_tensor())});
+  return cairn::tensor_dataset(
+      {cairn::tensor_of(data.at("x").as_tensor()), cairn::tensor_of(data.at("y").as_tensor())});
 }

@@ -35,9 +35,9 @@ using ::testing::Not;
 using Nodes = std::vector<int>;
 
 // 4 batches in an epoch of 4 ranks.
-const Command kMachinesRun = {"train",      "norm=1",           "batch=4",    "samples=64",
-                      "dropout=30", "shard=FULL_SHARD", "clip=norm",  "interval=1ep",
-                      "machines=1", "timeout_ms=60000", "duration=3ep"};
+const Command kMachinesRun = {"train",      "norm=1",           "batch=4",     "samples=64",
+                              "dropout=30", "shard=FULL_SHARD", "clip=norm",   "interval=1ep",
+                              "machines=1", "timeout_ms=60000", "duration=3ep"};
 const Command kInParts = kMachinesRun + Command{"state=sharded"};
 
 Command in(const TempFolder& folder) { return {"folder=" + folder.path()}; }
@@ -102,9 +102,9 @@ class TwoMachines : public ::testing::Test {
   static void TearDownTestSuite() { delete saved_; }
 
   TwoMachines() {
-    std::filesystem::copy(saved_->path(), folder_.path(),
-                          std::filesystem::copy_options::recursive |
-                              std::filesystem::copy_options::copy_symlinks);
+    std::filesystem::copy(
+        saved_->path(), folder_.path(),
+        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
   }
 
   static void expect_unbroken(const Job& job) {
@@ -136,9 +136,9 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
 TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
   for (const Nodes& nodes : {Nodes{0, 1, 2}, Nodes{1, 0}, Nodes{1, 1, 0, 0}}) {
     const TempFolder folder;
-    std::filesystem::copy(folder_.path(), folder.path(),
-                          std::filesystem::copy_options::recursive |
-                              std::filesystem::copy_options::copy_symlinks);
+    std::filesystem::copy(
+        folder_.path(), folder.path(),
+        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
     // As many samples in a batch of all ranks, where that can be.
     const std::string batch = nodes.size() == 2 ? "batch=8" : "batch=4";
     Job job(nodes, program(kInParts + in(folder) + Command{batch}));
@@ -152,7 +152,8 @@ TEST_F(TwoMachines, WithoutAPartAllTakeTheOneBeforeAndWriteItAnew) {
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
   ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
   expect_to_begin_at(job, 4);
-  EXPECT_THAT(job.output(0), AllOf(HasSubstr("autoresume skipped " + machine(0) + "/ep2-ba8: no "
+  EXPECT_THAT(job.output(0), AllOf(HasSubstr("autoresume skipped " + machine(0) +
+                                             "/ep2-ba8: no "
                                              "machine of this job has __3_0.distcp (written on "),
                                    HasSubstr("ep2-ba8 to .damaged")));
   expect_unbroken(job);

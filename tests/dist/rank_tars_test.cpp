@@ -75,8 +75,8 @@ Words in_own_folders(const TempFolder& folder) {
 }
 
 std::string tar_of(const TempFolder& folder, const std::string& name, int rank) {
-  return folder.path() + "/" + std::to_string(rank) + "/" + name + "-rank" +
-         std::to_string(rank) + ".pt.tar";
+  return folder.path() + "/" + std::to_string(rank) + "/" + name + "-rank" + std::to_string(rank) +
+         ".pt.tar";
 }
 
 void expect_end_alike(const Job& job, std::size_t one, std::size_t other) {
@@ -189,9 +189,8 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
                        "filename=ep{epoch}-ba{batch}-rank{rank}.tar"};
   Job job(2, in_turn({run + named + Words{"keep=1"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
-  EXPECT_THAT(names_in(folder.path()),
-              ElementsAre("ep2-ba8-rank0.tar", "ep2-ba8-rank1.tar", "latest-rank0.pt.tar",
-                          "latest-rank1.pt.tar"));
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("ep2-ba8-rank0.tar", "ep2-ba8-rank1.tar",
+                                                   "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
   const TempFolder first;
   const Words half = run + Words{"duration=1ep", "folder=" + first.path(), "interval=1ep",
                                  "filename=half-rank{rank}.tar"};

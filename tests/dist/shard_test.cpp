@@ -233,14 +233,21 @@ TEST(ShardedTrainer, AnOptimizerWithoutStateGoesOnFromAFolder) {
 // each; rank 0 twice, since it looks for the checkpoint.
 TEST(ShardedTrainer, ARankReadsItsRowsAndNoOthers) {
   const TempFolder folder;
-  const Words run = {"train",     "shard=FULL_SHARD", "state=sharded", "batch=4", "interval=1ep",
-                     "samples=32", "width=65536",     "far=1",         "folder=" + folder.path()};
+  const Words run = {"train",
+                     "shard=FULL_SHARD",
+                     "state=sharded",
+                     "batch=4",
+                     "interval=1ep",
+                     "samples=32",
+                     "width=65536",
+                     "far=1",
+                     "folder=" + folder.path()};
   Job job(4, runs({run + Words{"duration=1ep"}, run + Words{"duration=2ep"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   std::int64_t all = 0;
   for (const std::string& name : files_in(folder.path() + "/ep1-ba2"))
-    all += static_cast<std::int64_t>(
-        std::filesystem::file_size(folder.path() + "/ep1-ba2/" + name));
+    all +=
+        static_cast<std::int64_t>(std::filesystem::file_size(folder.path() + "/ep1-ba2/" + name));
   ASSERT_GT(all, 12 << 20);
   constexpr std::int64_t kAround = 1 << 20;
   for (std::size_t rank = 0; rank < 4; ++rank) {

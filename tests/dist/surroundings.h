@@ -113,8 +113,8 @@ class Surroundings {
               if (fails.empty() || !is_write || name.find(fails) == std::string::npos) return;
               throw cairn::StorageError("the line is cut", 0);
             }});
-    options.loggers.push_back(cairn::RemoteUploaderDownloader(
-        {.bucket_uri = arguments_.text("sends"), .store = store}));
+    options.loggers.push_back(
+        cairn::RemoteUploaderDownloader({.bucket_uri = arguments_.text("sends"), .store = store}));
   }
 
   void send_run_directory(cairn::TrainerOptions& options) const {

@@ -68,10 +68,10 @@ void train(std::map<std::string, std::string> arguments) {
   const std::int64_t ranks = std::stoll(arguments["ranks"]);
   cairn::TrainerOptions options;
   options.model = cairn::classifier(std::make_shared<Net>(), {.num_classes = kClasses});
-  options.train_dataloader = cairn::DataLoader(
-      cairn::tensor_dataset({x, y}),
-      {.batch_size = kBatch / ranks,
-       .sampler = cairn::DistributedSamplerOptions{.shuffle = false}});
+  options.train_dataloader =
+      cairn::DataLoader(cairn::tensor_dataset({x, y}),
+                        {.batch_size = kBatch / ranks,
+                         .sampler = cairn::DistributedSamplerOptions{.shuffle = false}});
   options.optimizers = optimizer_of(arguments["optimizer"]);
   options.max_duration = arguments["until"] + "ba";
   options.callbacks = {std::make_shared<Losses>()};

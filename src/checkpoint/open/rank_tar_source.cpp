@@ -1,8 +1,8 @@
 // One rank's tar (checkpoint/plan/rank_tar.h) as a CheckpointSource: what that rank has of the
 // training state, in which tensors say which rows they are.
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "cairn/error.h"
 
@@ -86,8 +86,8 @@ class RankTarSource final : public CheckpointSource {
 
   void add(const std::string& name) {
     const tar::File& file = find(name);
-    opened_.push_back(open_torch_checkpoint(
-        part_of(source_, file.offset, file.size, path_ + ", in it " + name)));
+    opened_.push_back(
+        open_torch_checkpoint(part_of(source_, file.offset, file.size, path_ + ", in it " + name)));
     names_.push_back(name);
   }
 

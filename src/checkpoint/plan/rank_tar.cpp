@@ -1,6 +1,5 @@
 #include "checkpoint/plan/rank_tar.h"
 
-
 #include <nlohmann/json.hpp>
 
 #include "cairn/error.h"

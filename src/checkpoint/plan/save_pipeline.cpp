@@ -1,6 +1,6 @@
 // How a checkpoint gets to disk.
 //
-//  1. snapshot  The bytes of all tensors are copied, on the caller's thread, to where they will
+//  1. snapshot  The bytes of all tensors are copied, while the caller waits, to where they will
 //               stand in the file, in memory that is used again and again (file_image.h); from then
 //               on training may change them. Not needed when the caller waits (async = false).
 //  2. plan      The tree becomes a plan of the file: what stands where, exactly. With that the

@@ -274,8 +274,7 @@ class Attempt {
     if (call_.leads()) return;
     call_.move_on();
     is_reported_ = true;
-    call_.set("report/" + std::to_string(call_.me().rank),
-              text_of(own_report()));
+    call_.set("report/" + std::to_string(call_.me().rank), text_of(own_report()));
     for (const ManifestFile& file : part_.files) {
       bytes_ += file.bytes;
     }
@@ -356,9 +355,8 @@ class Attempt {
     bytes_ += metadata_.size();
     beating([this] {
       doing_ = "publishing " + job_.path;
-      folder_->commit(
-          {{kFolderManifest, write_folder_manifest(manifest_, options_.id)},
-           {kMetadataName, metadata_}});
+      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)},
+                       {kMetadataName, metadata_}});
       is_published_ = true;
       doing_ = job_.path + " is saved, but not pointed at";
       if (job_.point) job_.point();

@@ -40,9 +40,9 @@ class OthersFiles {
 class JointStore final : public ForwardingStore {
  public:
   struct View {
-    std::string folder = {};                     // of this rank, in which names are
-    std::vector<AgreedCheckpoint> agreed = {};   // that lack nothing
-    std::vector<SeenCheckpoint> seen = {};       // by this rank
+    std::string folder = {};                    // of this rank, in which names are
+    std::vector<AgreedCheckpoint> agreed = {};  // that lack nothing
+    std::vector<SeenCheckpoint> seen = {};      // by this rank
     std::shared_ptr<const OthersFiles> others = nullptr;
   };
   // `here`: what this rank has a part in.
@@ -71,7 +71,7 @@ class JointStore final : public ForwardingStore {
   void add(std::size_t checkpoint, const std::set<std::string>& own);
 
   const View view_;
-  std::map<std::string, Entry> files_;                 // by path
+  std::map<std::string, Entry> files_;                    // by path
   std::map<std::string, std::set<std::string>> folders_;  // what is directly in them
 };
 

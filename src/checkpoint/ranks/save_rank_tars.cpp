@@ -119,8 +119,8 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
 
 RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job) {
   FileSystem& files = files_of(store);
-  const std::string what = fmt::format("saving the tars of {} on {} ranks", moment_of(job.info),
-                                       table.me.world_size);
+  const std::string what =
+      fmt::format("saving the tars of {} on {} ranks", moment_of(job.info), table.me.world_size);
   const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
     Written own = write_file(table, call, files, job);
     all_say(call, "written");

@@ -34,10 +34,9 @@ Rows rows_of(const std::string& name, const TensorView& own) {
       std::equal(global_shape.begin() + 1, global_shape.end(), own.shape.begin() + 1) &&
       std::all_of(offsets.begin() + 1, offsets.end(), [](std::int64_t at) { return at == 0; });
   if (!is_of_rows) {
-    throw UnsupportedError(
-        "the parameter " + name +
-        " is cut along another dimension than the first one, which DeepSpeed's "
-        "files cannot hold");
+    throw UnsupportedError("the parameter " + name +
+                           " is cut along another dimension than the first one, which DeepSpeed's "
+                           "files cannot hold");
   }
   rows.global_shape = global_shape;
   rows.begin = offsets.front();
@@ -178,18 +177,18 @@ Value optim_states(const Parameters& parameters, const Value& optimizer, const s
   Dict own = own_of_all(rank, name);
   own.set("rank", rank.rank);
   own.set("rows", parameters.rows());
-  return Dict{{"optimizer_state_dict",
-               Dict{{"loss_scaler", None{}},
-                    {"dynamic_loss_scale", false},
-                    {"overflow", false},
-                    {"clip_grad", 0.0},
-                    {"base_optimizer_state", optimizer},
-                    {"single_partition_of_fp32_groups", parameters.slices()},
-                    {"zero_stage", std::min<std::int64_t>(rank.stage, 2)},
-                    {"group_paddings", List(groups, Value(0))},
-                    {"partition_count", List(groups, Value(rank.world_size))}}},
-              {"ds_config", config_of(rank)},
-              {kOwnKey, std::move(own)}};
+  return Dict{
+      {"optimizer_state_dict", Dict{{"loss_scaler", None{}},
+                                    {"dynamic_loss_scale", false},
+                                    {"overflow", false},
+                                    {"clip_grad", 0.0},
+                                    {"base_optimizer_state", optimizer},
+                                    {"single_partition_of_fp32_groups", parameters.slices()},
+                                    {"zero_stage", std::min<std::int64_t>(rank.stage, 2)},
+                                    {"group_paddings", List(groups, Value(0))},
+                                    {"partition_count", List(groups, Value(rank.world_size))}}},
+      {"ds_config", config_of(rank)},
+      {kOwnKey, std::move(own)}};
 }
 
 // --- Reading -------------------------------------------------------------------------------------
@@ -223,8 +222,8 @@ TensorView unflatten(const std::string& name, const TensorView& slice, const Row
   TensorView own = slice;
   own.shape = rows.global_shape;
   const std::int64_t all = rows.global_shape.empty() ? 1 : rows.global_shape.front();
-  const bool is_inside = rows.begin >= 0 && rows.count >= 0 && rows.count <= all &&
-                         rows.begin <= all - rows.count;
+  const bool is_inside =
+      rows.begin >= 0 && rows.count >= 0 && rows.count <= all && rows.begin <= all - rows.count;
   if (!is_inside) throw CorruptError("the rows of " + name + " are none that it has");
   if (!own.shape.empty()) own.shape.front() = rows.count;
   if (checked_numel(own.shape) != static_cast<std::uint64_t>(slice.shape.front())) {
@@ -247,8 +246,8 @@ std::unordered_map<std::string, Value> join_parameters(const Value& model, const
   const List& slices = list_of(of_optimizer, "single_partition_of_fp32_groups");
   const Value& all_rows = entry_of(entry_of(optimizer, kOwnKey), "rows");
   if (shapes.size() != slices.size()) {
-    throw CorruptError(fmt::format("there are {} parameters, and slices of {}", shapes.size(),
-                                   slices.size()));
+    throw CorruptError(
+        fmt::format("there are {} parameters, and slices of {}", shapes.size(), slices.size()));
   }
   std::unordered_map<std::string, Value> parameters;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
@@ -262,10 +261,10 @@ std::unordered_map<std::string, Value> join_parameters(const Value& model, const
     if (size == nullptr || rows.size() != 2 || !rows[0].is_int() || !rows[1].is_int()) {
       throw CorruptError("it does not say which rows of " + name + " it has");
     }
-    parameters.emplace(
-        name, unflatten(name, slices[i].as_tensor(),
-                        {.global_shape = size->dims, .begin = rows[0].as_int(),
-                         .count = rows[1].as_int()}));
+    parameters.emplace(name, unflatten(name, slices[i].as_tensor(),
+                                       {.global_shape = size->dims,
+                                        .begin = rows[0].as_int(),
+                                        .count = rows[1].as_int()}));
   }
   return parameters;
 }

@@ -359,7 +359,7 @@ struct Machine::UsualTensor {
   std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
   std::size_t left_out_count = 0;
   std::size_t next_index = 0;  // new ones are no smaller: no GET in between means one of them
-  std::size_t bytes = 0;  // of opcodes
+  std::size_t bytes = 0;       // of opcodes
 };
 
 namespace {

@@ -356,18 +356,14 @@ void CheckpointLoad::filter(Value& checkpoint, const std::string& path) {
   }
 }
 
-// Of a sharded run: what this rank has of it. The names must be those of today for that.
+// Of a sharded run: what this rank has of it. The names must be those of today for that. Others
+// refuse what is a part only.
 void CheckpointLoad::cut(Value& checkpoint) {
-  if (!is_sharded(state_)) {
-    Value saved = checkpoint.at("state");
-    misfits_ = cut_to_own_rows(state_, saved);
-    return refuse_misfits();
-  }
   Value saved = checkpoint.at("state");
-  migrate_state(saved);
+  if (is_sharded(state_)) migrate_state(saved);
   misfits_ = cut_to_own_rows(state_, saved);
   refuse_misfits();
-  checkpoint.mutable_dict().set("state", std::move(saved));
+  if (is_sharded(state_)) checkpoint.mutable_dict().set("state", std::move(saved));
 }
 
 void CheckpointLoad::check(const Value& checkpoint) {
@@ -511,8 +507,8 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
 // What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
 // sharded run each rank reads a part.
 Verify CheckpointLoad::how_to_read() const {
-  const bool is_part = (!in_place_.reads.empty() || is_sharded(state_)) &&
-                       options_.verify == Verify::kFull;
+  const bool is_part =
+      (!in_place_.reads.empty() || is_sharded(state_)) && options_.verify == Verify::kFull;
   return is_part ? Verify::kWhatIsRead : options_.verify;
 }
 

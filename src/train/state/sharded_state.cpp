@@ -72,8 +72,7 @@ void replace_own_rows(const State& state, Value& entries, const Replace& replace
   });
   Dict* const optimizers = dict_at(&entries, "optimizers");
   if (optimizers == nullptr || !state.optimizer) return;
-  Dict* const states =
-      dict_at(optimizers->find(optimizer_name(*state.optimizer)), "state");
+  Dict* const states = dict_at(optimizers->find(optimizer_name(*state.optimizer)), "state");
   if (states == nullptr) return;
   for (const auto& [name, parameter] : named_parameters(module)) {
     const auto rows = by_name.find(name);
@@ -126,29 +125,29 @@ std::string describe_misfit(const std::string& name, const TensorView& part) {
 }
 
 void cut_model(const State& state, Dict& model, Cuts& cuts, std::vector<std::string>& misfits) {
-  for_each_named_tensor(state.model->module(), [&](const std::string& prefix,
-                                                   const std::string& own_name,
-                                                   const at::Tensor& tensor) {
-    const auto rows = state.sharding->find(tensor);
-    const std::string name = prefix + own_name;
-    const Value* const value = rows ? model.find(name) : nullptr;
-    if (value == nullptr || !value->is_tensor()) return;
-    const TensorView& saved = value->as_tensor();
-    if (is_part(saved, *rows)) {  // of a file of this rank's own
-      TensorView own = saved;
-      own.part = nullptr;
-      model.set(name, std::move(own));
-    } else if (saved.part != nullptr) {
-      misfits.push_back(describe_misfit(name, saved));
-    } else if (saved.shape == rows->global_shape) {
-      cuts.add(*rows, saved, model, name);
-    } else {
-      misfits.push_back(fmt::format("model: size mismatch for {}: [{}] in the checkpoint, [{}] in "
-                                    "the model",
-                                    name, fmt::join(saved.shape, ", "),
-                                    fmt::join(rows->global_shape, ", ")));
-    }
-  });
+  for_each_named_tensor(
+      state.model->module(),
+      [&](const std::string& prefix, const std::string& own_name, const at::Tensor& tensor) {
+        const auto rows = state.sharding->find(tensor);
+        const std::string name = prefix + own_name;
+        const Value* const value = rows ? model.find(name) : nullptr;
+        if (value == nullptr || !value->is_tensor()) return;
+        const TensorView& saved = value->as_tensor();
+        if (is_part(saved, *rows)) {  // of a file of this rank's own
+          TensorView own = saved;
+          own.part = nullptr;
+          model.set(name, std::move(own));
+        } else if (saved.part != nullptr) {
+          misfits.push_back(describe_misfit(name, saved));
+        } else if (saved.shape == rows->global_shape) {
+          cuts.add(*rows, saved, model, name);
+        } else {
+          misfits.push_back(
+              fmt::format("model: size mismatch for {}: [{}] in the checkpoint, [{}] in "
+                          "the model",
+                          name, fmt::join(saved.shape, ", "), fmt::join(rows->global_shape, ", ")));
+        }
+      });
 }
 
 // Keys are names, or positions in the groups.
@@ -198,14 +197,13 @@ void mark_own_parts(const State& state, Value& entries) {
 WholeState::WholeState(const State& state, bool weights_only)
     : state_(state), weights_only_(weights_only) {
   if (!is_sharded(state)) return;
-  gather_ = std::make_shared<dist::RowGather>(*dist::required_group(),
-                                              state.sharding->shard_count());
+  gather_ =
+      std::make_shared<dist::RowGather>(*dist::required_group(), state.sharding->shard_count());
   if (dist::rank() == 0) return;
   Dict own = {{"model", state_dict(state.model->module())}};
   if (!weights_only && state.optimizer) {
-    own.set("optimizers",
-            Dict{{optimizer_name(*state.optimizer),
-                  optimizer_state_dict(*state.optimizer, state.model->module())}});
+    own.set("optimizers", Dict{{optimizer_name(*state.optimizer),
+                                optimizer_state_dict(*state.optimizer, state.model->module())}});
   }
   Value entries = std::move(own);
   complete(entries);
