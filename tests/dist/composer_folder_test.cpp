@@ -30,13 +30,6 @@ using Words = std::vector<std::string>;
 
 const std::string kComposer = CAIRN_TEST_DATA "/composer-0.33/";
 
-std::string all_of(const Job& job) {
-  std::string all;
-  for (const auto& rank : job.ranks)
-    all += rank->output();
-  return all;
-}
-
 Words run_of(int ranks, const std::string& folder, const std::string& duration) {
   return {"train",
           "composer=" + kComposer + "data.pt",
@@ -94,7 +87,7 @@ TEST_P(ComposerFolder, IsGoneOnFrom) {
   const int ranks = GetParam();
   Job job(ranks, in_turn({run_of(ranks, folder.path(), "3ba") + Words{"keeps=1"},
                           run_of(ranks, folder.path(), "5ba")}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_of(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const auto& rank : job.ranks) {
     EXPECT_THAT(part(rank->output(), 0), HasSubstr("begins at batch 3"));
     EXPECT_THAT(part(rank->output(), 1), HasSubstr("begins at batch 3"));
@@ -120,7 +113,7 @@ TEST(ComposerLayout, IsLoadedByPathAndWritten) {
   Words run = run_of(2, folder.path(), "5ba");
   run.push_back("load=" + kComposer + "sharded/ep0-ba3");
   Job job(2, in_turn({run}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_of(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(job.output(1), HasSubstr("begins at batch 3"));
   EXPECT_EQ(std::filesystem::read_symlink(folder.path() + "/latest-rank0.pt"), "ep0-ba5");
   std::set<std::string> composers;

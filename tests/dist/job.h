@@ -6,6 +6,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -101,6 +102,24 @@ class Gate {
   const std::string path_ = folder_ / "gate";
   FileDescriptor file_;
 };
+
+// What all of them have written, rank after rank.
+inline std::string outputs_of(const Job& job) {
+  std::string all;
+  for (const auto& rank : job.ranks)
+    all += rank->output();
+  return all;
+}
+
+// What is in a folder, in order; nothing in one that is not there.
+inline std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  if (!std::filesystem::exists(folder)) return names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
 
 // What stands behind `begin` in the first line that begins so; empty when none does.
 inline std::string rest_of_line(const std::string& output, const std::string& begin) {

@@ -20,6 +20,7 @@ namespace {
 using cairn::testing::Command;
 using cairn::testing::in_turn;
 using cairn::testing::Job;
+using cairn::testing::names_in;
 using cairn::testing::operator+;
 using cairn::testing::part;
 using cairn::testing::program;
@@ -41,21 +42,6 @@ const Command kMachinesRun = {"train",      "norm=1",           "batch=4",     "
 const Command kInParts = kMachinesRun + Command{"state=sharded"};
 
 Command in(const TempFolder& folder) { return {"folder=" + folder.path()}; }
-
-std::string all_output(const Job& job) {
-  std::string all;
-  for (const auto& rank : job.ranks)
-    all += rank->output();
-  return all;
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
-}
 
 // The first byte of each tensor in a data file, whose structure stays as it is: behind the local
 // header of its entry in its zip file.
@@ -85,7 +71,7 @@ void flip_elements(const std::string& path) {
 void expect_to_begin_at(const Job& job, int batch) {
   const std::string text = "begins at batch " + std::to_string(batch) + "\n";
   for (const auto& rank : job.ranks)
-    EXPECT_THAT(rank->output(), HasSubstr(text)) << all_output(job);
+    EXPECT_THAT(rank->output(), HasSubstr(text)) << outputs_of(job);
 }
 
 // Two epochs that 4 ranks on 2 machines have saved, each machine its parts.
@@ -95,7 +81,7 @@ class TwoMachines : public ::testing::Test {
     saved_ = new TempFolder();
     Job job(Nodes{0, 0, 1, 1}, in_turn({kInParts + in(*saved_) + Command{"duration=2ep"},
                                         kInParts}));  // without a folder nothing is saved
-    ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+    ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     for (const auto& rank : job.ranks)
       unbroken_.push_back(rest_of_line(part(rank->output(), 1), "weights "));
   }
@@ -125,8 +111,8 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
   EXPECT_THAT(names_in(machine(1) + "/ep2-ba8"),
               ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
-  EXPECT_THAT(all_output(job), Not(HasSubstr("warning: nobody")));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(outputs_of(job), Not(HasSubstr("warning: nobody")));
   expect_to_begin_at(job, 8);
   expect_unbroken(job);
 }
@@ -142,7 +128,7 @@ TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
     // As many samples in a batch of all ranks, where that can be.
     const std::string batch = nodes.size() == 2 ? "batch=8" : "batch=4";
     Job job(nodes, program(kInParts + in(folder) + Command{batch}));
-    ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+    ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     expect_to_begin_at(job, 8);
   }
 }
@@ -150,7 +136,7 @@ TEST_F(TwoMachines, AnyNumberOfRanksOnAnyMachinesGoesOn) {
 TEST_F(TwoMachines, WithoutAPartAllTakeTheOneBeforeAndWriteItAnew) {
   std::filesystem::remove(machine(1) + "/ep2-ba8/__3_0.distcp");
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   expect_to_begin_at(job, 4);
   EXPECT_THAT(job.output(0), AllOf(HasSubstr("autoresume skipped " + machine(0) +
                                              "/ep2-ba8: no "
@@ -163,7 +149,7 @@ TEST_F(TwoMachines, WithoutAPartAllTakeTheOneBeforeAndWriteItAnew) {
 TEST_F(TwoMachines, DamageThatOneRankReadsIsPassedOverByAll) {
   flip_elements(machine(1) + "/ep2-ba8/__3_0.distcp");
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_output(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   expect_to_begin_at(job, 4);
   expect_unbroken(job);
 }
@@ -171,7 +157,7 @@ TEST_F(TwoMachines, DamageThatOneRankReadsIsPassedOverByAll) {
 TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   std::filesystem::remove_all(machine(1));
   Job job(Nodes{0, 0, 2, 2}, program(kInParts + in(folder_)));
-  EXPECT_THAT(job.exit_codes(), Each(2)) << all_output(job);
+  EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
   for (const auto& rank : job.ranks) {
     EXPECT_THAT(rank->output(),
                 AllOf(HasSubstr("none that all ranks can go on from (ep2-ba8: no machine of this "
@@ -182,7 +168,7 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
 
 TEST_F(TwoMachines, OneMachineAloneDoesNotBeginAnew) {
   Job job(1, program(kInParts + Command{"folder=" + folder_.path()}));
-  EXPECT_THAT(job.exit_codes(), Each(2)) << all_output(job);
+  EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
   EXPECT_THAT(job.output(0), HasSubstr("on machines that are not in this job"));
 }
 
@@ -191,9 +177,9 @@ TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {
   const Command run = kInParts + in(folder) + Command{"interval=1ba", "keep=2", "async=1"};
   const Nodes nodes = {0, 1, 1};
   Job killed(nodes, program(run + Command{"at_batch=7", "how=dead", "rank=2"}));
-  EXPECT_THAT(killed.exit_codes(), Contains(-1)) << all_output(killed);
+  EXPECT_THAT(killed.exit_codes(), Contains(-1)) << outputs_of(killed);
   Job again(nodes, in_turn({run, kInParts}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << all_output(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   for (const auto& rank : again.ranks) {
     EXPECT_THAT(part(rank->output(), 0), Not(HasSubstr("begins at batch 0\n")));
     EXPECT_EQ(rest_of_line(part(rank->output(), 0), "weights "),
@@ -211,13 +197,13 @@ TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
     const Command run = kMachinesRun + in(folder) + Command{how};
     Job first(Nodes{0, 1, 1},
               in_turn({run + Command{"duration=1ep"}, kMachinesRun + Command{how}}));
-    ASSERT_THAT(first.exit_codes(), Each(0)) << all_output(first);
+    ASSERT_THAT(first.exit_codes(), Each(0)) << outputs_of(first);
     EXPECT_FALSE(std::filesystem::exists(folder.path() + "/1"));
     const Value written = load(folder.path() + "/0/latest-rank0.pt");
     EXPECT_EQ(*find_path(written, "state/metadata/composer_env_info/num_nodes"), Value(2));
     const std::string file = rest_of_line(part(first.output(0), 0), "ends at batch ");
     Job again(Nodes{0, 1, 1}, program(run));
-    ASSERT_THAT(again.exit_codes(), Each(0)) << all_output(again);
+    ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
     for (std::size_t rank = 0; rank < 3; ++rank) {
       EXPECT_THAT(again.output(rank), HasSubstr("begins at batch " + file));
       EXPECT_EQ(rest_of_line(again.output(rank), "weights "),
@@ -225,7 +211,7 @@ TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
     }
     Job moved(Nodes{1, 0, 0}, in_turn({run + Command{"load=/latest-rank0.pt", "duration=9ep"},
                                        run + Command{"duration=10ep"}}));
-    EXPECT_THAT(moved.exit_codes(), Each(0)) << all_output(moved);
+    EXPECT_THAT(moved.exit_codes(), Each(0)) << outputs_of(moved);
   }
 }
 

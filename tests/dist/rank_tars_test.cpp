@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 using cairn::testing::in_turn;
 using cairn::testing::Job;
 using cairn::testing::message_of;
+using cairn::testing::names_in;
 using cairn::testing::operator+;
 using cairn::testing::part;
 using cairn::testing::read_file;
@@ -39,21 +40,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 using Words = std::vector<std::string>;
-
-std::string all_outputs(const Job& job) {
-  std::string all;
-  for (const auto& rank : job.ranks)
-    all += rank->output();
-  return all;
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
-}
 
 // As tar -x does.
 void unpack_tar(const std::string& path, const std::string& into) {
@@ -102,7 +88,7 @@ TEST_P(RankTars, ARunGoesOnBitForBit) {
   Job job(2, in_turn({run, saved + Words{"duration=1ep", "async=1"}, saved,
                       kTarRun + Words{"shard=" + strategies.at(GetParam()), "interval=1ep",
                                       "folder=" + plain_folder.path()}}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   for (const auto& rank : job.ranks)
     EXPECT_THAT(part(rank->output(), 2), HasSubstr("begins at batch 4"));
   expect_end_alike(job, 0, 2);
@@ -137,7 +123,7 @@ TEST(RankTarsTrainer, AKilledRunGoesOnFromTheSaveThatAllHave) {
   EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1)) << killed.output(0);
   EXPECT_THAT(names_in(folder / "ba2"), ElementsAre("rank0.tgz", "rank1.tgz"));
   Job again(2, in_turn({saved, run}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << all_outputs(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
   expect_end_alike(again, 0, 1);
 }
@@ -148,13 +134,13 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
   const Words saved = run + in_own_folders(folder);
   {
     Job job(2, in_turn({saved}));
-    ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
+    ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   }
   // As when rank 1 died before its last one had its name.
   fs::remove(tar_of(folder, "ep2-ba8", 1));
   {
     Job job(2, in_turn({saved, run}));
-    ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
+    ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     EXPECT_THAT(job.output(0), HasSubstr("not every rank has its file of that save"));
     EXPECT_THAT(job.output(0), HasSubstr("begins at batch 4"));
     EXPECT_THAT(job.output(1), HasSubstr("begins at batch 4"));
@@ -166,14 +152,14 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
   write_file(tar_of(folder, "ep2-ba8", 1), bytes);
   {
     Job job(2, in_turn({saved}));
-    ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
+    ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
     EXPECT_THAT(job.output(0), HasSubstr("begins at batch 4"));
     EXPECT_THAT(job.output(1), HasSubstr("begins at batch 4"));
   }
   fs::remove_all(folder / "1");
   for (const int ranks : {2, 3}) {
     Job job(ranks, in_turn({saved}));
-    EXPECT_THAT(job.exit_codes(), Each(2)) << all_outputs(job);
+    EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
     const std::string missing = ranks == 2 ? "[1]" : "[1, 2]";
     for (const auto& rank : job.ranks) {
       EXPECT_THAT(rank->output(),
@@ -188,7 +174,7 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
   const Words named = {"folder=" + folder.path(), "interval=1ep",
                        "filename=ep{epoch}-ba{batch}-rank{rank}.tar"};
   Job job(2, in_turn({run + named + Words{"keep=1"}}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << all_outputs(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(names_in(folder.path()), ElementsAre("ep2-ba8-rank0.tar", "ep2-ba8-rank1.tar",
                                                    "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
   const TempFolder first;
@@ -197,13 +183,13 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
   const std::string from_half = "load=" + first.path() + "/half-rank{rank}.tar";
   const Words goes_on = run + Words{from_half};
   Job again(2, in_turn({run, half, goes_on}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << all_outputs(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   expect_end_alike(again, 0, 2);
 
   const auto refused = [&](int ranks, const Words& words) {
     Job wrong(ranks, in_turn({words}));
     for (const int code : wrong.exit_codes())
-      EXPECT_EQ(code, 2) << all_outputs(wrong);
+      EXPECT_EQ(code, 2) << outputs_of(wrong);
     return wrong.output(static_cast<std::size_t>(ranks - 1));
   };
   EXPECT_THAT(refused(2, run + Words{"load=" + first.path() + "/half-rank{rank}.pt"}),
@@ -230,7 +216,7 @@ TEST(RankTarsTrainer, WhatCannotBeIsRefusedBeforeTraining) {
   };
   for (const auto& [words, expected] : cases) {
     Job job(2, in_turn({words}));
-    EXPECT_THAT(job.exit_codes(), Each(2)) << all_outputs(job);
+    EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
     EXPECT_THAT(job.output(1), HasSubstr(expected));
   }
 }

@@ -129,8 +129,8 @@ void compare(const cairn::ShardedModule& sharded, const Net& net, const Net& pla
     if (!whole.grad().defined()) continue;
     const double of_gradients =
         difference(parameter.grad(), rows_of(sharded, parameter, whole.grad()));
-    demand(of_gradients <= tolerance, name + "'s gradient differs by " +
-                                          std::to_string(of_gradients));
+    demand(of_gradients <= tolerance,
+           name + "'s gradient differs by " + std::to_string(of_gradients));
   }
 }
 
@@ -186,8 +186,8 @@ void try_strategies() {
     }
   }
   train({}, 1e-4, at::kFloat);
-  train({.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16", .reduce_dtype = "fp32"}},
-        0.1, at::kFloat);
+  train({.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16", .reduce_dtype = "fp32"}}, 0.1,
+        at::kFloat);
   say("all of it holds");
 }
 
@@ -269,8 +269,8 @@ void try_errors() {
   struct ScalarImpl : torch::nn::Module {
     ScalarImpl() { register_parameter("alone", torch::tensor(1.0)); }
   };
-  demand_error<UnsupportedError>(
-      "alone", [] { cairn::fully_shard(std::make_shared<ScalarImpl>()); });
+  demand_error<UnsupportedError>("alone",
+                                 [] { cairn::fully_shard(std::make_shared<ScalarImpl>()); });
 
   Net net;
   auto sharded = cairn::fully_shard(net.ptr());

@@ -30,13 +30,6 @@ using ::testing::SizeIs;
 
 using Words = std::vector<std::string>;
 
-std::string outputs_of(const Job& job) {
-  std::string all;
-  for (const auto& rank : job.ranks)
-    all += rank->output();
-  return all;
-}
-
 class Sharding : public ::testing::TestWithParam<int> {};
 
 TEST_P(Sharding, EveryStrategyComputesWhatDataParallelDoes) {

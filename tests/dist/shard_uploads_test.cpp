@@ -16,6 +16,7 @@ namespace {
 
 using cairn::testing::in_turn;
 using cairn::testing::Job;
+using cairn::testing::names_in;
 using cairn::testing::operator+;
 using cairn::testing::part;
 using cairn::testing::rest_of_line;
@@ -37,20 +38,6 @@ class ShardedUploads : public ::testing::Test {
     return kUnsaved +
            Words{"state=sharded", "interval=1ep", "folder=" + here, "sends=" + there.path()} + more;
   }
-  static std::string text_of(const Job& job) {
-    std::string all;
-    for (const auto& rank : job.ranks)
-      all += rank->output();
-    return all;
-  }
-  static std::vector<std::string> names_in(const std::string& folder) {
-    std::vector<std::string> names;
-    if (!std::filesystem::exists(folder)) return names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
-      names.push_back(entry.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
   std::vector<std::string> kept_here() const { return names_in(here); }
   std::vector<std::string> kept_there() const { return names_in(sent); }
   void lose_what_is_here() const { std::filesystem::remove_all(here); }
@@ -63,7 +50,7 @@ class ShardedUploads : public ::testing::Test {
 
 TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=1", "async=1", "remote_keep=2"})}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << text_of(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(kept_here(), ElementsAre("ep2-ba8", "latest-rank0.pt"));
   EXPECT_THAT(kept_there(), ElementsAre("ep1-ba4", "ep2-ba8", "latest-rank0.pt"));
   verify(sent + "/ep1-ba4");
@@ -71,7 +58,7 @@ TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
             load(here + "/ep2-ba8").at("state").at("model"));
   lose_what_is_here();
   Job again(2, in_turn({run({"keep=1", "remote_keep=2"})}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   for (const std::size_t rank : {0U, 1U}) {
     EXPECT_THAT(again.output(rank), HasSubstr("begins at batch 8"));
     EXPECT_EQ(rest_of_line(again.output(rank), "weights "),
@@ -83,12 +70,12 @@ TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
 
 TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
-  ASSERT_THAT(job.exit_codes(), Each(0)) << text_of(job);
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(kept_here(), IsEmpty());
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "latest-rank0.pt"));
   // Another number of ranks reads its rows from there, and removes what the first job kept.
   Job again(3, in_turn({run({"batch=2", "keep=0", "remote_keep=1"})}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(2), HasSubstr("begins at batch 8"));
   const std::vector<std::string> kept = kept_there();
   ASSERT_EQ(kept.size(), 2U) << ::testing::PrintToString(kept);
@@ -107,7 +94,7 @@ TEST_F(ShardedUploads, OneThatCannotBeSentIsAnErrorOfAllAndNothingTornIsThere) {
   EXPECT_THAT(newest->path, HasSubstr("ep1-ba4"));
   // The one here is further.
   Job again(2, in_turn({kUnsaved, run({})}));
-  ASSERT_THAT(again.exit_codes(), Each(0)) << text_of(again);
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
   EXPECT_THAT(again.output(0), HasSubstr("begins at batch 8"));
   EXPECT_EQ(rest_of_line(part(again.output(0), 1), "weights "),
             rest_of_line(part(again.output(0), 0), "weights "));
