@@ -210,7 +210,6 @@ void deepspeed_options(const Arguments& arguments, cairn::TrainerOptions& option
   options.save_filename = arguments.text("filename", options.save_filename);
   options.save_weights_only = arguments.has("weights_only");
   if (arguments.has("no_resume")) options.autoresume = false;
-  if (arguments.has("load")) options.load_path = arguments.text("load");
 }
 
 cairn::TrainerOptions options_of(const Arguments& arguments) {
@@ -252,11 +251,13 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     if (arguments.has("machines")) {  // each has a disk of its own
       *options.save_folder += "/" + std::to_string(cairn::dist::node_rank());
     }
-    if (arguments.has("load")) options.load_path = *options.save_folder + arguments.text("load");
+    if (arguments.has("load_here")) {
+      options.load_path = *options.save_folder + arguments.text("load_here");
+    }
     options.save_interval = arguments.text("interval", "1ba");
     options.save_async = arguments.has("async");
     options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
-    options.autoresume = !arguments.has("load");
+    options.autoresume = !arguments.has("load") && !arguments.has("load_here");
   }
   if (arguments.has("load")) options.load_path = arguments.text("load");
   deepspeed_options(arguments, options);

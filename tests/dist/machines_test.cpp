@@ -209,7 +209,7 @@ TEST(SeveralMachines, OneFileOfOneMachineIsLoadedByAll) {
       EXPECT_EQ(rest_of_line(again.output(rank), "weights "),
                 rest_of_line(part(first.output(rank), 1), "weights "));
     }
-    Job moved(Nodes{1, 0, 0}, in_turn({run + Command{"load=/latest-rank0.pt", "duration=9ep"},
+    Job moved(Nodes{1, 0, 0}, in_turn({run + Command{"load_here=/latest-rank0.pt", "duration=9ep"},
                                        run + Command{"duration=10ep"}}));
     EXPECT_THAT(moved.exit_codes(), Each(0)) << outputs_of(moved);
   }
