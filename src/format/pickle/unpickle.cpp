@@ -12,18 +12,23 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
 
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
+  const auto read = [&](bool leaves_out_parts) {
+    Graph graph(budget);
+    const auto run = [&] {  // what the machine holds is let go of before the Value is made
+      Machine machine(pickle, graph, storages, more);
+      if (leaves_out_parts) machine.leave_out_parts();
+      return machine.run();
+    };
+    const Ref root = run();
+    return to_value(graph, root, pickle.size(), storages);
+  };
   const MemoryBudget before = budget;
   try {
-    Graph graph(budget);
-    Machine machine(pickle, graph, storages, more);
-    machine.leave_out_parts();
-    return to_value(graph, machine.run(), pickle.size(), storages);
+    return read(true);
   } catch (const PartsWanted&) {
     budget = before;
   }
-  Graph graph(budget);
-  const Ref root = Machine(pickle, graph, storages, more).run();
-  return to_value(graph, root, pickle.size(), storages);
+  return read(false);
 }
 
 }  // namespace cairn::pickle
