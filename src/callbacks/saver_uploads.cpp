@@ -149,27 +149,23 @@ void SaverUploads::learn_failed() {
   }
 }
 
-// Of those that are missing at some destination others may have some: they go with what is older,
-// and no more of them are remembered than are to be kept.
+// What has as many newer ones behind it, at all destinations, as are to be kept. Of those that are
+// missing at one others may have some; no more of them are remembered than are to be kept.
 std::vector<SaverUploads::Kept> SaverUploads::superfluous_behind(const std::string& name,
                                                                  std::uint64_t number) {
-  const auto keep = static_cast<std::size_t>(keep_);
+  const auto keep = static_cast<std::ptrdiff_t>(keep_);
   std::erase_if(kept_, [&](const Kept& kept) { return kept.name == name; });
   kept_.push_back({.name = name, .number = number});
-  auto missing =
-      static_cast<std::size_t>(std::ranges::count_if(kept_, std::identity(), &Kept::is_missing));
+  auto missing = std::ranges::count_if(kept_, std::identity(), &Kept::is_missing);
+  auto newer = std::ssize(kept_) - missing;
   std::vector<Kept> superfluous;
-  for (auto kept = kept_.begin(); kept != kept_.end();) {
-    const bool goes =
-        kept->is_missing ? kept == kept_.begin() || missing > keep : kept_.size() - missing > keep;
-    if (!goes) {
-      ++kept;
-      continue;
-    }
-    missing -= kept->is_missing ? 1 : 0;
-    superfluous.push_back(std::move(*kept));
-    kept = kept_.erase(kept);
-  }
+  std::erase_if(kept_, [&](const Kept& kept) {  // from the oldest on
+    newer -= kept.is_missing ? 0 : 1;
+    if (newer < keep && (!kept.is_missing || missing <= keep)) return false;
+    missing -= kept.is_missing ? 1 : 0;
+    superfluous.push_back(kept);
+    return true;
+  });
   return superfluous;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cairn/error.h"
 
 #include "dist/group.h"
+#include "io/read_fault.h"
 
 namespace cairn::dist {
 namespace {
@@ -27,8 +29,10 @@ constexpr int kAnswerTags = 1 << 20;
 constexpr std::int64_t kHead = 4;
 constexpr std::int64_t kQuestion = kHead + 2 * static_cast<std::int64_t>(kMostRanges);
 
-// An answer: how many bytes follow, and whether they are why there is no other answer; its errno.
-enum Answer : std::int64_t { kBytes, kIsError, kStatus, kAnswerHead };
+// An answer: how many bytes follow, and whether they are why there is no other answer; its errno,
+// and its ReadFault.
+enum Answer : std::int64_t { kBytes, kIsError, kStatus, kFault, kAnswerHead };
+constexpr std::int64_t kMostOfWhy = 64 << 10;
 
 struct Wanted {
   std::uint64_t offset = 0;
@@ -67,10 +71,26 @@ at::Tensor bytes_of_ranges(const ByteSource& file, const std::vector<Wanted>& wa
   return bytes;
 }
 
-at::Tensor bytes_of_text(const std::string& text) {
+at::Tensor bytes_of_text(std::string text) {
+  text.resize(std::min<std::size_t>(text.size(), kMostOfWhy));
   at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
   std::memcpy(bytes.data_ptr<std::uint8_t>(), text.data(), text.size());
   return bytes;
+}
+
+// What the other rank has found of its file is found of it here.
+[[noreturn]] void throw_read_fault(const std::string& why, int status, std::int64_t fault) {
+  switch (static_cast<ReadFault>(fault)) {
+    case ReadFault::kContent:
+      throw CorruptError(why);
+    case ReadFault::kNoFile:
+      throw NotFoundError(why);
+    case ReadFault::kBytes:
+      throw UnreadableError(why, status);
+    case ReadFault::kNow:
+      break;
+  }
+  throw StorageError(why, status);
 }
 
 }  // namespace
@@ -117,6 +137,7 @@ void PeerFiles::answer(const Open& open, int to, const at::Tensor& question) {
   const int tag = static_cast<int>(numbers[0]);
   at::Tensor bytes;
   std::int64_t status = 0;
+  auto fault = ReadFault::kNow;
   bool is_error = false;
   try {
     const FileOfRank file{.checkpoint = static_cast<std::size_t>(numbers[1]),
@@ -126,11 +147,13 @@ void PeerFiles::answer(const Open& open, int to, const at::Tensor& question) {
   } catch (const std::exception& e) {
     const auto* const of_store = dynamic_cast<const StorageError*>(&e);
     status = of_store == nullptr ? 0 : of_store->status();
+    fault = read_fault_of(e);
     is_error = true;
     bytes = bytes_of_text(e.what());
   }
   std::vector<at::Tensor> head = {
-      at::tensor({bytes.numel(), std::int64_t{is_error}, status}, at::kLong)};
+      at::tensor({bytes.numel(), std::int64_t{is_error}, status, static_cast<std::int64_t>(fault)},
+                 at::kLong)};
   std::vector<at::Tensor> body = {bytes};
   try {
     const WorkPtr said = group_.backend().send(head, to, tag);
@@ -188,7 +211,12 @@ void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> r
     const WorkPtr said = backend.recv(head, from, tag);
     backend.send(question, from, question_tag_)->wait(group_.timeout());
     said->wait(group_.timeout());
-    body[0] = at::empty({head[0].data_ptr<std::int64_t>()[kBytes]}, at::kByte);
+    const auto* const said_of = head[0].data_ptr<std::int64_t>();
+    const std::int64_t most = said_of[kIsError] != 0 ? kMostOfWhy : wanted;
+    if (said_of[kBytes] < 0 || said_of[kBytes] > most) {
+      throw std::length_error("its answer is of another length; is it another version of cairn?");
+    }
+    body[0] = at::empty({said_of[kBytes]}, at::kByte);
     if (body[0].numel() > 0) backend.recv(body, from, tag)->wait(group_.timeout());
   } catch (const std::exception& e) {
     const std::string why = e.what();
@@ -204,9 +232,9 @@ void PeerFiles::ask(const FileOfRank& file, std::span<const ByteSource::Range> r
   if (said[kIsError] != 0 || said[kBytes] != wanted) {
     const std::string why(reinterpret_cast<const char*>(bytes),
                           static_cast<std::size_t>(body[0].numel()));
-    throw StorageError(fmt::format("rank {}, which has it, cannot read it: {}", from,
-                                   said[kIsError] != 0 ? why : "its answer is of another length"),
-                       static_cast<int>(said[kStatus]));
+    throw_read_fault(fmt::format("rank {}, which has it, cannot read it: {}", from,
+                                 said[kIsError] != 0 ? why : "its answer is of another length"),
+                     static_cast<int>(said[kStatus]), said[kFault]);
   }
   for (const ByteSource::Range& range : ranges) {
     std::memcpy(range.into.data(), bytes, range.into.size());

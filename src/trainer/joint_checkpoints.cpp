@@ -74,17 +74,19 @@ std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace&
 
 std::unique_ptr<JointCheckpoints> JointCheckpoints::of_path(
     const std::string& path, const std::shared_ptr<ObjectStore>& store) {
-  std::string target = path;
+  const std::string folder = parent_path(path);
+  std::string name = base_name(path);
   try {
     const dist::LongWork long_work;
     const auto pointer = dist::rank() == 0 ? store->read_pointer(path) : std::nullopt;
-    if (pointer) target = pointer->target;
+    if (pointer) {  // within the folder, which other machines have under another name, perhaps
+      const std::string target = relative_path(normal_path(pointer->target), normal_path(folder));
+      if (!target.empty() && !target.starts_with("..")) name = target;
+    }
   } catch (const Error&) {
-    target = path;  // looking at it says what is wrong, for all
+    // looking at it says what is wrong, for all
   }
-  target = dist::broadcast_value(target).as_str();
-  const std::string folder = parent_path(path);
-  const std::string name = base_name(target);
+  name = dist::broadcast_value(name).as_str();
   std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(store, folder, [&] {
     std::vector<SeenCheckpoint> seen;
     if (auto one = see_checkpoint(*store, join_path(folder, name), name)) {

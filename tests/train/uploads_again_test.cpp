@@ -285,6 +285,39 @@ TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
   }
 }
 
+// Where it did arrive, it is one of those that are to stay there.
+TEST(SaverUploadsTest, AnotherDestinationKeepsAsManyAsItIsTo) {
+  struct Keeping final : LoggerDestination {
+    bool can_upload_files() const override { return true; }
+    void upload_file(const FileUpload& file) override {
+      if (fails) return;
+      there.push_back(file.remote_file_name);
+      for (const std::string& name : file.remove_afterwards)
+        std::erase(there, name);
+      file.on_done({});
+    }
+    bool fails = false;
+    std::vector<std::string> there;
+  };
+  State state;
+  Logger logger(state);
+  const auto good = std::make_shared<Keeping>();
+  const auto bad = std::make_shared<Keeping>();
+  bad->fails = true;
+  logger.add(good);
+  logger.add(bad);
+  SaverUploads uploads(/*keep=*/3);
+  for (int i = 1; i <= 12; ++i) {
+    const std::string name = std::to_string(i);
+    uploads.begin(name, {name});
+    uploads.hand_over(name, logger, SaverUploads::Overwrite::kNone);
+    uploads.take_uploaded();
+    EXPECT_GE(good->there.size(), static_cast<std::size_t>(std::min(i, 3)));
+    EXPECT_LE(good->there.size(), 4U);
+    EXPECT_EQ(good->there.back(), name);
+  }
+}
+
 TEST(SaverUploadsTest, WhatOneDestinationRefusesTheOthersGet) {
   struct Refusing final : LoggerDestination {
     bool can_upload_files() const override { return true; }

@@ -12,6 +12,7 @@
 #include "checkpoint/plan/folder_manifest.h"
 #include "core/xxh3.h"
 #include "io/file.h"
+#include "io/pieces.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
 
@@ -25,7 +26,7 @@ constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
   const std::uint64_t size = std::min(source.size(), most);
   Xxh3 hash;
-  hash.write(source.view(source.size() - size, size).view);
+  for_each_piece(source, source.size() - size, size, [&](ByteView piece) { hash.write(piece); });
   return fmt::format("{}-{}", source.size(), hash.digest128());
 }
 
