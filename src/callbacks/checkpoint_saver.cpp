@@ -552,16 +552,23 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   bool is_needed = false;
   std::exception_ptr failed;
   try {
-    if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
-    is_needed = impl_->needs_save(state, logger, refused);
-    for (const auto& saver : impl_->elsewhere) {
-      is_needed = saver->impl_->needs_save(state, logger, refused) || is_needed;
-    }
+    impl_->agreed("looking at what is saved", [&] {
+      if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
+      is_needed = impl_->needs_save(state, logger, refused);
+      for (const auto& saver : impl_->elsewhere) {
+        is_needed = saver->impl_->needs_save(state, logger, refused) || is_needed;
+      }
+    });
   } catch (...) {
     failed = std::current_exception();
   }
-  // What rank 0 finds holds for all: they only give what it lacks.
-  if (is_of_several()) is_needed = dist::broadcast_value(is_needed).as_bool();
+  // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
+  if (is_of_several() && impl_->has_tars) {
+    const auto needed = dist::all_gather_values(is_needed);
+    is_needed = std::ranges::any_of(needed, &Value::as_bool);
+  } else if (is_of_several()) {
+    is_needed = dist::broadcast_value(is_needed).as_bool();
+  }
   if (failed) std::rethrow_exception(failed);
   if (is_needed) save(state, logger);
   if (refused) std::rethrow_exception(refused);
