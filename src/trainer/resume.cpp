@@ -358,7 +358,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   }
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*places.front().store)) {
-    joint = JointCheckpoints::in_folder(places.front(), logger);
+    joint = JointCheckpoints::in_folder(places.front(), places.size() > 1, logger);
     places.front().store = joint->store();
   }
   PassedOver except;
@@ -368,11 +368,16 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   std::optional<RankError> mixed;  // some ranks have loaded what others could not
   for (;;) {
     auto job = find_for_all(options, places, except, logger);
-    if (!job && mixed) throw RankError(*mixed);
-    // To begin again would leave behind what a repaired disk may still give.
-    if (!job && unreadable) std::rethrow_exception(unreadable);
-    if (!job && weights_are_lost) std::rethrow_exception(lost);
-    if (!job) return load_first(options, state, logger);
+    if (!job) {
+      if (mixed) throw RankError(*mixed);
+      // To begin again would leave behind what a repaired disk may still give.
+      if (unreadable) std::rethrow_exception(unreadable);
+      if (weights_are_lost) std::rethrow_exception(lost);
+      if (joint && !joint->why_none_is_whole().empty()) {
+        throw UsageError("autoresume: " + joint->why_none_is_whole());
+      }
+      return load_first(options, state, logger);
+    }
     job->weights_are_lost = &weights_are_lost;
     const NodeCopy copy = copy_for_node(*job, state, progress, logger);
     try {
