@@ -283,6 +283,26 @@ LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool 
   throw error;
 }
 
+// Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:
+// each has read its own rows, and may have failed otherwise than the others. So it does when the
+// machines have parts, and none that is whole.
+void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint) {
+  RankOutcome outcome;
+  try {
+    if (own) std::rethrow_exception(own);
+  } catch (const std::exception& e) {
+    outcome = {RankOutcome::kFailed, e.what()};
+  }
+  const AgreedOutcome agreed = agree_on(outcome);
+  if (own && agreed.rank == dist::rank()) std::rethrow_exception(own);
+  if (agreed.outcome.kind != RankOutcome::kOk) {
+    throw RankError("rank " + std::to_string(agreed.rank) + ": " + agreed.outcome.why);
+  }
+  if (joint != nullptr && !joint->why_none_is_whole().empty()) {
+    throw UsageError("autoresume: " + joint->why_none_is_whole());
+  }
+}
+
 }  // namespace
 
 void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
@@ -371,11 +391,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
     if (!job) {
       if (mixed) throw RankError(*mixed);
       // To begin again would leave behind what a repaired disk may still give.
-      if (unreadable) std::rethrow_exception(unreadable);
-      if (weights_are_lost) std::rethrow_exception(lost);
-      if (joint && !joint->why_none_is_whole().empty()) {
-        throw UsageError("autoresume: " + joint->why_none_is_whole());
-      }
+      agree_to_begin(unreadable ? unreadable : lost, joint.get());
       return load_first(options, state, logger);
     }
     job->weights_are_lost = &weights_are_lost;
