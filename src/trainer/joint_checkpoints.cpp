@@ -26,7 +26,7 @@ bool JointCheckpoints::is_needed(const ObjectStore& store) {
 }
 
 JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
-                                   const std::string& folder, const Look& look)
+                                   const std::string& folder, const Look& look, bool may_lack_all)
     : peers_(std::make_shared<dist::PeerFiles>(*dist::required_group())) {
   std::vector<SeenCheckpoint> seen;
   std::exception_ptr failed;
@@ -41,7 +41,9 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
   agreed_ = agree_over_ranks(table, {.look = [&](const std::function<void()>& /*move_on*/) {
                                if (failed) std::rethrow_exception(failed);
                                return speaks ? seen : std::vector<SeenCheckpoint>();
-                             }});
+                             },
+                             .may_lack_all = may_lack_all});
+  why_none_is_whole_ = cairn::why_none_is_whole(agreed_);
   auto joint = std::make_shared<JointStore>(
       here, JointStore::View{
                 .folder = folder, .agreed = agreed_, .seen = std::move(seen), .others = peers_});
@@ -57,12 +59,14 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
 JointCheckpoints::~JointCheckpoints() { peers_->end(); }
 
 std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace& place,
+                                                              bool is_kept_elsewhere,
                                                               Logger& logger) {
   const SeePlace look_at = {.folder = place.folder,
                             .filename = place.filename,
                             .writer = variables_of_writer(place.run_name)};
   std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(
-      place.store, place.folder, [&] { return see_checkpoints(*place.store, look_at); }));
+      place.store, place.folder, [&] { return see_checkpoints(*place.store, look_at); },
+      is_kept_elsewhere));
   for (const AgreedCheckpoint& one : joint->agreed_) {
     if (one.lacks.empty() || dist::rank() != 0) continue;
     logger.log_message("warning: autoresume skipped " +

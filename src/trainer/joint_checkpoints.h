@@ -37,24 +37,30 @@ class JointCheckpoints {
   static bool is_needed(const ObjectStore& store);
 
   // Those in a saver's folder. On all ranks together. RankFailure, DistError; UsageError when there
-  // are some, and parts of all of them are on no machine of the job.
-  static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place, Logger& logger);
+  // are some, and parts of all of them are on no machine of the job, unless they are also kept
+  // elsewhere, where the caller looks.
+  static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
+                                                     bool is_kept_elsewhere, Logger& logger);
   // That one; or what a link of that name points at for rank 0.
   static std::unique_ptr<JointCheckpoints> of_path(const std::string& path,
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();
 
   const std::shared_ptr<ObjectStore>& store() const { return store_; }
+  // Why nobody may begin anew when elsewhere there is nothing, either: why_none_is_whole(). On all
+  // ranks the same.
+  const std::string& why_none_is_whole() const { return why_none_is_whole_; }
   // Of of_path(): where it is in the store.
   const std::string& path() const { return path_; }
 
  private:
   using Look = std::function<std::vector<SeenCheckpoint>()>;
   JointCheckpoints(const std::shared_ptr<ObjectStore>& here, const std::string& folder,
-                   const Look& look);
+                   const Look& look, bool may_lack_all = false);
 
   std::vector<AgreedCheckpoint> agreed_;
   std::shared_ptr<ObjectStore> store_;
+  std::string why_none_is_whole_;
   std::string path_;
   std::shared_ptr<dist::PeerFiles> peers_;
 };

@@ -283,6 +283,26 @@ LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool 
   throw error;
 }
 
+// Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:
+// each has read its own rows, and may have failed otherwise than the others. So it does when the
+// machines have parts, and none that is whole.
+void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint) {
+  RankOutcome outcome;
+  try {
+    if (own) std::rethrow_exception(own);
+  } catch (const std::exception& e) {
+    outcome = {RankOutcome::kFailed, e.what()};
+  }
+  const AgreedOutcome agreed = agree_on(outcome);
+  if (own && agreed.rank == dist::rank()) std::rethrow_exception(own);
+  if (agreed.outcome.kind != RankOutcome::kOk) {
+    throw RankError("rank " + std::to_string(agreed.rank) + ": " + agreed.outcome.why);
+  }
+  if (joint != nullptr && !joint->why_none_is_whole().empty()) {
+    throw UsageError("autoresume: " + joint->why_none_is_whole());
+  }
+}
+
 }  // namespace
 
 void check_autoresume(const std::optional<std::string>& run_name, const CheckpointSaver* first,
@@ -358,7 +378,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   }
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*places.front().store)) {
-    joint = JointCheckpoints::in_folder(places.front(), logger);
+    joint = JointCheckpoints::in_folder(places.front(), places.size() > 1, logger);
     places.front().store = joint->store();
   }
   PassedOver except;
@@ -368,11 +388,12 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
   std::optional<RankError> mixed;  // some ranks have loaded what others could not
   for (;;) {
     auto job = find_for_all(options, places, except, logger);
-    if (!job && mixed) throw RankError(*mixed);
-    // To begin again would leave behind what a repaired disk may still give.
-    if (!job && unreadable) std::rethrow_exception(unreadable);
-    if (!job && weights_are_lost) std::rethrow_exception(lost);
-    if (!job) return load_first(options, state, logger);
+    if (!job) {
+      if (mixed) throw RankError(*mixed);
+      // To begin again would leave behind what a repaired disk may still give.
+      agree_to_begin(unreadable ? unreadable : lost, joint.get());
+      return load_first(options, state, logger);
+    }
     job->weights_are_lost = &weights_are_lost;
     const NodeCopy copy = copy_for_node(*job, state, progress, logger);
     try {

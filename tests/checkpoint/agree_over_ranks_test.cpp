@@ -52,7 +52,7 @@ SeenCheckpoint part_of(std::int64_t batch) {
 
 // What each rank gets that sees that: a name, "none", or an error; empty: it died.
 std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& by_rank,
-                               std::vector<SimFault> faults = {}) {
+                               std::vector<SimFault> faults = {}, bool may_lack_all = false) {
   Fibers fibers;
   SimFileSystem disk;
   SimJob job(fibers, {.world_size = static_cast<std::int64_t>(by_rank.size()),
@@ -65,9 +65,11 @@ std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& b
       const auto agreed = agree_over_ranks(rank.table, {.look = [&](const auto& move_on) {
                                              move_on();
                                              return by_rank[number];
-                                           }});
+                                           },
+                                           .may_lack_all = may_lack_all});
       const AgreedCheckpoint* const furthest = find_furthest(agreed);
-      got[number] = furthest != nullptr ? text_of(*furthest) : "none";
+      const std::string why = why_none_is_whole(agreed);
+      got[number] = furthest != nullptr ? text_of(*furthest) : why.empty() ? "none" : "not: " + why;
     } catch (const Error& e) {
       got[number] = e.what();
     }
@@ -126,6 +128,16 @@ TEST(AgreeOverRanksTest, WithoutAPartTheOneBeforeIsTakenAndWithoutAnyOneItIsSaid
       agree({{made_of_files(2, {"a"}, true)}, {made_of_files(2, {"c"}, false, "of another")}});
   EXPECT_THAT(got, Each(got[0]));
   EXPECT_THAT(got[0], HasSubstr("ba2: no machine of this job has b, c (written on east, west)"));
+}
+
+TEST(AgreeOverRanksTest, WhereThereIsElsewhereToLookAllAreToldWhatLacks) {
+  const auto got =
+      agree({{made_of_files(2, {"a", "c"}, true)}, {}, {made_of_files(2, {"c"})}}, {}, true);
+  EXPECT_THAT(got, Each(got[0]));
+  EXPECT_THAT(got[0], HasSubstr("not: there are checkpoints, and none that all ranks can go on "
+                                "from (ba2: no machine of this job has b (written on east))"));
+  EXPECT_THAT(agree({{}, {}}, {}, true), Each("none"));
+  EXPECT_THAT(agree({{seen(2), seen(1)}, {seen(1)}}, {}, true), Each("ba1"));
 }
 
 TEST(AgreeOverRanksTest, ARankThatDiesIsNamedOnAllOthers) {

@@ -408,5 +408,46 @@ TEST_F(CommitOverRanksTest, AMachineThatCannotPublishItsFolderIsAnErrorOnAll) {
   EXPECT_EQ(problem(), "");
 }
 
+// Rank 0 is on a machine that has nothing of it.
+TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
+  disks_.push_back(std::make_unique<SimFileSystem>());
+  ASSERT_THAT(outcomes(save(4)), Each("ok"));
+  disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
+  const std::string before = disks_[1]->describe() + disks_[2]->describe();
+  expect_one_error(save(3), "UsageError: saving /run/ep0-ba7 on 3 ranks: rank 1: beginning to "
+                            "save: /run/ep0-ba7 is there already");
+  EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
+  EXPECT_THAT(disks_[0]->list("/run"), IsEmpty());
+  overwrite_ = true;
+  EXPECT_THAT(outcomes(save(3)), Each("ok"));
+  EXPECT_EQ(problem(), "");
+  // And once more, from another new machine.
+  disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
+  EXPECT_THAT(outcomes(save(4)), Each("ok"));
+  EXPECT_EQ(problem(), "");
+  EXPECT_THAT(disks_[2]->list("/run"),
+              ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
+  EXPECT_THAT(disks_[2]->list(kPath + ".damaged"),
+              ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
+  EXPECT_THAT(disks_[3]->list(kPath + ".damaged"),
+              ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+}
+
+// Rank 0 did not come to publish what another machine has published.
+TEST_F(CommitOverRanksTest, PartsThatNobodyPublishedAreReplaced) {
+  disks_.push_back(std::make_unique<SimFileSystem>());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    work_ = [](SimJob::Rank& rank, PartPlace&) {
+      if (rank.number() == 0) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+    };
+    expect_one_error(save(4), "RankFailure of rank 0, errno 5");
+    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
+  }
+  work_ = nullptr;
+  EXPECT_THAT(outcomes(save(4)), Each("ok"));
+  EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
+  EXPECT_EQ(problem(), "");
+}
+
 }  // namespace
 }  // namespace cairn

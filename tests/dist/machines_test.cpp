@@ -166,6 +166,27 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   }
 }
 
+// What a logger keeps, of all ranks, is whole.
+TEST_F(TwoMachines, WhereTheOtherMachineIsGoneAndALoggerHasAllOfItAllGoOnFromThere) {
+  const TempFolder there;
+  const std::string sent = there.path() + machine(0);
+  std::filesystem::create_directories(sent);
+  std::filesystem::copy(machine(1) + "/ep2-ba8", sent + "/ep2-ba8");
+  std::filesystem::copy(machine(0) + "/ep2-ba8", sent + "/ep2-ba8",
+                        std::filesystem::copy_options::recursive |
+                            std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::remove_all(machine(1));
+  Job job(Nodes{0, 0, 2, 2},
+          program(kInParts + in(folder_) + Command{"sends=" + there.path(), "duration=2ep"}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  expect_to_begin_at(job, 8);
+  std::filesystem::remove_all(sent);
+  Job alone(Nodes{0, 0, 2, 2}, program(kInParts + in(folder_) + Command{"sends=" + there.path()}));
+  EXPECT_THAT(alone.exit_codes(), Each(2)) << outputs_of(alone);
+  for (const auto& rank : alone.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr("none that all ranks can go on from (ep2-ba8: no "));
+}
+
 TEST_F(TwoMachines, OneMachineAloneDoesNotBeginAnew) {
   Job job(1, program(kInParts + Command{"folder=" + folder_.path()}));
   EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);

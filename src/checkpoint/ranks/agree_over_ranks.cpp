@@ -8,7 +8,7 @@
 //             see it, or each of its files is on some rank; otherwise a part was lost, or the save
 //             ended before it was published everywhere. When none sees any, the run begins anew;
 //             when some do and none of them is whole, nobody begins: what they have would be left
-//             behind.
+//             behind. Unless there is elsewhere to look first (AgreeJob::may_lack_all).
 //  3. decide  What rank 0 has chosen is the decision, for all (consult.h). A rank that fails or
 //             does not come is one against it. Nobody decides for itself.
 // clang-format on
@@ -205,23 +205,8 @@ class Sightings {
   std::int64_t ranks_ = 0;
 };
 
-// Some ranks have lost what others have.
-[[noreturn]] void refuse_to_begin_again(RollCall& call, const Agreed& agreed) {
-  std::string all;
-  for (const AgreedCheckpoint& one : agreed) {
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.name, one.lacks);
-  }
-  decide_against(
-      call, {.kind = Verdict::Kind::kUsage,
-             .rank = call.me().rank,
-             .why = fmt::format("there are checkpoints, and none that all ranks can go on from "
-                                "({}). Start the job where their parts are, give them back, or "
-                                "remove the checkpoints everywhere to begin anew",
-                                all)});
-}
-
 // Of rank 0.
-Agreed choose(RollCall& call, Seen own) {
+Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   Sightings sightings;
   sightings.add(call.me().rank, std::move(own));
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
@@ -229,7 +214,9 @@ Agreed choose(RollCall& call, Seen own) {
     call.unwatch(rank);
   }
   Agreed agreed = sightings.chosen();
-  if (!agreed.empty() && find_furthest(agreed) == nullptr) refuse_to_begin_again(call, agreed);
+  if (const std::string why = why_none_is_whole(agreed); !may_lack_all && !why.empty()) {
+    decide_against(call, {.kind = Verdict::Kind::kUsage, .rank = call.me().rank, .why = why});
+  }
   call.all_have_come();
   // Before the decision: whoever knows that there is one finds it.
   call.set("done", text_of(agreed));
@@ -256,13 +243,26 @@ std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob&
   return consult(table, fmt::format("{} on {} ranks", job.what, table.me.world_size),
                  "looking for checkpoints", [&](RollCall& call) {
                    Seen own = job.look([&call] { call.move_on(); });
-                   return call.leads() ? choose(call, std::move(own)) : learn(call, own);
+                   return call.leads() ? choose(call, std::move(own), job.may_lack_all)
+                                       : learn(call, own);
                  });
 }
 
 const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed) {
   const auto found = std::ranges::find_if(agreed, &std::string::empty, &AgreedCheckpoint::lacks);
   return found == agreed.end() ? nullptr : &*found;
+}
+
+std::string why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed) {
+  if (agreed.empty() || find_furthest(agreed) != nullptr) return "";
+  std::string all;
+  for (const AgreedCheckpoint& one : agreed) {
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.name, one.lacks);
+  }
+  return fmt::format(
+      "there are checkpoints, and none that all ranks can go on from ({}). Start the job where "
+      "their parts are, give them back, or remove the checkpoints everywhere to begin anew",
+      all);
 }
 
 }  // namespace cairn

@@ -53,6 +53,9 @@ struct AgreeJob {
   // What this rank sees. May take long: it calls `move_on` at least every second meanwhile. Gives a
   // bounded number (the furthest, or those that retention keeps). Errors are those of all.
   std::function<std::vector<SeenCheckpoint>(const std::function<void()>& move_on)> look = nullptr;
+  // There is elsewhere to look when all that were published lack something: then that is no error,
+  // and the caller has why_none_is_whole() for when nothing is there, either. Rank 0's counts.
+  bool may_lack_all = false;
 };
 
 // What was published, as far as any rank sees it, the furthest first: those that all ranks can go
@@ -60,10 +63,15 @@ struct AgreeJob {
 // those that they would have gone on from if nothing were lacking. Empty when no rank sees any
 // published: the run begins anew. On all ranks the same, or the same error: RankFailure for a rank
 // that does not come; what `look` throws; UsageError that says what is lacking where when there are
-// some and all of them lack something. Works for any number of ranks, whatever number saved.
+// some and all of them lack something, unless may_lack_all. Works for any number of ranks, whatever
+// number saved.
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
 
-// The furthest that lacks nothing; nullptr when `agreed` is empty.
+// The furthest that lacks nothing; nullptr when there is none.
 const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed);
+
+// Where there are some and all lack something: why nobody may begin anew, and what to do. Empty
+// otherwise.
+std::string why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed);
 
 }  // namespace cairn

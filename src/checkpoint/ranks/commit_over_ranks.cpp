@@ -14,11 +14,12 @@
 //              decide against it before: the first decision stands, for all (roll_call.h). Before
 //              it nothing is published; behind it nobody but rank 0 can end the attempt.
 //  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
-//              and of the attempt; then rank 0's. It writes what verifies all of the checkpoint
-//              (the manifest of all files) and what makes it one, `.metadata`, as the last
-//              file; both are durable before the folder has its name: one rename, and the parent
-//              is synced. In a store of objects `.metadata` is the commit. Then the pointer is
-//              moved.
+//              and of the attempt; what has the name there, and was published by a machine of the
+//              job, becomes NAME.damaged, and is not removed. Then rank 0's. It writes what
+//              verifies all of the checkpoint (the manifest of all files) and what makes it one,
+//              `.metadata`, as the last file; both are durable before the folder has its name: one
+//              rename, and the parent is synced. In a store of objects `.metadata` is the commit.
+//              Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
@@ -38,6 +39,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <thread>
@@ -47,6 +49,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "core/json_text.h"
 #include "core/xxh3.h"
 #include "io/atomic_file.h"
@@ -88,6 +91,10 @@ struct Report {
   std::int64_t home = 0;  // who made the folder that the files are in
   std::string machine;
   WrittenPart part;
+  // Of who made a folder: which content has the name there already (SeenCheckpoint::identity;
+  // empty: none), and whether it was published there.
+  std::string found = {};
+  bool is_found_published = false;
 };
 
 // The note, which may be bytes of any kind, stands behind the first line.
@@ -97,7 +104,9 @@ std::string text_of(const Report& report) {
     files.push_back({file.name, file.bytes, file.xxh3_128});
   }
   const json said = {
-      {"id", report.id}, {"home", report.home}, {"machine", report.machine}, {"files", files}};
+      {"id", report.id},           {"home", report.home},
+      {"machine", report.machine}, {"files", files},
+      {"found", report.found},     {"is_found_published", report.is_found_published}};
   return json_text(said, -1) + "\n" + report.part.note;
 }
 
@@ -117,7 +126,9 @@ Report parse_report(const std::string& text) {
     Report report{.id = read.at("id").get<std::string>(),
                   .home = read.at("home").get<std::int64_t>(),
                   .machine = read.at("machine").get<std::string>(),
-                  .part = {}};
+                  .part = {},
+                  .found = read.at("found").get<std::string>(),
+                  .is_found_published = read.at("is_found_published").get<bool>()};
     for (const json& file : read.at("files")) {
       report.part.files.push_back({.name = file.at(0).get<std::string>(),
                                    .bytes = file.at(1).get<std::uint64_t>(),
@@ -218,6 +229,8 @@ class Attempt {
       own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
       folder_ = create_attempt_folder(store_, own);
       refuse_rivals();
+      found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
+      if (found_ && found_->is_published && !job_.overwrite) refuse_to_replace();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
   }
@@ -231,6 +244,14 @@ class Attempt {
                     "must end first",
                     store_.describe(job_.path)),
         EBUSY, /*retryable=*/true);
+  }
+
+  // Nobody can replace folders on several machines at once.
+  [[noreturn]] void refuse_to_replace() const {
+    throw UsageError(
+        fmt::format("{} is there already, and its parts would lie on several "
+                    "machines: save under another name, or remove it on all first",
+                    store_.describe(job_.path)));
   }
 
   // Its folder has the name that rank 0's has: which of the two this one sees, only it can say.
@@ -283,7 +304,12 @@ class Attempt {
   // --- Steps 4 and 5, of rank 0 ------------------------------------------------------------------
 
   Report own_report() const {
-    return {.id = options_.id, .home = home_, .machine = call_.me().machine, .part = part_};
+    return {.id = options_.id,
+            .home = home_,
+            .machine = call_.me().machine,
+            .part = part_,
+            .found = found_ ? found_->identity : "",
+            .is_found_published = found_ && found_->is_published};
   }
 
   Report report_of(std::int64_t rank) {
@@ -318,13 +344,7 @@ class Attempt {
       parts_.push_back({std::move(of_rank.part), rank});
     }
     if (!homes_.empty()) refuse_rivals();
-    if (!homes_.empty() && store_.stat(job_.path)) {
-      // Nobody can replace folders on several machines at once.
-      throw UsageError(
-          fmt::format("{} is there already, and its parts would lie on several "
-                      "machines: save under another name, or remove it on all first",
-                      store_.describe(job_.path)));
-    }
+    if (!homes_.empty() && store_.stat(job_.path)) refuse_to_replace();
     call_.all_have_come();
     doing_ = "making .metadata";
     metadata_ = job_.metadata(parts_);
@@ -392,14 +412,18 @@ class Attempt {
     doing_ = "publishing the folder of its machine";
     Verdict verdict;
     try {
+      bool was_published = false;
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
+        was_published = was_published || (found_ && of_rank.is_found_published &&
+                                          of_rank.found == found_->identity);
         if (of_rank.home != home_) continue;
         for (const ManifestFile& file : of_rank.part.files) {
           check_size(rank, file);
           manifest_.push_back(file);
         }
       }
+      if (was_published) put_aside();
       folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
     } catch (const MeetingError&) {
       throw;
@@ -407,6 +431,17 @@ class Attempt {
       verdict = verdict_of_current(call_.me().rank, doing_);
     }
     call_.set("moved/" + std::to_string(call_.me().rank), text_of(verdict));
+  }
+
+  // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does not
+  // know of. What no machine published is nobody's, and is replaced: an attempt that fails here
+  // again and again leaves one folder, and no more.
+  void put_aside() {
+    std::string aside = job_.path + ".damaged";
+    for (int number = 2; store_.stat(aside, /*follow=*/false); ++number) {
+      aside = fmt::format("{}.damaged-{}", job_.path, number);
+    }
+    store_.rename(job_.path, aside);
   }
 
   // --- Steps 7 and 8 -----------------------------------------------------------------------------
@@ -490,6 +525,7 @@ class Attempt {
   std::string doing_;  // for messages
   std::unique_ptr<AttemptFolder> folder_;
   std::int64_t home_ = 0;
+  std::optional<SeenCheckpoint> found_;  // of who makes a folder: what has its name
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
   bool is_reported_ = false;   // or may be

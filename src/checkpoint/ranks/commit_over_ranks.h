@@ -50,6 +50,9 @@ struct RankPart : WrittenPart {
 // The same on all ranks, but for what each has in it.
 struct RankCommitJob {
   std::string path = {};  // of the folder; relative ones are each rank's own
+  // Whether what is there may be replaced. Where parts lie on several machines nothing is: on rank
+  // 0's machine it is an error. What another one has published is an error without this, and with
+  // it becomes NAME.damaged there, and so do the parts of it on the others.
   bool overwrite = false;
   // Writes this rank's files, and says which, with sizes and hashes. On every rank.
   std::function<WrittenPart(PartPlace& place)> write_part = nullptr;
