@@ -530,7 +530,14 @@ Value CheckpointSaver::state_dict() const {
   const auto kept = [](int keep) { return keep < 0 ? std::numeric_limits<int>::max() : keep; };
   if (impl_->elsewhere.empty()) return impl_->saved.state_dict();
   const Impl& other = *impl_->elsewhere.front()->impl_;
-  return (kept(other.keep()) > kept(impl_->keep()) ? other : *impl_).saved.state_dict();
+  if (kept(other.keep()) <= kept(impl_->keep())) return impl_->saved.state_dict();
+  // What is saved here first is not among those there yet, and names itself all the same.
+  SavedCheckpoints saved = other.saved;
+  const auto& own = impl_->newest;
+  if (own && !(other.newest && is_same_batch(other.newest->timestamp, own->timestamp))) {
+    saved.begin(own->path, own->timestamp);
+  }
+  return saved.state_dict();
 }
 
 void CheckpointSaver::load_state_dict(const Value& state) {

@@ -68,6 +68,15 @@ TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
+TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
+  const Words keeps = {"keep=1", "remote_keep=2"};
+  Job job(2, in_turn({run(keeps + Words{"duration=2ep"}), run(keeps)}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(part(job.output(0), 1), HasSubstr("begins at batch 8"));
+  EXPECT_THAT(kept_here(), ElementsAre("ep3-ba12", "latest-rank0.pt"));
+  EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
+}
+
 TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
