@@ -59,6 +59,22 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   }
 }
 
+// What is rank 0's holds for all, each with a store of its own: in folders that are called after
+// the rank, or its machine, nobody would find the parts of the others.
+void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
+  if (!is_of_several()) return;
+  List names;
+  for (const RemoteFolder& folder : folders)
+    names.emplace_back(List{folder.folder, folder.filename, folder.latest_filename});
+  const Value said = dist::broadcast_value(std::move(names));
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    const List& place = said.as_items().at(i).as_items();
+    folders[i].folder = place.at(0).as_str();
+    folders[i].filename = place.at(1).as_str();
+    folders[i].latest_filename = place.at(2).as_str();
+  }
+}
+
 // Of a saver in `folder`, where the saver with `options` saves, too.
 CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteFolder folder) {
   options.store = std::move(folder.store);
@@ -86,8 +102,9 @@ void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();
   has_uploads = false;
-  const auto folders = folders_of_loggers(options, state, logger);
+  auto folders = folders_of_loggers(options, state, logger);
   check_loggers(folders);
+  take_names_of_rank_zero(*folders);
   for (const RemoteFolder& folder : *folders) {
     elsewhere.push_back(std::make_unique<CheckpointSaver>(options_elsewhere(options, folder)));
     if (may_rewrite_own) elsewhere.back()->rewrite_own_files();

@@ -77,6 +77,21 @@ TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
+// On machines of their own, whose folders have other paths.
+TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
+  const std::vector<int> nodes = {0, 1};
+  Job job(nodes, in_turn({run({"machines=1", "duration=1ep"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(names_in(sent), ElementsAre("0"));
+  EXPECT_THAT(names_in(sent + "/0"), ElementsAre("ep1-ba4", "latest-rank0.pt"));
+  verify(sent + "/0/ep1-ba4");
+  lose_what_is_here();
+  Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  EXPECT_THAT(again.output(1), HasSubstr("begins at batch 4"));
+  verify(sent + "/0/ep2-ba8");
+}
+
 TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
