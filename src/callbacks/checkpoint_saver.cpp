@@ -556,21 +556,27 @@ void CheckpointSaver::save(State& state, Logger& logger) {
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr refused;
-  bool is_needed = false;
   std::exception_ptr failed;
+  List needed;  // here, and in each place elsewhere
   try {
     if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
-    is_needed = impl_->needs_save(state, logger, refused);
-    for (const auto& saver : impl_->elsewhere) {
-      is_needed = saver->impl_->needs_save(state, logger, refused) || is_needed;
-    }
+    needed.emplace_back(impl_->needs_save(state, logger, refused));
+    for (const auto& saver : impl_->elsewhere)
+      needed.emplace_back(saver->impl_->needs_save(state, logger, refused));
   } catch (...) {
     failed = std::current_exception();
+    needed.clear();
   }
   // What rank 0 finds holds for all: they only give what it lacks.
-  if (is_of_several()) is_needed = dist::broadcast_value(is_needed).as_bool();
+  if (is_of_several()) needed = dist::broadcast_value(std::move(needed)).as_items();
   if (failed) std::rethrow_exception(failed);
-  if (is_needed) save(state, logger);
+  const bool is_needed =
+      std::ranges::any_of(needed, [](const Value& place) { return place.as_bool(); });
+  if (is_needed && impl_->ranks) {
+    impl_->save_over_ranks(state, logger, /*is_asked=*/true, needed);
+  } else if (is_needed) {
+    save(state, logger);
+  }
   if (refused) std::rethrow_exception(refused);
 }
 

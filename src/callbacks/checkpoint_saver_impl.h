@@ -113,7 +113,8 @@ struct CheckpointSaver::Impl {
   void agreed(const std::string& doing, const std::function<void()>& act) const;
   // Whether another rank writes what this saver saves.
   bool is_idle() const { return is_written_elsewhere() && !has_tars; }
-  void save_over_ranks(State& state, Logger& logger, bool is_asked);
+  // `needed`: whether the save lacks, here and in each place elsewhere. Empty: everywhere.
+  void save_over_ranks(State& state, Logger& logger, bool is_asked, const List& needed = {});
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
   void clear_way(const std::string& path);

@@ -137,18 +137,36 @@ SaveJob CheckpointSaver::Impl::job_of_part(const State& state, const std::string
 }
 
 // All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
-void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked) {
+// What fails in one place costs the others nothing: the first error is thrown in the end.
+void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked,
+                                            const List& needed) {
   if (has_tars) return save_tar(state, logger, is_asked);
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
-  if (saves_here()) save_here_over_ranks(state, logger, is_asked);
-  for (const auto& saver : elsewhere) {
-    Impl& other = *saver->impl_;
+  std::exception_ptr failed;
+  const auto save_in = [&](Impl& place) {
+    try {
+      place.save_here_over_ranks(state, logger, is_asked);
+    } catch (const dist::DistError&) {
+      throw;  // the ranks do not find each other any more
+    } catch (const std::exception& e) {
+      if (failed) messages.push_back(std::string("warning: ") + e.what());
+      if (!failed) failed = std::current_exception();
+    }
+  };
+  const auto is_needed = [&](std::size_t place) {
+    return needed.empty() || needed.at(place).as_bool();
+  };
+  if (saves_here() && is_needed(0)) save_in(*this);
+  for (std::size_t i = 0; i < elsewhere.size(); ++i) {
+    Impl& other = *elsewhere[i]->impl_;
     if (!is_asked && other.last_checkpoint_batch == last_checkpoint_batch) continue;  // has it
+    if (!is_needed(1 + i)) continue;
     other.last_checkpoint_batch = last_checkpoint_batch;
-    other.save_here_over_ranks(state, logger, is_asked);
+    save_in(other);
   }
+  if (failed) std::rethrow_exception(failed);
   report(logger);
 }
 

@@ -92,6 +92,29 @@ TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   verify(sent + "/0/ep2-ba8");
 }
 
+// The last save of a job that is stopped, where the store was away for a moment before.
+TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
+  const Words stopped = {"machines=1", "async=1",       "interval=2ba", "at_batch=2",
+                         "how=term",   "fails=ep0-ba2", "fails_times=1"};
+  Job job(std::vector<int>{0, 1}, in_turn({run(stopped)}));
+  EXPECT_THAT(job.exit_codes(), Each(75)) << outputs_of(job);
+  EXPECT_THAT(job.output(0), HasSubstr("an earlier save failed: "));
+  verify(sent + "/0/ep0-ba2");
+  EXPECT_THAT(names_in(sent + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
+}
+
+// Something got in the way here, and nobody can save behind it: there it is saved all the same.
+TEST_F(ShardedUploads, WhatFailsHereIsSentAllTheSame) {
+  Job job(std::vector<int>{0, 1},
+          in_turn({run({"machines=1", "duration=1ep", "at_batch=2", "how=mkdir",
+                        "makes=" + here + "/0/ep1-ba4"})}));
+  EXPECT_THAT(job.exit_codes(), Each(2));
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr("is there already"));
+  verify(sent + "/0/ep1-ba4");
+}
+
 TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
