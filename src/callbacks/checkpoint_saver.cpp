@@ -380,7 +380,8 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .weights_only = options.weights_only,
           .run_name = state.run_name,
           .now = state.timestamp,
-          .saves_folders = ranks != nullptr && !has_tars};
+          .saves_folders = ranks != nullptr && !has_tars,
+          .gone_on_from = gone_on_from};
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
@@ -390,7 +391,8 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   const std::string saved_path = here.path();
   if (last_checkpoint_batch || here.now.batch == 0) return;
   // Whose it is, and at which batch, one machine alone cannot read: autoresume came from it.
-  const bool is_in_parts = may_rewrite_own && is_saved_in_parts(here, saved_path);
+  const bool is_in_parts = may_rewrite_own && here.may_have_gone_on_from(saved_path) &&
+                           is_saved_in_parts(here, saved_path);
   if (!is_in_parts && !is_saved_already(here, saved_path)) return;
   last_checkpoint_batch = here.now.batch;
   if (is_in_parts) saved_in_parts = saved_path;
@@ -490,6 +492,8 @@ void CheckpointSaver::rewrite_own_files() {
   for (const auto& saver : impl_->elsewhere)
     saver->rewrite_own_files();
 }
+
+void CheckpointSaver::goes_on_from(const std::string& path) { impl_->gone_on_from = path; }
 
 void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kBatchCheckpoint);

@@ -156,6 +156,7 @@ struct CheckpointSaver::Impl {
   std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
+  std::optional<std::string> gone_on_from;  // SaverPlace's
   std::set<std::string> replaceable;  // by sharded checkpoints, far away
   std::set<std::string> unusable;     // in the way, but nobody can go on from them
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters

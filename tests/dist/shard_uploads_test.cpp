@@ -92,6 +92,19 @@ TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
   verify(sent + "/0/ep2-ba8");
 }
 
+// All go on from there, since here a part of the newest is gone: then that is not the newest here.
+TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
+  const std::vector<int> nodes = {0, 1};
+  Job job(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  std::filesystem::remove_all(here + "/1/ep2-ba8");
+  std::filesystem::remove(here + "/0/latest-rank0.pt");
+  Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  EXPECT_THAT(again.output(1), HasSubstr("begins at batch 8"));
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));  // and no link to it
+}
+
 // The last save of a job that is stopped, where the store was away for a moment before.
 TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
   const Words stopped = {"machines=1", "async=1",       "interval=2ba", "at_batch=2",
