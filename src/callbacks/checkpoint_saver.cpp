@@ -380,7 +380,8 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .weights_only = options.weights_only,
           .run_name = state.run_name,
           .now = state.timestamp,
-          .saves_folders = ranks != nullptr && !has_tars};
+          .saves_folders = ranks != nullptr && !has_tars,
+          .gone_on_from = gone_on_from};
 }
 
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
@@ -390,7 +391,8 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   const std::string saved_path = here.path();
   if (last_checkpoint_batch || here.now.batch == 0) return;
   // Whose it is, and at which batch, one machine alone cannot read: autoresume came from it.
-  const bool is_in_parts = may_rewrite_own && is_saved_in_parts(here, saved_path);
+  const bool is_in_parts = may_rewrite_own && here.may_have_gone_on_from(saved_path) &&
+                           is_saved_in_parts(here, saved_path);
   if (!is_in_parts && !is_saved_already(here, saved_path)) return;
   last_checkpoint_batch = here.now.batch;
   if (is_in_parts) saved_in_parts = saved_path;
@@ -491,6 +493,8 @@ void CheckpointSaver::rewrite_own_files() {
     saver->rewrite_own_files();
 }
 
+void CheckpointSaver::goes_on_from(const std::string& path) { impl_->gone_on_from = path; }
+
 void CheckpointSaver::batch_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kBatchCheckpoint);
 }
@@ -530,7 +534,14 @@ Value CheckpointSaver::state_dict() const {
   const auto kept = [](int keep) { return keep < 0 ? std::numeric_limits<int>::max() : keep; };
   if (impl_->elsewhere.empty()) return impl_->saved.state_dict();
   const Impl& other = *impl_->elsewhere.front()->impl_;
-  return (kept(other.keep()) > kept(impl_->keep()) ? other : *impl_).saved.state_dict();
+  if (kept(other.keep()) <= kept(impl_->keep())) return impl_->saved.state_dict();
+  // What is saved here first is not among those there yet, and names itself all the same.
+  SavedCheckpoints saved = other.saved;
+  const auto& own = impl_->newest;
+  if (own && !(other.newest && is_same_batch(other.newest->timestamp, own->timestamp))) {
+    saved.begin(own->path, own->timestamp);
+  }
+  return saved.state_dict();
 }
 
 void CheckpointSaver::load_state_dict(const Value& state) {
@@ -549,28 +560,36 @@ void CheckpointSaver::save(State& state, Logger& logger) {
 
 void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr refused;
-  bool is_needed = false;
   std::exception_ptr failed;
+  List needed;  // here, and in each place elsewhere
   try {
     impl_->agreed("looking at what is saved", [&] {
       if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
-      is_needed = impl_->needs_save(state, logger, refused);
-      for (const auto& saver : impl_->elsewhere) {
-        is_needed = saver->impl_->needs_save(state, logger, refused) || is_needed;
-      }
+      needed.emplace_back(impl_->needs_save(state, logger, refused));
+      for (const auto& saver : impl_->elsewhere)
+        needed.emplace_back(saver->impl_->needs_save(state, logger, refused));
     });
   } catch (...) {
     failed = std::current_exception();
+    needed.clear();
   }
   // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
   if (is_of_several() && impl_->has_tars) {
-    const auto needed = dist::all_gather_values(is_needed);
-    is_needed = std::ranges::any_of(needed, &Value::as_bool);
+    const auto all = dist::all_gather_values(std::move(needed));
+    needed = {std::ranges::any_of(all, [](const Value& of_rank) {
+      return !of_rank.as_items().empty() && of_rank.as_items().front().as_bool();
+    })};
   } else if (is_of_several()) {
-    is_needed = dist::broadcast_value(is_needed).as_bool();
+    needed = dist::broadcast_value(std::move(needed)).as_items();
   }
   if (failed) std::rethrow_exception(failed);
-  if (is_needed) save(state, logger);
+  const bool is_needed =
+      std::ranges::any_of(needed, [](const Value& place) { return place.as_bool(); });
+  if (is_needed && impl_->ranks) {
+    impl_->save_over_ranks(state, logger, /*is_asked=*/true, needed);
+  } else if (is_needed) {
+    save(state, logger);
+  }
   if (refused) std::rethrow_exception(refused);
 }
 

@@ -113,7 +113,8 @@ struct CheckpointSaver::Impl {
   void agreed(const std::string& doing, const std::function<void()>& act) const;
   // Whether another rank writes what this saver saves.
   bool is_idle() const { return is_written_elsewhere() && !has_tars; }
-  void save_over_ranks(State& state, Logger& logger, bool is_asked);
+  // `needed`: whether the save lacks, here and in each place elsewhere. Empty: everywhere.
+  void save_over_ranks(State& state, Logger& logger, bool is_asked, const List& needed = {});
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
   void clear_way(const std::string& path);
@@ -155,6 +156,7 @@ struct CheckpointSaver::Impl {
   std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
+  std::optional<std::string> gone_on_from;  // SaverPlace's
   std::set<std::string> replaceable;  // by sharded checkpoints, far away
   std::set<std::string> unusable;     // in the way, but nobody can go on from them
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters

@@ -109,6 +109,10 @@ bool SaverPlace::has_passed(const std::string& path) const {
   return cairn::has_passed(filename, name, dist(), now);
 }
 
+bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
+  return !gone_on_from || normal_path(*gone_on_from) == normal_path(path);
+}
+
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
   return place.saves_folders && is_local(*place.store) && is_part_of_one(*place.store, path);
 }
@@ -134,8 +138,11 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     const std::string path = join_path(place.folder, conflict->name);
     const bool is_in_the_way = is_known_folder(*place.store, path);
     if (is_in_the_way && is_saved_in_parts(place, path)) {
-      // What training goes on from, or would have if the others were in the job.
-      if (conflict->is_present) continue;
+      // What training goes on from, or would have if the others were in the job. Autoresume knows,
+      // and may have gone on from the same batch in another place, where it is whole.
+      const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
+                                   saved.is_saved_here(path, place.now);
+      if (conflict->is_present && is_gone_on_from) continue;
       if (!may_rewrite_own) refuse(place, path, *conflict, {});
       result.unusable.push_back({path, "its other parts are on machines that are not in this job"});
       continue;

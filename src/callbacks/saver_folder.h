@@ -24,12 +24,17 @@ struct SaverPlace {
   std::string run_name;
   Timestamp now;               // at which training starts
   bool saves_folders = false;  // that all ranks write together
+  // The checkpoint that was loaded, when machines have parts of it; empty: another one was, which
+  // was whole. nullopt: nobody says.
+  std::optional<std::string> gone_on_from = std::nullopt;
 
   FormatVariables dist() const { return dist_variables(run_name); }
   // The path under which `now` is saved.
   std::string path() const;
   // Whether it is a path of a save before now, which no save of now or later has.
   bool has_passed(const std::string& path) const;
+  // Whether what has parts at `path` can be what was loaded.
+  bool may_have_gone_on_from(const std::string& path) const;
 };
 
 // Whether `path` is a checkpoint that this saver of this run made at `now`, whole.

@@ -59,6 +59,22 @@ void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
   }
 }
 
+// What is rank 0's holds for all, each with a store of its own: in folders that are called after
+// the rank, or its machine, nobody would find the parts of the others.
+void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
+  if (!is_of_several()) return;
+  List names;
+  for (const RemoteFolder& folder : folders)
+    names.emplace_back(List{folder.folder, folder.filename, folder.latest_filename});
+  const Value said = dist::broadcast_value(std::move(names));
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    const List& place = said.as_items().at(i).as_items();
+    folders[i].folder = place.at(0).as_str();
+    folders[i].filename = place.at(1).as_str();
+    folders[i].latest_filename = place.at(2).as_str();
+  }
+}
+
 // Of a saver in `folder`, where the saver with `options` saves, too.
 CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteFolder folder) {
   options.store = std::move(folder.store);
@@ -86,8 +102,9 @@ void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();
   has_uploads = false;
-  const auto folders = folders_of_loggers(options, state, logger);
+  auto folders = folders_of_loggers(options, state, logger);
   check_loggers(folders);
+  take_names_of_rank_zero(*folders);
   for (const RemoteFolder& folder : *folders) {
     elsewhere.push_back(std::make_unique<CheckpointSaver>(options_elsewhere(options, folder)));
     if (may_rewrite_own) elsewhere.back()->rewrite_own_files();
@@ -120,18 +137,36 @@ SaveJob CheckpointSaver::Impl::job_of_part(const State& state, const std::string
 }
 
 // All ranks have the same errors here, also of what only rank 0 does. `is_asked`: by the program.
-void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked) {
+// What fails in one place costs the others nothing: the first error is thrown in the end.
+void CheckpointSaver::Impl::save_over_ranks(State& state, Logger& logger, bool is_asked,
+                                            const List& needed) {
   if (has_tars) return save_tar(state, logger, is_asked);
   wait();  // for what the save before came to
   report(logger);
   last_checkpoint_batch = state.timestamp.batch;
-  if (saves_here()) save_here_over_ranks(state, logger, is_asked);
-  for (const auto& saver : elsewhere) {
-    Impl& other = *saver->impl_;
+  std::exception_ptr failed;
+  const auto save_in = [&](Impl& place) {
+    try {
+      place.save_here_over_ranks(state, logger, is_asked);
+    } catch (const dist::DistError&) {
+      throw;  // the ranks do not find each other any more
+    } catch (const std::exception& e) {
+      if (failed) messages.push_back(std::string("warning: ") + e.what());
+      if (!failed) failed = std::current_exception();
+    }
+  };
+  const auto is_needed = [&](std::size_t place) {
+    return needed.empty() || needed.at(place).as_bool();
+  };
+  if (saves_here() && is_needed(0)) save_in(*this);
+  for (std::size_t i = 0; i < elsewhere.size(); ++i) {
+    Impl& other = *elsewhere[i]->impl_;
     if (!is_asked && other.last_checkpoint_batch == last_checkpoint_batch) continue;  // has it
+    if (!is_needed(1 + i)) continue;
     other.last_checkpoint_batch = last_checkpoint_batch;
-    other.save_here_over_ranks(state, logger, is_asked);
+    save_in(other);
   }
+  if (failed) std::rethrow_exception(failed);
   report(logger);
 }
 

@@ -238,6 +238,9 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
   const dist::LongWork long_work;
   const std::string run_name = state.run_name;
   LoadOutcome outcome{.is_loaded = true};
+  if (dynamic_cast<const JointStore*>(job.options.store.get()) != nullptr) {
+    outcome.path_of_parts = job.path;
+  }
   {
     const auto bar = progress.show(job.path);
     outcome.rng = load_now(nearest, state, logger);

@@ -47,6 +47,8 @@ struct LoadOutcome {
   std::optional<Value> rng = std::nullopt;
   bool is_loaded = false;   // false: there was nothing to load
   bool is_resumed = false;  // autoresume found it: a finished run is no error then
+  // Where this rank sees what was loaded, when machines have parts of it (joint_checkpoints.h).
+  std::string path_of_parts = {};
 };
 
 // Loads `nearest`, which is `job` or a copy of it, and logs the position. The state keeps the

@@ -255,6 +255,7 @@ void Trainer::Impl::load() {
   if (outcome.is_loaded) {
     loaded = true;
     autoresumed = outcome.is_resumed;
+    if (options.autoresume) autoresume_saver()->goes_on_from(outcome.path_of_parts);
   }
   Timestamp& now = state.timestamp;
   if (now.iteration == 0 && now.token_in_iteration == 0 && now.epoch_in_iteration == 0) {

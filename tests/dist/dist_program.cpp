@@ -309,6 +309,7 @@ void act_at(const Arguments& arguments, cairn::State& state) {
   if (how == "stop") state.stop_training();
   if (how == "wait") wait_for_signal();
   if (how == "line") wait_for_line();
+  if (how == "mkdir") std::filesystem::create_directories(arguments.text("makes"));
 }
 
 // As long as it lives this process may run on one processor, another one than its neighbours.

@@ -68,6 +68,66 @@ TEST_F(ShardedUploads, OfAllRanksAreGoneOnFromWhenNothingIsLeftHere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
+TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
+  const Words keeps = {"keep=1", "remote_keep=2"};
+  Job job(2, in_turn({run(keeps + Words{"duration=2ep"}), run(keeps)}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(part(job.output(0), 1), HasSubstr("begins at batch 8"));
+  EXPECT_THAT(kept_here(), ElementsAre("ep3-ba12", "latest-rank0.pt"));
+  EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
+}
+
+// On machines of their own, whose folders have other paths.
+TEST_F(ShardedUploads, PartsOfAllGoToOnePlaceWhateverTheirFoldersAreCalled) {
+  const std::vector<int> nodes = {0, 1};
+  Job job(nodes, in_turn({run({"machines=1", "duration=1ep"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(names_in(sent), ElementsAre("0"));
+  EXPECT_THAT(names_in(sent + "/0"), ElementsAre("ep1-ba4", "latest-rank0.pt"));
+  verify(sent + "/0/ep1-ba4");
+  lose_what_is_here();
+  Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  EXPECT_THAT(again.output(1), HasSubstr("begins at batch 4"));
+  verify(sent + "/0/ep2-ba8");
+}
+
+// All go on from there, since here a part of the newest is gone: then that is not the newest here.
+TEST_F(ShardedUploads, WhatLacksPartsHereIsNotTakenForWhatWasGoneOnFrom) {
+  const std::vector<int> nodes = {0, 1};
+  Job job(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  std::filesystem::remove_all(here + "/1/ep2-ba8");
+  std::filesystem::remove(here + "/0/latest-rank0.pt");
+  Job again(nodes, in_turn({run({"machines=1", "duration=2ep"})}));
+  ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
+  EXPECT_THAT(again.output(1), HasSubstr("begins at batch 8"));
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep1-ba4", "ep2-ba8"));  // and no link to it
+}
+
+// The last save of a job that is stopped, where the store was away for a moment before.
+TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
+  const Words stopped = {"machines=1", "async=1",       "interval=2ba", "at_batch=2",
+                         "how=term",   "fails=ep0-ba2", "fails_times=1"};
+  Job job(std::vector<int>{0, 1}, in_turn({run(stopped)}));
+  EXPECT_THAT(job.exit_codes(), Each(75)) << outputs_of(job);
+  EXPECT_THAT(job.output(0), HasSubstr("an earlier save failed: "));
+  verify(sent + "/0/ep0-ba2");
+  EXPECT_THAT(names_in(sent + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
+  EXPECT_THAT(names_in(here + "/0"), ElementsAre("ep0-ba2", "latest-rank0.pt"));
+}
+
+// Something got in the way here, and nobody can save behind it: there it is saved all the same.
+TEST_F(ShardedUploads, WhatFailsHereIsSentAllTheSame) {
+  Job job(std::vector<int>{0, 1},
+          in_turn({run({"machines=1", "duration=1ep", "at_batch=2", "how=mkdir",
+                        "makes=" + here + "/0/ep1-ba4"})}));
+  EXPECT_THAT(job.exit_codes(), Each(2));
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(rank->output(), HasSubstr("is there already"));
+  verify(sent + "/0/ep1-ba4");
+}
+
 TEST_F(ShardedUploads, NothingIsHereWhenNothingIsToBeKept) {
   Job job(2, in_turn({kUnsaved, run({"duration=2ep", "keep=0", "remote_keep=1"})}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);

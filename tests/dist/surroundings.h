@@ -29,7 +29,7 @@ class Surroundings {
   // that counts what is read. uploads=1: rank 0 alone sends what is saved to another place, and
   // nothing is kept. sends=FOLDER: each rank (sender=R: that one alone) has a logger that keeps
   // files in that folder, as a store that is far away; fails=PART: rank 1 cannot write what has
-  // PART in its name there.
+  // PART in its name there; fails_times=N: the first N times.
   // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
   void change(cairn::TrainerOptions& options) {
@@ -108,9 +108,12 @@ class Surroundings {
     const auto store = std::make_shared<cairn::testing::WatchedStore>(
         cairn::local_store(),
         cairn::testing::StoreHooks{
-            .before = [fails](cairn::testing::StoreCall call, const std::string& name) {
+            .before = [fails, left = arguments_.number("fails_times", -1)](
+                          cairn::testing::StoreCall call, const std::string& name) mutable {
               const bool is_write = call == cairn::testing::StoreCall::kBegin;
               if (fails.empty() || !is_write || name.find(fails) == std::string::npos) return;
+              if (left == 0) return;
+              if (left > 0) --left;
               throw cairn::StorageError("the line is cut", 0);
             }});
     options.loggers.push_back(

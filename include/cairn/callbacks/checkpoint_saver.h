@@ -107,6 +107,10 @@ class CheckpointSaver final : public Callback {
   // conflict when a fit() starts, but are written again. Trainers with autoresume call it: the
   // command that is started again goes on from before them.
   void rewrite_own_files();
+  // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
+  // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
+  // saved. Trainers with autoresume call it, of the saver that they go by, before after_load.
+  void goes_on_from(const std::string& path);
 
   // Paths saved, oldest first, that are still there. Those of the run before a resume are among
   // them. Waits for saves under way; throws what one of them threw.
