@@ -252,6 +252,19 @@ TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
   }
 }
 
+// A scalar has one row, which no file can lack or have half of.
+TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
+  const Value checkpoint = Dict{{"state", Dict{{"model", Dict{{"b", floats({}, 1)}}}}}};
+  deepspeed::RankFiles files = deepspeed::split(checkpoint, {}, {.stage = 2, .attempt = "a"});
+  EXPECT_EQ(deepspeed::join(files), checkpoint);
+  for (const auto& [begin, count] : {std::pair{0, 0}, {1, 0}, {0, 2}, {-1, 1}}) {
+    files.optimizer.mutable_dict()["cairn"].mutable_dict()["rows"].mutable_dict().set(
+        "b", List{begin, count});
+    const std::string why = message_of<CorruptError>([&] { deepspeed::join(files); });
+    EXPECT_NE(why.find("the rows of b are none that it has"), std::string::npos) << why;
+  }
+}
+
 TEST(RankTarTest, ANoteThatCannotBeIsCorrupt) {
   const deepspeed::RankOfSave rank{.rank = 1, .world_size = 2, .stage = 3, .attempt = "x"};
   EXPECT_EQ(parse_rank_note(write_rank_note(rank)).rank, 1);
