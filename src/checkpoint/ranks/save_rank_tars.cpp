@@ -47,19 +47,18 @@ class LivingFile final : public PositionalSink {
   RollCall& call_;
 };
 
-std::string said_key(const char* what, std::int64_t rank) {
-  return std::string(what) + "/" + std::to_string(rank);
-}
+// Of those that a roll call forgets behind it (RollCall::forget()).
+std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
-// Rank 0 waits for all others to say `what`, and they for its decision.
-void all_say(RollCall& call, const char* what) {
+// Rank 0 waits for all others to say that they have done their part, and they for its decision.
+void all_say(RollCall& call) {
   if (!call.leads()) {
-    call.set(said_key(what, call.me().rank), "1");
+    call.set(said_key(call.me().rank), "1");
     call.wait_for_decision();
     return;
   }
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank)
-    call.wait_for(said_key(what, rank));
+    call.wait_for(said_key(rank));
   call.all_have_come();
   decide_for(call);
 }
@@ -123,19 +122,19 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
       fmt::format("saving the tars of {} on {} ranks", moment_of(job.info), table.me.world_size);
   const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
     Written own = write_file(table, call, files, job);
-    all_say(call, "written");
+    all_say(call);
     return own;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
             written.file->commit();
-            all_say(call, "published");
+            all_say(call);
             return true;
           });
   consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
           [&](RollCall& call) {
             if (job.point) job.point();
-            all_say(call, "pointed");
+            all_say(call);
             return true;
           });
   return written.report;
