@@ -172,6 +172,25 @@ TEST(RankTarTest, FilesOfTwoSavesAreNotPutTogether) {
   EXPECT_NE(why.find("of different saves: a2 and a1"), std::string::npos) << why;
 }
 
+// Of zeros some hundred bytes become of each MiB: one block is all that is written.
+TEST(RankTarTest, WritingMovesOnHoweverWellItCompresses) {
+  constexpr std::int64_t kMiB = 8;
+  const TempFolder folder;
+  const auto bytes = std::make_shared<std::vector<std::byte>>(std::size_t{kMiB} << 20);
+  const TensorView zeros = make_tensor(DType::kFloat32, {kMiB << 18}, {*bytes, bytes});
+  const std::string path = folder / "a.tar.bz2";
+  const auto object = local_store()->begin(path, {});
+  ObjectSink sink(*object);
+  int moves = 0;
+  write_rank_tar({.path = path,
+                  .checkpoint = Dict{{"state", Dict{{"model", Dict{{"w", zeros}}}}}},
+                  .names = kNames,
+                  .rank = {.stage = 2, .attempt = "a"},
+                  .move_on = [&moves] { ++moves; }},
+                 sink);
+  EXPECT_GE(moves, kMiB);
+}
+
 TEST(RankTarTest, ATarOfOneRankIsNotConvertedToAWhole) {
   const TempFolder folder;
   write_all(folder, 2, 2);

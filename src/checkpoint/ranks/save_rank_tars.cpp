@@ -33,18 +33,15 @@
 namespace cairn {
 namespace {
 
-// Moves on between two blocks.
-class LivingFile final : public PositionalSink {
+class FileSink final : public PositionalSink {
  public:
-  LivingFile(AtomicFile& file, RollCall& call) : file_(file), call_(call) {}
+  explicit FileSink(AtomicFile& file) : file_(file) {}
   void write(std::uint64_t /*offset*/, const SharedBytes& bytes) override {
-    call_.move_on();
     file_.write_shared(bytes);
   }
 
  private:
   AtomicFile& file_;
-  RollCall& call_;
 };
 
 // Of those that a roll call forgets behind it (RollCall::forget()).
@@ -99,7 +96,7 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
   files.make_folders(parent_path(job.path));
   written.file = std::make_unique<AtomicFile>(files, job.path,
                                               AtomicFile::Options{.overwrite = job.overwrite});
-  LivingFile sink(*written.file, call);
+  FileSink sink(*written.file);
   written.report.bytes = write_rank_tar({.path = job.path,
                                          .checkpoint = job.checkpoint,
                                          .names = job.names,
@@ -107,7 +104,8 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
                                                   .world_size = table.me.world_size,
                                                   .stage = job.stage,
                                                   .attempt = written.report.attempt},
-                                         .info = job.info},
+                                         .info = job.info,
+                                         .move_on = [&call] { call.move_on(); }},
                                         sink);
   call.move_on();
   written.file->sync();
