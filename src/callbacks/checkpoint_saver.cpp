@@ -395,7 +395,8 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
                            is_saved_in_parts(here, saved_path);
   if (!is_in_parts && !is_saved_already(here, saved_path)) return;
   last_checkpoint_batch = here.now.batch;
-  if (is_in_parts) saved_in_parts = saved_path;
+  // A tar of autoresume's is one of a save that all have, and is not put at stake again.
+  if (is_in_parts || (has_tars && may_rewrite_own)) saved_in_parts = saved_path;
   if (!options.latest_filename) return;
   const std::string latest = path(state, *options.latest_filename);
   const auto pointer = options.store->read_pointer(latest);
@@ -449,10 +450,12 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   if (saves_rank_tars(state)) impl_->begin_tars(state);
   if (!impl_->is_idle()) {
     const std::string folder = impl_->folder(state);
-    impl_->agreed("preparing " + folder, [&] { impl_->options.store->prepare(folder); });
-    if (impl_->is_far) impl_->look_around(state);
-    if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
-    impl_->remove_leftovers(state, logger);
+    impl_->agreed("preparing " + folder, [&] {
+      impl_->options.store->prepare(folder);
+      if (impl_->is_far) impl_->look_around(state);
+      if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
+      impl_->remove_leftovers(state, logger);
+    });
   }
   if (impl_->ranks && !impl_->has_tars && !impl_->is_far) impl_->prepare_machines(state, logger);
 }

@@ -152,7 +152,7 @@ struct CheckpointSaver::Impl {
     bool is_durable = false;  // else it is under way
   };
   std::optional<Newest> newest;  // save of this process that is not known to have failed
-  std::string saved_in_parts;    // what was gone on from, of which other machines have the rest
+  std::string saved_in_parts;    // what was gone on from, of which others have the rest
   std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;

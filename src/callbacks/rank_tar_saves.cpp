@@ -1,6 +1,4 @@
 // Step 10 of checkpoint_saver.cpp: checkpoints that are a tar of each rank.
-#include <exception>
-
 #include "cairn/error.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
@@ -28,6 +26,14 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
         "nullopt, leave the logger out, or take parallelism_config");
   }
   require_rank(options.filename);
+  if (!has_counter(options.filename)) {
+    throw UsageError(
+        "\"" + options.filename +
+        "\" is the same name at every save, and the ranks' tars cannot all be replaced at once: a "
+        "rank that dies meanwhile would leave no save of which every rank has its file. Put a "
+        "counter into it: ep{epoch}-ba{batch}-rank{rank}.tar, say, with "
+        "save_num_checkpoints_to_keep for how many there are");
+  }
   options.filename = as_tar_format(options.filename);
   if (options.latest_filename) {
     require_rank(*options.latest_filename);
@@ -39,26 +45,11 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
   if (!ranks) ranks = std::make_unique<RankSaves>();
 }
 
-// What fails on one rank fails on all, with its number: nobody waits for it then.
+// Of tars what fails on one rank fails on all: nobody waits for it then.
 void CheckpointSaver::Impl::agreed(const std::string& doing,
                                    const std::function<void()>& act) const {
-  if (!has_tars || !is_of_several()) return act();
-  std::exception_ptr failed;
-  std::string why;
-  try {
-    act();
-  } catch (const std::exception& e) {
-    failed = std::current_exception();
-    why = e.what();
-  }
-  const auto all = dist::all_gather_values(List{failed != nullptr, why});
-  if (failed) std::rethrow_exception(failed);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!all[rank].as_items().at(0).as_bool()) continue;
-    throw StorageError(
-        "rank " + std::to_string(rank) + ", " + doing + ": " + all[rank].as_items().at(1).as_str(),
-        0);
-  }
+  if (!has_tars) return act();
+  on_all_ranks(doing, act);
 }
 
 // All ranks have the same errors here.

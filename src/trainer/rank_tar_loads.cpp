@@ -154,9 +154,11 @@ class TarLoad {
       return {};
     } catch (const dist::DistError&) {
       throw;
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       failed_ = std::current_exception();
-      return {is_fault_of_file(e) ? RankOutcome::kPassOver : RankOutcome::kFailed,
+      const auto* const own = dynamic_cast<const Error*>(&e);
+      return {own != nullptr && is_fault_of_file(*own) ? RankOutcome::kPassOver
+                                                       : RankOutcome::kFailed,
               fmt::format("{}: {}", job_.path, e.what())};
     }
   }

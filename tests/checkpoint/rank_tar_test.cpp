@@ -172,6 +172,25 @@ TEST(RankTarTest, FilesOfTwoSavesAreNotPutTogether) {
   EXPECT_NE(why.find("of different saves: a2 and a1"), std::string::npos) << why;
 }
 
+// Of zeros some hundred bytes become of each MiB: one block is all that is written.
+TEST(RankTarTest, WritingMovesOnHoweverWellItCompresses) {
+  constexpr std::int64_t kMiB = 8;
+  const TempFolder folder;
+  const auto bytes = std::make_shared<std::vector<std::byte>>(std::size_t{kMiB} << 20);
+  const TensorView zeros = make_tensor(DType::kFloat32, {kMiB << 18}, {*bytes, bytes});
+  const std::string path = folder / "a.tar.bz2";
+  const auto object = local_store()->begin(path, {});
+  ObjectSink sink(*object);
+  int moves = 0;
+  write_rank_tar({.path = path,
+                  .checkpoint = Dict{{"state", Dict{{"model", Dict{{"w", zeros}}}}}},
+                  .names = kNames,
+                  .rank = {.stage = 2, .attempt = "a"},
+                  .move_on = [&moves] { ++moves; }},
+                 sink);
+  EXPECT_GE(moves, kMiB);
+}
+
 TEST(RankTarTest, ATarOfOneRankIsNotConvertedToAWhole) {
   const TempFolder folder;
   write_all(folder, 2, 2);
@@ -249,6 +268,19 @@ TEST(RankTarTest, NoFlippedOrMissingByteGoesUnnoticed) {
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
     expect_error_or_same(flipped, at);
     expect_error_or_same(whole.substr(0, at), at);
+  }
+}
+
+// A scalar has one row, which no file can lack or have half of.
+TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
+  const Value checkpoint = Dict{{"state", Dict{{"model", Dict{{"b", floats({}, 1)}}}}}};
+  deepspeed::RankFiles files = deepspeed::split(checkpoint, {}, {.stage = 2, .attempt = "a"});
+  EXPECT_EQ(deepspeed::join(files), checkpoint);
+  for (const auto& [begin, count] : {std::pair{0, 0}, {1, 0}, {0, 2}, {-1, 1}}) {
+    files.optimizer.mutable_dict()["cairn"].mutable_dict()["rows"].mutable_dict().set(
+        "b", List{begin, count});
+    const std::string why = message_of<CorruptError>([&] { deepspeed::join(files); });
+    EXPECT_NE(why.find("the rows of b are none that it has"), std::string::npos) << why;
   }
 }
 

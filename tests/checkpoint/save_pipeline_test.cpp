@@ -164,6 +164,33 @@ TEST_P(SavePipelineTest, AFailedRemovalIsReportedAndThrownAndTheOthersAreDone) {
   EXPECT_EQ(batch_at(kLatestLink), 3);
 }
 
+// Of ranks that save together none fails alone behind a good save: that is a warning.
+TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
+  for (const bool is_joint : {false, true}) {
+    SimFileSystem disk;
+    FaultyFileSystem faulty(disk);
+    SavePipeline pipeline({.async = GetParam(), .store = local_store(faulty)});
+    ASSERT_EQ(status_of_save(pipeline, request(1)), 0);
+    SaveJob second = request(2);
+    second.remove_afterwards = {checkpoint_path(1)};
+    SaveReport report;
+    second.report = [&](const SaveReport& done) { report = done; };
+    if (is_joint) {
+      second.write = [&](ObjectStore& store, const SaveJob& save, const auto& point) {
+        save_now(local_store(disk), {.value = save.value, .path = save.path, .info = save.info});
+        point();
+        return store.stat(save.path)->size;
+      };
+    }
+    faulty.fail(FileCall::kReadLink, 1, EIO);
+    EXPECT_EQ(status_of_save(pipeline, std::move(second)), is_joint ? 0 : EIO);
+    EXPECT_EQ(report.path, checkpoint_path(2));
+    EXPECT_THAT(report.removed, ::testing::IsEmpty());
+    EXPECT_THAT(report.warning, HasSubstr(is_joint ? "no older checkpoint is removed" : ""));
+    EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba1.pt", "ba2.pt", "latest"));
+  }
+}
+
 TEST(AsyncSavePipelineTest, TrainingMayChangeTensorsWhenSubmitReturns) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);

@@ -115,6 +115,22 @@ TEST_F(SaveRankTarsTest, WhatIsThereIsReplacedOnlyWhereThatIsAllowed) {
   EXPECT_EQ(attempt_of(1), first);
 }
 
+TEST_F(SaveRankTarsTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
+  SimJob job(fibers_, {.world_size = 3, .disks = {disk_.get()}});
+  std::size_t most = 0;
+  job.start([&](SimJob::Rank& rank) {
+    for (std::int64_t batch = 0; batch < 20; ++batch) {
+      RankTarsJob mine{.path = path_of(batch, rank.number()), .stage = 2};
+      mine.checkpoint = Dict{{"state", Dict{{"model", Dict{}}}}};
+      save_rank_tars(rank.table, *rank.store, mine);
+      most = std::max(most, job.place().values.size());
+    }
+  });
+  fibers_.run();
+  EXPECT_EQ(names().size(), 60U);
+  EXPECT_LE(most, 20U);
+}
+
 // At any step of one rank or another: all are told the same, and whoever is told that it was saved
 // has a file of that save on every rank. Power goes behind it.
 TEST_F(SaveRankTarsTest, ADeathAtAnyStepLeavesAWholeCheckpointOrNone) {

@@ -497,6 +497,7 @@ int train(const Arguments& arguments) {
   cairn::Trainer trainer(std::move(options));
   surroundings.describe();
   say("begins at batch " + std::to_string(trainer.state().timestamp.batch));
+  surroundings.save_first(trainer);
   const cairn::FitResult result = trainer.fit();
   if (arguments.has("look")) look_for_last_save(arguments, trainer.state().timestamp.batch);
   if (arguments.has("rates")) {

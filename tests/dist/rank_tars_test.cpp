@@ -179,8 +179,8 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
                                                    "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
   const TempFolder first;
   const Words half = run + Words{"duration=1ep", "folder=" + first.path(), "interval=1ep",
-                                 "filename=half-rank{rank}.tar"};
-  const std::string from_half = "load=" + first.path() + "/half-rank{rank}.tar";
+                                 "filename=half-ep{epoch}-rank{rank}.tar"};
+  const std::string from_half = "load=" + first.path() + "/half-ep1-rank{rank}.tar";
   const Words goes_on = run + Words{from_half};
   Job again(2, in_turn({run, half, goes_on}));
   ASSERT_THAT(again.exit_codes(), Each(0)) << outputs_of(again);
@@ -192,13 +192,13 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
       EXPECT_EQ(code, 2) << outputs_of(wrong);
     return wrong.output(static_cast<std::size_t>(ranks - 1));
   };
-  EXPECT_THAT(refused(2, run + Words{"load=" + first.path() + "/half-rank{rank}.pt"}),
+  EXPECT_THAT(refused(2, run + Words{"load=" + first.path() + "/half-ep1-rank{rank}.pt"}),
               HasSubstr("Deepspeed checkpoints require a tarball, not a weights file."));
   EXPECT_THAT(refused(3, goes_on), HasSubstr("Deepspeed checkpoint missing for rank 2"));
   EXPECT_THAT(refused(1, goes_on), HasSubstr("was saved by 2 ranks, and this job has 1"));
-  EXPECT_THAT(refused(1, kTarRun + Words{"load=" + first.path() + "/half-rank0.tar"}),
+  EXPECT_THAT(refused(1, kTarRun + Words{"load=" + first.path() + "/half-ep1-rank0.tar"}),
               HasSubstr("`cairn convert`"));
-  fs::copy_file(folder / "ep2-ba8-rank1.tar", first / "half-rank1.tar",
+  fs::copy_file(folder / "ep2-ba8-rank1.tar", first / "half-ep1-rank1.tar",
                 fs::copy_options::overwrite_existing);
   EXPECT_THAT(refused(2, goes_on), HasSubstr("the ranks' tars are of different saves"));
 }
@@ -209,6 +209,7 @@ TEST(RankTarsTrainer, WhatCannotBeIsRefusedBeforeTraining) {
   const Words run = kTarRun + Words{"deepspeed=2", in};
   const std::vector<std::pair<Words, std::string>> cases = {
       {run + Words{"filename=ep{epoch}.tar"}, "must have {rank} for deepspeed"},
+      {run + Words{"filename=rank{rank}.tar"}, "is the same name at every save"},
       {run + Words{"weights_only=1", "no_resume=1"}, "weights_only"},
       {Words{"train", "deepspeed=2", in}, "is Double, and DeepSpeed's files hold float32"},
       {run + Words{"shard=FULL_SHARD"}, "deepspeed_config and parallelism_config both say"},

@@ -10,14 +10,30 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
+#include "cairn/error.h"
 #include "cairn/loggers/in_memory_logger.h"
 #include "cairn/loggers/remote_uploader_downloader.h"
 #include "cairn/loggers/run_directory_uploader.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/options.h"
+#include "cairn/train/trainer.h"
 
 #include "arguments.h"
 #include "testing/watched_store.h"
+
+// Of that rank it has no state.
+class Mute final : public cairn::Callback {
+ public:
+  explicit Mute(std::int64_t rank) : rank_(rank) {}
+  std::string name() const override { return "Mute"; }
+  cairn::Value state_dict() const override {
+    if (cairn::dist::rank() == rank_) throw cairn::UsageError("it cannot be told");
+    return {};
+  }
+
+ private:
+  std::int64_t rank_;
+};
 
 class Surroundings {
  public:
@@ -32,6 +48,7 @@ class Surroundings {
   // PART in its name there; fails_times=N: the first N times.
   // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
+  // no_state=R: rank R cannot give the state of a callback.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -58,6 +75,9 @@ class Surroundings {
       options.save_folder.reset();
       options.autoresume = false;
     }
+    if (arguments_.has("no_state")) {
+      options.callbacks.push_back(std::make_shared<Mute>(arguments_.number("no_state", 0)));
+    }
     if (arguments_.has("nodes") && is_first) {
       log_ = std::make_shared<cairn::InMemoryLogger>();
       options.loggers.push_back(log_);
@@ -70,6 +90,15 @@ class Surroundings {
     for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
       if (!log_) break;
       say(name + (" " + std::to_string(log_->hyperparameters().find(name)->as_int())));
+    }
+  }
+
+  // saves_first=1: before the first batch, what is not saved.
+  void save_first(cairn::Trainer& trainer) const {
+    if (!arguments_.has("saves_first")) return;
+    for (const auto& callback : trainer.state().callbacks) {
+      auto* const saver = dynamic_cast<cairn::CheckpointSaver*>(callback.get());
+      if (saver != nullptr) saver->save_unless_saved(trainer.state(), trainer.logger());
     }
   }
 

@@ -40,6 +40,20 @@ class CountingSink final : public PositionalSink {
   std::uint64_t bytes_ = 0;
 };
 
+// Moves on before each piece.
+class LivingSink final : public ByteSink {
+ public:
+  LivingSink(ByteSink& to, const std::function<void()>& move_on) : to_(to), move_on_(move_on) {}
+  void write(ByteView bytes) override {
+    if (move_on_) move_on_();
+    to_.write(bytes);
+  }
+
+ private:
+  ByteSink& to_;
+  const std::function<void()>& move_on_;
+};
+
 }  // namespace
 
 std::string model_states_name() {
@@ -97,8 +111,9 @@ std::uint64_t write_rank_tar(const RankTarJob& job, PositionalSink& sink) {
   CountingSink counted(sink);
   BlockSink blocks(counted, block_bytes(composer.size() + model.size() + optimizer.size()));
   const auto compressed = extension.codec != nullptr ? extension.codec->encoder(blocks) : nullptr;
-  tar::Writer tar(compressed != nullptr ? *compressed : static_cast<ByteSink&>(blocks),
-                  std::string(kRankNote), note.size());
+  LivingSink living(compressed != nullptr ? *compressed : static_cast<ByteSink&>(blocks),
+                    job.move_on);
+  tar::Writer tar(living, std::string(kRankNote), note.size());
   write_text(tar, note);
   tar.next(std::string(kTarMember), composer.size());
   stream_plan(composer, tar);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,9 @@ struct RankTarJob {
   const deepspeed::ModelNames& names;
   deepspeed::RankOfSave rank = {};
   CheckpointInfo info = {};
+  // Called between two pieces of what is in the tar, some 256 KiB each, however few bytes become of
+  // them: the block before may have been written then.
+  std::function<void()> move_on = nullptr;
 };
 
 // A file of that name is a tar, compressed or not. UsageError as find_extension().

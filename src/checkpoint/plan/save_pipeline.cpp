@@ -110,13 +110,19 @@ bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string
   return may_be_folder && is_folder(store, path) ? store.remove_folder(path) : store.remove(path);
 }
 
-// Removes what the request makes superfluous; gives the first error after having tried all.
+// Removes what the request makes superfluous; gives the first error after having tried all. Nothing
+// is removed when it cannot be known what `latest` points at.
 std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
   std::vector<std::string> kept = {normal_path(job.path)};
-  if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
-    if (const auto pointer = place.store->read_pointer(job.latest)) {
-      kept.push_back(normal_path(pointer->target));
+  try {
+    if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
+      if (const auto pointer = place.store->read_pointer(job.latest)) {
+        kept.push_back(normal_path(pointer->target));
+      }
     }
+  } catch (Error& e) {
+    e.add_context("saved " + job.path + ", but no older checkpoint is removed");
+    return std::current_exception();
   }
   std::exception_ptr error;
   for (const std::string& path : job.remove_afterwards) {

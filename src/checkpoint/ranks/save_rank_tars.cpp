@@ -33,33 +33,29 @@
 namespace cairn {
 namespace {
 
-// Moves on between two blocks.
-class LivingFile final : public PositionalSink {
+class FileSink final : public PositionalSink {
  public:
-  LivingFile(AtomicFile& file, RollCall& call) : file_(file), call_(call) {}
+  explicit FileSink(AtomicFile& file) : file_(file) {}
   void write(std::uint64_t /*offset*/, const SharedBytes& bytes) override {
-    call_.move_on();
     file_.write_shared(bytes);
   }
 
  private:
   AtomicFile& file_;
-  RollCall& call_;
 };
 
-std::string said_key(const char* what, std::int64_t rank) {
-  return std::string(what) + "/" + std::to_string(rank);
-}
+// Of those that a roll call forgets behind it (RollCall::forget()).
+std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
 
-// Rank 0 waits for all others to say `what`, and they for its decision.
-void all_say(RollCall& call, const char* what) {
+// Rank 0 waits for all others to say that they have done their part, and they for its decision.
+void all_say(RollCall& call) {
   if (!call.leads()) {
-    call.set(said_key(what, call.me().rank), "1");
+    call.set(said_key(call.me().rank), "1");
     call.wait_for_decision();
     return;
   }
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank)
-    call.wait_for(said_key(what, rank));
+    call.wait_for(said_key(rank));
   call.all_have_come();
   decide_for(call);
 }
@@ -100,7 +96,7 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
   files.make_folders(parent_path(job.path));
   written.file = std::make_unique<AtomicFile>(files, job.path,
                                               AtomicFile::Options{.overwrite = job.overwrite});
-  LivingFile sink(*written.file, call);
+  FileSink sink(*written.file);
   written.report.bytes = write_rank_tar({.path = job.path,
                                          .checkpoint = job.checkpoint,
                                          .names = job.names,
@@ -108,7 +104,8 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
                                                   .world_size = table.me.world_size,
                                                   .stage = job.stage,
                                                   .attempt = written.report.attempt},
-                                         .info = job.info},
+                                         .info = job.info,
+                                         .move_on = [&call] { call.move_on(); }},
                                         sink);
   call.move_on();
   written.file->sync();
@@ -123,19 +120,19 @@ RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTa
       fmt::format("saving the tars of {} on {} ranks", moment_of(job.info), table.me.world_size);
   const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
     Written own = write_file(table, call, files, job);
-    all_say(call, "written");
+    all_say(call);
     return own;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
             written.file->commit();
-            all_say(call, "published");
+            all_say(call);
             return true;
           });
   consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
           [&](RollCall& call) {
             if (job.point) job.point();
-            all_say(call, "pointed");
+            all_say(call);
             return true;
           });
   return written.report;

@@ -224,7 +224,10 @@ TensorView unflatten(const std::string& name, const TensorView& slice, const Row
   const std::int64_t all = rows.global_shape.empty() ? 1 : rows.global_shape.front();
   const bool is_inside =
       rows.begin >= 0 && rows.count >= 0 && rows.count <= all && rows.begin <= all - rows.count;
-  if (!is_inside) throw CorruptError("the rows of " + name + " are none that it has");
+  const bool is_cut_scalar = rows.global_shape.empty() && rows.count != all;
+  if (!is_inside || is_cut_scalar) {
+    throw CorruptError("the rows of " + name + " are none that it has");
+  }
   if (!own.shape.empty()) own.shape.front() = rows.count;
   if (checked_numel(own.shape) != static_cast<std::uint64_t>(slice.shape.front())) {
     throw CorruptError(fmt::format("{} has {} elements, and its rows {}", name, slice.shape.front(),

@@ -53,7 +53,7 @@ class Ahead {
     const std::string_view found = as_text(bytes_.subspan(at_, *size));
     at_ += *size;
     for (const char c : found) {
-      if (c < 0) return std::nullopt;
+      if (static_cast<unsigned char>(c) >= 0x80) return std::nullopt;
     }
     return found;
   }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "cairn/train/state_dict.h"
 
@@ -48,7 +50,12 @@ class RankSaves {
   std::int64_t begun_ = 0;            // saves, on all ranks alike
 };
 
-// save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank}.
+// Calls `act`; what it throws on one rank all throw, the others as StorageError with that rank's
+// number. On all ranks together, before what all wait in.
+void on_all_ranks(const std::string& doing, const std::function<void()>& act);
+
+// save_checkpoint() of a run that saves_rank_tars(). UsageError for a name without {rank};
+// AlreadyExistsError for one without a counter that some rank has a file of.
 std::string save_rank_tar(const State& state, const std::string& filename,
                           const SaveCheckpointOptions& options);
 
@@ -57,6 +64,10 @@ std::string save_rank_tar(const State& state, const std::string& filename,
 std::string as_tar_format(const std::string& format);
 // UsageError unless {rank} is in it.
 void require_rank(const std::string& format);
+// Whether {batch}, or another thing that training changes, is in it. Without, each save would have
+// the names of the one before, and the files of all ranks cannot be replaced at once: a rank that
+// dies between the renames would leave no save of which every rank has its file.
+bool has_counter(const std::string& format);
 // UnsupportedError naming what of the model no such file can hold.
 void check_rank_tars(const State& state);
 

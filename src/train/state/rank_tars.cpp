@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <exception>
 #include <unordered_map>
 
 #include "cairn/checkpoint/names.h"
@@ -85,6 +86,32 @@ void require_rank(const std::string& format) {
                    "ep{epoch}-ba{batch}-rank{rank}.tar, say");
 }
 
+bool has_counter(const std::string& format) {
+  const FormatVariables counters = time_variables({});
+  return std::ranges::any_of(split_format(format), [&](const FormatPiece& piece) {
+    return piece.is_field && find_variable(counters, piece.name) != nullptr;
+  });
+}
+
+void on_all_ranks(const std::string& doing, const std::function<void()>& act) {
+  if (!dist::is_initialized() || dist::world_size() == 1) return act();
+  std::exception_ptr failed;
+  std::string why;
+  try {
+    act();
+  } catch (const std::exception& e) {
+    failed = std::current_exception();
+    why = e.what();
+  }
+  const auto all = dist::all_gather_values(List{failed != nullptr, why});
+  if (failed) std::rethrow_exception(failed);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].as_items().at(0).as_bool()) continue;
+    throw StorageError(
+        fmt::format("rank {}, {}: {}", rank, doing, all[rank].as_items().at(1).as_str()), 0);
+  }
+}
+
 void check_rank_tars(const State& state) {
   if (*state.deepspeed_stage == 0 || !state.model) return;
   for (const auto& [name, parameter] : named_parameters(state.model->module())) {
@@ -105,12 +132,15 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
         "only. Save the whole state; `cairn convert` makes a file of weights of all ranks' tars");
   }
   const std::int64_t number = kRollCallsOfTars * begun_++;
-  Value entries = state.state_dict();
+  Value entries;
   RankTarsJob tars{.path = job.path,
                    .overwrite = overwrite,
-                   .names = names_of(state.model->module()),
                    .stage = *state.deepspeed_stage,
                    .info = job.info};
+  on_all_ranks("gathering its state", [&] {
+    entries = state.state_dict();
+    tars.names = names_of(state.model->module());
+  });
   take_buffers_of_rank_0(tars.names.buffers, entries);
   Value tree = Dict{{"state", std::move(entries)}, {"rng", rng_states()}};
   leave_out(tree, what.ignore_keys, dist::rank() == 0 ? logger : nullptr);
@@ -130,17 +160,26 @@ std::string save_rank_tar(const State& state, const std::string& filename,
   require_rank(filename);
   check_rank_tars(state);
   SaveJob job;
-  job.path = strict_format(as_tar_format(filename),
-                           dist_variables(state.run_name) + time_variables(state.timestamp));
-  job.info = checkpoint_info(state, options.weights_only);
-  const auto store = store_of(job.path, options.store);
-  if (!is_local(*store)) {
-    throw UnsupportedError(job.path +
-                           ": deepspeed_config saves in folders of this machine, not in a store");
+  std::shared_ptr<ObjectStore> store;
+  on_all_ranks("before saving " + filename, [&] {
+    job.path = strict_format(as_tar_format(filename),
+                             dist_variables(state.run_name) + time_variables(state.timestamp));
+    job.info = checkpoint_info(state, options.weights_only);
+    store = store_of(job.path, options.store);
+    if (!is_local(*store)) {
+      throw UnsupportedError(job.path +
+                             ": deepspeed_config saves in folders of this machine, not in a store");
+    }
+    if (!options.store) job.path = shown_place(job.path);
+  });
+  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(filename), nullptr);
+  try {
+    return save_now(store, job).path;
+  } catch (AlreadyExistsError& e) {
+    e.add_context("the ranks' tars cannot all be replaced at once: put a counter into \"" +
+                  filename + "\", {batch} for one, or another word");
+    throw;
   }
-  if (!options.store) job.path = shown_place(job.path);
-  RankSaves().fill_tar(job, state, options, /*overwrite=*/true, nullptr);
-  return save_now(store, job).path;
 }
 
 }  // namespace cairn
