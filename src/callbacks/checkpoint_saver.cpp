@@ -561,41 +561,6 @@ void CheckpointSaver::save(State& state, Logger& logger) {
   impl_->save(state, std::move(rng), whole, logger);
 }
 
-void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
-  std::exception_ptr refused;
-  std::exception_ptr failed;
-  List needed;  // here, and in each place elsewhere
-  try {
-    impl_->agreed("looking at what is saved", [&] {
-      if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
-      needed.emplace_back(impl_->needs_save(state, logger, refused));
-      for (const auto& saver : impl_->elsewhere)
-        needed.emplace_back(saver->impl_->needs_save(state, logger, refused));
-    });
-  } catch (...) {
-    failed = std::current_exception();
-    needed.clear();
-  }
-  // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
-  if (is_of_several() && impl_->has_tars) {
-    const auto all = dist::all_gather_values(std::move(needed));
-    needed = {std::ranges::any_of(all, [](const Value& of_rank) {
-      return !of_rank.as_items().empty() && of_rank.as_items().front().as_bool();
-    })};
-  } else if (is_of_several()) {
-    needed = dist::broadcast_value(std::move(needed)).as_items();
-  }
-  if (failed) std::rethrow_exception(failed);
-  const bool is_needed =
-      std::ranges::any_of(needed, [](const Value& place) { return place.as_bool(); });
-  if (is_needed && impl_->ranks) {
-    impl_->save_over_ranks(state, logger, /*is_asked=*/true, needed);
-  } else if (is_needed) {
-    save(state, logger);
-  }
-  if (refused) std::rethrow_exception(refused);
-}
-
 void CheckpointSaver::wait() { impl_->wait(); }
 
 std::vector<std::string> CheckpointSaver::saved_checkpoints() {
