@@ -39,7 +39,6 @@
 #include "cairn/train/state_dict.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
-#include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/launch.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "core/size_text.h"
@@ -315,120 +314,6 @@ void CheckpointSaver::Impl::wait() {
   if (error) std::rethrow_exception(error);
 }
 
-// Far away: whether it can be written to, and, before anything is loaded, where the pointer stands
-// and what has the name of all checkpoints, if they have one.
-void CheckpointSaver::Impl::look_around(const State& state) {
-  check_write_access(*options.store, folder(state), {});
-  const FormatVariables dist = dist_variables(state.run_name);
-  const std::string name = partial_format(options.filename, dist);
-  if (partial_format(name, time_variables({})) == name) {
-    constant_path = join_path(folder(state), name);
-    if (const auto there = options.store->stat(constant_path)) constant_version = there->version;
-  }
-  if (!options.latest_filename) return;
-  const std::string latest = partial_format(*options.latest_filename, dist);
-  if (partial_format(latest, time_variables({})) != latest) return;  // each save has its own
-  pipeline.look_at_pointer(join_path(folder(state), latest));
-}
-
-void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger) const {
-  const FormatVariables writer =
-      has_tars ? dist_variables(state.run_name) : variables_of_writer(state.run_name);
-  const std::string folder = strict_format(options.folder, writer);
-  std::vector<std::string> formats = {options.filename};
-  if (options.latest_filename) formats.push_back(*options.latest_filename);
-  for (const std::string& name :
-       remove_leftovers_of_formats(*options.store, folder, formats, writer)) {
-    logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
-  }
-}
-
-void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& logger) const {
-  const FormatVariables dist = dist_variables(state.run_name);
-  SaverUploads::look({partial_format(*options.remote_file_name, dist),
-                      partial_format(options.latest_remote_file_name.value_or(""), dist)},
-                     logger);
-}
-
-// Training begins at `now`: of what this saver may write over the pipeline is told the versions.
-// What lies further on it may not, unless it is among `paths`, also when the saver wrote it itself.
-void CheckpointSaver::Impl::know_versions(const std::vector<std::string>& paths,
-                                          const Timestamp& now) {
-  for (const std::string& path : saved.paths()) {
-    const bool may_replace = std::ranges::find(paths, path) != paths.end();
-    if (saved.is_saved_further(path, now) && !may_replace) pipeline.forget(path);
-  }
-  for (const std::string& path : paths) {
-    // Of what it wrote itself the pipeline knows the version; what another job wrote since is not
-    // this one's to replace.
-    if (saved.is_saved_here(path, now) || saved.is_saved_further(path, now)) continue;
-    std::optional<std::string> version;
-    if (path == constant_path) {
-      version = constant_version;  // what another job wrote since is not what was gone on from
-    } else if (const auto there = options.store->stat(path)) {
-      version = there->version;
-    }
-    if (!version) continue;
-    pipeline.may_replace(path, *version);
-  }
-}
-
-SaverPlace CheckpointSaver::Impl::place(const State& state) const {
-  return {.store = options.store,
-          .folder = folder(state),
-          .filename = options.filename,
-          .weights_only = options.weights_only,
-          .run_name = state.run_name,
-          .now = state.timestamp,
-          .saves_folders = ranks != nullptr && !has_tars,
-          .gone_on_from = gone_on_from};
-}
-
-// A run that was killed after its last save goes on from it. When only its epoch is to be ended
-// yet, the batch is not saved again under the name that it has then.
-void CheckpointSaver::Impl::recognise_saved(const State& state) {
-  const SaverPlace here = place(state);
-  const std::string saved_path = here.path();
-  if (last_checkpoint_batch || here.now.batch == 0) return;
-  // Whose it is, and at which batch, one machine alone cannot read: autoresume came from it.
-  const bool is_in_parts = may_rewrite_own && here.may_have_gone_on_from(saved_path) &&
-                           is_saved_in_parts(here, saved_path);
-  if (!is_in_parts && !is_saved_already(here, saved_path)) return;
-  last_checkpoint_batch = here.now.batch;
-  // A tar of autoresume's is one of a save that all have, and is not put at stake again.
-  if (is_in_parts || (has_tars && may_rewrite_own)) saved_in_parts = saved_path;
-  if (!options.latest_filename) return;
-  const std::string latest = path(state, *options.latest_filename);
-  const auto pointer = options.store->read_pointer(latest);
-  if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
-    pipeline.move_pointer(latest, saved_path);  // it was killed before it could
-  }
-}
-
-// Before the first batch.
-void CheckpointSaver::Impl::look_at_folder(const State& state, Logger& logger) {
-  const SaverPlace here = place(state);
-  adopt_saved(here, saved);
-  if (!options.overwrite) {
-    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
-    if (is_far) know_versions(found.replaceable, state.timestamp);
-    replaceable = {found.replaceable.begin(), found.replaceable.end()};
-    for (const auto& [path, problem] : found.unusable) {
-      logger.log_message("warning: nobody can go on from " + path +
-                         ", so it does not stop this run from saving: " + problem);
-      unusable.insert(path);
-    }
-  }
-  if (keep() != 0) recognise_saved(state);
-}
-
-void CheckpointSaver::Impl::agree_on_last_batch() {
-  if (!is_of_several()) return;
-  const Value agreed = dist::broadcast_value(last_checkpoint_batch.value_or(-1));
-  last_checkpoint_batch.reset();
-  if (agreed.as_int() >= 0) last_checkpoint_batch = agreed.as_int();
-}
-
 CheckpointSaver::CheckpointSaver(CheckpointSaverOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 CheckpointSaver::~CheckpointSaver() = default;
@@ -477,17 +362,6 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
   impl_->begin_fit(state, logger);
   for (const auto& saver : impl_->elsewhere)
     saver->fit_start(state, logger);
-}
-
-void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
-  answer.reset();  // of an event that an error kept from coming
-  if (last_checkpoint_batch > state.timestamp.batch) {
-    last_checkpoint_batch.reset();  // time was set back: that batch is still to come
-  }
-  if (!is_idle() && saves_here()) {
-    agreed("looking at what is saved", [&] { look_at_folder(state, logger); });
-  }
-  agree_on_last_batch();
 }
 
 void CheckpointSaver::rewrite_own_files() {
@@ -559,6 +433,41 @@ void CheckpointSaver::save(State& state, Logger& logger) {
   WholeState whole(state, impl_->options.weights_only);
   if (!is_written_elsewhere()) impl_->prepare(state);
   impl_->save(state, std::move(rng), whole, logger);
+}
+
+void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
+  std::exception_ptr refused;
+  std::exception_ptr failed;
+  List needed;  // here, and in each place elsewhere
+  try {
+    impl_->agreed("looking at what is saved", [&] {
+      if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
+      needed.emplace_back(impl_->needs_save(state, logger, refused));
+      for (const auto& saver : impl_->elsewhere)
+        needed.emplace_back(saver->impl_->needs_save(state, logger, refused));
+    });
+  } catch (...) {
+    failed = std::current_exception();
+    needed.clear();
+  }
+  // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
+  if (is_of_several() && impl_->has_tars) {
+    const auto all = dist::all_gather_values(std::move(needed));
+    needed = {std::ranges::any_of(all, [](const Value& of_rank) {
+      return !of_rank.as_items().empty() && of_rank.as_items().front().as_bool();
+    })};
+  } else if (is_of_several()) {
+    needed = dist::broadcast_value(std::move(needed)).as_items();
+  }
+  if (failed) std::rethrow_exception(failed);
+  const bool is_needed =
+      std::ranges::any_of(needed, [](const Value& place) { return place.as_bool(); });
+  if (is_needed && impl_->ranks) {
+    impl_->save_over_ranks(state, logger, /*is_asked=*/true, needed);
+  } else if (is_needed) {
+    save(state, logger);
+  }
+  if (refused) std::rethrow_exception(refused);
 }
 
 void CheckpointSaver::wait() { impl_->wait(); }

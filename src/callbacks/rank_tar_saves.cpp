@@ -2,6 +2,7 @@
 #include "cairn/error.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
+#include "checkpoint/names/format_string.h"
 
 namespace cairn {
 

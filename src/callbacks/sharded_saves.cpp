@@ -1,5 +1,4 @@
-// Step 8 of checkpoint_saver.cpp: sharded checkpoints, which all ranks write together; and a last
-// save, of which all ranks agree where it is missing.
+// Step 8 of checkpoint_saver.cpp: sharded checkpoints, which all ranks write together.
 #include <exception>
 
 #include "cairn/error.h"
@@ -38,11 +37,11 @@ std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSave
 
 // Each rank sends its own files: an error on all of them unless all have the same loggers.
 void check_loggers(const std::optional<std::vector<RemoteFolder>>& own) {
-  std::vector<std::int64_t> counts = {own ? static_cast<std::int64_t>(own->size()) : -1};
+  const std::int64_t own_count = own ? std::ssize(*own) : -1;
+  std::vector<std::int64_t> counts = {own_count};
   if (is_of_several()) {
     counts.clear();
-    for (const Value& count : dist::all_gather_values(
-             Value(own ? static_cast<std::int64_t>(own->size()) : std::int64_t{-1})))
+    for (const Value& count : dist::all_gather_values(own_count))
       counts.push_back(count.as_int());
   }
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
@@ -218,41 +217,6 @@ void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, b
     forget_failed();
     throw;
   }
-}
-
-void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
-  std::exception_ptr refused;
-  std::exception_ptr failed;
-  List needed;  // here, and in each place elsewhere
-  try {
-    impl_->agreed("looking at what is saved", [&] {
-      if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
-      needed.emplace_back(impl_->needs_save(state, logger, refused));
-      for (const auto& saver : impl_->elsewhere)
-        needed.emplace_back(saver->impl_->needs_save(state, logger, refused));
-    });
-  } catch (...) {
-    failed = std::current_exception();
-    needed.clear();
-  }
-  // What rank 0 finds holds for all: they only give what it lacks. Of tars each has its own.
-  if (is_of_several() && impl_->has_tars) {
-    const auto all = dist::all_gather_values(std::move(needed));
-    needed = {std::ranges::any_of(all, [](const Value& of_rank) {
-      return !of_rank.as_items().empty() && of_rank.as_items().front().as_bool();
-    })};
-  } else if (is_of_several()) {
-    needed = dist::broadcast_value(std::move(needed)).as_items();
-  }
-  if (failed) std::rethrow_exception(failed);
-  const bool is_needed =
-      std::ranges::any_of(needed, [](const Value& place) { return place.as_bool(); });
-  if (is_needed && impl_->ranks) {
-    impl_->save_over_ranks(state, logger, /*is_asked=*/true, needed);
-  } else if (is_needed) {
-    save(state, logger);
-  }
-  if (refused) std::rethrow_exception(refused);
 }
 
 }  // namespace cairn

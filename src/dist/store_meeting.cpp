@@ -88,9 +88,12 @@ StoreMeeting::Answer StoreMeeting::ask(std::function<Answer(c10d::Store&)> call)
   return std::exchange(line_->answer, std::nullopt);
 }
 
+// TCPStore sends what is set and waits for no answer, and another connection may be served before
+// this one. The question behind it comes to the server after it.
 void StoreMeeting::set(const std::string& key, const std::string& value) {
   ask([=](c10d::Store& store) -> Answer {
     store.set(key, to_bytes(value));
+    store.check({key});
     return std::nullopt;
   });
 }

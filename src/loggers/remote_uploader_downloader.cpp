@@ -13,6 +13,7 @@
 
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
+#include "checkpoint/names/format_string.h"
 #include "io/file.h"
 #include "io/scratch_file.h"
 #include "io/source_part.h"
@@ -151,7 +152,7 @@ void RemoteUploaderDownloader::look_before_uploads(const std::string& remote_fil
                                                    const std::string& latest) {
   const std::string file = impl_->object_name(remote_file_name);
   const std::string pointer = latest.empty() ? "" : impl_->object_name(latest);
-  if (!pointer.empty() && partial_format(pointer, time_variables({})) == pointer) {
+  if (!pointer.empty() && !has_counter(pointer)) {
     impl_->queue->look_at_pointer(pointer);  // others: each save has its own
   }
   const std::size_t slash = file.substr(0, file.find('{')).rfind('/');

@@ -28,19 +28,12 @@ std::string without_fields(std::string text) {
   return text;
 }
 
-bool has_counter(const std::string& format, const FormatVariables& dist) {
-  const auto pieces = split_format(format);
-  return std::any_of(pieces.begin(), pieces.end(), [&](const FormatPiece& piece) {
-    return piece.is_field && find_variable(dist, piece.name) == nullptr;
-  });
-}
-
 std::string absolute_format(const CheckpointSaverOptions& options, const std::string& name,
                             const FormatVariables& dist) {
   std::string where = strict_format(options.folder, dist);
   std::string rest = name;
   const std::size_t slash = name.rfind('/');
-  if (slash != std::string::npos && !has_counter(name.substr(0, slash), dist)) {
+  if (slash != std::string::npos && !has_counter(name.substr(0, slash))) {
     where = join_path(where, strict_format(name.substr(0, slash), dist));
     rest = name.substr(slash + 1);
   }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -76,9 +77,12 @@ FailingDisk::FailingDisk(const std::string& server) {
   attach();
 }
 
+// Another test's process may have the mounts in a mount namespace of its own, and a loop device is
+// let go when its last user is gone: so nothing here waits for that.
 FailingDisk::~FailingDisk() {
   detach();
-  call({"fusermount3", "-u", here_ / "fuse"});
+  call({"fusermount3", "-u", "-z", here_ / "fuse"});
+  server_->send(SIGKILL);
   server_->wait();
 }
 
@@ -89,6 +93,8 @@ void FailingDisk::attach() {
 }
 
 void FailingDisk::detach() {
+  // What has another mount, too, is not written by umount.
+  call({"sync", "--file-system", folder()});
   call({"umount", folder()});
   call({"losetup", "--detach", device_});
 }

@@ -246,24 +246,26 @@ TEST(SaverUploadsTest, WhatIsReplacedIsReportedAndWhatFailsIsNot) {
   EXPECT_EQ(uploads.size(), 1U);
 }
 
+// Has what arrives, and removes what is superfluous then; or has nothing.
+struct KeepingOrFailing final : LoggerDestination {
+  bool can_upload_files() const override { return true; }
+  void upload_file(const FileUpload& file) override {
+    if (fails) return;
+    there.push_back(file.remote_file_name);
+    for (const std::string& name : file.remove_afterwards)
+      std::erase(there, name);
+    file.on_done({});
+  }
+  bool fails = false;
+  std::vector<std::string> there;
+};
+
 // One that never arrived is none of those that are there: no other goes for it.
 TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
-  struct Failing final : LoggerDestination {
-    bool can_upload_files() const override { return true; }
-    void upload_file(const FileUpload& file) override {
-      if (fails) return;
-      there.push_back(file.remote_file_name);
-      for (const std::string& name : file.remove_afterwards)
-        std::erase(there, name);
-      file.on_done({});
-    }
-    bool fails = false;
-    std::vector<std::string> there;
-  };
   for (const int keep : {1, 2}) {
     State state;
     Logger logger(state);
-    const auto destination = std::make_shared<Failing>();
+    const auto destination = std::make_shared<KeepingOrFailing>();
     logger.add(destination);
     SaverUploads uploads(keep);
     std::vector<std::string> arrived;
@@ -287,22 +289,10 @@ TEST(SaverUploadsTest, WhatFailsIsNotCountedAmongThoseToKeep) {
 
 // Where it did arrive, it is one of those that are to stay there.
 TEST(SaverUploadsTest, AnotherDestinationKeepsAsManyAsItIsTo) {
-  struct Keeping final : LoggerDestination {
-    bool can_upload_files() const override { return true; }
-    void upload_file(const FileUpload& file) override {
-      if (fails) return;
-      there.push_back(file.remote_file_name);
-      for (const std::string& name : file.remove_afterwards)
-        std::erase(there, name);
-      file.on_done({});
-    }
-    bool fails = false;
-    std::vector<std::string> there;
-  };
   State state;
   Logger logger(state);
-  const auto good = std::make_shared<Keeping>();
-  const auto bad = std::make_shared<Keeping>();
+  const auto good = std::make_shared<KeepingOrFailing>();
+  const auto bad = std::make_shared<KeepingOrFailing>();
   bad->fails = true;
   logger.add(good);
   logger.add(bad);

@@ -38,6 +38,7 @@
 
 #include "checkpoint/folder/format_folders.h"
 #include "checkpoint/folder/names_by_position.h"
+#include "checkpoint/names/format_string.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
@@ -72,7 +73,7 @@ std::vector<std::string> latest_paths(ObjectStore& store, const std::string& fol
   if (format.empty()) return {};
   const std::string name = partial_format(format, dist);
   std::vector<std::string> paths;
-  if (partial_format(name, time_variables({})) == name) {
+  if (!has_counter(name)) {
     const std::string link = join_path(folder, name);
     paths.push_back(target_of(store, link));
   } else {
@@ -99,7 +100,7 @@ class Search {
   // What the link points at, when it is good.
   std::optional<FoundCheckpoint> find_by_link() {
     const std::string name = partial_format(options_.latest_filename, dist_);
-    if (name.empty() || partial_format(name, time_variables({})) != name) return std::nullopt;
+    if (name.empty() || has_counter(name)) return std::nullopt;
     const std::string link = join_path(folder_, name);
     const auto pointer = store_->read_pointer(link);
     if (!pointer) return std::nullopt;

@@ -80,4 +80,11 @@ std::string format_field(const FormatPiece& field, const FormatValue& value) {
   }
 }
 
+bool has_counter(const std::string& format) {
+  const FormatVariables counters = time_variables({});
+  return std::ranges::any_of(split_format(format), [&](const FormatPiece& piece) {
+    return piece.is_field && find_variable(counters, piece.name) != nullptr;
+  });
+}
+
 }  // namespace cairn

@@ -23,6 +23,10 @@ std::vector<FormatPiece> split_format(std::string_view format);
 // nullptr when there is no variable of that name.
 const FormatValue* find_variable(const FormatVariables& variables, std::string_view name);
 
+// Whether {batch}, or another thing that training changes, is in it: without, each save has the
+// name of the one before.
+bool has_counter(const std::string& format);
+
 // The field's value as text; errors name the field.
 std::string format_field(const FormatPiece& field, const FormatValue& value);
 

@@ -29,6 +29,7 @@ class Meeting {
 
   virtual ~Meeting() = default;
 
+  // When it has returned, every rank that asks sees it.
   virtual void set(const std::string& key, const std::string& value) = 0;
   // nullopt when nobody has set it.
   virtual std::optional<std::string> find(const std::string& key) = 0;

@@ -64,10 +64,6 @@ std::string save_rank_tar(const State& state, const std::string& filename,
 std::string as_tar_format(const std::string& format);
 // UsageError unless {rank} is in it.
 void require_rank(const std::string& format);
-// Whether {batch}, or another thing that training changes, is in it. Without, each save would have
-// the names of the one before, and the files of all ranks cannot be replaced at once: a rank that
-// dies between the renames would leave no save of which every rank has its file.
-bool has_counter(const std::string& format);
 // UnsupportedError naming what of the model no such file can hold.
 void check_rank_tars(const State& state);
 

@@ -86,13 +86,6 @@ void require_rank(const std::string& format) {
                    "ep{epoch}-ba{batch}-rank{rank}.tar, say");
 }
 
-bool has_counter(const std::string& format) {
-  const FormatVariables counters = time_variables({});
-  return std::ranges::any_of(split_format(format), [&](const FormatPiece& piece) {
-    return piece.is_field && find_variable(counters, piece.name) != nullptr;
-  });
-}
-
 void on_all_ranks(const std::string& doing, const std::function<void()>& act) {
   if (!dist::is_initialized() || dist::world_size() == 1) return act();
   std::exception_ptr failed;
@@ -133,10 +126,8 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
   }
   const std::int64_t number = kRollCallsOfTars * begun_++;
   Value entries;
-  RankTarsJob tars{.path = job.path,
-                   .overwrite = overwrite,
-                   .stage = *state.deepspeed_stage,
-                   .info = job.info};
+  RankTarsJob tars{
+      .path = job.path, .overwrite = overwrite, .stage = *state.deepspeed_stage, .info = job.info};
   on_all_ranks("gathering its state", [&] {
     entries = state.state_dict();
     tars.names = names_of(state.model->module());
