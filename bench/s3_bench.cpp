@@ -1,9 +1,11 @@
 // What uploads and downloads cost, beside those of other clients to the same server, which keeps
 // nothing (testing/s3_sink.cpp): over plain HTTP; over plain HTTP without signing what is sent
 // (S3Options::unsigned_payload), which curl does not either; and over TLS with a certificate of its
-// own. With the last two the server keeps CRC-64 as Amazon's does.
+// own. With the last two the server keeps CRC-64 as Amazon's does. With --real it is the server of
+// S3_ENDPOINT_URL, with the keys of the environment and a bucket called "bucket".
 //
-//   s3_bench [--plain | --unsigned | --tls] [MIB [ROUNDS [FOLDER]]]
+//   s3_bench [--plain | --unsigned | --tls | --real] [MIB [ROUNDS [FOLDER]]]
+//   tests/net/with_radosgw build/release/bin/s3_bench --real 512 3
 //
 // Of each client, medians: wall time, its processor time and what the server took beside it, and
 // the wall time by cairn's. Client and server together can be no quicker than their processor time
@@ -81,6 +83,7 @@ std::string server_pid;  // of the one that runs
 
 // All threads of the server so far, in ticks of 10 ms.
 double server_cpu_now() {
+  if (server_pid.empty()) return 0;  // of --real it is not known
   std::ifstream file("/proc/" + server_pid + "/stat");
   std::string field;
   double ticks = 0;
@@ -128,11 +131,17 @@ void forget_peak() {
 
 // --- The server ----------------------------------------------------------------------------------
 
-enum class Kind { kPlain, kUnsigned, kTls };
+enum class Kind { kPlain, kUnsigned, kTls, kReal };
 
 class Server {
  public:
   explicit Server(Kind kind) {
+    if (kind == Kind::kReal) {
+      const char* const url = getenv("S3_ENDPOINT_URL");
+      if (url == nullptr) fail("--real", "S3_ENDPOINT_URL is not set");
+      url_ = url;
+      return;
+    }
     Arguments argv = {CAIRN_S3_SINK};
     if (kind == Kind::kUnsigned) argv.emplace_back("--crc64");
     if (kind == Kind::kTls) {
@@ -178,8 +187,9 @@ cairn::Value weights(const std::vector<std::byte>& bytes) {
   return cairn::Dict{{"weight", std::move(tensor)}};
 }
 
-void upload(cairn::ObjectStore& store, const std::vector<std::byte>& block, std::size_t bytes) {
-  const auto object = store.begin("upload", {.expected_bytes = bytes});
+void upload(cairn::ObjectStore& store, const std::vector<std::byte>& block, std::size_t bytes,
+            const std::string& name = "upload") {
+  const auto object = store.begin(name, {.expected_bytes = bytes});
   for (std::size_t done = 0; done < bytes; done += block.size()) {
     object->write(cairn::ByteView(block).first(std::min(block.size(), bytes - done)));
   }
@@ -221,22 +231,28 @@ struct Peer {
   }
 };
 
-Peer curl(const Server& server) {
-  const Arguments start = {"/usr/bin/env", "curl", "-sf", "--cacert", server.ca_file()};
+// A server of our own lets it in without a signature; for another, boto3 signs the address.
+Peer curl(const Server& server, Kind kind) {
+  Arguments start = {"/usr/bin/env", "curl", "-sf"};
+  if (kind == Kind::kTls) start.insert(start.end(), {"--cacert", server.ca_file()});
   const auto with = [start](Arguments more) {
     more.insert(more.begin(), start.begin(), start.end());
     return more;
   };
-  const std::string bucket = server.url() + "/bucket/";
+  const auto address = [url = server.url(), kind](const char* method, const std::string& object) {
+    if (kind != Kind::kReal) return url + "/bucket/" + object;
+    std::string text = run({"/usr/bin/env", "python3", CAIRN_S3_PEER, url, "sign", object, method});
+    return text.substr(0, text.find('\n'));
+  };
   return {.name = "curl",
           .at_least = 1,
           .sends =
-              [=](const std::string& file) {
-                return with({"-o", "/dev/null", "-H", "Expect:", "-T", file, bucket + "raw"});
+              [with, to = address("put_object", "raw")](const std::string& file) {
+                return with({"-o", "/dev/null", "-H", "Expect:", "-T", file, to});
               },
           .fetches =
-              [=](const std::string& object, const std::string& file) {
-                return with({"-o", file, bucket + object});
+              [with, address](const std::string& object, const std::string& file) {
+                return with({"-o", file, address("get_object", object)});
               },
           .is_slow = false};
 }
@@ -302,8 +318,8 @@ bool is_there(const Arguments& command) {
   return process.wait().exit_code == 0;
 }
 
-std::vector<Peer> peers_of(const Server& server) {
-  std::vector<Peer> peers = {curl(server)};
+std::vector<Peer> peers_of(const Server& server, Kind kind) {
+  std::vector<Peer> peers = {curl(server, kind)};
   const auto add = [&](const Arguments& asks, Peer peer) {
     if (is_there(asks)) {
       peers.push_back(std::move(peer));
@@ -359,13 +375,14 @@ class Bench {
         store_(cairn::s3_store({.bucket = "bucket",
                                 .endpoint_url = server_.url(),
                                 .unsigned_payload = kind == Kind::kUnsigned})),
-        peers_(peers_of(server_)),
+        peers_(peers_of(server_, kind)),
         block_(kBlock),
         zeros_("zeros-" + std::to_string(wanted_.bytes)) {
     std::mt19937_64 random(1);
     for (std::byte& byte : block_)
       byte = static_cast<std::byte>(random());
     upload(*store_, block_, kBlock);  // connections, and what is learned of the server
+    if (kind == Kind::kReal) make_zeros();
     run(peers_[0].fetches(zeros_, kFile));
     run(peers_[0].fetches("zeros-1", kByteFile));
   }
@@ -385,6 +402,13 @@ class Bench {
   }
 
  private:
+  // Of our own server every object of this name is there.
+  void make_zeros() {
+    const std::vector<std::byte> zeros(kBlock);
+    upload(*store_, zeros, wanted_.bytes, zeros_);
+    upload(*store_, zeros, 1, "zeros-1");
+  }
+
   void measure_up() {
     up_.peers.resize(peers_.size());
     for (int round = 0; round < wanted_.rounds; ++round) {
@@ -451,7 +475,7 @@ int main(int argc, char** argv) {
        {std::pair{"AWS_ACCESS_KEY_ID", "AKID"}, std::pair{"AWS_SECRET_ACCESS_KEY", "secret"},
         std::pair{"AWS_DEFAULT_REGION", "us-east-1"},
         std::pair{"AWS_EC2_METADATA_DISABLED", "true"}}) {
-    setenv(name, value, 1);
+    setenv(name, value, only == "--real" ? 0 : 1);
   }
   const Wanted wanted = {
       .bytes = (given.empty() ? 1024 : std::stoull(given[0])) << 20,
@@ -463,6 +487,7 @@ int main(int argc, char** argv) {
         std::pair{"--tls", Kind::kTls}}) {
     if (only.empty() || only == flag) Bench(kind, wanted).measure();
   }
+  if (only == "--real") Bench(Kind::kReal, wanted).measure();
   std::remove(kFile);
   std::remove(kByteFile);
 }
