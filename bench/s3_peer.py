@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One transfer by boto3, for s3_bench: s3_peer.py URL upload|download OBJECT FILE
-An address that curl may use for an hour: s3_peer.py URL sign OBJECT put_object|get_object
+Or an address for curl: s3_peer.py URL sign OBJECT put_object|get_object
 
-The first prints the seconds that it took, without starting Python, and those of the processor. Keys and
-certificates are those of the environment. Defaults of its own: parts of 8 MiB, 10 threads.
+The first prints the seconds that it took, without starting Python, and those of the processor.
+Keys and certificates are those of the environment. Defaults of its own: parts of 8 MiB, 10 threads.
 """
 import sys
 import time

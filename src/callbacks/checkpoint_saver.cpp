@@ -333,22 +333,21 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->elsewhere.clear();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (saves_rank_tars(state)) impl_->begin_tars(state);
-  if (!impl_->is_idle()) {
-    const std::string folder = impl_->folder(state);
-    impl_->agreed("preparing " + folder, [&] {
-      impl_->options.store->prepare(folder);
-      if (impl_->is_far) impl_->look_around(state);
-      if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
-      impl_->remove_leftovers(state, logger);
-    });
-  }
+  const std::string folder = impl_->folder(state);
+  Impl::agreed("preparing " + folder, [&] {
+    if (impl_->is_idle()) return;
+    impl_->options.store->prepare(folder);
+    if (impl_->is_far) impl_->look_around(state);
+    if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
+    impl_->remove_leftovers(state, logger);
+  });
   if (impl_->ranks && !impl_->has_tars && !impl_->is_far) impl_->prepare_machines(state, logger);
 }
 
 void CheckpointSaver::after_load(State& state, Logger& logger) {
-  if (impl_->keep() != 0 && !impl_->is_idle()) {
-    impl_->agreed("looking at what is saved", [&] { impl_->recognise_saved(state); });
-  }
+  Impl::agreed("looking at what is saved", [&] {
+    if (impl_->keep() != 0 && !impl_->is_idle()) impl_->recognise_saved(state);
+  });
   impl_->agree_on_last_batch();
   for (const auto& saver : impl_->elsewhere)
     saver->after_load(state, logger);
@@ -440,7 +439,7 @@ void CheckpointSaver::save_unless_saved(State& state, Logger& logger) {
   std::exception_ptr failed;
   List needed;  // here, and in each place elsewhere
   try {
-    impl_->agreed("looking at what is saved", [&] {
+    Impl::agreed("looking at what is saved", [&] {
       if (impl_->ranks) impl_->wait();  // throws on all ranks, or on none
       needed.emplace_back(impl_->needs_save(state, logger, refused));
       for (const auto& saver : impl_->elsewhere)

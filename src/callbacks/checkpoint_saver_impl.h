@@ -110,7 +110,7 @@ struct CheckpointSaver::Impl {
   // Step 10.
   void begin_tars(const State& state);
   void save_tar(State& state, Logger& logger, bool is_asked);
-  void agreed(const std::string& doing, const std::function<void()>& act) const;
+  static void agreed(const std::string& doing, const std::function<void()>& act);
   // Whether another rank writes what this saver saves.
   bool is_idle() const { return is_written_elsewhere() && !has_tars; }
   // `needed`: whether the save lacks, here and in each place elsewhere. Empty: everywhere.

@@ -132,9 +132,9 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
   if (last_checkpoint_batch > state.timestamp.batch) {
     last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  if (!is_idle() && saves_here()) {
-    agreed("looking at what is saved", [&] { look_at_folder(state, logger); });
-  }
+  agreed("looking at what is saved", [&] {
+    if (!is_idle() && saves_here()) look_at_folder(state, logger);
+  });
   agree_on_last_batch();
 }
 

@@ -46,11 +46,12 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
   if (!ranks) ranks = std::make_unique<RankSaves>();
 }
 
-// Of tars what fails on one rank fails on all: nobody waits for it then.
-void CheckpointSaver::Impl::agreed(const std::string& doing,
-                                   const std::function<void()>& act) const {
-  if (!has_tars) return act();
-  on_all_ranks(doing, act);
+// What fails on one rank fails on all: nobody waits for it then. A disk may take its time.
+void CheckpointSaver::Impl::agreed(const std::string& doing, const std::function<void()>& act) {
+  on_all_ranks(doing, [&] {
+    const dist::LongWork long_work;
+    act();
+  });
 }
 
 // All ranks have the same errors here.

@@ -116,9 +116,11 @@ void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
 void CheckpointSaver::Impl::prepare_machines(const State& state, Logger& logger) const {
   if (!is_of_several() || dist::count_machines() == 1) return;
   dist::barrier("looking for what killed saves left");  // who has one has looked by now
-  if (!ranks->is_first_of_another_machine()) return;
-  options.store->prepare(writers_folder(state));
-  remove_leftovers(state, logger);
+  agreed("preparing " + writers_folder(state), [&] {
+    if (!ranks->is_first_of_another_machine()) return;
+    options.store->prepare(writers_folder(state));
+    remove_leftovers(state, logger);
+  });
 }
 
 // Of another rank than 0, which says where, and what becomes superfluous.

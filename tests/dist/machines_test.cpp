@@ -172,9 +172,9 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneAndALoggerHasAllOfItAllGoOnFromThe
   const std::string sent = there.path() + machine(0);
   std::filesystem::create_directories(sent);
   std::filesystem::copy(machine(1) + "/ep2-ba8", sent + "/ep2-ba8");
-  std::filesystem::copy(machine(0) + "/ep2-ba8", sent + "/ep2-ba8",
-                        std::filesystem::copy_options::recursive |
-                            std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(
+      machine(0) + "/ep2-ba8", sent + "/ep2-ba8",
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
   std::filesystem::remove_all(machine(1));
   Job job(Nodes{0, 0, 2, 2},
           program(kInParts + in(folder_) + Command{"sends=" + there.path(), "duration=2ep"}));
@@ -208,6 +208,24 @@ TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {
   }
   EXPECT_THAT(names_in(folder.path() + "/0"), ::testing::SizeIs(3));  // two, and the link
   EXPECT_THAT(names_in(folder.path() + "/1"), ::testing::SizeIs(2));
+}
+
+// What one rank meets before the first batch, all say at once; nobody waits for the time limit.
+TEST(SeveralMachines, AFolderThatOneOfThemCannotHaveStopsAllAndTheErrorNamesTheRank) {
+  for (const int machine : {0, 1}) {
+    const TempFolder folder;
+    std::ofstream(folder / std::to_string(machine)) << "a file";
+    const Nodes nodes = {0, 1, 1};
+    Job job(nodes, program(kInParts + in(folder) + Command{"timeout_ms=600000"}));
+    EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
+    const int rank = machine == 0 ? 0 : 1;  // the first there
+    const std::string who = "rank " + std::to_string(rank) + ", preparing ";
+    for (int other = 0; other < 3; ++other) {
+      EXPECT_THAT(job.output(static_cast<std::size_t>(other)),
+                  other == rank ? HasSubstr("is not a folder") : HasSubstr(who))
+          << other;
+    }
+  }
 }
 
 // One file, which rank 0 has written: all others have it from there, whether they read all of it
