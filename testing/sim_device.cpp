@@ -1,5 +1,6 @@
 #include "testing/sim_device.h"
 
+#include <ATen/native/CPUFallback.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
@@ -224,6 +225,23 @@ at::Tensor& sim_fill(at::Tensor& tensor, const at::Scalar& value) {
   return tensor;
 }
 
+void give_memory_of(const at::Tensor& other, const at::Tensor& to) {
+  c10::TensorImpl* const impl = to.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(other.storage());
+  impl->set_sizes_and_strides(other.sizes(), other.strides());
+}
+
+// Into what was made for a result; of another size when its maker did not know it.
+at::Tensor sim_copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  if (to.sizes() != from.sizes()) give_memory_of(at::empty(from.sizes(), to.options()), to);
+  return sim_copy_from(from, to, /*non_blocking=*/false);
+}
+
+void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  SimStreams::all().wait(current_stream);
+  at::native::cpu_fallback(op, stack);
+}
+
 void make_known() {
   static const c10::impl::DeviceGuardImplRegistrar guard(kSimDevice, new SimDeviceGuard());
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
@@ -251,6 +269,26 @@ c10::Device sim_device() {
 c10::Device sim_device_without_side_streams() {
   make_known();
   return {kSimDevice, 1};
+}
+
+void let_sim_device_compute() {
+  make_known();
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
+                                __FILE__, __LINE__);
+  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
+  static const bool is_done = [] {
+    library.impl("_copy_from_and_resize", sim_copy_from_and_resize);
+    library.impl("_reshape_alias", at::native::_reshape_alias);
+    all.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+    return true;
+  }();
+  static_cast<void>(is_done);
+}
+
+void move_to_sim_device(const at::Tensor& tensor) {
+  give_memory_of(tensor.detach().to(sim_device()), tensor);
+  tensor.unsafeGetTensorImpl()->_change_backend_component_keys(sim_device());
 }
 
 void run_on_sim_device(std::function<void()> work) {

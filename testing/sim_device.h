@@ -21,6 +21,11 @@ c10::Device sim_device_without_side_streams();
 
 // Enqueues work on this thread's current stream of sim_device().
 void run_on_sim_device(std::function<void()> work);
+// From now on everything can be computed there: what was enqueued before is done first, and the
+// processor does the rest at once. Copies and fills stay late.
+void let_sim_device_compute();
+// In place, as Module::to(), which refuses devices that libtorch does not know.
+void move_to_sim_device(const at::Tensor& tensor);
 // From now on the n-th copy, counted from 1, fails when it is done.
 void fail_sim_copy(std::uint64_t n);
 // From now on, or no more: all streams but the default one do their work at once, as on a device

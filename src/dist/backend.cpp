@@ -33,7 +33,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace&, bool, std::chron
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string&, c10::intrusive_ptr<c10d::Store>) {
   refuse();
 }
-c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>&, const GlooMember&) {
+c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>&, const Member&) {
   refuse();
 }
 
@@ -55,7 +55,7 @@ c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,
 }
 
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                      const GlooMember& member) {
+                                      const Member& member) {
   using Gloo = c10d::ProcessGroupGloo;
   const auto options = Gloo::Options::create();
   options->timeout = member.timeout;
@@ -71,6 +71,33 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& sto
   return c10::make_intrusive<Gloo>(store, member.rank, member.world_size, options);
 }
 
+#endif
+
+bool uses_nccl(at::Device device) {
+  const char* const variable = getenv("CAIRN_CUDA_BACKEND");
+  const std::string wanted = variable == nullptr ? "" : variable;
+  if (!wanted.empty() && wanted != "nccl" && wanted != "gloo") {
+    throw UsageError("CAIRN_CUDA_BACKEND is '" + wanted +
+                     "'; it is nccl, the default where cairn was built with it, or gloo");
+  }
+#ifdef CAIRN_WITH_NCCL
+  return device.is_cuda() && wanted != "gloo";
+#else
+  if (device.is_cuda() && wanted == "nccl") {
+    throw UsageError(
+        "CAIRN_CUDA_BACKEND is nccl, and this cairn was built without it: build it with a libtorch "
+        "for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable out: then what "
+        "GPUs send goes through host memory");
+  }
+  return false;
+#endif
+}
+
+#ifndef CAIRN_WITH_NCCL
+c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>&, const Member&,
+                                      at::Device) {
+  throw UnsupportedError("this cairn was built without NCCL");
+}
 #endif
 
 }  // namespace cairn::dist

@@ -1,7 +1,8 @@
-// The one file that knows c10d's classes by name: what differs between versions of libtorch is
-// here.
+// What knows c10d's classes by name (backend_nccl.cpp those of GPUs): what differs between versions
+// of libtorch is here.
 #pragma once
 
+#include <c10/core/Device.h>
 #include <torch/version.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -37,16 +38,25 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool liste
 c10::intrusive_ptr<c10d::Store> with_prefix(const std::string& prefix,
                                             c10::intrusive_ptr<c10d::Store> store);
 
-struct GlooMember {
+// One of those who connect with each other.
+struct Member {
   int rank = 0;
   int world_size = 1;
   std::chrono::milliseconds timeout{};
-  bool is_one_machine = false;  // then nothing leaves it: 127.0.0.1
+  bool is_one_machine = false;  // then nothing of Gloo's leaves it: 127.0.0.1
 };
 
 // Connects to all others, who call it, too. GLOO_SOCKET_IFNAME names the interface, as PyTorch's.
 // UnsupportedError when this libtorch was built without Gloo.
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                      const GlooMember& member);
+                                      const Member& member);
+
+// Whether tensors of this device travel by NCCL: a GPU's do where cairn was built with it, and
+// CAIRN_CUDA_BACKEND is not "gloo". UsageError when that says nccl and there is none, or something
+// else.
+bool uses_nccl(at::Device device);
+// The same for tensors on `device`, a GPU that no other of them has.
+c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store,
+                                      const Member& member, at::Device device);
 
 }  // namespace cairn::dist

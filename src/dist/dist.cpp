@@ -98,29 +98,45 @@ c10d::ReduceOp op_of(ReduceOp op) {
 }
 
 void check_tensor(const at::Tensor& tensor, const char* function) {
-  if (tensor.defined() && tensor.device().is_cpu() && !tensor.is_sparse()) return;
-  throw UsageError(std::string("dist::") + function + ": the tensor must lie on the CPU, dense");
+  if (tensor.defined() && tensor.layout() == at::kStrided) return;
+  throw UsageError(std::string("dist::") + function + ": the tensor must be dense");
 }
 
 // The bytes of a contiguous tensor.
 at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.reshape({-1}).view(at::kByte); }
 
-void broadcast_bytes(Group& group, at::Tensor bytes, std::int64_t root, const std::string& what) {
+void broadcast_bytes(Group& group, const at::Tensor& bytes, std::int64_t root,
+                     const std::string& what) {
+  const Channel& channel = group.channel(bytes.device());
+  std::vector<at::Tensor> messages = {channel.message_of(bytes)};
   group.together(what, [&] {
-    std::vector<at::Tensor> tensors = {std::move(bytes)};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    group.wait(group.backend().broadcast(tensors, options));
+    group.wait(channel.backend->broadcast(messages, options), channel);
   });
+  channel.unpack(messages[0], bytes);
+}
+
+void reduce(Group& group, const at::Tensor& tensor, ReduceOp op, const std::string& what) {
+  const Channel& channel = group.channel(tensor.device());
+  std::vector<at::Tensor> messages = {channel.message_of(tensor)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op_of(op);
+  group.together(what, [&] { group.wait(channel.backend->allreduce(messages, options), channel); });
+  channel.unpack(messages[0], tensor);
 }
 
 std::vector<at::Tensor> gather(Group& group, const at::Tensor& tensor, const std::string& what) {
-  std::vector<at::Tensor> inputs = {tensor.contiguous()};
+  const Channel& channel = group.channel(tensor.device());
+  std::vector<at::Tensor> inputs = {channel.message_of(tensor)};
   std::vector<std::vector<at::Tensor>> outputs(1);
   for (std::int64_t rank = 0; rank < world_size(); ++rank)
     outputs[0].push_back(at::empty_like(inputs[0]));
-  group.together(what, [&] { group.wait(group.backend().allgather(outputs, inputs)); });
-  return outputs[0];
+  group.together(what, [&] { group.wait(channel.backend->allgather(outputs, inputs), channel); });
+  std::vector<at::Tensor> gathered;
+  for (const at::Tensor& message : outputs[0])
+    gathered.push_back(channel.arrived(message));
+  return gathered;
 }
 
 class TensorSink final : public ByteSink {
@@ -213,8 +229,7 @@ std::string describe() {
 void barrier(const std::string& what) {
   Group* const all = required_group();
   if (all == nullptr) return;
-  std::vector<at::Tensor> nothing = {at::zeros({1}, at::kByte)};
-  all->together(what, [&] { all->wait(all->backend().allreduce(nothing)); });
+  reduce(*all, at::zeros({1}, at::kByte), ReduceOp::kSum, what);
 }
 
 void all_reduce(at::Tensor& tensor, ReduceOp op) {
@@ -222,11 +237,9 @@ void all_reduce(at::Tensor& tensor, ReduceOp op) {
   Group* const all = required_group();
   if (all == nullptr) return;
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> tensors = {tensor.contiguous()};
-  c10d::AllreduceOptions options;
-  options.reduceOp = op_of(op);
-  all->together("all_reduce()", [&] { all->wait(all->backend().allreduce(tensors, options)); });
-  if (!tensor.is_contiguous()) tensor.copy_(tensors[0]);
+  const at::Tensor whole = tensor.detach().contiguous();
+  reduce(*all, whole, op, "all_reduce()");
+  if (!tensor.is_contiguous()) tensor.detach().copy_(whole);
 }
 
 void broadcast(at::Tensor& tensor, std::int64_t root) {
@@ -311,6 +324,7 @@ void broadcast_tensors(const std::vector<at::Tensor>& tensors, const std::string
     check_tensor(tensor, "broadcast_tensors()");
     if (tensor.numel() == 0) continue;
     const auto size = static_cast<std::int64_t>(tensor.nbytes());
+    if (!small.empty() && small.front().device() != tensor.device()) send_small();
     if (size >= kPackedBytes && tensor.is_contiguous()) {
       broadcast_bytes(*all, bytes_of(tensor), 0, what);
       continue;
@@ -326,9 +340,9 @@ std::vector<double> sum(std::vector<double> numbers, const std::string& what) {
   Group* const all = required_group();
   if (all == nullptr) return numbers;
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> tensors = {at::tensor(numbers, at::kDouble)};
-  all->together(what, [&] { all->wait(all->backend().allreduce(tensors)); });
-  const double* values = tensors[0].data_ptr<double>();
+  const at::Tensor sums = at::tensor(numbers, at::kDouble);
+  reduce(*all, sums, ReduceOp::kSum, what);
+  const double* values = sums.data_ptr<double>();
   return {values, values + numbers.size()};
 }
 

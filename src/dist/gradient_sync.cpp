@@ -9,12 +9,27 @@
 #include <utility>
 
 namespace cairn::dist {
+namespace {
+
+at::Device device_of(const std::vector<at::Tensor>& parameters) {
+  const at::Device device = parameters.front().device();
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.device() == device) continue;
+    throw UsageError("the model has parameters on " + device.str() + " and on " +
+                     parameter.device().str() +
+                     ": in several processes all of them lie on one device");
+  }
+  return device;
+}
+
+}  // namespace
 
 GradientSync::GradientSync(Group& group, const std::vector<at::Tensor>& parameters,
                            const GradientSyncOptions& options)
     : group_(group), parameters_(parameters) {
   make_buckets(parameters, options);
   check_ranks_agree();
+  if (!parameters.empty()) channel_ = group.channel(device_of(parameters));
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i)
       add_hook(b, i);
@@ -129,11 +144,12 @@ void GradientSync::send(Bucket& bucket) {
     bucket.flat = at::empty({values + static_cast<std::int64_t>(count)},
                             bucket.parameters.front().options().requires_grad(false));
   }
+  const at::Tensor has_any = at::empty({static_cast<std::int64_t>(count)}, at::kDouble);
   for (std::size_t i = 0; i < count; ++i) {
     const at::Tensor& parameter = bucket.parameters[i];
     const at::Tensor& gradient = parameter.grad();
     const at::Tensor place = bucket.flat.narrow(0, bucket.offsets[i], parameter.numel());
-    bucket.flat[values + static_cast<std::int64_t>(i)] = gradient.defined() ? 1 : 0;
+    has_any.data_ptr<double>()[i] = gradient.defined() ? 1 : 0;
     if (!gradient.defined()) {
       place.zero_();
       continue;
@@ -145,9 +161,11 @@ void GradientSync::send(Bucket& bucket) {
     }
     place.view(parameter.sizes()).copy_(gradient);
   }
+  bucket.flat.narrow(0, values, has_any.numel()).copy_(has_any);
   bucket.flat.narrow(0, 0, values).div_(static_cast<double>(group_.launch().world_size));
-  std::vector<at::Tensor> tensors = {bucket.flat};
-  bucket.work = group_.backend().allreduce(tensors, c10d::AllreduceOptions());
+  bucket.message = channel_.message_of(bucket.flat);
+  std::vector<at::Tensor> tensors = {bucket.message};
+  bucket.work = channel_.backend->allreduce(tensors, c10d::AllreduceOptions());
   bucket.is_sent = true;
 }
 
@@ -160,7 +178,7 @@ void GradientSync::finish(const std::string& what) {
     while (next_ < buckets_.size())
       send(buckets_[next_++]);
     for (Bucket& bucket : buckets_)
-      group_.wait(bucket.work);
+      group_.wait(bucket.work, channel_);
   });
   for (Bucket& bucket : buckets_)
     receive(bucket);
@@ -169,10 +187,11 @@ void GradientSync::finish(const std::string& what) {
 
 void GradientSync::receive(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
+  channel_.unpack(std::exchange(bucket.message, at::Tensor()), bucket.flat);
   const at::Tensor counts =
       bucket.flat
           .narrow(0, bucket.offsets.back(), static_cast<std::int64_t>(bucket.parameters.size()))
-          .to(at::kDouble);
+          .to(at::kCPU, at::kDouble);
   const double* has_any = counts.data_ptr<double>();
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     at::Tensor& parameter = bucket.parameters[i];

@@ -7,7 +7,8 @@
 //     one that was never stopped, and end with other bits: hence this class.
 //  2. A hook behind each parameter's gradient counts. When a bucket is full and those before it are
 //     under way, its gradients are copied into one array, divided by the number of ranks, and
-//     summed over them by Gloo's threads. All ranks so send their buckets in one order.
+//     summed over them by Gloo's threads, or NCCL's stream. All ranks so send their buckets in one
+//     order.
 //  3. finish() sends what is left (gradients of earlier microbatches whose parameters the last one
 //     did not use), waits, and copies the averages back.
 //  4. Each array ends with a number for each of its parameters: whether any rank has a gradient of
@@ -36,7 +37,8 @@ struct GradientSyncOptions {
 // Used on the training thread; the hooks run on those of backward().
 class GradientSync {
  public:
-  // Of the parameters that have gradients, each once; the same on all ranks (UsageError).
+  // Of the parameters that have gradients, each once, on one device; the same on all ranks
+  // (UsageError).
   GradientSync(Group& group, const std::vector<at::Tensor>& parameters,
                const GradientSyncOptions& options = {});
   ~GradientSync();
@@ -59,6 +61,7 @@ class GradientSync {
     std::size_t ready = 0;
     std::vector<std::int64_t> offsets = {};  // in `flat`, and the end
     at::Tensor flat = {};
+    at::Tensor message = {};  // `flat`, or its copy on the host
     WorkPtr work = {};
     bool is_sent = false;
   };
@@ -79,6 +82,7 @@ class GradientSync {
   void reset();
 
   Group& group_;
+  Channel channel_;
   std::vector<at::Tensor> parameters_;
   std::vector<Bucket> buckets_;
   std::vector<Hook> hooks_;

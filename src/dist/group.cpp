@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLong{1000};  // to wait before others are told
 // Nothing that is worth waiting for takes longer.
 constexpr std::chrono::hours kLongestWork{6};
-// Gloo's own limit, which is not to come before ours (step 4).
-constexpr milliseconds kGlooTimeout = std::chrono::hours(24);
+// The backends' own limit, which is not to come before ours (step 4).
+constexpr milliseconds kTheirTimeout = std::chrono::hours(24);
 
 // c10d's messages end with a backtrace.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -29,11 +29,39 @@ std::string absent_text(const std::vector<std::int64_t>& absent) {
                      fmt::join(absent, ", "));
 }
 
+// Whether a work ends within `limit`. Both throw what it failed with.
+bool waits(const WorkPtr& work, milliseconds limit) {
+  try {
+    work->wait(limit);
+    return true;
+  } catch (const std::exception&) {
+    if (work->isCompleted() && !work->isSuccess()) throw;
+    return work->isCompleted();  // in this moment
+  }
+}
+
+// On a device: of its end nobody tells the host.
+bool polls(const WorkPtr& work, milliseconds limit) {
+  constexpr milliseconds kSpin{1};  // most have ended by then
+  const auto begin = std::chrono::steady_clock::now();
+  while (!work->isCompleted()) {
+    const auto passed = std::chrono::steady_clock::now() - begin;
+    if (passed >= limit) return false;
+    if (passed < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  if (work->exception()) std::rethrow_exception(work->exception());
+  return true;
+}
+
 }  // namespace
 
 Group::Group(Launch launch, milliseconds timeout) : launch_(std::move(launch)), timeout_(timeout) {
   meet();
-  backend_ = connect("gloo", launch_.rank, launch_.world_size);
+  backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU).backend;
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -54,21 +82,24 @@ c10::intrusive_ptr<c10d::Store> Group::connect(bool listens) const {
   return with_prefix("cairn" + launch_.attempt, open_store(place(), listens, timeout_));
 }
 
-// Gloo's limit is not ours: so it connects on a thread that is left behind after our time.
-c10::intrusive_ptr<Backend> Group::connect(const std::string& name, std::int64_t index,
-                                           std::int64_t count) {
-  const GlooMember member = {.rank = static_cast<int>(index),
-                             .world_size = static_cast<int>(count),
-                             .timeout = kGlooTimeout,
-                             .is_one_machine = launch_.local_world_size == launch_.world_size};
+// c10d's limits are not ours: so it connects on a thread that is left behind after our time.
+Channel Group::connect(const std::string& name, std::int64_t index, std::int64_t count,
+                       at::Device device) {
+  const Member member = {.rank = static_cast<int>(index),
+                         .world_size = static_cast<int>(count),
+                         .timeout = kTheirTimeout,
+                         .is_one_machine = launch_.local_world_size == launch_.world_size};
+  const bool is_direct = uses_nccl(device);
   std::packaged_task<c10::intrusive_ptr<Backend>()> task(
-      [store = with_prefix(name, store_), member] { return open_gloo(store, member); });
+      [store = with_prefix(name, store_), member, device, is_direct] {
+        return is_direct ? open_nccl(store, member, device) : open_gloo(store, member);
+      });
   auto opened = task.get_future();
   std::thread(std::move(task)).detach();
   const std::string what = "connecting the processes with each other";
   if (opened.wait_for(timeout_) != std::future_status::ready) fail(what, "it takes too long");
   try {
-    return opened.get();
+    return {.backend = opened.get(), .device = device, .home = is_direct ? device : at::kCPU};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -76,13 +107,24 @@ c10::intrusive_ptr<Backend> Group::connect(const std::string& name, std::int64_t
   }
 }
 
-c10::intrusive_ptr<Backend> Group::connect_some(const std::string& name,
-                                                const std::vector<std::int64_t>& ranks) {
+const Channel& Group::channel(at::Device device) {
+  const auto [place, is_new] = channels_.try_emplace(device.str());
+  Channel& channel = place->second;
+  if (channel.backend == nullptr) {
+    channel = uses_nccl(device) ? connect("nccl" + std::to_string(channels_.size()), launch_.rank,
+                                          launch_.world_size, device)
+                                : Channel{.backend = backend_, .device = device};
+  }
+  return channel;
+}
+
+Channel Group::connect_some(const std::string& name, const std::vector<std::int64_t>& ranks,
+                            at::Device device) {
   const auto count = static_cast<std::int64_t>(ranks.size());
-  if (count == launch_.world_size) return backend_;
+  if (count == launch_.world_size) return channel(device);
   const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
-  if (count == 1) return {};
-  return connect("gloo/" + name, own, count);
+  if (count == 1) return {.device = device};
+  return connect("some/" + name, own, count, device);
 }
 
 void Group::meet() {
@@ -136,17 +178,12 @@ void Group::end() {
   is_waiting_ = false;
 }
 
-void Group::wait(const WorkPtr& work) {
+void Group::wait(const WorkPtr& work, const Channel& channel) {
   bool is_last_try = false;
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
-    try {
-      work->wait(std::max(left, milliseconds(1)));
-      return;
-    } catch (const std::exception&) {
-      if (work->isCompleted() && !work->isSuccess()) throw;
-      if (work->isCompleted()) return;  // in this moment
-    }
+    const milliseconds limit = std::max(left, milliseconds(1));
+    if (channel.waits_on_device() ? polls(work, limit) : waits(work, limit)) return;
     if (is_last_try) {
       throw std::runtime_error(
           fmt::format("nothing for {} s", static_cast<double>(timeout_.count()) / 1000));

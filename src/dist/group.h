@@ -3,7 +3,9 @@
 //  1. All meet in a store, c10d's TCPStore: rank 0 listens at MASTER_ADDR:MASTER_PORT, or
 //     torchrun's agent does. Each writes that it is there, and waits for all others.
 //  2. Collectives go through Gloo, which connects all with all. Its connections end with a process,
-//     so that its peers know at once.
+//     so that its peers know at once. Tensors of GPUs go through NCCL where it is there (Channel),
+//     connected when they are first sent; a peer that ended may then be known at the end of the time
+//     limit only.
 //  3. What is done together is numbered. A rank that waits for long writes its number into the
 //     store, from a thread of its own (watch()): so everybody can know who has come and who has
 //     not (RollCall). What takes no time costs no message. The connection for this is a second one,
@@ -22,6 +24,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,7 +35,7 @@
 #include "cairn/dist/dist.h"
 
 #include "checkpoint/names/launch.h"
-#include "dist/backend.h"
+#include "dist/channel.h"
 #include "dist/roll_call.h"
 
 namespace cairn::dist {
@@ -49,11 +52,14 @@ class Group {
 
   const Launch& launch() const { return launch_; }
   Backend& backend() const { return *backend_; }
+  // Of all ranks, for tensors on `device`; all ranks call it together, each with its own device of
+  // one kind. DistError.
+  const Channel& channel(at::Device device);
   // Connects some of the ranks with each other, this one among them, in their order. All ranks of
   // the job call it in the same order, each with its own set; `name` tells sets apart. The whole
-  // group's own when they are all; null for this rank alone. DistError.
-  c10::intrusive_ptr<Backend> connect_some(const std::string& name,
-                                           const std::vector<std::int64_t>& ranks);
+  // group's own when they are all; without a backend for this rank alone. DistError.
+  Channel connect_some(const std::string& name, const std::vector<std::int64_t>& ranks,
+                       at::Device device);
 
   // What all ranks do: `act()` begins it, and wait()s. `what` is for messages.
   template <class Act>
@@ -81,8 +87,10 @@ class Group {
   // What the error of something that failed on other threads says. Throws.
   [[noreturn]] void fail(const std::string& what, const std::string& why);
 
-  // Step 4. Inside together(). Throws what the work failed with.
-  void wait(const WorkPtr& work);
+  // Step 4. Inside together(). Throws what the work failed with. What is enqueued on a device
+  // behind it finds the work done.
+  void wait(const WorkPtr& work) { wait(work, {}); }
+  void wait(const WorkPtr& work, const Channel& channel);
 
   // Of a LongWork.
   void begin_long_work();
@@ -100,8 +108,8 @@ class Group {
   void watch();
   MeetingPlace place() const;
   c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
-  c10::intrusive_ptr<Backend> connect(const std::string& name, std::int64_t index,
-                                      std::int64_t count);
+  Channel connect(const std::string& name, std::int64_t index, std::int64_t count,
+                  at::Device device);
   bool is_busy(Clock::time_point now) const;
 
   Launch launch_;
@@ -109,6 +117,7 @@ class Group {
   c10::intrusive_ptr<c10d::Store> store_;
   std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
+  std::map<std::string, Channel> channels_;  // of other devices, by name
   int meetings_ = 0;
   int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together

@@ -45,7 +45,8 @@ MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
   return shape;
 }
 
-ShardMesh::ShardMesh(Group& group, const MeshShape& shape) : group_(group), shape_(shape) {
+ShardMesh::ShardMesh(Group& group, const MeshShape& shape, at::Device device)
+    : group_(group), shape_(shape) {
   // Of several modules each has its own connections, so that each has its own order of messages.
   static std::atomic<int> meshes = 0;
   const std::string number = std::to_string(meshes++);
@@ -55,8 +56,8 @@ ShardMesh::ShardMesh(Group& group, const MeshShape& shape) : group_(group), shap
   std::vector<std::int64_t> column;
   for (std::int64_t i = 0; i < shape.replicas; ++i)
     column.push_back(shard() + i * shape.shards);
-  row_ = group.connect_some(fmt::format("row{}/{}", number, replica()), row);
-  column_ = group.connect_some(fmt::format("column{}/{}", number, shard()), column);
+  row_ = group.connect_some(fmt::format("row{}/{}", number, replica()), row, device);
+  column_ = group.connect_some(fmt::format("column{}/{}", number, shard()), column, device);
 }
 
 }  // namespace cairn::dist

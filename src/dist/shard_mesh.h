@@ -25,8 +25,8 @@ MeshShape mesh_shape(const FSDPConfig& config, std::int64_t world_size,
 
 class ShardMesh {
  public:
-  // Connects them. All ranks together.
-  ShardMesh(Group& group, const MeshShape& shape);
+  // Connects them, for tensors on `device`. All ranks together.
+  ShardMesh(Group& group, const MeshShape& shape, at::Device device);
 
   Group& group() const { return group_; }
   std::int64_t shards() const { return shape_.shards; }
@@ -36,15 +36,15 @@ class ShardMesh {
   bool reshards_after_forward() const { return shape_.reshards_after_forward; }
 
   // Between the ranks of one whole.
-  Backend& row() const { return *row_; }
+  const Channel& row() const { return row_; }
   // Between those that have the same part; only with several replicas.
-  Backend& column() const { return *column_; }
+  const Channel& column() const { return column_; }
 
  private:
   Group& group_;
   MeshShape shape_;
-  c10::intrusive_ptr<Backend> row_;
-  c10::intrusive_ptr<Backend> column_;
+  Channel row_;
+  Channel column_;
 };
 
 }  // namespace cairn::dist

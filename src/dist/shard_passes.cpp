@@ -92,9 +92,9 @@ void Sharding::make_units(const FSDPConfig& config) {
                              " has no dimension along which it could be sharded: give it the "
                              "shape [1]");
     }
-    if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
-      throw UnsupportedError("the parameter " + name +
-                             " cannot be sharded: it must be dense, on the CPU");
+    if (tensor.device() != mesh_->row().device || tensor.layout() != at::kStrided) {
+      throw UnsupportedError("the parameter " + name + " cannot be sharded: it must be dense, on " +
+                             mesh_->row().device.str() + ", where the model's first is");
     }
     places_[tensor.unsafeGetTensorImpl()] = {unit, of_units[unit].size()};
     of_units[unit].emplace_back(name, tensor);
@@ -121,7 +121,9 @@ Sharding::Sharding(Group* group, std::shared_ptr<torch::nn::Module> module,
     tensors.push_back(buffer);
   broadcast_tensors(tensors, "sending the model's weights");
   if (shape.shards == 1) return;
-  mesh_ = std::make_unique<ShardMesh>(*group_, shape);
+  const auto parameters = module_->parameters();
+  const at::Device device = parameters.empty() ? at::kCPU : parameters.front().device();
+  mesh_ = std::make_unique<ShardMesh>(*group_, shape, device);
   make_units(config);
 }
 
@@ -191,13 +193,13 @@ void Sharding::bring(std::size_t unit) {
 
 std::shared_ptr<Sharding::Call> Sharding::begin_call(std::size_t unit) {
   if (!is_begun_) {
-    throw UsageError(fmt::format(
-        "{} of a sharded module is used outside of a pass, where it is not whole: call "
-        "ShardedModule::begin() before, on all ranks, and end() behind it",
-        text_of(unit, *units_[unit])));
+    throw UsageError(
+        fmt::format("{} of a sharded module is used outside of a pass, where it is not whole: call "
+                    "ShardedModule::begin() before, on all ranks, and end() behind it",
+                    text_of(unit, *units_[unit])));
   }
-  auto call = std::make_shared<Call>(
-      Call{.unit = units_[unit].get(), .index = unit, .begin = ++clock_});
+  auto call =
+      std::make_shared<Call>(Call{.unit = units_[unit].get(), .index = unit, .begin = ++clock_});
   ask_for(unit);
   bring(unit);
   prefetch_forward(unit);
@@ -265,8 +267,7 @@ void Sharding::finish_units_after(std::uint64_t end) {
     const auto is_of_it = [&](const auto& call) { return call->index == unit; };
     const auto is_later = [&](const auto& call) { return call->begin > end; };
     if (std::ranges::none_of(active_, is_of_it)) continue;
-    if (!std::ranges::all_of(active_,
-                             [&](const auto& c) { return !is_of_it(c) || is_later(c); })) {
+    if (!std::ranges::all_of(active_, [&](const auto& c) { return !is_of_it(c) || is_later(c); })) {
       continue;
     }
     std::erase_if(active_, is_of_it);
@@ -329,11 +330,10 @@ void Sharding::backward(const at::Tensor& loss, bool contributes) {
 }
 
 // A unit that was used past its wrapper computed with this rank's rows.
-void Sharding::check_all_went_through_units(
-    const std::vector<std::vector<bool>>& before) const {
+void Sharding::check_all_went_through_units(const std::vector<std::vector<bool>>& before) const {
   for (std::size_t unit = 1; unit < units_.size(); ++unit) {
-    const bool is_active = std::ranges::any_of(
-        active_, [&](const auto& call) { return call->index == unit; });
+    const bool is_active =
+        std::ranges::any_of(active_, [&](const auto& call) { return call->index == unit; });
     if (has_sent_[unit] || is_active || units_[unit]->is_whole()) continue;
     if (units_[unit]->have_gradients() == before[unit]) continue;
     throw UsageError(text_of(unit, *units_[unit]) +

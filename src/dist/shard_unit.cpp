@@ -50,17 +50,16 @@ ShardUnit::ShardUnit(const ShardMesh& mesh, std::string name, NamedParameters pa
     : mesh_(mesh), name_(std::move(name)), dtypes_(dtypes) {
   const torch::NoGradGuard no_grad;
   for (auto& [of_parameter, tensor] : parameters) {
-    Parameter made = {.name = std::move(of_parameter),
-                      .tensor = tensor,
-                      .global_shape = tensor.sizes().vec()};
+    Parameter made = {
+        .name = std::move(of_parameter), .tensor = tensor, .global_shape = tensor.sizes().vec()};
     const std::int64_t rows = made.global_shape[0];
     made.per_rank = (rows + mesh.shards() - 1) / mesh.shards();
     made.begin = std::min(mesh.shard() * made.per_rank, rows);
     made.count = rows_of(made, mesh.shard());
     const bool casts = dtypes.compute && tensor.is_floating_point();
     made.compute = casts ? *dtypes.compute : tensor.scalar_type();
-    made.whole = at::empty(made.global_shape,
-                           tensor.options().requires_grad(false).dtype(made.compute));
+    made.whole =
+        at::empty(made.global_shape, tensor.options().requires_grad(false).dtype(made.compute));
     tensor.set_data(
         tensor.detach().narrow(0, made.begin, made.count).clone(at::MemoryFormat::Contiguous));
     parameters_.push_back(std::move(made));
@@ -103,6 +102,10 @@ WorkPtr ShardUnit::start(const char* what, Start start) const {
   }
 }
 
+void ShardUnit::wait(const Exchange& exchange, const std::string& what) const {
+  mesh_.group().together(what, [&] { mesh_.group().wait(exchange.work, mesh_.row()); });
+}
+
 // --- Step 2 and 3 --------------------------------------------------------------------------------
 
 at::Tensor ShardUnit::packed_rows() const {
@@ -110,7 +113,8 @@ at::Tensor ShardUnit::packed_rows() const {
   std::int64_t size = 0;
   for (const Parameter& parameter : parameters_)
     size += part_bytes(parameter.per_rank * parameter.row_elements(), parameter.compute);
-  const at::Tensor bytes = at::zeros({size}, at::kByte);
+  const at::Tensor bytes =
+      at::zeros({size}, at::TensorOptions(mesh_.row().device).dtype(at::kByte));
   std::int64_t at = 0;
   for (const Parameter& parameter : parameters_) {
     const at::Tensor rows = parameter.rows().detach().reshape({-1});
@@ -122,18 +126,19 @@ at::Tensor ShardUnit::packed_rows() const {
 
 void ShardUnit::begin_gather() {
   if (is_whole_ || is_coming()) return;
-  gathering_.sent = {packed_rows()};
+  const Channel& row = mesh_.row();
+  gathering_.sent = {row.message_of(packed_rows())};
   gathering_.received.resize(1);
   for (std::int64_t i = 0; i < mesh_.shards(); ++i)
-    gathering_.received[0].push_back(at::empty_like(gathering_.sent[0]));
-  gathering_.work = start("gathering the parameters of ", [this] {
-    return mesh_.row().allgather(gathering_.received, gathering_.sent);
+    gathering_.received[0].push_back(row.empty_message(gathering_.sent[0].numel()));
+  gathering_.work = start("gathering the parameters of ", [&] {
+    return row.backend->allgather(gathering_.received, gathering_.sent);
   });
 }
 
 void ShardUnit::finish_gather(const std::string& what) {
   if (is_whole_) return;
-  mesh_.group().together(what, [this] { mesh_.group().wait(gathering_.work); });
+  wait(gathering_, what);
   put_together();
   gathering_ = {};
 }
@@ -141,6 +146,9 @@ void ShardUnit::finish_gather(const std::string& what) {
 void ShardUnit::put_together() {
   const torch::NoGradGuard no_grad;
   hold_memory();
+  std::vector<at::Tensor> of_shards;
+  for (const at::Tensor& message : gathering_.received[0])
+    of_shards.push_back(mesh_.row().arrived(message));
   std::int64_t at = 0;
   for (Parameter& parameter : parameters_) {
     const std::int64_t elements = parameter.per_rank * parameter.row_elements();
@@ -149,8 +157,8 @@ void ShardUnit::put_together() {
     for (std::int64_t shard = 0; shard < mesh_.shards(); ++shard) {
       next = at;
       const std::int64_t count = rows_of(parameter, shard) * parameter.row_elements();
-      const at::Tensor rows = next_part(gathering_.received[0][static_cast<std::size_t>(shard)],
-                                        next, elements, parameter.compute);
+      const at::Tensor rows =
+          next_part(of_shards[static_cast<std::size_t>(shard)], next, elements, parameter.compute);
       if (count == 0) continue;
       whole.narrow(0, shard * elements, count).copy_(rows.narrow(0, 0, count));
     }
@@ -183,8 +191,7 @@ void ShardUnit::drop_memory() {
 
 void ShardUnit::release() {
   if (is_coming()) {
-    mesh_.group().together("gathering the parameters of " + name_,
-                           [this] { mesh_.group().wait(gathering_.work); });
+    wait(gathering_, "gathering the parameters of " + name_);
     gathering_ = {};
   }
   if (!is_whole_) return;
@@ -202,7 +209,7 @@ void ShardUnit::release() {
 
 void ShardUnit::gather_for_others(const std::string& what) {
   begin_gather();
-  mesh_.group().together(what, [this] { mesh_.group().wait(gathering_.work); });
+  wait(gathering_, what);
   gathering_ = {};
 }
 
@@ -210,7 +217,7 @@ void ShardUnit::gather_for_others(const std::string& what) {
 
 at::ScalarType ShardUnit::reduce_dtype(const Parameter& parameter) const {
   return dtypes_.reduce && parameter.tensor.is_floating_point() ? *dtypes_.reduce
-                                                                 : parameter.compute;
+                                                                : parameter.compute;
 }
 
 // What is sent to a rank: its rows of each, then a byte of each that says whether they are there.
@@ -219,14 +226,13 @@ std::int64_t ShardUnit::message_bytes(std::int64_t shard,
   std::int64_t bytes = part_bytes(static_cast<std::int64_t>(which.size()), at::kByte);
   for (const std::size_t i : which) {
     const Parameter& parameter = parameters_[i];
-    bytes += part_bytes(rows_of(parameter, shard) * parameter.row_elements(),
-                        reduce_dtype(parameter));
+    bytes +=
+        part_bytes(rows_of(parameter, shard) * parameter.row_elements(), reduce_dtype(parameter));
   }
   return bytes;
 }
 
-void ShardUnit::pack_gradients(at::Tensor& bytes,
-                               const std::vector<at::Tensor>& gradients) const {
+void ShardUnit::pack_gradients(at::Tensor& bytes, const std::vector<at::Tensor>& gradients) const {
   const auto ranks = static_cast<double>(mesh_.group().launch().world_size);
   std::int64_t at = 0;
   for (std::int64_t shard = 0; shard < mesh_.shards(); ++shard) {
@@ -239,10 +245,11 @@ void ShardUnit::pack_gradients(at::Tensor& bytes,
       const at::Tensor own = gradients[i].narrow(0, shard * parameter.per_rank, rows);
       place.view(own.sizes()).copy_(own).div_(ranks);
     }
-    const at::Tensor flags =
-        next_part(bytes, at, static_cast<std::int64_t>(reduced_.size()), at::kByte);
+    const auto count = static_cast<std::int64_t>(reduced_.size());
+    const at::Tensor flags = at::empty({count}, at::kByte);
     for (std::size_t i = 0; i < reduced_.size(); ++i)
-      flags[static_cast<std::int64_t>(i)] = gradients[i].defined() ? 1 : 0;
+      flags.data_ptr<std::uint8_t>()[i] = gradients[i].defined() ? 1 : 0;
+    next_part(bytes, at, count, at::kByte).copy_(flags);
   }
 }
 
@@ -272,34 +279,36 @@ void ShardUnit::begin_reduce(const Reduce& how) {
   }
   std::vector<std::int64_t> received_bytes(sent_bytes.size(),
                                            message_bytes(mesh_.shard(), reduced_));
-  reducing_.sent = {at::zeros({all}, at::kByte)};
-  pack_gradients(reducing_.sent[0], gradients);
-  reducing_.received = {{at::empty({mesh_.shards() * received_bytes[0]}, at::kByte)}};
+  const Channel& row = mesh_.row();
+  at::Tensor packed = at::zeros({all}, at::TensorOptions(row.device).dtype(at::kByte));
+  pack_gradients(packed, gradients);
+  reducing_.sent = {row.message_of(packed)};
+  reducing_.received = {{row.empty_message(mesh_.shards() * received_bytes[0])}};
   reducing_.work = start("sending the gradients of ", [&] {
-    return mesh_.row().alltoall_base(reducing_.received[0][0], reducing_.sent[0], received_bytes,
-                                     sent_bytes);
+    return row.backend->alltoall_base(reducing_.received[0][0], reducing_.sent[0], received_bytes,
+                                      sent_bytes);
   });
 }
 
 void ShardUnit::finish_reduce(const std::string& what) {
   if (!is_reducing()) return;
   const torch::NoGradGuard no_grad;
-  mesh_.group().together(what, [this] { mesh_.group().wait(reducing_.work); });
+  wait(reducing_, what);
   reducing_.work.reset();
   reducing_.sent.clear();
-  const at::Tensor bytes = reducing_.received[0][0];
+  const at::Tensor bytes = mesh_.row().arrived(reducing_.received[0][0]);
   std::vector<at::Tensor> sums(reduced_.size());
   std::vector<char> has_any(reduced_.size(), 0);
   std::int64_t at = 0;
   for (std::int64_t shard = 0; shard < mesh_.shards(); ++shard) {
     for (std::size_t i = 0; i < reduced_.size(); ++i) {
       const Parameter& parameter = parameters_[reduced_[i]];
-      const at::Tensor part = next_part(bytes, at, parameter.count * parameter.row_elements(),
-                                        reduce_dtype(parameter));
+      const at::Tensor part =
+          next_part(bytes, at, parameter.count * parameter.row_elements(), reduce_dtype(parameter));
       sums[i] = shard == 0 ? part : sums[i].add_(part);
     }
     const at::Tensor flags =
-        next_part(bytes, at, static_cast<std::int64_t>(reduced_.size()), at::kByte);
+        next_part(bytes, at, static_cast<std::int64_t>(reduced_.size()), at::kByte).to(at::kCPU);
     for (std::size_t i = 0; i < reduced_.size(); ++i)
       has_any[i] = static_cast<char>(has_any[i] | flags.data_ptr<std::uint8_t>()[i]);
   }
@@ -310,7 +319,7 @@ void ShardUnit::finish_reduce(const std::string& what) {
   reducing_ = {};
 }
 
-// In float64 where a parameter is, in float32 otherwise: Gloo adds no bfloat16.
+// In float64 where a parameter is, in float32 otherwise: not every backend adds bfloat16.
 void ShardUnit::add_over_replicas(std::vector<at::Tensor>& sums, std::vector<char>& has_any,
                                   const std::string& what) const {
   const bool is_double = std::ranges::any_of(
@@ -319,25 +328,27 @@ void ShardUnit::add_over_replicas(std::vector<at::Tensor>& sums, std::vector<cha
   std::vector<at::Tensor> parts;
   for (const at::Tensor& sum : sums)
     parts.push_back(sum.to(type));
-  const at::Tensor flags = at::zeros({static_cast<std::int64_t>(sums.size())}, type);
-  for (std::size_t i = 0; i < has_any.size(); ++i)
-    flags[static_cast<std::int64_t>(i)] = static_cast<int>(has_any[i]);
-  parts.push_back(flags);
-  std::vector<at::Tensor> flat = {at::cat(parts)};
-  mesh_.group().together(what, [&] { mesh_.group().wait(mesh_.column().allreduce(flat)); });
+  const at::Tensor flags = at::empty({static_cast<std::int64_t>(sums.size())}, at::kDouble);
+  std::ranges::copy(has_any, flags.data_ptr<double>());
+  const Channel& column = mesh_.column();
+  parts.push_back(flags.to(column.device, type));
+  std::vector<at::Tensor> messages = {column.message_of(at::cat(parts))};
+  mesh_.group().together(what,
+                         [&] { mesh_.group().wait(column.backend->allreduce(messages), column); });
+  const at::Tensor flat = column.arrived(messages[0]);
   std::int64_t at = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    sums[i] = flat[0].narrow(0, at, sums[i].numel());
+    sums[i] = flat.narrow(0, at, sums[i].numel());
     at += sums[i].numel();
   }
-  const at::Tensor all = flat[0].narrow(0, at, static_cast<std::int64_t>(sums.size()));
+  const at::Tensor all =
+      flat.narrow(0, at, static_cast<std::int64_t>(sums.size())).to(at::kCPU, at::kDouble);
   for (std::size_t i = 0; i < has_any.size(); ++i)
-    has_any[i] = static_cast<char>(all[static_cast<std::int64_t>(i)].item<double>() > 0);
+    has_any[i] = static_cast<char>(all.data_ptr<double>()[i] > 0);
 }
 
 void ShardUnit::add_gradient(Parameter& parameter, const at::Tensor& sum) {
-  at::Tensor& gradient =
-      is_whole_ ? parameter.kept_gradient : parameter.tensor.mutable_grad();
+  at::Tensor& gradient = is_whole_ ? parameter.kept_gradient : parameter.tensor.mutable_grad();
   std::vector<std::int64_t> shape = parameter.global_shape;
   shape[0] = parameter.count;
   const at::Tensor own = sum.view(shape).to(parameter.rows().scalar_type());

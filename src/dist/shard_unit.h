@@ -37,7 +37,7 @@ class ShardUnit {
  public:
   using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
 
-  // Cuts them (1).
+  // Cuts them (1). They lie on the mesh's device.
   ShardUnit(const ShardMesh& mesh, std::string name, NamedParameters parameters,
             const UnitDtypes& dtypes);
 
@@ -46,9 +46,9 @@ class ShardUnit {
   bool is_coming() const { return gathering_.work != nullptr; }
   bool has_trainable() const;
 
-  void begin_gather();                         // does nothing when it is whole or coming
+  void begin_gather();  // does nothing when it is whole or coming
   void finish_gather(const std::string& what);
-  void release();                              // also of what is only coming
+  void release();  // also of what is only coming
   // begin_gather() and what comes is let go of: for the others.
   void gather_for_others(const std::string& what);
 
@@ -103,6 +103,7 @@ class ShardUnit {
   void add_gradient(Parameter& parameter, const at::Tensor& sum);
   template <class Start>
   WorkPtr start(const char* what, Start start) const;
+  void wait(const Exchange& exchange, const std::string& what) const;  // of a row
 
   const ShardMesh& mesh_;
   std::string name_;

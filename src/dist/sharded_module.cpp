@@ -55,15 +55,15 @@ std::int64_t ShardedModule::shard_count() const {
 std::int64_t ShardedModule::shard_index() const {
   return sharding_->mesh() == nullptr ? 0 : sharding_->mesh()->shard();
 }
-std::int64_t ShardedModule::replicas() const {
-  return dist::world_size() / shard_count();
-}
+std::int64_t ShardedModule::replicas() const { return dist::world_size() / shard_count(); }
 
 double ShardedModule::sum_over_shards(double own, const std::string& what) const {
   const dist::ShardMesh* const mesh = sharding_->mesh();
   if (mesh == nullptr) return own;
-  std::vector<at::Tensor> sum = {at::full({1}, own, at::kDouble)};
-  mesh->group().together(what, [&] { mesh->group().wait(mesh->row().allreduce(sum)); });
+  const dist::Channel& row = mesh->row();
+  std::vector<at::Tensor> sum = {
+      at::full({1}, own, at::TensorOptions(row.home).dtype(at::kDouble))};
+  mesh->group().together(what, [&] { mesh->group().wait(row.backend->allreduce(sum), row); });
   return sum[0].item<double>();
 }
 

@@ -1,9 +1,14 @@
 #include "trainer/ranks.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "cairn/algorithms/ema.h"
@@ -15,6 +20,7 @@
 #include "cairn/train/rng.h"
 
 #include "checkpoint/names/launch.h"
+#include "dist/backend.h"
 #include "dist/group.h"
 #include "io/machine.h"
 #include "trainer/deepspeed_config.h"
@@ -34,6 +40,34 @@ std::optional<Value> rng_of_rank(std::optional<Value> states) {
   const auto rank = static_cast<std::size_t>(dist::rank());
   if (rank >= states->as_items().size()) return std::nullopt;
   return Value(List{states->as_items()[rank]});
+}
+
+std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& ranks) {
+  std::map<std::tuple<std::string, std::string, std::int64_t>, std::size_t> taken;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankDevice& own = ranks[rank];
+    if (own.device != ranks.front().device) {
+      return fmt::format("rank 0 trains on {} and rank {} on {}: set device to one of them on all",
+                         ranks.front().device, rank, own.device);
+    }
+    if (own.device != "gpu") continue;
+    if (own.gpu >= own.shown) {
+      return fmt::format(
+          "rank {} is the process {} of its machine, counted from 0, and is shown {} GPUs: start "
+          "as "
+          "many processes on a machine as it has GPUs",
+          rank, own.gpu, own.shown);
+    }
+    const auto [other, is_new] =
+        taken.try_emplace(std::tuple(own.machine, own.visible, own.gpu), rank);
+    if (is_new || own.can_share) continue;
+    return fmt::format(
+        "the ranks {} and {} both have cuda:{} of {}: LOCAL_RANK, which the launcher sets, must "
+        "tell the processes of a machine apart, or CUDA_VISIBLE_DEVICES give each its own. To try "
+        "several ranks on one GPU set CAIRN_CUDA_BACKEND=gloo",
+        other->second, rank, own.gpu, own.machine);
+  }
+  return std::nullopt;
 }
 
 AgreedOutcome agree_on(const RankOutcome& own) {
@@ -65,6 +99,40 @@ void Trainer::Impl::join_ranks() {
   options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
   if (dist::rank() != 0) options.load_progress_bar = false;
+}
+
+// As Composer's: the process's number on its machine, where the launcher does not show each its
+// own.
+void Trainer::Impl::choose_gpu() {
+  const auto shown = static_cast<std::int64_t>(torch::cuda::device_count());
+  RankDevice own = {.device = *options.device};
+  if (own.device == "gpu") {
+    own.gpu = shown == 1 ? 0 : dist::local_rank();
+    own.shown = shown;
+    context.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(own.gpu));
+    own.can_share = !dist::uses_nccl(context.device);
+  }
+  check_devices_of_ranks(own);
+  if (own.device == "gpu") c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(context.device);
+}
+
+// All hear of what is wrong with one.
+void Trainer::Impl::check_devices_of_ranks(const RankDevice& own) const {
+  const char* const visible = getenv("CUDA_VISIBLE_DEVICES");
+  const auto all = dist::all_gather_values(
+      List{own.device, own.gpu, own.shown, visible == nullptr ? "" : visible, own.can_share});
+  const std::vector<std::string> machines = dist::machines_of_ranks();
+  std::vector<RankDevice> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto& fields = all[rank].as_items();
+    ranks.push_back({.device = fields.at(0).as_str(),
+                     .machine = machines.at(rank),
+                     .gpu = fields.at(1).as_int(),
+                     .shown = fields.at(2).as_int(),
+                     .visible = fields.at(3).as_str(),
+                     .can_share = fields.at(4).as_bool()});
+  }
+  if (const auto conflict = find_device_conflict(ranks)) throw UsageError(*conflict);
 }
 
 void Trainer::Impl::seed_generators() {

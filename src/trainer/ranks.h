@@ -1,8 +1,10 @@
 // What the processes of a job agree on, beside what they compute.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cairn/value.h"
 
@@ -16,6 +18,19 @@ std::optional<SyncStrategy> find_sync_strategy(const std::string& name);
 // Of a checkpoint's "rng" list, which has an entry for each rank, one with this rank's alone;
 // nullopt when it has none.
 std::optional<Value> rng_of_rank(std::optional<Value> states);
+
+// Where a rank trains.
+struct RankDevice {
+  std::string device = "cpu";  // or "gpu"
+  std::string machine = {};
+  std::int64_t gpu = 0;    // the number of its own among those that it is shown
+  std::int64_t shown = 0;  // how many they are
+  // Which they are, as CUDA_VISIBLE_DEVICES says; empty: those of the machine.
+  std::string visible = {};
+  bool can_share = false;  // with another rank: not with NCCL
+};
+// What is wrong with them, by rank: two on one GPU, one that has none. nullopt when all is well.
+std::optional<std::string> find_device_conflict(const std::vector<RankDevice>& ranks);
 
 // What one rank says of something that all of them do.
 struct RankOutcome {

@@ -226,11 +226,6 @@ void check_ranks(const TrainerOptions& options, Conflicts& found) {
   if (options.parallelism_config && options.parallelism_config->fsdp) {
     check_sharding(options, *options.parallelism_config->fsdp, found);
   }
-  if (dist::world_size() == 1) return;
-  const bool on_gpu = options.device ? *options.device == "gpu" : torch::cuda::is_available();
-  found.add(on_gpu, "this is " + dist::describe() +
-                        ", and this version trains on a GPU in one process only: set device to "
-                        "cpu, or start one process");
 }
 
 }  // namespace

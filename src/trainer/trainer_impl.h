@@ -32,6 +32,7 @@
 namespace cairn {
 
 class CheckpointSaver;
+struct RankDevice;
 
 struct Trainer::Impl {
   explicit Impl(TrainerOptions resolved_options);
@@ -77,6 +78,8 @@ struct Trainer::Impl {
   Requests agree(Requests own) const;
   double usable_processors_of_rank() const;
   void choose_device();
+  void choose_gpu();
+  void check_devices_of_ranks(const RankDevice& own) const;
   void shard_model();
   void check_sharded() const;
   void make_optimizer();

@@ -118,7 +118,7 @@ void Trainer::Impl::choose_device() {
   const bool on_gpu = *options.device == "gpu";
   state.device = *options.device;
   state.precision = *options.precision;
-  context.device = on_gpu ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  choose_gpu();
   context.precision = find_precision(*options.precision).value();
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
   context.sync_strategy = find_sync_strategy(options.ddp_sync_strategy).value();

@@ -42,6 +42,7 @@
 #include "core/xxh3.h"
 #include "dist/store_meeting.h"
 #include "surroundings.h"
+#include "testing/sim_device.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
 
@@ -70,18 +71,24 @@ void try_collectives(const Arguments& arguments) {
   initialize(arguments);
   const std::int64_t rank = dist::rank();
   const std::int64_t world = dist::world_size();
-  at::Tensor sum = at::full({3}, rank + 1, at::kLong);
+  at::TensorOptions there;
+  if (arguments.has("device")) {
+    cairn::testing::let_sim_device_compute();
+    there = there.device(cairn::testing::sim_device());
+  }
+  at::Tensor sum = at::full({3}, rank + 1, there.dtype(at::kLong));
   dist::all_reduce(sum);
   demand(sum[0].item<std::int64_t>() == world * (world + 1) / 2, "the sum");
-  at::Tensor most = at::full({2, 2}, static_cast<double>(rank)).t();
+  at::Tensor most = at::full({2, 2}, static_cast<double>(rank), there).t();
   dist::all_reduce(most, dist::ReduceOp::kMax);
   demand(most.eq(static_cast<double>(world - 1)).all().item<bool>(), "the maximum");
-  at::Tensor flags = at::full({5}, rank == 1, at::kBool);
+  at::Tensor flags = at::full({5}, rank == 1, there.dtype(at::kBool));
   dist::broadcast(flags, 1);
   demand(flags.all().item<bool>(), "what rank 1 sent");
-  const auto all = dist::all_gather(at::full({1}, rank, at::kInt));
+  const auto all = dist::all_gather(at::full({1}, rank, there.dtype(at::kInt)));
   for (std::int64_t r = 0; r < world; ++r) {
     demand(all.at(static_cast<std::size_t>(r)).item<std::int64_t>() == r, "what was gathered");
+    demand(all.at(static_cast<std::size_t>(r)).device() == sum.device(), "where it is");
   }
   const std::string long_text(static_cast<std::size_t>(1 + rank * 1000), 'x');
   const auto values = dist::all_gather_values(

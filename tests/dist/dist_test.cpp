@@ -14,10 +14,12 @@
 
 #include "cairn/error.h"
 
+#include "dist/backend.h"
 #include "job.h"
 #include "testing/environment_variable.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
+#include "trainer/ranks.h"
 
 namespace cairn {
 namespace {
@@ -43,11 +45,45 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Optional;
 
 TEST(Dist, TensorsAndValuesGoFromAllToAll) {
   Job job(3, program({"collectives"}));
   EXPECT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1) << job.output(2);
   EXPECT_THAT(job.output(1), HasSubstr("rank 1 of 3 (torchrun's variables)"));
+}
+
+TEST(Dist, TensorsOfADeviceGoFromAllToAll) {
+  Job job(3, program({"collectives", "device=sim"}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << job.output(0) << job.output(1) << job.output(2);
+}
+
+TEST(Dist, TheBackendOfGpusIsOneThatIsThere) {
+  const EnvironmentVariable backend("CAIRN_CUDA_BACKEND", "mpi");
+  EXPECT_THAT(message_of<UsageError>([] { dist::uses_nccl(at::Device(at::kCUDA, 0)); }),
+              HasSubstr("CAIRN_CUDA_BACKEND is 'mpi'"));
+  const EnvironmentVariable gloo("CAIRN_CUDA_BACKEND", "gloo");
+  EXPECT_FALSE(dist::uses_nccl(at::Device(at::kCUDA, 0)));
+}
+
+TEST(Dist, EachRankHasAGpuOfItsOwn) {
+  const auto gpu = [](const std::string& machine, std::int64_t index, const std::string& visible) {
+    return RankDevice{
+        .device = "gpu", .machine = machine, .gpu = index, .shown = 2, .visible = visible};
+  };
+  EXPECT_EQ(find_device_conflict({RankDevice(), RankDevice()}), std::nullopt);
+  EXPECT_EQ(find_device_conflict({gpu("a", 0, ""), gpu("a", 1, ""), gpu("b", 0, "")}),
+            std::nullopt);
+  EXPECT_EQ(find_device_conflict({gpu("a", 0, "4"), gpu("a", 0, "5")}), std::nullopt);
+  EXPECT_THAT(find_device_conflict({gpu("a", 0, ""), gpu("a", 1, ""), gpu("a", 1, "")}),
+              Optional(HasSubstr("the ranks 1 and 2 both have cuda:1 of a")));
+  RankDevice sharing = gpu("a", 0, "");
+  sharing.can_share = true;
+  EXPECT_EQ(find_device_conflict({sharing, sharing}), std::nullopt);
+  EXPECT_THAT(find_device_conflict({gpu("a", 0, ""), gpu("a", 2, "")}),
+              Optional(AllOf(HasSubstr("rank 1"), HasSubstr("shown 2 GPUs"))));
+  EXPECT_THAT(find_device_conflict({gpu("a", 0, ""), RankDevice()}),
+              Optional(HasSubstr("rank 0 trains on gpu and rank 1 on cpu")));
 }
 
 // Three jobs at once, since most of it is waiting: in each one rank is missing.

@@ -1,9 +1,11 @@
 // One process of a job, for shard_test.cpp, which starts several:
 //   shard_program MODE...
 // Each mode compares what the ranks compute together with one model that this process trains with
-// the batches of all of them, and says in the end that all held.
+// the batches of all of them, and says in the end that all held. What is sharded lies on the CPU,
+// or, behind the mode "device", on a simulated one.
 #include <torch/torch.h>
 
+#include <cmath>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -16,12 +18,23 @@
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
+#include "cairn/train/scaler.h"
+
+#include "testing/sim_device.h"
 
 namespace {
 
 using cairn::FSDPConfig;
 using cairn::FSDPMixedPrecision;
 using cairn::Sharded;
+
+bool is_on_device = false;  // what is sharded
+
+void put_on_device(const torch::nn::Module& module) {
+  if (!is_on_device) return;
+  for (const at::Tensor& parameter : module.parameters())
+    cairn::testing::move_to_sim_device(parameter);
+}
 
 void say(const std::string& text) { std::cout << text << std::endl; }
 
@@ -98,13 +111,15 @@ std::pair<at::Tensor, at::Tensor> batch_of(std::int64_t rank, std::int64_t step)
 
 at::Tensor loss_of(Net& net, std::int64_t rank, std::int64_t step) {
   const auto [tokens, targets] = batch_of(rank, step);
-  return torch::nn::functional::cross_entropy(net->forward(tokens), targets);
+  const at::Device to = net->last->weight.device();
+  return torch::nn::functional::cross_entropy(net->forward(tokens.to(to)), targets.to(to));
 }
 
 double difference(const at::Tensor& one, const at::Tensor& other) {
   if (one.sizes() != other.sizes()) throw std::runtime_error("shapes differ");
   if (one.numel() == 0) return 0;
-  return (one.to(at::kDouble) - other.to(at::kDouble)).abs().max().item<double>();
+  const at::Tensor from = other.to(at::kCPU, at::kDouble);
+  return (one.to(at::kCPU, at::kDouble) - from).abs().max().item<double>();
 }
 
 // Of `whole`, what this rank has of it.
@@ -137,6 +152,7 @@ void compare(const cairn::ShardedModule& sharded, const Net& net, const Net& pla
 void train(const FSDPConfig& config, double tolerance, at::ScalarType type = at::kDouble) {
   Net plain(type);
   Net net(type);
+  put_on_device(*net);
   for (at::Tensor& parameter : net->parameters()) {  // rank 0's weights count
     if (cairn::dist::rank() != 0) parameter.set_data(torch::rand_like(parameter));
   }
@@ -199,10 +215,12 @@ void try_memory() {
   std::int64_t all = 0;
   for (const at::Tensor& parameter : net->parameters())
     all += static_cast<std::int64_t>(parameter.nbytes());
+  put_on_device(*net);
   const auto sharded = cairn::fully_shard(net.ptr());
   torch::optim::Adam optimizer(cairn::parameters(*net), torch::optim::AdamOptions(0.01));
   sharded->begin();
-  sharded->backward(net->forward(torch::rand({2, 256})).sum());
+  sharded->backward(
+      net->forward(torch::rand({2, 256}).to(net->parameters().front().device())).sum());
   sharded->end();
   optimizer.step();
   std::int64_t state = 0;
@@ -223,6 +241,7 @@ void try_memory() {
 void try_uneven() {
   Net plain;
   Net net;
+  put_on_device(*net);
   const auto sharded = cairn::fully_shard(net.ptr());
   const std::int64_t rank = cairn::dist::rank();
   const std::int64_t world = cairn::dist::world_size();
@@ -293,11 +312,40 @@ void try_errors() {
   say("all of it holds");
 }
 
+// What is not finite on one rank leaves the step out on all.
+void try_scaler() {
+  torch::nn::Linear net(4, 4);
+  put_on_device(*net);
+  const auto sharded = cairn::fully_shard(net.ptr());
+  torch::optim::SGD optimizer(cairn::parameters(*net), 0.1);
+  cairn::GradScaler scaler({.init_scale = 8});
+  const auto step = [&](bool is_bad) {
+    for (at::Tensor& parameter : net->parameters())
+      parameter.mutable_grad() = at::full_like(parameter.detach(), is_bad ? INFINITY : 8.0);
+    scaler.unscale_(optimizer);
+    scaler.agree_over_ranks();
+    scaler.step(optimizer);
+    scaler.update();
+  };
+  const at::Tensor before = net->bias.detach().to(at::kCPU).clone();
+  step(cairn::dist::rank() == 1);
+  demand(difference(net->bias.detach(), before) == 0, "no rank steps");
+  demand(scaler.get_scale() == 4, "the scale of all falls");
+  step(false);
+  demand(difference(net->bias.detach(), before - 0.2) < 1e-6, "the next step is taken");
+  say("all of it holds");
+}
+
 void run(const std::string& mode) {
+  if (mode == "device") {
+    is_on_device = true;
+    return cairn::testing::let_sim_device_compute();
+  }
   if (mode == "strategies") return try_strategies();
   if (mode == "memory") return try_memory();
   if (mode == "uneven") return try_uneven();
   if (mode == "errors") return try_errors();
+  if (mode == "scaler") return try_scaler();
   throw std::runtime_error("there is no mode " + mode);
 }
 

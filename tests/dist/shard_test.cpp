@@ -33,7 +33,13 @@ using Words = std::vector<std::string>;
 class Sharding : public ::testing::TestWithParam<int> {};
 
 TEST_P(Sharding, EveryStrategyComputesWhatDataParallelDoes) {
-  Job job(GetParam(), {SHARD_PROGRAM, "strategies", "uneven"});
+  Job job(GetParam(), {SHARD_PROGRAM, "strategies", "uneven", "scaler"});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+}
+
+// What messages are made of is enqueued there, and done late.
+TEST_P(Sharding, OnADeviceTheyComputeTheSame) {
+  Job job(GetParam(), {SHARD_PROGRAM, "device", "strategies", "uneven", "scaler"});
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
 }
 

@@ -119,9 +119,8 @@ TEST_F(ShardedUploads, ARetryOfWhatFailedThereLeavesWhatIsHereAlone) {
 
 // Something got in the way here, and nobody can save behind it: there it is saved all the same.
 TEST_F(ShardedUploads, WhatFailsHereIsSentAllTheSame) {
-  Job job(std::vector<int>{0, 1},
-          in_turn({run({"machines=1", "duration=1ep", "at_batch=2", "how=mkdir",
-                        "makes=" + here + "/0/ep1-ba4"})}));
+  Job job(std::vector<int>{0, 1}, in_turn({run({"machines=1", "duration=1ep", "at_batch=2",
+                                                "how=mkdir", "makes=" + here + "/0/ep1-ba4"})}));
   EXPECT_THAT(job.exit_codes(), Each(2));
   for (const auto& rank : job.ranks)
     EXPECT_THAT(rank->output(), HasSubstr("is there already"));

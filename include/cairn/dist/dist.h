@@ -6,8 +6,9 @@
 //   cairn::dist::all_reduce(sum);                    // now the same on every rank
 //
 // The processes are started by torchrun, srun, mpirun or cairn-run: docs/distributed.md. Tensors
-// travel by c10d's Gloo. A process that nobody started together with others is rank 0 of 1, and
-// everything here does nothing then, at no cost.
+// travel by c10d's Gloo, those of a GPU by its NCCL where cairn was built with that. A process that
+// nobody started together with others is rank 0 of 1, and everything here does nothing then, at no
+// cost.
 //
 // All ranks call the same of these functions in the same order, on one thread each. A rank that
 // does not come within the timeout, or whose process ended, is an error on all others, which names
@@ -77,8 +78,8 @@ enum class ReduceOp : std::uint8_t { kSum, kProduct, kMin, kMax };
 
 // Returns when all ranks have called it. `what` stands in the error's message.
 void barrier(const std::string& what = "barrier()");
-// The tensors of all ranks, which have one shape and dtype and lie on the CPU, become one, in
-// place.
+// The tensors of all ranks, which have one shape and dtype and lie all on the CPU or each on a GPU
+// of its own, become one, in place.
 void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum);
 // Rank `root`'s goes to all others, in place.
 void broadcast(at::Tensor& tensor, std::int64_t root = 0);

@@ -51,6 +51,9 @@ class GradScaler {
   // gradients are clipped or looked at; step() does when nobody has. Waits for the device.
   void unscale_(  // NOLINT(readability-identifier-naming): PyTorch's
       torch::optim::Optimizer& optimizer);
+  // Of a sharded model a rank sees the gradients of its own rows. Behind unscale_(), on all ranks:
+  // what is not finite on one is not finite for all, as PyTorch's ShardedGradScaler. DistError.
+  void agree_over_ranks();
   // optimizer.step(), unless a gradient was not finite: the weights stay then.
   void step(torch::optim::Optimizer& optimizer);
   // Grows or shrinks the scale; once after each step().

@@ -8,6 +8,8 @@
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
 
+#include "dist/group.h"
+
 namespace cairn {
 namespace {
 
@@ -67,6 +69,11 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   }
   unscaled_ = true;
   found_inf_ = finite.defined() && !finite.item<bool>();
+}
+
+void GradScaler::agree_over_ranks() {
+  if (!options_.enabled) return;
+  found_inf_ = dist::sum({found_inf_ ? 1.0 : 0.0}, "looking for infinite gradients")[0] > 0;
 }
 
 void GradScaler::step(torch::optim::Optimizer& optimizer) {

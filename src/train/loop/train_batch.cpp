@@ -118,7 +118,10 @@ void BatchTrainer::evaluate() {
   drop_gradients(*state.optimizer);
   if (context_.group != nullptr) join_ranks();
   run_microbatches();
-  if (context_.precision == Precision::kAmpFp16) state.scaler->unscale_(*state.optimizer);
+  if (context_.precision == Precision::kAmpFp16) {
+    state.scaler->unscale_(*state.optimizer);
+    if (state.sharding) state.scaler->agree_over_ranks();
+  }
   context_.engine.run_event(Event::kAfterTrainBatch);
 }
 

@@ -1,0 +1,31 @@
+#include "dist/channel.h"
+
+#include <torch/torch.h>
+
+namespace cairn::dist {
+
+at::TensorOptions Channel::message_options() const {
+  return at::TensorOptions(home).pinned_memory(home.is_cpu() && device.is_cuda());
+}
+
+at::Tensor Channel::message_of(const at::Tensor& tensor) const {
+  if (tensor.device() == home) return tensor.contiguous();
+  const at::Tensor message =
+      at::empty(tensor.sizes(), message_options().dtype(tensor.scalar_type()));
+  message.copy_(tensor);
+  return message;
+}
+
+at::Tensor Channel::empty_message(std::int64_t bytes) const {
+  return at::empty({bytes}, message_options().dtype(at::kByte));
+}
+
+void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {
+  if (message.is_same(into)) return;
+  // Not behind the host's back: the message may be gone before the device has it.
+  into.copy_(message, /*non_blocking=*/false);
+}
+
+at::Tensor Channel::arrived(const at::Tensor& message) const { return message.to(device); }
+
+}  // namespace cairn::dist
