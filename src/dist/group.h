@@ -4,8 +4,7 @@
 //     torchrun's agent does. Each writes that it is there, and waits for all others.
 //  2. Collectives go through Gloo, which connects all with all. Its connections end with a process,
 //     so that its peers know at once. Tensors of GPUs go through NCCL where it is there (Channel),
-//     connected when they are first sent; a peer that ended may then be known at the end of the time
-//     limit only.
+//     which is connected when they are first sent.
 //  3. What is done together is numbered. A rank that waits for long writes its number into the
 //     store, from a thread of its own (watch()): so everybody can know who has come and who has
 //     not (RollCall). What takes no time costs no message. The connection for this is a second one,

@@ -218,6 +218,7 @@ void check_deepspeed(const TrainerOptions& options, Conflicts& found) {
 }
 
 void check_ranks(const TrainerOptions& options, Conflicts& found) {
+  dist::world_size();  // a UsageError where the environment does not say who this is
   found.add(!(options.dist_timeout > 0) || !std::isfinite(options.dist_timeout),
             "dist_timeout is not a positive number of seconds");
   found.add(!find_sync_strategy(options.ddp_sync_strategy),

@@ -4,11 +4,15 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <chrono>
 #include <iostream>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
 
 #include "io/file_descriptor.h"
 
@@ -49,4 +53,18 @@ inline void wait_for_line() {
   say("waits");
   std::string line;
   std::getline(std::cin, line);
+}
+
+inline void demand(bool holds, const std::string& what) {
+  if (!holds) throw cairn::UsageError("not so: " + what);
+}
+
+// Once.
+inline void initialize(const Arguments& arguments) {
+  if (cairn::dist::is_initialized()) return;
+  say("comes");
+  if (arguments.has("gate")) wait_at_gate(arguments.text("gate"));
+  cairn::dist::initialize(
+      {.timeout = std::chrono::milliseconds(arguments.number("timeout_ms", 60000))});
+  say(cairn::dist::describe());
 }

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
 
 #include "testing/sim_device.h"
 
@@ -336,6 +339,36 @@ void try_scaler() {
   say("all of it holds");
 }
 
+// Of /proc/self/status, in MiB.
+std::int64_t memory_of(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  std::int64_t kib = 0;
+  for (std::string name; status >> name && name != what + ":";) {
+  }
+  status >> kib;
+  demand(kib > 0, what + " is known");
+  return kib / 1024;
+}
+
+// One file of 256 MiB, of which each rank has a part: what nobody has in memory at once.
+void try_full_save(const std::string& folder) {
+  torch::nn::Sequential net;
+  for (int i = 0; i < 64; ++i)
+    net->push_back(Sharded<torch::nn::Linear>(torch::nn::LinearOptions(1024, 1024).bias(false)));
+  cairn::State state;
+  state.run_name = "memory";
+  state.model = cairn::classifier(net, {.num_classes = 1024});
+  state.sharding = cairn::fully_shard(net.ptr());
+  for (int i = 0; i < 2; ++i) {                     // the first one warms up
+    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM begins anew
+    const std::int64_t before = memory_of("VmRSS");
+    cairn::save_checkpoint(state, folder + "/" + std::to_string(i) + ".pt", {.weights_only = true});
+    const std::int64_t grown = memory_of("VmHWM") - before;
+    demand(i == 0 || grown < 48, "a rank takes little more: " + std::to_string(grown) + " MiB");
+  }
+  say("all of it holds");
+}
+
 void run(const std::string& mode) {
   if (mode == "device") {
     is_on_device = true;
@@ -346,6 +379,7 @@ void run(const std::string& mode) {
   if (mode == "uneven") return try_uneven();
   if (mode == "errors") return try_errors();
   if (mode == "scaler") return try_scaler();
+  if (mode.starts_with("folder=")) return try_full_save(mode.substr(mode.find('=') + 1));
   throw std::runtime_error("there is no mode " + mode);
 }
 

@@ -56,6 +56,14 @@ TEST(ShardedModules, MemoryOfARankFallsWithTheirNumber) {
   }
 }
 
+// Rank 0 writes as it gathers.
+TEST(ShardedModules, AFullSaveTakesNoMemoryForTheWhole) {
+  const TempFolder folder;
+  Job job(2, {SHARD_PROGRAM, "folder=" + folder.path()});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_GT(std::filesystem::file_size(folder / "1.pt"), 256U << 20);
+}
+
 TEST(ShardedModules, WhatCannotBeIsRefused) {
   Job job(2, {SHARD_PROGRAM, "errors"});
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
