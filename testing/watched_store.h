@@ -169,6 +169,7 @@ class WatchedStore final : public ObjectStore {
       under_->write_at(offset, std::move(bytes));
     }
     std::size_t piece_bytes() const override { return under_->piece_bytes(); }
+    void make_durable() override { under_->make_durable(); }
 
    private:
     void publish() override {

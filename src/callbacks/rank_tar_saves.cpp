@@ -14,17 +14,11 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
         "the weights only. Save the whole state; `cairn convert` makes a file of weights of all "
         "ranks' tars");
   }
-  if (is_far) {
-    throw UnsupportedError(
-        "deepspeed_config: the ranks' tars are saved in folders of their machines, and " +
-        options.store->describe(options.folder) +
-        " is a store: give a folder, or take parallelism_config with state_dict_type \"sharded\", "
-        "which saves into stores");
-  }
   if (has_uploads) {
     throw UnsupportedError(
         "deepspeed_config: the ranks' tars are not uploaded by loggers: set remote_file_name to "
-        "nullopt, leave the logger out, or take parallelism_config");
+        "nullopt, leave the logger out, or let save_folder be the store, as "
+        "s3://bucket/{run_name}");
   }
   require_rank(options.filename);
   if (!has_counter(options.filename)) {
@@ -61,15 +55,18 @@ void CheckpointSaver::Impl::save_tar(State& state, Logger& logger, bool is_asked
   last_checkpoint_batch = state.timestamp.batch;
   if (!saves_anything()) return;
   const std::string where = path(state, options.filename);
+  bool overwrite = false;
   agreed("before saving " + where, [&] {
     if (is_asked) prepare(state);
     clear_way(where);
+    const bool is_own = saved.is_saved_here(where, state.timestamp);
+    overwrite = replaceable.erase(where) > 0 || !is_far || options.overwrite || is_own;
   });
   SaveJob job = next_job(state);
   try {
     ranks->fill_tar(job, state,
                     {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
-                    /*overwrite=*/true, &logger);
+                    overwrite, &logger);
     submit(std::move(job));
   } catch (...) {
     forget_failed();

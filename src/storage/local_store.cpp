@@ -62,6 +62,7 @@ class LocalWrite final : public ObjectWrite {
     spare_.reset();  // goes, where it could not be used
   }
   void write(ByteView bytes) override { file_.write(bytes); }
+  void make_durable() override { file_.sync(); }
 
  private:
   void publish() override {

@@ -66,6 +66,7 @@ void commit_publishes_all_bytes(const Subject& s) {
   object->write(as_bytes("one "));
   object->write({});
   object->write(as_bytes("two"));
+  object->make_durable();
   expect(!s.store.stat(s.path("a.pt")), "nothing has the name before the commit");
   object->commit();
   expect_equal(s.read("a.pt"), std::string("one two"), "the object");

@@ -8,10 +8,12 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/storage/object_store.h"
 
 #include "checkpoint/open/source.h"
 #include "storage/local_store.h"
 #include "testing/sim_job.h"
+#include "testing/watched_store.h"
 
 namespace cairn {
 namespace {
@@ -49,7 +51,8 @@ class SaveRankTarsTest : public ::testing::Test {
       mine.info.timestamp->batch = 7;
       if (change && rank.number() == 1) change(mine);
       try {
-        attempts_[number] = save_rank_tars(rank.table, *rank.store, mine).attempt;
+        ObjectStore& store = far_ ? *far_ : *rank.store;
+        attempts_[number] = save_rank_tars(rank.table, store, mine).attempt;
         heard[number] = "ok";
       } catch (const Error& e) {
         heard[number] = e.what();
@@ -76,6 +79,7 @@ class SaveRankTarsTest : public ::testing::Test {
     return open_source(path_of(7, rank), options)->info().notes.back().second;
   }
 
+  std::shared_ptr<ObjectStore> far_;  // in place of the disk
   std::uint64_t seed_ = 0;
   Fibers fibers_;
   std::unique_ptr<SimFileSystem> disk_ = std::make_unique<SimFileSystem>();
@@ -99,6 +103,30 @@ TEST_F(SaveRankTarsTest, OneThatHasNoRoomEndsItForAll) {
   EXPECT_THAT(heard, Each(AllOf(HasSubstr("rank 2"), HasSubstr("writing its file"))));
   EXPECT_THAT(heard, Each(heard[0]));
   EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(SaveRankTarsTest, AStoreHasThemAlike) {
+  far_ = memory_store();
+  ASSERT_THAT(save(2), Each("ok"));
+  for (const std::int64_t rank : {0, 1}) {
+    const Value found = load(path_of(7, rank), {.store = far_});
+    EXPECT_EQ(found.at("state").at("rank"), Value(rank));
+  }
+  EXPECT_THAT(save(2), Each(HasSubstr("exists already")));
+}
+
+// No file has its name before all are written, also of those that were written long before.
+TEST_F(SaveRankTarsTest, AStoreThatTakesNoMoreOfOneEndsItForAll) {
+  const auto memory = memory_store();
+  testing::StoreHooks hooks;
+  hooks.before = [](testing::StoreCall call, const std::string& name) {
+    const bool is_bad = call == testing::StoreCall::kWrite && name.ends_with("rank1.tar");
+    if (is_bad) throw StorageError("no more room", ENOSPC);
+  };
+  far_ = std::make_shared<testing::WatchedStore>(memory, hooks);
+  const auto heard = save(2);
+  EXPECT_THAT(heard, Each(AllOf(HasSubstr("rank 1"), HasSubstr("no more room"))));
+  EXPECT_FALSE(memory->stat(path_of(7, 0)));
 }
 
 TEST_F(SaveRankTarsTest, OneThatSavesAnotherMomentIsToldSo) {

@@ -114,11 +114,29 @@ TEST_P(RankTars, ARunGoesOnBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, RankTars, ::testing::Values(0, 1, 3));
 
+// A store that is far away, whose objects appear whole.
+TEST(RankTarsTrainer, InAStoreTheyAreSavedAndGoneOnFromAlike) {
+  const TempFolder folder;
+  const Words run = kTarRun + Words{"deepspeed=2"};
+  const Words saved = run + Words{"folder=" + folder.path(), "far=1", "interval=1ep", "async=1"};
+  Job job(2, in_turn({run, saved + Words{"duration=1ep"}, saved}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  for (const auto& rank : job.ranks)
+    EXPECT_THAT(part(rank->output(), 2), HasSubstr("begins at batch 4"));
+  expect_end_alike(job, 0, 2);
+  EXPECT_THAT(names_in(folder.path()),
+              ElementsAre("ep1-ba4-rank0.pt.tar", "ep1-ba4-rank1.pt.tar", "ep2-ba8-rank0.pt.tar",
+                          "ep2-ba8-rank1.pt.tar", "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
+}
+
+class KilledRankTars : public ::testing::TestWithParam<Words> {};
+
 // Rank 1 is killed at its third save, the tars of rank 0 go on being from the one before.
-TEST(RankTarsTrainer, AKilledRunGoesOnFromTheSaveThatAllHave) {
+TEST_P(KilledRankTars, TheRunGoesOnFromTheSaveThatAllHave) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2", "timeout_ms=60000"};
-  const Words saved = run + Words{"folder=" + folder.path(), "filename=ba{batch}/rank{rank}.tgz"};
+  const Words saved =
+      run + Words{"folder=" + folder.path(), "filename=ba{batch}/rank{rank}.tgz"} + GetParam();
   Job killed(2, in_turn({saved + Words{"at_batch=3", "before_save=1"}}));
   EXPECT_THAT(killed.exit_codes(), ElementsAre(3, -1)) << killed.output(0);
   EXPECT_THAT(names_in(folder / "ba2"), ElementsAre("rank0.tgz", "rank1.tgz"));
@@ -127,6 +145,8 @@ TEST(RankTarsTrainer, AKilledRunGoesOnFromTheSaveThatAllHave) {
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
   expect_end_alike(again, 0, 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Places, KilledRankTars, ::testing::Values(Words(), Words{"far=1"}));
 
 TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
   const TempFolder folder;

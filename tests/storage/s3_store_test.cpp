@@ -56,6 +56,22 @@ TEST(S3StoreTest, ALargeObjectGoesInPartsAndComesInRanges) {
   EXPECT_EQ(served.fake.uploads(), 0U);
 }
 
+// Who completes several uploads together has one request of each left to make.
+TEST(S3StoreTest, AllPartsAreThereBeforeTheUploadIsCompleted) {
+  S3Served served;
+  const auto store = served.store();
+  const std::string text = long_text(kThreeParts);
+  const auto object = store->begin("big.pt");
+  object->write(as_bytes(text));
+  object->make_durable();
+  EXPECT_EQ(served.fake.count("PUT /bucket/big.pt?partNumber"), 3U);
+  EXPECT_FALSE(served.fake.objects().contains("bucket/big.pt"));
+  served.fake.forget_log();
+  object->commit();
+  EXPECT_EQ(served.fake.count("PUT"), 0U);
+  EXPECT_TRUE(served.fake.objects()["bucket/big.pt"] == text);
+}
+
 TEST(S3StoreTest, ASmallObjectIsOneRequestToReadAndIsKeptWhole) {
   S3Served served;
   const auto store = served.store();

@@ -104,6 +104,10 @@ class ObjectWrite : public ByteSink {
   // the processor's cache still has of whoever put them together.
   virtual std::size_t piece_bytes() const { return std::size_t{4} << 20; }
 
+  // Does what of commit() can be done before anybody sees the object, which takes long and fails
+  // for want of room: for who publishes several together. Nothing is written behind it. Stores that
+  // have nothing to do then leave the default, which does nothing.
+  virtual void make_durable() {}
   // Makes the object durable and visible, in this order. AlreadyExistsError when the condition does
   // not hold (any more); StorageError. Once.
   void commit();

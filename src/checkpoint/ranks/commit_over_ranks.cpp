@@ -36,13 +36,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <set>
-#include <stop_token>
-#include <thread>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -147,7 +143,6 @@ class Attempt {
       : store_(store),
         job_(job),
         draw_id_(table.draw_id),
-        has_threads_(table.has_threads),
         call_(table, fmt::format("saving {} on {} ranks", job.path, table.me.world_size)) {
     options_ = {.path = job.path, .id = {}, .overwrite = job.overwrite, .retry = job.retry};
     // Pauses between two attempts at something far away are no hang.
@@ -185,7 +180,7 @@ class Attempt {
   std::string rank_name(std::int64_t rank) const { return "rank " + std::to_string(rank); }
 
   void pause(std::chrono::milliseconds time) {
-    if (is_beating_) return pause_here(time);
+    if (call_.is_beating()) return pause_here(time);
     if (!is_decided_) return call_.pause(time);
     for (const auto step = std::chrono::milliseconds(500); time.count() > 0; time -= step) {
       call_.sign_of_life();
@@ -373,7 +368,7 @@ class Attempt {
     call_.sign_of_life();
     manifest_.push_back(file_of(kMetadataName, metadata_));
     bytes_ += metadata_.size();
-    beating([this] {
+    call_.beating([this] {
       doing_ = "publishing " + job_.path;
       folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)},
                        {kMetadataName, metadata_}});
@@ -382,27 +377,6 @@ class Attempt {
       if (job_.point) job_.point();
     });
     call_.sign_of_life();
-  }
-
-  // Does what takes as long as a store likes, and that nobody can stop any more: meanwhile another
-  // thread says that this rank lives.
-  template <class Work>
-  void beating(const Work& work) {
-    if (!has_threads_) return work();
-    is_beating_ = true;
-    {
-      std::jthread beats([this](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any stopped;
-        std::unique_lock lock(mutex);
-        while (!stop.stop_requested()) {
-          stopped.wait_for(lock, stop, std::chrono::milliseconds(500), [] { return false; });
-          if (!stop.stop_requested()) call_.sign_of_life();
-        }
-      });
-      work();
-    }
-    is_beating_ = false;
   }
 
   // Of the first rank of a machine that has a folder of its own.
@@ -415,8 +389,8 @@ class Attempt {
       bool was_published = false;
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
-        was_published = was_published || (found_ && of_rank.is_found_published &&
-                                          of_rank.found == found_->identity);
+        was_published = was_published ||
+                        (found_ && of_rank.is_found_published && of_rank.found == found_->identity);
         if (of_rank.home != home_) continue;
         for (const ManifestFile& file : of_rank.part.files) {
           check_size(rank, file);
@@ -519,7 +493,6 @@ class Attempt {
   ObjectStore& store_;
   const RankCommitJob& job_;
   const std::function<std::string()> draw_id_;
-  const bool has_threads_;
   AttemptFolderOptions options_;
   RollCall call_;
   std::string doing_;  // for messages
@@ -531,7 +504,6 @@ class Attempt {
   bool is_reported_ = false;   // or may be
   bool is_decided_ = false;    // for it, or nobody here knows
   bool is_published_ = false;  // of rank 0
-  bool is_beating_ = false;    // another thread says that this rank lives
   // Of rank 0, and who makes a folder:
   std::vector<RankPart> parts_;
   std::vector<std::int64_t> homes_;

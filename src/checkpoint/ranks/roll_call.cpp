@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <set>
 #include <sstream>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 namespace cairn {
@@ -136,6 +140,25 @@ void RollCall::sign_of_life() {
   } catch (const Error&) {
     return;  // the next one may arrive
   }
+}
+
+void RollCall::beating(const std::function<void()>& work) {
+  if (!table_.has_threads) return work();
+  is_beating_ = true;
+  const struct Ends {
+    bool& is_beating;
+    ~Ends() { is_beating = false; }
+  } ends{is_beating_};
+  const std::jthread beats([this](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      stopped.wait_for(lock, stop, milliseconds(500), [] { return false; });
+      if (!stop.stop_requested()) sign_of_life();
+    }
+  });
+  work();
 }
 
 void RollCall::pause(milliseconds time) {

@@ -110,6 +110,11 @@ class RollCall {
   // It was decided: signs of life are all that is left to do, and rank 0 does not need an answer.
   void sign_of_life();
 
+  // Does what takes as long as a store likes, and that nobody can stop any more: meanwhile another
+  // thread gives signs of life, where there may be one (RankTable::has_threads).
+  void beating(const std::function<void()>& work);
+  bool is_beating() const { return is_beating_; }
+
   // Of rank 0: all have come (step 6).
   void all_have_come();
   // This is over, as this rank knows (step 7).
@@ -141,6 +146,7 @@ class RollCall {
   Meeting::Time last_beat_;
   Meeting::Time last_look_;
   bool is_decided_ = false;  // for it
+  bool is_beating_ = false;
   std::map<std::int64_t, Watched> watched_;
 };
 

@@ -2,9 +2,9 @@
 //
 // clang-format off
 //  1. call      Rank 0 draws the save's id and tells all. It stands in every file.
-//  2. write     Each rank writes its file under a temporary name beside its own (io/atomic_file.h),
-//               and makes it durable: a rank that has no room, or dies, ends the save for all here,
-//               and no file has its name.
+//  2. write     Each rank writes its file, which has no name yet (ObjectWrite: a temporary one in a
+//               folder, an upload that is not completed in a store), and makes it durable: a rank
+//               that has no room, or dies, ends the save for all here, and no file has its name.
 //  3. decide    Rank 0 decides for the checkpoint when all have said so (roll_call.h).
 //  4. publish   Each gives its file its name, durably, and says so. There is no rename of many
 //               files at once: a rank that dies here may leave the files of some ranks. Who goes on
@@ -25,24 +25,12 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/rank_tar.h"
+#include "checkpoint/plan/write_plan.h"
 #include "checkpoint/ranks/consult.h"
 #include "io/atomic_file.h"
-#include "io/file.h"
-#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
-
-class FileSink final : public PositionalSink {
- public:
-  explicit FileSink(AtomicFile& file) : file_(file) {}
-  void write(std::uint64_t /*offset*/, const SharedBytes& bytes) override {
-    file_.write_shared(bytes);
-  }
-
- private:
-  AtomicFile& file_;
-};
 
 // Of those that a roll call forgets behind it (RollCall::forget()).
 std::string said_key(std::int64_t rank) { return "report/" + std::to_string(rank); }
@@ -85,18 +73,17 @@ std::string learn_id(RankTable& table, RollCall& call, const RankTarsJob& job) {
 }
 
 struct Written {
-  std::unique_ptr<AtomicFile> file;
+  std::unique_ptr<ObjectWrite> file;
   RankTarsReport report;
 };
 
 // Step 2.
-Written write_file(RankTable& table, RollCall& call, FileSystem& files, const RankTarsJob& job) {
+Written write_file(RankTable& table, RollCall& call, ObjectStore& store, const RankTarsJob& job) {
   Written written;
   written.report.attempt = learn_id(table, call, job);
-  files.make_folders(parent_path(job.path));
-  written.file = std::make_unique<AtomicFile>(files, job.path,
-                                              AtomicFile::Options{.overwrite = job.overwrite});
-  FileSink sink(*written.file);
+  const auto condition = job.overwrite ? WriteCondition{} : WriteCondition::absent();
+  written.file = store.begin(job.path, {.condition = condition});
+  ObjectSink sink(*written.file);
   written.report.bytes = write_rank_tar({.path = job.path,
                                          .checkpoint = job.checkpoint,
                                          .names = job.names,
@@ -108,30 +95,29 @@ Written write_file(RankTable& table, RollCall& call, FileSystem& files, const Ra
                                          .move_on = [&call] { call.move_on(); }},
                                         sink);
   call.move_on();
-  written.file->sync();
+  written.file->make_durable();
   return written;
 }
 
 }  // namespace
 
 RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job) {
-  FileSystem& files = files_of(store);
   const std::string what =
       fmt::format("saving the tars of {} on {} ranks", moment_of(job.info), table.me.world_size);
   const Written written = consult(table, what, "writing its file", [&](RollCall& call) {
-    Written own = write_file(table, call, files, job);
+    Written own = write_file(table, call, store, job);
     all_say(call);
     return own;
   });
   consult(table, what + " (some may have their names: the next start finds out)",
           "publishing its file", [&](RollCall& call) {
-            written.file->commit();
+            call.beating([&] { written.file->commit(); });
             all_say(call);
             return true;
           });
   consult(table, what + " (they are saved, but not all are pointed at)", "moving its pointer",
           [&](RollCall& call) {
-            if (job.point) job.point();
+            if (job.point) call.beating(job.point);
             all_say(call);
             return true;
           });

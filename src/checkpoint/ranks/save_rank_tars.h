@@ -17,9 +17,9 @@ namespace cairn {
 
 // The same on all ranks, but for `path` and `checkpoint`.
 struct RankTarsJob {
-  std::string path = {};  // of this rank's file, which no other rank has
-  bool overwrite = false;
-  Value checkpoint = {};  // what this rank has: deepspeed::split()'s. Not to change meanwhile
+  std::string path = {};   // of this rank's file, which no other rank has
+  bool overwrite = false;  // what has the name
+  Value checkpoint = {};   // what this rank has: deepspeed::split()'s. Not to change meanwhile
   deepspeed::ModelNames names = {};
   std::int64_t stage = 0;
   CheckpointInfo info = {};
@@ -38,7 +38,7 @@ inline constexpr std::int64_t kRollCallsOfTars = 3;
 // Returns when the files of all ranks are durable and have their names, on all ranks. Errors are
 // the same on all of them: RankFailure, or for what only the caller can mend UsageError,
 // AlreadyExistsError, CancelledError; each names the rank whose fault it is. No file has its name
-// then, but where the message says that some may. `store`: a local one.
+// then, but where the message says that some may.
 RankTarsReport save_rank_tars(RankTable& table, ObjectStore& store, const RankTarsJob& job);
 
 }  // namespace cairn

@@ -77,6 +77,17 @@ class RemoteWrite final : public ObjectWrite {
     }
   }
 
+  // Of what goes in parts: all are at the store. What is one request is sent by commit().
+  void make_durable() override {
+    if (upload_ == nullptr) return;
+    if (part_) send_part();
+    hash_parts();
+    while (!hashed_.empty())
+      start_part();
+    while (!under_way_.empty())
+      finish_part();
+  }
+
  private:
   struct GatheredPart {
     int number;
@@ -107,12 +118,7 @@ class RemoteWrite final : public ObjectWrite {
       container_->put({.key = key_, .bytes = bytes, .condition = condition_});
       return;
     }
-    if (part_) send_part();
-    hash_parts();
-    while (!hashed_.empty())
-      start_part();
-    while (!under_way_.empty())
-      finish_part();
+    make_durable();
     complete();
   }
 
