@@ -24,8 +24,9 @@ struct Channel {
   at::Tensor empty_message(std::int64_t bytes) const;
   void unpack(const at::Tensor& message, const at::Tensor& into) const;
   at::Tensor arrived(const at::Tensor& message) const;
-  // A work's wait() orders it before what the current stream does next, and returns at once.
-  bool waits_on_device() const { return !home.is_cpu(); }
+  // Whether the end of a work is asked for: NCCL's works tell nobody of it. The same of what goes
+  // through host memory, so that there is one way.
+  bool is_polled() const { return !device.is_cpu(); }
 
  private:
   at::TensorOptions message_options() const;

@@ -111,11 +111,22 @@ const Channel& Group::channel(at::Device device) {
   const auto [place, is_new] = channels_.try_emplace(device.str());
   Channel& channel = place->second;
   if (channel.backend == nullptr) {
+    if (!device.is_cpu()) show_life();
     channel = uses_nccl(device) ? connect("nccl" + std::to_string(channels_.size()), launch_.rank,
                                           launch_.world_size, device)
                                 : Channel{.backend = backend_, .device = device};
   }
   return channel;
+}
+
+// Now, too: a process may end before it has come to say anything.
+void Group::show_life() {
+  try {
+    roll_call_->live();
+  } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
+  }
+  const std::scoped_lock lock(mutex_);
+  shows_life_ = true;
 }
 
 Channel Group::connect_some(const std::string& name, const std::vector<std::int64_t>& ranks,
@@ -183,7 +194,11 @@ void Group::wait(const WorkPtr& work, const Channel& channel) {
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     const milliseconds limit = std::max(left, milliseconds(1));
-    if (channel.waits_on_device() ? polls(work, limit) : waits(work, limit)) return;
+    if (channel.is_polled() ? polls(work, std::min(limit, kLong)) : waits(work, limit)) return;
+    if (channel.is_polled() && roll_call_->is_anybody_gone()) {
+      throw std::runtime_error("a process gives no sign of life");
+    }
+    if (Clock::now() < deadline_) continue;
     if (is_last_try) {
       throw std::runtime_error(
           fmt::format("nothing for {} s", static_cast<double>(timeout_.count()) / 1000));
@@ -224,11 +239,13 @@ void Group::watch() {
     const bool is_long = is_waiting_ && number == std::exchange(seen, number);
     const bool tells = is_long && told != number;
     const bool beats = is_busy(Clock::now());
-    if (!tells && !beats) continue;
+    const bool lives = shows_life_;
+    if (!tells && !beats && !lives) continue;
     lock.unlock();
     try {
       if (tells) roll_call_->come_to(told = number);
       if (beats) roll_call_->beat();
+      if (lives) roll_call_->live();
     } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
       return;
     }

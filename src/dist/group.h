@@ -14,6 +14,8 @@
 //  4. Time is limited here and not by Gloo, which could not be told to go on waiting: after
 //     `timeout` a rank looks who is missing. One that says that it does something long (LongWork;
 //     its watch() writes that down, too) is waited for as long again.
+//     Of works on a device it looks every second whether a process is gone (RollCall), which NCCL
+//     need not notice.
 //  5. When something fails, a rank writes its own number, looks for those of all others for a
 //     while, and names those that are behind in its error. What the first one found, it writes down
 //     for all.
@@ -102,6 +104,7 @@ class Group {
   using Clock = std::chrono::steady_clock;
 
   void meet();
+  void show_life();
   void begin(const std::string& what);
   void end();
   void watch();
@@ -125,6 +128,7 @@ class Group {
   std::condition_variable changed_;
   std::int64_t number_ = 0;  // of what is done together
   bool is_waiting_ = false;
+  bool shows_life_ = false;
   bool is_closing_ = false;
   int long_works_ = 0;  // in one another
   Clock::time_point busy_since_;

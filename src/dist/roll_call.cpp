@@ -19,12 +19,15 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGrace{3000};     // to find out who is missing, or that a count goes up
 constexpr milliseconds kPoll{20};        // meanwhile
 constexpr milliseconds kPatience{8000};  // for an answer, that time among it
+constexpr int kSilentLooks = 15;
 const std::string kVerdict = "verdict";
+const std::string kAlarm = "alarm";
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 std::string place_key(std::int64_t rank) { return "at/" + std::to_string(rank); }
+std::string life_key(std::int64_t rank) { return "alive/" + std::to_string(rank); }
 std::string busy_key(std::int64_t rank) { return "busy/" + std::to_string(rank); }
 
 std::vector<std::int64_t> numbers_of(const std::string& text) {
@@ -71,6 +74,23 @@ std::optional<std::vector<std::int64_t>> RollCall::find_absent(std::int64_t numb
 
 bool RollCall::is_awaited(std::int64_t number) {
   return ask<bool>([number](Shared& shared) { return shared.is_awaited(number); }).value_or(false);
+}
+
+void RollCall::live() { shared_->store->add(life_key(shared_->rank), 1); }
+
+bool RollCall::is_anybody_gone() {
+  const auto life =
+      ask<std::string>([](Shared& shared) { return shared.life_of_next(); }).value_or(kAlarm);
+  if (life == kAlarm) return true;
+  const bool is_silent = life == life_of_next_ && !life.empty();  // not before its first sign
+  silent_looks_ = is_silent ? silent_looks_ + 1 : 0;
+  life_of_next_ = life;
+  if (silent_looks_ < kSilentLooks) return false;
+  ask<bool>([](Shared& shared) {
+    shared.store->set(kAlarm, bytes_of("1"));
+    return true;
+  });
+  return true;
 }
 
 template <class Answer>
@@ -125,6 +145,13 @@ std::vector<std::string> RollCall::Shared::beats(const std::vector<std::int64_t>
   for (const std::int64_t r : ranks)
     counts.push_back(store->check({busy_key(r)}) ? text_of(store->get(busy_key(r))) : "");
   return counts;
+}
+
+// kAlarm where there is one.
+std::string RollCall::Shared::life_of_next() {
+  if (store->check({kAlarm})) return kAlarm;
+  const std::string key = life_key((rank + 1) % world_size);
+  return store->check({key}) ? text_of(store->get(key)) : "";
 }
 
 bool RollCall::Shared::is_awaited(std::int64_t number) {

@@ -4,7 +4,11 @@
 //  1. at/R: the number of what rank R waits for or has come to. Written when it waits for long.
 //  2. busy/R: a count that rank R raises about every second while it does something long that the
 //     others know to wait for (LongWork). A rank that hangs elsewhere raises nothing.
-//  3. verdict: who is missing, as the first one found that gave up. It holds for all.
+//  3. alive/R: a count that rank R raises about every second, where ranks wait for what does not
+//     end with a process (NCCL). While it waits each rank looks at that of the next one, and
+//     whether another raised the alarm: so all know of one that is gone, and begin to find out who,
+//     at the cost of a few messages of each.
+//  4. verdict: who is missing, as the first one found that gave up. It holds for all.
 //
 // The store is a process's of another machine, and c10d's calls have no time limit: when the
 // network is cut they return when TCP gives up, after a quarter of an hour. Questions are so asked
@@ -38,6 +42,12 @@ class RollCall {
   // before goes first. nullopt: the store does not answer, so that nobody can say.
   std::optional<std::vector<std::int64_t>> find_absent(std::int64_t number);
 
+  // Step 3, of this rank. Throws what c10d throws.
+  void live();
+  // Whether the next rank has raised nothing between the last kSilentLooks of these calls, or
+  // another rank raised the alarm, or the store is gone. To be asked about every second.
+  bool is_anybody_gone();
+
   // Whether one of those that are not at `number` is kept by long work now. Takes some seconds when
   // none is.
   bool is_awaited(std::int64_t number);
@@ -54,12 +64,15 @@ class RollCall {
     std::vector<std::string> beats(const std::vector<std::int64_t>& ranks);
     std::vector<std::int64_t> find_absent(std::int64_t number);
     bool is_awaited(std::int64_t number);
+    std::string life_of_next();
   };
   template <class Answer>
   std::optional<Answer> ask(std::function<Answer(Shared&)> question);
 
   std::shared_ptr<Shared> shared_;  // outlives this where a question got no answer
   bool is_lost_ = false;            // the store: nobody asks twice
+  std::string life_of_next_;        // at the last look
+  int silent_looks_ = 0;            // Looks, not seconds: this process may have been stopped, too.
 };
 
 }  // namespace cairn::dist

@@ -107,14 +107,14 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
   bool contributes_ = true;
   std::uint64_t clock_ = 0;
   std::size_t depth_ = 0;
-  std::vector<std::shared_ptr<Call>> calls_;    // of this pass
-  std::vector<std::shared_ptr<Call>> active_;   // backward() is in them
-  std::vector<bool> has_sent_;                  // units, in this pass
-  std::optional<std::size_t> sending_;          // unit
-  std::vector<Note> notes_;                     // step 5
-  std::size_t forward_notes_ = 0;               // so many of them before backward()
-  std::vector<std::size_t> forward_order_;      // of the last pass, units
-  std::vector<std::size_t> order_;              // forward_prefetch
+  std::vector<std::shared_ptr<Call>> calls_;   // of this pass
+  std::vector<std::shared_ptr<Call>> active_;  // backward() is in them
+  std::vector<bool> has_sent_;                 // units, in this pass
+  std::optional<std::size_t> sending_;         // unit
+  std::vector<Note> notes_;                    // step 5
+  std::size_t forward_notes_ = 0;              // so many of them before backward()
+  std::vector<std::size_t> forward_order_;     // of the last pass, units
+  std::vector<std::size_t> order_;             // forward_prefetch
   std::exception_ptr error_;
   std::int64_t peak_whole_bytes_ = 0;
 };

@@ -16,8 +16,8 @@ bool is_one_of(const std::string& text, std::initializer_list<std::string_view> 
 }
 
 [[noreturn]] void refuse(const std::string& field, const std::string& instead) {
-  throw UnsupportedError("parallelism_config: " + field + " is not there in this version: " +
-                         instead);
+  throw UnsupportedError("parallelism_config: " + field +
+                         " is not there in this version: " + instead);
 }
 
 void check_dtype(const std::string& field, const std::string& text) {

@@ -284,6 +284,61 @@ TEST(RankTarTest, RowsThatNoScalarHasAreCorrupt) {
   }
 }
 
+// `value` with something else in one place, of every place and of the whole.
+std::vector<Value> variants_of(const Value& value) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 62;
+  std::vector<Value> variants = {
+      Value(), -1, kHuge, "x", Dict(), List(), floats({3}, 0), Size{{kHuge, 4}}, Size{{-2, -8}}};
+  if (value.is_dict()) {
+    for (const auto& [key, inner] : value.as_dict()) {
+      Value without = value;
+      without.mutable_dict().erase(key);
+      variants.push_back(std::move(without));
+      for (Value& variant : variants_of(inner)) {
+        variants.push_back(value);
+        variants.back().mutable_dict().set(key, std::move(variant));
+      }
+    }
+  }
+  if (value.is_list()) {
+    for (std::size_t i = 0; i < value.as_items().size(); ++i) {
+      for (Value& variant : variants_of(value.as_items()[i])) {
+        variants.push_back(value);
+        variants.back().mutable_list()[i] = std::move(variant);
+      }
+    }
+  }
+  return variants;
+}
+
+// What somebody else may have written, with sound checksums. Not a bad_variant_access, nor more
+// memory than there are bytes.
+TEST(RankTarTest, WhateverTheFilesSayIsReadOrATypedError) {
+  const auto good = deepspeed::split(checkpoint_of(1, 2), kNames,
+                                     {.rank = 1, .world_size = 2, .stage = 2, .attempt = "a1"});
+  std::size_t read = 0;
+  std::size_t refused = 0;
+  for (Value deepspeed::RankFiles::*const file :
+       {&deepspeed::RankFiles::model, &deepspeed::RankFiles::optimizer,
+        &deepspeed::RankFiles::composer}) {
+    for (Value& variant : variants_of(good.*file)) {
+      deepspeed::RankFiles files = good;
+      files.*file = std::move(variant);
+      try {
+        const Value found = deepspeed::join(files);
+        for (const auto& [name, tensor] : found.at("state").at("model").as_dict()) {
+          if (tensor.is_tensor()) tensor.as_tensor().contiguous_bytes();
+        }
+        ++read;
+      } catch (const Error&) {
+        ++refused;
+      }
+    }
+  }
+  EXPECT_GT(read, 100U);
+  EXPECT_GT(refused, 300U);
+}
+
 TEST(RankTarTest, ANoteThatCannotBeIsCorrupt) {
   const deepspeed::RankOfSave rank{.rank = 1, .world_size = 2, .stage = 3, .attempt = "x"};
   EXPECT_EQ(parse_rank_note(write_rank_note(rank)).rank, 1);

@@ -12,17 +12,19 @@
 #include "arguments.h"
 #include "testing/sim_device.h"
 
-// device=sim: of tensors on a simulated device.
+// Where tensors are; device=sim: on a simulated device.
+inline at::TensorOptions tensors_of(const Arguments& arguments) {
+  if (!arguments.has("device")) return {};
+  cairn::testing::let_sim_device_compute();
+  return at::TensorOptions(cairn::testing::sim_device());
+}
+
 inline void try_collectives(const Arguments& arguments) {
   namespace dist = cairn::dist;
   initialize(arguments);
   const std::int64_t rank = dist::rank();
   const std::int64_t world = dist::world_size();
-  at::TensorOptions there;
-  if (arguments.has("device")) {
-    cairn::testing::let_sim_device_compute();
-    there = there.device(cairn::testing::sim_device());
-  }
+  const at::TensorOptions there = tensors_of(arguments);
   at::Tensor sum = at::full({3}, rank + 1, there.dtype(at::kLong));
   dist::all_reduce(sum);
   demand(sum[0].item<std::int64_t>() == world * (world + 1) / 2, "the sum");

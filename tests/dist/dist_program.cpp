@@ -53,16 +53,19 @@ using cairn::testing::StoreCall;
 using cairn::testing::StoreHooks;
 using cairn::testing::WatchedStore;
 
-// All but one rank come to a barrier.
+// All but one rank come to a barrier; device=sim: where tensors of a device are added.
 void miss_a_barrier(const Arguments& arguments) {
   initialize(arguments);
-  cairn::dist::barrier();
+  at::Tensor ones = at::ones({3}, tensors_of(arguments));
+  cairn::dist::all_reduce(ones);
   if (cairn::dist::rank() == arguments.number("rank", 1)) {
     say("away");
     if (arguments.text("how") == "dead") raise(SIGKILL);
+    if (arguments.text("how") == "stopped") raise(SIGSTOP);
     for (;;)
       pause();
   }
+  if (arguments.has("device")) return cairn::dist::all_reduce(ones);
   cairn::dist::barrier("the second barrier");
 }
 

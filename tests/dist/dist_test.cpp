@@ -86,9 +86,11 @@ TEST(Dist, EachRankHasAGpuOfItsOwn) {
               Optional(HasSubstr("rank 0 trains on gpu and rank 1 on cpu")));
 }
 
-// Three jobs at once, since most of it is waiting: in each one rank is missing.
+// Four jobs at once, since most of it is waiting: in each one rank is missing.
 TEST(Dist, WhoDoesNotComeIsNamed) {
   Gate gate;
+  // What waits for a device looks for signs of life, long before its time is over.
+  Job silent(3, program({"miss", "rank=1", "how=stopped", "device=sim", "timeout_ms=3600000"}));
   const Command hurried = {"timeout_ms=6000", gate.argument()};
   Job hanging(3, program(Command{"miss", "rank=1", "how=hangs"} + hurried));
   Job incomplete(3, program(Command{"collectives"} + hurried), /*started=*/2);
@@ -111,6 +113,11 @@ TEST(Dist, WhoDoesNotComeIsNamed) {
   }
   EXPECT_THAT(incomplete.exit_codes(), Each(3));
   EXPECT_THAT(incomplete.output(0), HasSubstr("rank 2 did not come")) << incomplete.output(1);
+  for (const std::size_t rank : {0, 2}) {
+    EXPECT_EQ(silent.ranks[rank]->wait().exit_code, 3);
+    EXPECT_THAT(silent.output(rank),
+                AllOf(HasSubstr("rank 1 did not come"), HasSubstr("no sign of life")));
+  }
 }
 
 TEST(Dist, WhatContradictsItselfIsRefused) {
