@@ -111,7 +111,7 @@ const Channel& Group::channel(at::Device device) {
   const auto [place, is_new] = channels_.try_emplace(device.str());
   Channel& channel = place->second;
   if (channel.backend == nullptr) {
-    if (!device.is_cpu()) show_life();
+    show_life_for(device);
     channel = uses_nccl(device) ? connect("nccl" + std::to_string(channels_.size()), launch_.rank,
                                           launch_.world_size, device)
                                 : Channel{.backend = backend_, .device = device};
@@ -120,7 +120,8 @@ const Channel& Group::channel(at::Device device) {
 }
 
 // Now, too: a process may end before it has come to say anything.
-void Group::show_life() {
+void Group::show_life_for(at::Device device) {
+  if (device.is_cpu()) return;
   try {
     roll_call_->live();
   } catch (const std::exception&) {  // rank 0 is gone: whoever waits will know
@@ -135,6 +136,7 @@ Channel Group::connect_some(const std::string& name, const std::vector<std::int6
   if (count == launch_.world_size) return channel(device);
   const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
   if (count == 1) return {.device = device};
+  show_life_for(device);
   return connect("some/" + name, own, count, device);
 }
 

@@ -104,7 +104,7 @@ class Group {
   using Clock = std::chrono::steady_clock;
 
   void meet();
-  void show_life();
+  void show_life_for(at::Device device);
   void begin(const std::string& what);
   void end();
   void watch();

@@ -103,7 +103,7 @@ void Trainer::Impl::join_ranks() {
 
 // As Composer's: the process's number on its machine, where the launcher does not show each its
 // own.
-void Trainer::Impl::choose_gpu() {
+void Trainer::Impl::choose_device_of_rank() {
   const auto shown = static_cast<std::int64_t>(torch::cuda::device_count());
   RankDevice own = {.device = *options.device};
   if (own.device == "gpu") {

@@ -78,7 +78,7 @@ struct Trainer::Impl {
   Requests agree(Requests own) const;
   double usable_processors_of_rank() const;
   void choose_device();
-  void choose_gpu();
+  void choose_device_of_rank();
   void check_devices_of_ranks(const RankDevice& own) const;
   void shard_model();
   void check_sharded() const;

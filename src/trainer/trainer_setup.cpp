@@ -118,7 +118,7 @@ void Trainer::Impl::choose_device() {
   const bool on_gpu = *options.device == "gpu";
   state.device = *options.device;
   state.precision = *options.precision;
-  choose_gpu();
+  choose_device_of_rank();
   context.precision = find_precision(*options.precision).value();
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
   context.sync_strategy = find_sync_strategy(options.ddp_sync_strategy).value();
