@@ -292,7 +292,8 @@ HttpReply FakeOci::commit(const Asked& asked, const std::string& key) {
   std::string hashes;
   for (const Json& part : json["partsToCommit"]) {
     const auto sent = upload->second.parts.find(part["partNum"].get<int>());
-    if (sent == upload->second.parts.end() || sent->second.etag != part["etag"]) {
+    if (sent == upload->second.parts.end() ||
+        sent->second.etag != part["etag"].get<std::string>()) {
       return problem(400, "InvalidUploadPart");
     }
     object.bytes += sent->second.bytes;
