@@ -156,7 +156,7 @@ class Stager {
       return storage_over(memory_.mirror->part(offset, size), storage->location());
     }
     const at::Storage memory = slabs_.take(size, offset);
-    auto* const data = static_cast<std::byte*>(memory.unsafeGetStorageImpl()->data());
+    auto* const data = static_cast<std::byte*>(memory.data_ptr().get());  // data() may be const
     if (is_mirrored) {
       memory_.copies->push_back({memory_.mirror->part(offset, size), data});
     } else {
