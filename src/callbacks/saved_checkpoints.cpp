@@ -14,7 +14,11 @@ constexpr std::string_view kKey = "all_saved_checkpoints_to_timestamp";
 }  // namespace
 
 void SavedCheckpoints::begin(const std::string& path, const Timestamp& timestamp) {
-  remove(path);
+  const auto old = std::ranges::find(entries_, path, &Entry::path);
+  if (old != entries_.end()) {
+    if (old->is_finished) replaced_.push_back(std::move(*old));
+    entries_.erase(old);
+  }
   entries_.push_back({.path = path, .timestamp = timestamp});
 }
 
@@ -22,14 +26,24 @@ void SavedCheckpoints::finish(const std::string& path) {
   for (Entry& entry : entries_) {
     if (entry.path == path) entry.is_finished = true;
   }
+  std::erase_if(replaced_, [&path](const Entry& entry) { return entry.path == path; });
 }
 
 void SavedCheckpoints::remove(const std::string& path) {
-  std::erase_if(entries_, [&path](const Entry& entry) { return entry.path == path; });
+  const auto is_it = [&path](const Entry& entry) { return entry.path == path; };
+  std::erase_if(entries_, is_it);
+  std::erase_if(replaced_, is_it);
 }
 
+// What a failed save was to replace is there as before.
 void SavedCheckpoints::drop_unfinished() {
   std::erase_if(entries_, [](const Entry& entry) { return !entry.is_finished; });
+  for (Entry& old : std::exchange(replaced_, {})) {
+    const auto is_newer = [&old](const Entry& entry) {
+      return entry.timestamp.batch > old.timestamp.batch;
+    };
+    entries_.insert(std::ranges::find_if(entries_, is_newer), std::move(old));
+  }
 }
 
 void SavedCheckpoints::adopt(const Find& find, const Predicate& exists) {
@@ -103,7 +117,9 @@ void SavedCheckpoints::load_state_dict(const Value& state) {
   } catch (const UsageError& e) {
     throw MismatchError("all_saved_checkpoints_to_timestamp: " + std::string(e.what()));
   }
-  std::erase_if(entries_, [](const Entry& entry) { return entry.is_loaded; });
+  const auto is_loaded = [](const Entry& entry) { return entry.is_loaded; };
+  std::erase_if(entries_, is_loaded);
+  std::erase_if(replaced_, is_loaded);
   for (Entry& entry : loaded) {
     remove(entry.path);
     entries_.push_back(std::move(entry));

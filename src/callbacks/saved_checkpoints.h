@@ -21,7 +21,8 @@ class SavedCheckpoints {
   // It is durable.
   void finish(const std::string& path);
   void remove(const std::string& path);
-  // Nothing is under way any more: what was begun and not finished has failed.
+  // Nothing is under way any more: what was begun and not finished has failed, and what had its
+  // path before has it still.
   void drop_unfinished();
 
   // Once the folder is known: `find` is asked once for each path that came from a loaded state, the
@@ -57,7 +58,8 @@ class SavedCheckpoints {
     bool is_own = true;
     bool is_finished = false;
   };
-  std::vector<Entry> entries_;  // oldest first
+  std::vector<Entry> entries_;   // oldest first
+  std::vector<Entry> replaced_;  // finished, and a save of the same path is under way
 };
 
 }  // namespace cairn
