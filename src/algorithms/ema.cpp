@@ -13,6 +13,7 @@
 #include "cairn/algorithms/ema.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>

@@ -28,6 +28,8 @@
 //
 // CI goes through few seconds' worth; CAIRN_SIMULATED_SCHEDULES=100000 through as many as are asked
 // for, from CAIRN_SIMULATED_SEED on.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
