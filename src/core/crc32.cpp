@@ -31,12 +31,20 @@ std::uint32_t copy_then_crc32(std::byte* to, ByteView bytes, std::uint32_t crc) 
 }  // namespace
 
 std::uint32_t crc32(ByteView bytes, std::uint32_t before) {
+  constexpr std::size_t kWorthFolding = 512;  // what is left in the end costs as much as 200 bytes
+  if (bytes.size() >= kWorthFolding && best_crc_fold() == CrcFold::k256) {
+    return Zip::of(bytes, before);
+  }
   return libdeflate_crc32(before, bytes.data(), bytes.size());
+}
+
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size) {
+  return Zip::joined(first, second, size);
 }
 
 std::uint32_t crc32_and_copy(std::byte* to, ByteView bytes, std::uint32_t before) {
   constexpr std::size_t kLine = 64;
-  if (bytes.size() < kWorthStreaming || !has_crc_folding()) {
+  if (bytes.size() < kWorthStreaming || best_crc_fold() == CrcFold::kNone) {
     return copy_then_crc32(to, bytes, before);
   }
   const std::size_t head = (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine;

@@ -11,7 +11,10 @@ namespace cairn {
 // Of `bytes`, and of what came before them, whose CRC is `before`.
 std::uint32_t crc32(ByteView bytes, std::uint32_t before = 0);
 
-// The same in one pass with copying the bytes to `to`, past the cache where they are many: other
+// Of what `first` is the CRC of, with `size` bytes behind it whose own one is `second`.
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size);
+
+// crc32() in one pass with copying the bytes to `to`, past the cache where they are many: other
 // threads may read them behind a fence (io/stream_copy.h).
 std::uint32_t crc32_and_copy(std::byte* to, ByteView bytes, std::uint32_t before);
 

@@ -17,33 +17,30 @@ namespace cairn {
 template <typename Word, Word kPolynomial>
 class SlicedCrc {
  public:
-  // Of `bytes`, or of what `before` is the checksum of with `bytes` behind it.
-  static Word of(ByteView bytes, Word before) {
+  // Of `bytes`, or of what `before` is the checksum of with `bytes` behind it. `fold`: at most the
+  // best one; kNone is by tables alone.
+  static Word of(ByteView bytes, Word before, CrcFold fold = best_crc_fold()) {
     Word crc = static_cast<Word>(~before);
     const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
-    if (folds > 0 && has_crc_folding()) {
-      crc = through_tables(folded(bytes.first(folds), crc, kFolding), 0);
+    if (folds > 0 && fold != CrcFold::kNone) {
+      crc = through_tables(folded(bytes.first(folds), crc, kFolding, fold), 0);
       bytes = bytes.subspan(folds);
     }
     return static_cast<Word>(~through_tables(bytes, crc));
   }
 
-  // of(), and copies the bytes to `to`, a multiple of 16, meanwhile, past the cache: fewer than 64
-  // of them, at the end, through it. Only where has_crc_folding().
-  static Word of_and_copy(ByteView bytes, Word before, std::byte* to) {
+  // of(), and copies the bytes to `to`, a multiple of 64, meanwhile, past the cache: fewer than 64
+  // of them, at the end, through it. Not by kNone.
+  static Word of_and_copy(ByteView bytes, Word before, std::byte* to,
+                          CrcFold fold = best_crc_fold()) {
     Word crc = static_cast<Word>(~before);
     const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
     if (folds > 0) {
-      crc = through_tables(folded_and_copied(bytes.first(folds), crc, kFolding, to), 0);
+      crc = through_tables(folded_and_copied(bytes.first(folds), crc, kFolding, to, fold), 0);
       bytes = bytes.subspan(folds);
     }
     std::copy(bytes.begin(), bytes.end(), to + folds);
     return static_cast<Word>(~through_tables({to + folds, bytes.size()}, crc));
-  }
-
-  // of() without folding.
-  static Word of_by_tables(ByteView bytes, Word before) {
-    return static_cast<Word>(~through_tables(bytes, static_cast<Word>(~before)));
   }
 
   // Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.
@@ -136,7 +133,8 @@ class SlicedCrc {
   }
 
   static constexpr Table kTable = make_table();
-  static constexpr CrcFolding kFolding = {.past_64 = past(512), .past_16 = past(128)};
+  static constexpr CrcFolding kFolding = {
+      .past_256 = past(2048), .past_64 = past(512), .past_16 = past(128)};
 };
 
 }  // namespace cairn

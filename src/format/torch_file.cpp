@@ -9,6 +9,7 @@
 
 #include "cairn/error.h"
 
+#include "core/crc32.h"
 #include "core/seeded_hash.h"
 #include "format/find_format.h"
 #include "format/pickle/keyed_storages.h"
@@ -22,8 +23,6 @@ namespace cairn {
 namespace {
 
 constexpr const char* kScriptConstants = "constants";
-
-std::uint32_t crc_of(ByteView bytes) { return libdeflate_crc32(0, bytes.data(), bytes.size()); }
 
 // The records by their names, of which there is one each: an entry costs no allocation.
 class RecordIndex {
@@ -80,7 +79,7 @@ struct TorchFile::Impl {
     return windows.view(record.offset, record.size);
   }
   bool matches_crc(const FileRecord& record) const {
-    return !has_checksums || crc_of(bytes_of(record).view) == record.crc32;
+    return !has_checksums || crc32(bytes_of(record).view) == record.crc32;
   }
   [[noreturn]] void corrupt(const std::string& what, std::uint64_t offset) const {
     throw CorruptError(file + ": " + what, file, offset);
@@ -198,7 +197,7 @@ void TorchFile::Impl::check_kind_of_zip() const {
 
 SharedBytes TorchFile::Impl::checked(const FileRecord& record) const {
   SharedBytes bytes = bytes_of(record);
-  if (has_checksums && crc_of(bytes.view) != record.crc32)
+  if (has_checksums && crc32(bytes.view) != record.crc32)
     corrupt("record " + record.name + " does not match its CRC", record.offset);
   return bytes;
 }
@@ -349,7 +348,7 @@ std::string TorchFile::Impl::text_of(const zip::Entry& entry) const {
                                                     text.data(), text.size(), nullptr);
   const bool is_whole =
       result == LIBDEFLATE_SUCCESS &&
-      (!has_checksums || crc_of(ByteView(std::as_bytes(std::span(text)))) == record.crc32);
+      (!has_checksums || crc32(ByteView(std::as_bytes(std::span(text)))) == record.crc32);
   if (!is_whole) corrupt("record " + record.name + " does not match its CRC", record.offset);
   return text;
 }

@@ -46,6 +46,8 @@ TEST(Crc32Test, CopyingInPartsGoesOnWithTheChecksum) {
     const std::uint32_t first = crc32_and_copy(to.data(), as_bytes(text).first(cut), 0);
     EXPECT_EQ(crc32_and_copy(to.data() + cut, as_bytes(text).subspan(cut), first), whole) << cut;
     EXPECT_EQ(as_text(to), text) << cut;
+    const std::uint32_t second = crc32(as_bytes(text).subspan(cut));
+    EXPECT_EQ(crc32_joined(first, second, text.size() - cut), whole) << cut;
   }
 }
 

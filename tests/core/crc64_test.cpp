@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "core/sliced_crc.h"
 
 namespace cairn {
 namespace {
@@ -28,20 +27,6 @@ TEST(Crc64Test, PartsMakeTheWhole) {
     const std::uint64_t second = crc64_nvme(as_bytes(text.substr(cut)));
     EXPECT_EQ(crc64_nvme(as_bytes(text.substr(cut)), first), whole) << cut;
     EXPECT_EQ(crc64_nvme_joined(first, second, text.size() - cut), whole) << cut;
-  }
-}
-
-// Of both widths; where the processor cannot fold, both are by tables.
-TEST(Crc64Test, FoldingIsWhatTablesSay) {
-  using Nvme = SlicedCrc<std::uint64_t, 0x9A6C9329AC4BC9B5>;
-  using Castagnoli = SlicedCrc<std::uint32_t, 0x82F63B78>;
-  std::string text;
-  for (int i = 0; i < 5000; ++i)
-    text += static_cast<char>(i * 31 + i / 7);
-  for (const std::size_t size : {0, 1, 63, 64, 65, 127, 128, 192, 1000, 4096, 4990}) {
-    const ByteView bytes = as_bytes(text).subspan(size % 7, size);
-    EXPECT_EQ(Nvme::of(bytes, 12345), Nvme::of_by_tables(bytes, 12345)) << size;
-    EXPECT_EQ(Castagnoli::of(bytes, 12345), Castagnoli::of_by_tables(bytes, 12345)) << size;
   }
 }
 

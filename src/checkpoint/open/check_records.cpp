@@ -1,14 +1,12 @@
 #include "checkpoint/open/check_records.h"
 
-#include <libdeflate.h>
-#include <zlib.h>
-
 #include <algorithm>
 #include <iterator>
 #include <mutex>
 #include <numeric>
 #include <utility>
 
+#include "core/crc32.h"
 #include "io/parallel.h"
 #include "io/pieces.h"
 
@@ -193,7 +191,7 @@ class CrcsOfRecords {
       : records_(records), crcs_(records.size(), 0) {}
 
   void add(std::size_t record, std::uint64_t offset, ByteView bytes) {
-    const std::uint32_t crc = libdeflate_crc32(0, bytes.data(), bytes.size());
+    const std::uint32_t crc = crc32(bytes);
     if (bytes.size() == records_[record].size) {
       crcs_[record] = crc;
       return;
@@ -208,8 +206,7 @@ class CrcsOfRecords {
     });
     for (const Some& some : some_) {
       std::uint32_t& crc = crcs_[some.record];
-      crc = static_cast<std::uint32_t>(
-          crc32_combine(crc, some.crc32, static_cast<z_off_t>(some.size)));
+      crc = crc32_joined(crc, some.crc32, some.size);
     }
     return std::move(crcs_);
   }
