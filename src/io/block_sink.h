@@ -20,7 +20,8 @@ std::size_t block_bytes(std::uint64_t file_bytes);
 
 class BlockSink final : public CopyingSink {
  public:
-  // Holds four blocks until it, and whoever keeps what was written, is gone. `to` must outlive it.
+  // Holds four blocks until it, and whoever keeps what was written, is gone; their memory is kept
+  // for the next one. `to` must outlive it.
   BlockSink(PositionalSink& to, std::size_t block_bytes);
   ~BlockSink() override;
 
