@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "core/writer.h"
 #include "core/xxh3.h"
 
 namespace cairn {
@@ -34,7 +35,7 @@ ManifestFile file_of(const nlohmann::json& json) {
 std::string write_folder_manifest(const std::vector<ManifestFile>& files,
                                   const std::string& attempt) {
   nlohmann::ordered_json json = {{"schema", kFolderSchema},
-                                 {"writer", CAIRN_WRITER},
+                                 {"writer", kWriter},
                                  {"xxh3_128", std::string(kSealDigits, '0')},
                                  {"files", nlohmann::ordered_json::array()}};
   if (!attempt.empty()) json["attempt"] = attempt;

@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "core/little_endian.h"
+#include "core/writer.h"
 #include "io/read_fault.h"
 #include "value/timestamp_fields.h"
 
@@ -100,7 +101,7 @@ struct RecordTable {
 std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
   const RecordTable table(records);
   Json json = {
-      {"schema", kSchema}, {"writer", CAIRN_WRITER},    {"layout", kManifestLayout},
+      {"schema", kSchema}, {"writer", kWriter},         {"layout", kManifestLayout},
       {"kind", info.kind}, {"run_name", info.run_name},
   };
   if (info.timestamp) json["timestamp"] = to_json(*info.timestamp);

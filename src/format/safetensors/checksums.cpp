@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "core/little_endian.h"
+#include "core/writer.h"
 #include "core/xxh3.h"
 #include "format/safetensors/header.h"
 #include "io/source_part.h"
@@ -39,7 +40,7 @@ std::size_t count_with_bytes(const std::vector<NamedTensor>& tensors) {
 }
 
 SafetensorsFile::Metadata empty_checksums(std::size_t parts) {
-  return {{std::string(kWriterKey), CAIRN_WRITER},
+  return {{std::string(kWriterKey), kWriter},
           {std::string(kChecksumsKey), std::string(kSealDigits + parts * kPartDigits, '0')}};
 }
 

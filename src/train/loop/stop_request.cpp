@@ -17,7 +17,7 @@ namespace {
 const std::string kStop = "STOP";
 const std::vector<std::string> kNames = {"SAVE", kStop};
 
-std::atomic<bool> taken = false;  // an object polls signals
+std::atomic<bool> signals_taken = false;  // an object polls signals
 
 std::string signal_name(int number) {
   switch (number) {
@@ -36,11 +36,11 @@ std::string signal_name(int number) {
 class Claim {
  public:
   Claim() {
-    if (taken.exchange(true)) {
+    if (signals_taken.exchange(true)) {
       throw UsageError("another fit() of this process handles signals: set handle_signals = false");
     }
   }
-  ~Claim() { taken = false; }
+  ~Claim() { signals_taken = false; }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 

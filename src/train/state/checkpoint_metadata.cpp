@@ -8,6 +8,7 @@
 #include "cairn/dist/dist.h"
 #include "cairn/train/state.h"
 
+#include "core/writer.h"
 #include "dist/group.h"
 
 namespace cairn {
@@ -20,7 +21,7 @@ std::string machine() {
 
 Value environment() {
   const auto devices = static_cast<std::int64_t>(torch::cuda::device_count());
-  return Dict{{"composer_version", CAIRN_WRITER},  // "cairn 0.1.0"
+  return Dict{{"composer_version", kWriter},  // "cairn 0.1.0"
               {"composer_commit_hash", None{}},
               {"cpu_model", machine()},
               {"cpu_count", std::thread::hardware_concurrency()},
