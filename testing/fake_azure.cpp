@@ -14,7 +14,6 @@ using AzureClock = std::chrono::system_clock;
 constexpr int kListed = 1000;
 constexpr std::chrono::minutes kSkewAllowed{15};
 constexpr std::size_t kLongestId = 64;
-const HttpReply kGoOn = {.status = 0};  // of a check
 
 HttpReply failure(int status, const std::string& code) {
   return {.status = status,

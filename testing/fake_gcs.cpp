@@ -17,7 +17,6 @@ using Clock = std::chrono::system_clock;
 
 constexpr std::chrono::minutes kOldestRequest{15};
 constexpr const char* kGeneration = "x-goog-if-generation-match";
-const HttpReply kPassed = {.status = 0};
 
 std::string crc32c_text(const std::string& bytes) {
   const std::uint32_t crc = crc32c(as_bytes(bytes));
@@ -142,7 +141,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   const std::string text = asked.header("authorization");
   if (text.starts_with("Bearer ")) {
     const bool is_valid = !tokens_.empty() && !is_revoked_ && text.substr(7) == tokens_.back();
-    return is_valid ? kPassed : error(401, "AuthenticationRequired");
+    return is_valid ? kGoOn : error(401, "AuthenticationRequired");
   }
   const std::string names = between(text, "SignedHeaders=", ",");
   const std::vector<std::string> scope = split(between(text, "Credential=", ","), '/');
@@ -165,7 +164,7 @@ HttpReply FakeGcs::check_signature(const Asked& asked) {
   if (!is_now) return error(403, "RequestTimeTooSkewed");
   const std::string given = between(text, "Signature=", ",");
   return given == googles_signature(asked, gcs_.secret, scope, names)
-             ? kPassed
+             ? kGoOn
              : error(403, "SignatureDoesNotMatch");
 }
 
@@ -176,13 +175,13 @@ HttpReply FakeGcs::check_body(const Asked& asked) {
   }
   const std::string hash = asked.header("x-goog-hash");
   if (!hash.empty() && hash != crc32c_text(asked.body)) return error(400, "BadDigest");
-  return kPassed;
+  return kGoOn;
 }
 
 HttpReply FakeGcs::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header(kGeneration);
   return wanted.empty() || wanted == std::to_string(object.generation)
-             ? kPassed
+             ? kGoOn
              : error(412, "PreconditionFailed");
 }
 
@@ -192,11 +191,11 @@ HttpReply FakeGcs::check_condition(const Asked& asked, const std::string& path, 
   if (!asked.header("if-match").empty() || !asked.header("if-none-match").empty()) {
     return error(400, "InvalidArgument");
   }
-  if (wanted.empty()) return kPassed;
+  if (wanted.empty()) return kGoOn;
   if (is_upload) return error(400, "InvalidArgument");
   const Object* const there = find(path);
   const int generation = there == nullptr ? 0 : there->generation;
-  return wanted == std::to_string(generation) ? kPassed : error(412, "PreconditionFailed");
+  return wanted == std::to_string(generation) ? kGoOn : error(412, "PreconditionFailed");
 }
 
 void FakeGcs::describe(const Asked& /*asked*/, const Object& object, HttpReply& reply) {

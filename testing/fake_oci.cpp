@@ -17,7 +17,6 @@ using OciClock = std::chrono::system_clock;
 
 constexpr std::size_t kOciPage = 1000;
 constexpr std::chrono::minutes kOciSkew{5};
-const HttpReply kNothingWrong = {.status = 0};
 
 HttpReply problem(int status, const std::string& code) {
   return {.status = status,
@@ -116,7 +115,7 @@ HttpReply FakeOci::check_signature(const Asked& asked) const {
   const bool is_now = date && std::chrono::abs(*date - OciClock::now()) < kOciSkew;
   const std::string signature = base64_decoded(between(text, "signature=\"", "\"")).value_or("");
   return needed.empty() && is_now && is_signed_by_tests(lines, as_bytes(signature))
-             ? kNothingWrong
+             ? kGoOn
              : problem(401, "NotAuthenticated");
 }
 
@@ -177,7 +176,7 @@ HttpReply FakeOci::check_condition(const Asked& asked, const std::string& key) c
   const bool is_there = found != objects_.end();
   if (asked.header("if-none-match") == "*" && is_there) return problem(412, "IfNoneMatchFailed");
   const std::string wanted = asked.header("if-match");
-  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kNothingWrong;
+  if (wanted.empty() || (is_there && found->second.etag == wanted)) return kGoOn;
   return problem(412, is_there ? "IfMatchFailed" : "NoEtagMatch");
 }
 

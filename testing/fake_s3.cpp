@@ -17,7 +17,6 @@ constexpr std::size_t kLeastPart = 5 << 20;
 constexpr int kPage = 1000;
 constexpr std::chrono::minutes kMostSkew{15};
 constexpr const char* kCrc = "x-amz-checksum-crc64nvme";
-const HttpReply kFine = {.status = 0};  // of a check: go on
 
 std::string quoted_md5(const std::string& bytes) {
   const ByteView view = as_bytes(bytes);
@@ -217,7 +216,7 @@ HttpReply FakeS3::check_signature(const Asked& asked) {
   if (given != expected_signature(asked, options_.secret_key, scope, names)) {
     return error(403, "SignatureDoesNotMatch");
   }
-  return kFine;
+  return kGoOn;
 }
 
 HttpReply FakeS3::check_body(const Asked& asked) {
@@ -236,7 +235,7 @@ HttpReply FakeS3::check_body(const Asked& asked) {
       crc != crc_text(crc64_nvme(as_bytes(asked.body)))) {
     return error(400, "BadDigest");
   }
-  return kFine;
+  return kGoOn;
 }
 
 HttpReply FakeS3::dispatch(const Asked& asked, const std::string& path) {
@@ -283,7 +282,7 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
 
 HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("if-match");
-  return wanted.empty() || wanted == object.etag ? kFine : error(412, "PreconditionFailed");
+  return wanted.empty() || wanted == object.etag ? kGoOn : error(412, "PreconditionFailed");
 }
 
 void FakeS3::describe(const Asked& asked, const Object& object, HttpReply& reply) {
@@ -325,16 +324,16 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path, b
       is_upload ? options_.upload_conditions : options_.conditions;
   const std::string match = asked.header("if-match");
   const std::string none = asked.header("if-none-match");
-  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kFine;
+  if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kGoOn;
   if (how == FakeS3Options::Conditions::kRefuse) return error(501, "NotImplemented");
   const auto found = objects_.find(path);
   if (!none.empty()) {
-    return found == objects_.end() ? kFine : error(412, "PreconditionFailed");
+    return found == objects_.end() ? kGoOn : error(412, "PreconditionFailed");
   }
   if (found == objects_.end()) return error(404, "NoSuchKey");
   const std::string etag =
       options_.like_ceph ? between(found->second.etag, "\"", "\"") : found->second.etag;
-  return etag == match ? kFine : error(412, "PreconditionFailed");
+  return etag == match ? kGoOn : error(412, "PreconditionFailed");
 }
 
 void FakeS3::keep(const std::string& path, Object object) {

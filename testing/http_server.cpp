@@ -80,8 +80,8 @@ class Incoming {
   // Who asks whether the body is wanted, the one thing that there is to expect, waits for a second
   // where there is no answer.
   bool go_on() {
-    constexpr std::string_view kGoOn = "HTTP/1.1 100 Continue\r\n\r\n";
-    return stream_.write(kGoOn.data(), kGoOn.size());
+    constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+    return stream_.write(kContinue.data(), kContinue.size());
   }
 
   bool drop(std::size_t size) {

@@ -43,6 +43,9 @@ struct HttpReply {
   bool drips = false;  // sends every byte by itself
 };
 
+// What a fake's check says where nothing is wrong: no answer yet.
+inline const HttpReply kGoOn = {.status = 0};
+
 class HttpServer {
  public:
   using Handler = std::function<HttpReply(const HttpAsked&)>;

@@ -14,16 +14,16 @@ namespace {
 // What one core reads and looks at before it leaves its cache.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 
-struct Piece {
+struct Slice {
   std::size_t part = 0;
   std::uint64_t begin = 0;  // in the part
   std::uint64_t size = 0;
 };
-using Batch = std::vector<Piece>;
+using Slices = std::vector<Slice>;
 
 // Parts in pieces, and of those as many as fit a batch.
-std::vector<Batch> batches_of(std::span<const ByteSource::Part> parts) {
-  std::vector<Batch> batches;
+std::vector<Slices> batches_of(std::span<const ByteSource::Part> parts) {
+  std::vector<Slices> batches;
   std::uint64_t room = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     for (std::uint64_t begin = 0; begin < parts[i].size;) {
@@ -40,32 +40,32 @@ std::vector<Batch> batches_of(std::span<const ByteSource::Part> parts) {
   return batches;
 }
 
-void show(const ByteSource& source, const ByteSource::Part& part, const Piece& piece,
+void show(const ByteSource& source, const ByteSource::Part& part, const Slice& slice,
           const ByteSource::Look& look) {
-  const SharedBytes bytes = source.view(part.offset + piece.begin, piece.size);
+  const SharedBytes bytes = source.view(part.offset + slice.begin, slice.size);
   ByteView found = bytes.view;
   if (!part.into.empty()) {
-    const std::span<std::byte> into = part.into.subspan(piece.begin, piece.size);
+    const std::span<std::byte> into = part.into.subspan(slice.begin, slice.size);
     std::copy(found.begin(), found.end(), into.begin());
     found = into;
   }
-  look(piece.part, piece.begin, found);
+  look(slice.part, slice.begin, found);
   bytes.release(bytes.view);
 }
 
 void read_and_show(const ByteSource& source, std::span<const ByteSource::Part> parts,
-                   const Batch& batch, const ByteSource::Look& look) {
+                   const Slices& batch, const ByteSource::Look& look) {
   thread_local std::vector<std::byte> scratch(kBatchBytes);
   std::vector<ByteSource::Range> ranges;
   ranges.reserve(batch.size());
   std::span<std::byte> left = scratch;
-  for (const Piece& piece : batch) {
-    const ByteSource::Part& part = parts[piece.part];
+  for (const Slice& slice : batch) {
+    const ByteSource::Part& part = parts[slice.part];
     const bool is_kept = !part.into.empty();
-    ranges.push_back({part.offset + piece.begin, is_kept
-                                                     ? part.into.subspan(piece.begin, piece.size)
-                                                     : left.first(piece.size)});
-    if (!is_kept) left = left.subspan(piece.size);
+    ranges.push_back({part.offset + slice.begin, is_kept
+                                                     ? part.into.subspan(slice.begin, slice.size)
+                                                     : left.first(slice.size)});
+    if (!is_kept) left = left.subspan(slice.size);
   }
   source.read(ranges);
   for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -112,11 +112,11 @@ void ByteSource::read_each(std::span<const Part> parts, const Look& look) const 
     check_range(part.offset, part.size);
     bytes += part.size;
   }
-  const std::vector<Batch> batches = batches_of(parts);
+  const std::vector<Slices> batches = batches_of(parts);
   const auto run = [&](std::size_t i) {
     if (!in_memory()) return read_and_show(*this, parts, batches[i], look);
-    for (const Piece& piece : batches[i]) {
-      show(*this, parts[piece.part], piece, look);
+    for (const Slice& slice : batches[i]) {
+      show(*this, parts[slice.part], slice, look);
     }
   };
   for_each_parallel(batches.size(), run, bytes);

@@ -36,7 +36,7 @@ std::string hex(const at::Tensor& tensor) {
 TrainerOptions options_of(const std::string& folder, const Report& report) {
   TrainerOptions options = testing::tiny_options({.dropout = 0.2});
   options.train_dataloader = testing::tiny_loader(8, {.batch_size = 2, .shuffle = true});
-  options.max_duration = "3ep";
+  options.max_duration = "2ep";  // kBatches
   options.optimizers = AdamW({.lr = 0.01});
   options.run_name = "attacked";
   options.loggers = Teller(report);

@@ -161,7 +161,7 @@ TEST_P(ResumedRun, FailedReadingNeverGoesBackOrTouchesAnything) {
   Variant half = GetParam();
   half.change = [change = half.change](TrainerOptions& options) {
     change(options);
-    options.max_duration = "7ba";
+    options.max_duration = "5ba";
   };
   ASSERT_EQ(run(stopped.path(), half, plan(stopped, Deed::kNothing, 0)).exit_code, 0);
   const TempFolder good_folder;

@@ -30,7 +30,7 @@ using testing::slice_of;
 
 using Shape = std::vector<std::int64_t>;
 
-const std::string kPath = "/run/ep0-ba7";
+const std::string kCheckpoint = "/run/ep0-ba7";
 const Shape kWeight = {7, 3};
 
 dcp::Box rows(std::int64_t rank, std::int64_t ranks) {
@@ -62,7 +62,7 @@ class SaveOverRanksTest : public ::testing::Test {
                          .faults = std::move(faults)});
     std::vector<std::string> heard(static_cast<std::size_t>(ranks));
     job.start([&](SimJob::Rank& rank) {
-      RankSaveJob mine{.path = kPath, .tree = state_of(rank.number(), ranks)};
+      RankSaveJob mine{.path = kCheckpoint, .tree = state_of(rank.number(), ranks)};
       mine.own = {{"rng", Dict({{"torch", rank.number()}})}};
       if (change) change(rank, mine);
       std::string& outcome = heard[static_cast<std::size_t>(rank.number())];
@@ -78,7 +78,7 @@ class SaveOverRanksTest : public ::testing::Test {
     return heard;
   }
 
-  Checkpoint open() { return open_checkpoint(kPath, store_ ? store_ : local_store(*disk_)); }
+  Checkpoint open() { return open_checkpoint(kCheckpoint, store_ ? store_ : local_store(*disk_)); }
 
   // Each of so many ranks reads its part, whoever wrote it.
   void expect_readable_by(std::int64_t ranks) {
@@ -174,7 +174,7 @@ TEST_F(SaveOverRanksTest, ARankThatDiesAtAnyStepIsNamedOrTheCheckpointIsWhole) {
       expect_readable_by(1);
     } else {
       EXPECT_THAT(heard[0], HasSubstr("rank 1")) << step;
-      EXPECT_FALSE(disk_->stat(kPath, false)) << step;
+      EXPECT_FALSE(disk_->stat(kCheckpoint, false)) << step;
     }
   }
 }

@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kRun = "s3://bucket/run";
+constexpr const char* kRunFolder = "s3://bucket/run";
 constexpr const char* kFirst = "s3://bucket/run/ep0-ba1-rank0.pt";
 constexpr const char* kSecond = "s3://bucket/run/ep0-ba2-rank0.pt";
 
@@ -32,9 +32,10 @@ class ToolOnS3Test : public ::testing::Test {
 };
 
 TEST_F(ToolOnS3Test, EveryCommandReadsIt) {
-  EXPECT_THAT(run({"ls", kRun}).out, AllOf(HasSubstr("ep0-ba1-rank0.pt"), HasSubstr("ep0-ba2")));
+  EXPECT_THAT(run({"ls", kRunFolder}).out,
+              AllOf(HasSubstr("ep0-ba1-rank0.pt"), HasSubstr("ep0-ba2")));
   EXPECT_THAT(run({"inspect", kFirst}).out, HasSubstr("a torch.save file"));
-  EXPECT_EQ(run({"verify", "--full", kRun}).code, 0);
+  EXPECT_EQ(run({"verify", "--full", kRunFolder}).code, 0);
   EXPECT_EQ(run({"diff", kFirst, kFirst}).code, 0);
   EXPECT_EQ(run({"diff", kFirst, kSecond}).code, 1);
   EXPECT_EQ(run({"dump", kFirst}).code, 0);
@@ -43,7 +44,7 @@ TEST_F(ToolOnS3Test, EveryCommandReadsIt) {
 TEST_F(ToolOnS3Test, ConvertAndPruneWriteToIt) {
   EXPECT_EQ(run({"convert", kFirst, "s3://bucket/copy/a.pt"}).code, 0);
   EXPECT_EQ(testing::batch_of_sample(load("s3://bucket/copy/a.pt")), 1);
-  EXPECT_THAT(run({"prune", kRun, "--keep-last", "1"}).out, HasSubstr("ep0-ba"));
+  EXPECT_THAT(run({"prune", kRunFolder, "--keep-last", "1"}).out, HasSubstr("ep0-ba"));
 }
 
 TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {
@@ -54,7 +55,7 @@ TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {
 
 TEST_F(ToolOnS3Test, WhatIsWrongIsSaidInOneLine) {
   environment_.set("AWS_SECRET_ACCESS_KEY", "canary-wrong");
-  const Answer answer = run({"ls", kRun});
+  const Answer answer = run({"ls", kRunFolder});
   EXPECT_NE(answer.code, 0);
   EXPECT_THAT(answer.err, AllOf(HasSubstr("SignatureDoesNotMatch"), HasSubstr("s3://bucket/run"),
                                 Not(HasSubstr("canary"))));

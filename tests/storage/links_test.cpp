@@ -37,7 +37,7 @@ void save_and_link(FileSystem& files, std::int64_t batch) {
                    .info = sample_info(batch)});
 }
 
-std::string text_of(FileSystem& files, const std::string& path) {
+std::string text_at(FileSystem& files, const std::string& path) {
   return std::string(as_text(testing::file_bytes(files, path).view));
 }
 
@@ -58,7 +58,7 @@ TEST_P(WithoutLinks, SavesWorkAndTheLinkIsComposersTextFile) {
   save_and_link(disk_, 1);
   save_and_link(disk_, 2);
   EXPECT_THAT(disk_.list("/ckpt"), ElementsAre("ba1.pt", "ba2.pt", "latest.symlink"));
-  EXPECT_EQ(text_of(disk_, kTextPath), "ba2.pt");
+  EXPECT_EQ(text_at(disk_, kTextPath), "ba2.pt");
   EXPECT_EQ(link_target(disk_, kLinkPath), "/ckpt/ba2.pt");
 }
 
@@ -95,7 +95,7 @@ TEST_P(WithoutLinks, AFaultAtAnyCallKeepsAMark) {
       ASSERT_GT(n, 5U);
       break;
     } catch (const StorageError&) {
-      EXPECT_THAT(text_of(disk, kTextPath), ::testing::AnyOf("ba1.pt", "ba2.pt")) << "call " << n;
+      EXPECT_THAT(text_at(disk, kTextPath), ::testing::AnyOf("ba1.pt", "ba2.pt")) << "call " << n;
       EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba1.pt", "latest.symlink"));
     }
   }

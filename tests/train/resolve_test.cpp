@@ -42,14 +42,14 @@ TEST(Resolve, ListsEveryConflictAtOnce) {
                     HasSubstr("console_stream")));
 }
 
-struct Case {
+struct Conflict {
   const char* option;  // named by the message
   std::function<void(TrainerOptions&)> spoil;
 };
 
-void PrintTo(const Case& made, std::ostream* out) { *out << made.option; }  // NOLINT: gtest's name
+void PrintTo(const Conflict& it, std::ostream* out) { *out << it.option; }  // NOLINT: gtest's name
 
-class ResolveConflict : public ::testing::TestWithParam<Case> {};
+class ResolveConflict : public ::testing::TestWithParam<Conflict> {};
 
 TEST_P(ResolveConflict, NamesTheOption) {
   TrainerOptions options = tiny_options();
@@ -57,7 +57,7 @@ TEST_P(ResolveConflict, NamesTheOption) {
   EXPECT_THAT(conflicts_of(std::move(options)), HasSubstr(GetParam().option));
 }
 
-const Case kCases[] = {
+const Conflict kConflicts[] = {
     {"train_subset_num_batches", [](auto& o) { o.train_subset_num_batches = 0; }},
     {"max_duration", [](auto& o) { o.max_duration = "0.5dur"; }},
     {"max_duration", [](auto& o) { o.max_duration = "1h"; }},
@@ -84,7 +84,7 @@ const Case kCases[] = {
     {"precision", [](auto& o) { o.precision = "amp_bf16"; }},
     {"seed", [](auto& o) { o.seed = std::int64_t{1} << 32; }},
 };
-INSTANTIATE_TEST_SUITE_P(All, ResolveConflict, ::testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(All, ResolveConflict, ::testing::ValuesIn(kConflicts));
 
 // T62: without a run name, a save folder or a latest name there is nothing to resume from.
 TEST(Resolve, AutoresumeNeedsARunNameAFolderAndALatestName) {
