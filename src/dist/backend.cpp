@@ -73,24 +73,50 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& sto
 
 #endif
 
-bool uses_nccl(at::Device device) {
-  const char* const variable = getenv("CAIRN_CUDA_BACKEND");
-  const std::string wanted = variable == nullptr ? "" : variable;
-  if (!wanted.empty() && wanted != "nccl" && wanted != "gloo") {
-    throw UsageError("CAIRN_CUDA_BACKEND is '" + wanted +
-                     "'; it is nccl, the default where cairn was built with it, or gloo");
-  }
+namespace {
+
+// What a variable asks for: "" when it is not there.
+std::string wanted_by(const char* variable, const std::string& direct, const char* usual) {
+  const char* const value = getenv(variable);
+  const std::string wanted = value == nullptr ? "" : value;
+  if (wanted.empty() || wanted == direct || wanted == "gloo") return wanted;
+  throw UsageError(std::string(variable) + " is '" + wanted + "'; it is " + direct + " or gloo, " +
+                   usual);
+}
+
+Transport transport_of_gpu() {
+  const std::string wanted =
+      wanted_by("CAIRN_CUDA_BACKEND", "nccl", "by default nccl where cairn was built with it");
 #ifdef CAIRN_WITH_NCCL
-  return device.is_cuda() && wanted != "gloo";
+  return wanted == "gloo" ? Transport::kGloo : Transport::kNccl;
 #else
-  if (device.is_cuda() && wanted == "nccl") {
+  if (wanted == "nccl") {
     throw UsageError(
         "CAIRN_CUDA_BACKEND is nccl, and this cairn was built without it: build it with a libtorch "
         "for CUDA and NCCL's headers (Debian: libnccl-dev), or leave the variable out: then what "
         "GPUs send goes through host memory");
   }
-  return false;
+  return Transport::kGloo;
 #endif
+}
+
+Transport transport_of_host() {
+  if (wanted_by("CAIRN_CPU_BACKEND", "mpi", "by default gloo") != "mpi") return Transport::kGloo;
+#ifdef CAIRN_WITH_MPI
+  return Transport::kMpi;
+#else
+  throw UsageError(
+      "CAIRN_CPU_BACKEND is mpi, and this cairn was built without it: build it with a libtorch "
+      "that has MPI (Debian's and PyTorch's own have not) and MPI's headers, or leave the variable "
+      "out: mpirun starts processes that use Gloo, too");
+#endif
+}
+
+}  // namespace
+
+Transport transport_of(at::Device device) {
+  if (device.is_cuda()) return transport_of_gpu();
+  return device.is_cpu() ? transport_of_host() : Transport::kGloo;
 }
 
 #ifndef CAIRN_WITH_NCCL
@@ -98,6 +124,13 @@ c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>&, co
                                       at::Device) {
   throw UnsupportedError("this cairn was built without NCCL");
 }
+#endif
+
+#ifndef CAIRN_WITH_MPI
+c10::intrusive_ptr<Backend> open_mpi(const Member&) {
+  throw UnsupportedError("this cairn was built without MPI");
+}
+void give_up_mpi() {}
 #endif
 
 }  // namespace cairn::dist

@@ -1,5 +1,5 @@
-// What knows c10d's classes by name (backend_nccl.cpp those of GPUs): what differs between versions
-// of libtorch is here.
+// What knows c10d's classes by name (backend_nccl.cpp and backend_mpi.cpp those that few builds of
+// libtorch have): what differs between versions of libtorch is here.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -51,12 +51,19 @@ struct Member {
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member);
 
-// Whether tensors of this device travel by NCCL: a GPU's do where cairn was built with it, and
-// CAIRN_CUDA_BACKEND is not "gloo". UsageError when that says nccl and there is none, or something
-// else.
-bool uses_nccl(at::Device device);
-// The same for tensors on `device`, a GPU that no other of them has.
+// What tensors of a device travel by.
+enum class Transport { kGloo, kNccl, kMpi };
+
+// A GPU's by NCCL where cairn was built with it and CAIRN_CUDA_BACKEND is not "gloo"; the host's by
+// MPI when CAIRN_CPU_BACKEND is "mpi"; all others by Gloo. UsageError when a variable asks for what
+// this cairn was built without, or for something else.
+Transport transport_of(at::Device device);
+// As open_gloo(), for tensors on `device`, a GPU that no other of them has.
 c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& store,
                                       const Member& member, at::Device device);
+// Of all ranks, once in a process. UsageError when MPI numbers them otherwise.
+c10::intrusive_ptr<Backend> open_mpi(const Member& member);
+// A call of MPI's will not return: the process is to end without waiting for it.
+void give_up_mpi();
 
 }  // namespace cairn::dist

@@ -60,8 +60,9 @@ bool polls(const WorkPtr& work, milliseconds limit) {
 }  // namespace
 
 Group::Group(Launch launch, milliseconds timeout) : launch_(std::move(launch)), timeout_(timeout) {
+  transport_of(at::kCPU);  // what cannot be had is said before anybody waits
   meet();
-  backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU).backend;
+  backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU, Transport::kGloo).backend;
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -84,22 +85,30 @@ c10::intrusive_ptr<c10d::Store> Group::connect(bool listens) const {
 
 // c10d's limits are not ours: so it connects on a thread that is left behind after our time.
 Channel Group::connect(const std::string& name, std::int64_t index, std::int64_t count,
-                       at::Device device) {
+                       at::Device device, Transport transport) {
   const Member member = {.rank = static_cast<int>(index),
                          .world_size = static_cast<int>(count),
                          .timeout = kTheirTimeout,
                          .is_one_machine = launch_.local_world_size == launch_.world_size};
-  const bool is_direct = uses_nccl(device);
   std::packaged_task<c10::intrusive_ptr<Backend>()> task(
-      [store = with_prefix(name, store_), member, device, is_direct] {
-        return is_direct ? open_nccl(store, member, device) : open_gloo(store, member);
+      [store = with_prefix(name, store_), member, device, transport] {
+        switch (transport) {
+          case Transport::kNccl:
+            return open_nccl(store, member, device);
+          case Transport::kMpi:
+            return open_mpi(member);
+          case Transport::kGloo:
+            break;
+        }
+        return open_gloo(store, member);
       });
   auto opened = task.get_future();
   std::thread(std::move(task)).detach();
   const std::string what = "connecting the processes with each other";
   if (opened.wait_for(timeout_) != std::future_status::ready) fail(what, "it takes too long");
   try {
-    return {.backend = opened.get(), .device = device, .home = is_direct ? device : at::kCPU};
+    const at::Device home = transport == Transport::kGloo ? at::kCPU : device;
+    return {.backend = opened.get(), .device = device, .home = home};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -112,9 +121,12 @@ const Channel& Group::channel(at::Device device) {
   Channel& channel = place->second;
   if (channel.backend == nullptr) {
     show_life_for(device);
-    channel = uses_nccl(device) ? connect("nccl" + std::to_string(channels_.size()), launch_.rank,
-                                          launch_.world_size, device)
-                                : Channel{.backend = backend_, .device = device};
+    const Transport transport = transport_of(device);
+    uses_mpi_ = uses_mpi_ || transport == Transport::kMpi;
+    channel = transport == Transport::kGloo
+                  ? Channel{.backend = backend_, .device = device}
+                  : connect("all" + std::to_string(channels_.size()), launch_.rank,
+                            launch_.world_size, device, transport);
   }
   return channel;
 }
@@ -137,7 +149,9 @@ Channel Group::connect_some(const std::string& name, const std::vector<std::int6
   const auto own = std::ranges::find(ranks, launch_.rank) - ranks.begin();
   if (count == 1) return {.device = device};
   show_life_for(device);
-  return connect("some/" + name, own, count, device);
+  // c10d's MPI calls one function at a time in a process: two groups could wait for each other.
+  const Transport transport = device.is_cpu() ? Transport::kGloo : transport_of(device);
+  return connect("some/" + name, own, count, device, transport);
 }
 
 void Group::meet() {
@@ -278,6 +292,7 @@ void Group::fail(const std::string& what, const std::string& why) {
     const std::scoped_lock lock(mutex_);
     failure_ = text;
     is_waiting_ = false;
+    if (uses_mpi_) give_up_mpi();
   }
   throw DistError(text +
                       ". Look into the log of that process, and start the job again: with "

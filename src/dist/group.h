@@ -4,7 +4,8 @@
 //     torchrun's agent does. Each writes that it is there, and waits for all others.
 //  2. Collectives go through Gloo, which connects all with all. Its connections end with a process,
 //     so that its peers know at once. Tensors of GPUs go through NCCL where it is there (Channel),
-//     which is connected when they are first sent.
+//     those of the host through MPI where the user says so; these are connected when they are first
+//     sent.
 //  3. What is done together is numbered. A rank that waits for long writes its number into the
 //     store, from a thread of its own (watch()): so everybody can know who has come and who has
 //     not (RollCall). What takes no time costs no message. The connection for this is a second one,
@@ -111,7 +112,7 @@ class Group {
   MeetingPlace place() const;
   c10::intrusive_ptr<c10d::Store> connect(bool listens) const;
   Channel connect(const std::string& name, std::int64_t index, std::int64_t count,
-                  at::Device device);
+                  at::Device device, Transport transport);
   bool is_busy(Clock::time_point now) const;
 
   Launch launch_;
@@ -119,7 +120,8 @@ class Group {
   c10::intrusive_ptr<c10d::Store> store_;
   std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
-  std::map<std::string, Channel> channels_;  // of other devices, by name
+  std::map<std::string, Channel> channels_;  // of each device that was asked for, by name
+  bool uses_mpi_ = false;
   int meetings_ = 0;
   int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together

@@ -110,7 +110,7 @@ void Trainer::Impl::choose_device_of_rank() {
     own.gpu = shown == 1 ? 0 : dist::local_rank();
     own.shown = shown;
     context.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(own.gpu));
-    own.can_share = !dist::uses_nccl(context.device);
+    own.can_share = dist::transport_of(context.device) == dist::Transport::kGloo;
   }
   check_devices_of_ranks(own);
   if (own.device == "gpu") c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(context.device);

@@ -60,10 +60,29 @@ TEST(Dist, TensorsOfADeviceGoFromAllToAll) {
 
 TEST(Dist, TheBackendOfGpusIsOneThatIsThere) {
   const EnvironmentVariable backend("CAIRN_CUDA_BACKEND", "mpi");
-  EXPECT_THAT(message_of<UsageError>([] { dist::uses_nccl(at::Device(at::kCUDA, 0)); }),
+  EXPECT_THAT(message_of<UsageError>([] { dist::transport_of(at::Device(at::kCUDA, 0)); }),
               HasSubstr("CAIRN_CUDA_BACKEND is 'mpi'"));
   const EnvironmentVariable gloo("CAIRN_CUDA_BACKEND", "gloo");
-  EXPECT_FALSE(dist::uses_nccl(at::Device(at::kCUDA, 0)));
+  EXPECT_EQ(dist::transport_of(at::Device(at::kCUDA, 0)), dist::Transport::kGloo);
+}
+
+TEST(Dist, TheBackendOfTheHostIsOneThatIsThere) {
+  const EnvironmentVariable backend("CAIRN_CPU_BACKEND", "nccl");
+  EXPECT_THAT(message_of<UsageError>([] { dist::transport_of(at::kCPU); }),
+              HasSubstr("CAIRN_CPU_BACKEND is 'nccl'; it is mpi or gloo"));
+  const EnvironmentVariable none("CAIRN_CPU_BACKEND", nullptr);
+  EXPECT_EQ(dist::transport_of(at::kCPU), dist::Transport::kGloo);
+}
+
+TEST(Dist, WithoutMpiNobodyWaitsForIt) {
+  {
+    const EnvironmentVariable backend("CAIRN_CPU_BACKEND", "mpi");
+    if (message_of<UsageError>([] { dist::transport_of(at::kCPU); }) == "nothing was thrown")
+      GTEST_SKIP() << "this libtorch has MPI";
+  }
+  Job job(2, Command{"CAIRN_CPU_BACKEND=mpi"} + program({"collectives"}));
+  EXPECT_THAT(job.exit_codes(), Each(Not(0)));
+  EXPECT_THAT(job.output(0), HasSubstr("CAIRN_CPU_BACKEND is mpi, and this cairn was built"));
 }
 
 TEST(Dist, EachRankHasAGpuOfItsOwn) {
