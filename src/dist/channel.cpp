@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "cairn/error.h"
+
 namespace cairn::dist {
 
 at::TensorOptions Channel::message_options() const {
@@ -27,5 +29,12 @@ void Channel::unpack(const at::Tensor& message, const at::Tensor& into) const {
 }
 
 at::Tensor Channel::arrived(const at::Tensor& message) const { return message.to(device); }
+
+void Channel::check_adds(at::ScalarType type) const {
+  if (backend == nullptr || backend->getBackendName() != "mpi") return;
+  if (type == at::kFloat || type == at::kDouble || at::isIntegralType(type, false)) return;
+  throw UsageError(std::string("c10d's MPI adds no tensors of type ") + c10::toString(type) +
+                   ": train in float32, or leave CAIRN_CPU_BACKEND out");
+}
 
 }  // namespace cairn::dist

@@ -24,6 +24,8 @@ struct Channel {
   at::Tensor empty_message(std::int64_t bytes) const;
   void unpack(const at::Tensor& message, const at::Tensor& into) const;
   at::Tensor arrived(const at::Tensor& message) const;
+  // Whether numbers of this type can be added on the way: by MPI no halves. UsageError.
+  void check_adds(at::ScalarType type) const;
   // Whether the end of a work is asked for: NCCL's works tell nobody of it. The same of what goes
   // through host memory, so that there is one way.
   bool is_polled() const { return !device.is_cpu(); }

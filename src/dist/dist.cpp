@@ -119,6 +119,7 @@ void broadcast_bytes(Group& group, const at::Tensor& bytes, std::int64_t root,
 
 void reduce(Group& group, const at::Tensor& tensor, ReduceOp op, const std::string& what) {
   const Channel& channel = group.channel(tensor.device());
+  channel.check_adds(tensor.scalar_type());
   std::vector<at::Tensor> messages = {channel.message_of(tensor)};
   c10d::AllreduceOptions options;
   options.reduceOp = op_of(op);

@@ -31,6 +31,7 @@ GradientSync::GradientSync(Group& group, const std::vector<at::Tensor>& paramete
   check_ranks_agree();
   if (!parameters.empty()) channel_ = group.channel(device_of(parameters));
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    channel_.check_adds(buckets_[b].parameters.front().scalar_type());
     for (std::size_t i = 0; i < buckets_[b].parameters.size(); ++i)
       add_hook(b, i);
   }
