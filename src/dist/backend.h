@@ -63,7 +63,7 @@ c10::intrusive_ptr<Backend> open_nccl(const c10::intrusive_ptr<c10d::Store>& sto
                                       const Member& member, at::Device device);
 // Of all ranks, once in a process. UsageError when MPI numbers them otherwise.
 c10::intrusive_ptr<Backend> open_mpi(const Member& member);
-// A call of MPI's will not return: the process is to end without waiting for it.
+// A call of MPI's, if there was one, will not return: the process is to end without waiting for it.
 void give_up_mpi();
 
 }  // namespace cairn::dist

@@ -122,7 +122,6 @@ const Channel& Group::channel(at::Device device) {
   if (channel.backend == nullptr) {
     show_life_for(device);
     const Transport transport = transport_of(device);
-    uses_mpi_ = uses_mpi_ || transport == Transport::kMpi;
     channel = transport == Transport::kGloo
                   ? Channel{.backend = backend_, .device = device}
                   : connect("all" + std::to_string(channels_.size()), launch_.rank,
@@ -292,7 +291,7 @@ void Group::fail(const std::string& what, const std::string& why) {
     const std::scoped_lock lock(mutex_);
     failure_ = text;
     is_waiting_ = false;
-    if (uses_mpi_) give_up_mpi();
+    give_up_mpi();
   }
   throw DistError(text +
                       ". Look into the log of that process, and start the job again: with "

@@ -121,7 +121,6 @@ class Group {
   std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
   std::map<std::string, Channel> channels_;  // of each device that was asked for, by name
-  bool uses_mpi_ = false;
   int meetings_ = 0;
   int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together
