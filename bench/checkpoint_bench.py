@@ -10,7 +10,7 @@ bytes are in the page cache; cairn's saves are. Each save makes a new file on a 
 nothing left to write; "cold" is a file that was dropped from the page cache. Without python3-torch
 its rows are left out. The exit code is 1 when a row misses what it must reach.
 
-Needs 4 times MIB of memory and of disk in FOLDER, and a machine that does nothing else: when raw
+Needs 5 times MIB of memory and of disk in FOLDER, and a machine that does nothing else: when raw
 I/O of one round takes twice that of another, the run says so and cannot be judged.
 """
 import itertools

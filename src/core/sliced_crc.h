@@ -29,18 +29,13 @@ class SlicedCrc {
     return static_cast<Word>(~through_tables(bytes, crc));
   }
 
-  // of(), and copies the bytes to `to`, a multiple of 64, meanwhile, past the cache: fewer than 64
-  // of them, at the end, through it. Not by kNone.
+  // of(), and copies the bytes, a multiple of 64, to `to`, which is one, too, meanwhile, past the
+  // cache. Not by kNone.
   static Word of_and_copy(ByteView bytes, Word before, std::byte* to,
                           CrcFold fold = best_crc_fold()) {
-    Word crc = static_cast<Word>(~before);
-    const std::size_t folds = bytes.size() - bytes.size() % kFoldedAtOnce;
-    if (folds > 0) {
-      crc = through_tables(folded_and_copied(bytes.first(folds), crc, kFolding, to, fold), 0);
-      bytes = bytes.subspan(folds);
-    }
-    std::copy(bytes.begin(), bytes.end(), to + folds);
-    return static_cast<Word>(~through_tables({to + folds, bytes.size()}, crc));
+    if (bytes.empty()) return before;
+    const auto crc = static_cast<Word>(~before);
+    return static_cast<Word>(~through_tables(folded_and_copied(bytes, crc, kFolding, to, fold), 0));
   }
 
   // Of what `first` is the checksum of, with `size` bytes behind it whose own one is `second`.

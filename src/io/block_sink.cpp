@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/crc32.h"
 #include "io/page_memory.h"
 
 namespace cairn {
@@ -19,6 +20,8 @@ constexpr std::size_t kPiecesOfAFile = 16;
 // are small, so that a crash in the middle of such a file is a case of tests, too.
 constexpr std::size_t kDirectGranule = 4096;
 constexpr std::size_t kLeastBlockBytes = 64;
+// Smaller ones are copied once more, while the processor's cache has them.
+constexpr std::size_t kLeastPastCache = std::size_t{64} << 10;
 
 }  // namespace
 
@@ -102,12 +105,17 @@ BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
 
 BlockSink::~BlockSink() = default;
 
-template <class Copy>
-void BlockSink::write_by(ByteView bytes, const Copy& copy) {
+bool BlockSink::is_large() const { return block_bytes_ >= kLeastPastCache; }
+
+template <class Write>
+void BlockSink::write_by(ByteView bytes, const Write& write) {
   while (!bytes.empty()) {
-    if (block_ == nullptr) block_ = ring_->take();
+    if (block_ == nullptr) {
+      block_ = ring_->take();
+      lines_.begin(block_);
+    }
     const std::size_t n = std::min(bytes.size(), block_bytes_ - used_);
-    copy(block_ + used_, bytes.first(n));
+    write(bytes.first(n));
     used_ += n;
     bytes = bytes.subspan(n);
     if (used_ == block_bytes_) hand_over();
@@ -115,15 +123,17 @@ void BlockSink::write_by(ByteView bytes, const Copy& copy) {
 }
 
 void BlockSink::write(ByteView bytes) {
-  write_by(bytes, [&](std::byte* to, ByteView part) {
-    copier_.copy(to, part.data(), part.size());
+  write_by(bytes, [&](ByteView part) {
+    if (is_large()) return lines_.write(part);
+    std::copy(part.begin(), part.end(), block_ + used_);
   });
 }
 
 std::uint32_t BlockSink::write_with_crc32(ByteView bytes, std::uint32_t before) {
   std::uint32_t crc = before;
-  write_by(bytes, [&](std::byte* to, ByteView part) {
-    crc = copier_.copy_with_crc32(to, part, crc);
+  write_by(bytes, [&](ByteView part) {
+    crc =
+        is_large() ? lines_.write_with_crc32(part, crc) : crc32_and_copy(block_ + used_, part, crc);
   });
   return crc;
 }
@@ -133,7 +143,7 @@ void BlockSink::finish() {
 }
 
 void BlockSink::hand_over() {
-  copier_.fence();  // another thread reads the block
+  if (is_large()) lines_.finish();  // another thread reads the block
   const std::shared_ptr<const void> owner(
       block_, [ring = ring_, block = block_](const void*) { ring->give_back(block); });
   const SharedBytes bytes{{block_, used_}, owner};

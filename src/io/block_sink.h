@@ -9,8 +9,8 @@
 #include "cairn/bytes.h"
 
 #include "io/copying_sink.h"
+#include "io/line_writer.h"
 #include "io/positional_sink.h"
-#include "io/stream_copy.h"
 
 namespace cairn {
 
@@ -36,15 +36,16 @@ class BlockSink final : public CopyingSink {
  private:
   class Ring;
 
-  // Calls copy(place, part) for each part of `bytes` that goes into one block.
-  template <class Copy>
-  void write_by(ByteView bytes, const Copy& copy);
+  // Calls write(part) for each part of `bytes` that goes into one block, to block_ + used_.
+  template <class Write>
+  void write_by(ByteView bytes, const Write& write);
+  bool is_large() const;
   void hand_over();
 
   PositionalSink& to_;
   std::size_t block_bytes_;
   std::shared_ptr<Ring> ring_;
-  StreamCopier copier_;         // into the blocks: one fence for each of them
+  LineWriter lines_;            // into the blocks, where they are large
   std::byte* block_ = nullptr;  // that is being filled
   std::uint64_t begin_ = 0;     // its place in the file
   std::size_t used_ = 0;

@@ -45,7 +45,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-FileDescriptor open_file(const std::string& path, int flags) {
+FileDescriptor open_for_child(const std::string& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   if (!file.is_open()) throw_storage_error(errno, "cannot open " + path);
   return file;
@@ -56,11 +56,12 @@ struct Streams {
   explicit Streams(const StartOptions& options) {
     constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC;
     if (!options.has_input || isatty(STDIN_FILENO) == 1) {
-      files[0] = open_file("/dev/null", O_RDONLY);
+      files[0] = open_for_child("/dev/null", O_RDONLY);
     }
-    if (!options.output_path.empty()) files[1] = open_file(options.output_path, kNew);
+    if (!options.output_path.empty()) files[1] = open_for_child(options.output_path, kNew);
     const bool is_one = options.errors_path == options.output_path;
-    if (!options.errors_path.empty() && !is_one) files[2] = open_file(options.errors_path, kNew);
+    if (!options.errors_path.empty() && !is_one)
+      files[2] = open_for_child(options.errors_path, kNew);
     const int kept = options.kept != nullptr ? options.kept->file().get() : -1;
     numbers[0] = files[0].get();
     numbers[1] = files[1].is_open() ? files[1].get() : kept;

@@ -48,8 +48,9 @@ TEST(CrcFoldingTest, IsWhatTablesSay) {
 TEST(CrcFoldingTest, CopiesWhatItFoldsAndNothingElse) {
   const std::string text = testing::pattern(5000);
   for (const CrcFold fold : folds()) {
-    for (const std::size_t size : sizes()) {
-      const ByteView bytes = as_bytes(text).subspan(size % 7, size);
+    for (const std::size_t any_size : sizes()) {
+      const std::size_t size = any_size / 64 * 64;
+      const ByteView bytes = as_bytes(text).subspan(any_size % 7, size);
       alignas(64) std::array<std::byte, 5120> to;
       to.fill(std::byte{0xee});
       EXPECT_EQ(Zip::of_and_copy(bytes, 12345, to.data(), fold),

@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -47,10 +48,10 @@ class KeepingSink final : public PositionalSink {
 };
 
 TEST(BlockSinkTest, WhatIsKeptStaysAsItWasWritten) {
-  const std::string bytes = testing::pattern(100'000);
-  for (const std::size_t kept : {0, 1, 2}) {
-    KeepingSink to(kept);
-    BlockSink sink(to, 4096);
+  const std::string bytes = testing::pattern(300'000);
+  for (const auto& [kept, block] : {std::pair{0, 4096}, {1, 65'536}, {2, 4096}, {2, 65'536}}) {
+    KeepingSink to(static_cast<std::size_t>(kept));
+    BlockSink sink(to, static_cast<std::size_t>(block));
     std::string_view left = bytes;
     for (std::size_t piece = 1; !left.empty(); piece = piece * 3 % 9973 + 1) {
       const std::string_view part = left.substr(0, piece);
@@ -65,9 +66,13 @@ TEST(BlockSinkTest, WhatIsKeptStaysAsItWasWritten) {
 
 TEST(BlockSinkTest, TheChecksumIsThatOfWhatWasWrittenAcrossBlocks) {
   const std::string bytes = testing::pattern(300'000);
-  for (const std::size_t piece : {100, 5000, 70'000, 300'000}) {
+  for (const auto& [piece, block] : {std::pair<std::size_t, std::size_t>{100, 49'152},
+                                     {5000, 65'536},
+                                     {70'000, 49'152},
+                                     {70'000, 65'536},
+                                     {300'000, 69'632}}) {
     KeepingSink to(2);
-    BlockSink sink(to, std::size_t{48} << 10);
+    BlockSink sink(to, block);
     sink.write(as_bytes("begin"));  // so that no piece begins where a block does
     std::uint32_t crc = 0;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
