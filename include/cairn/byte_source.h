@@ -43,8 +43,8 @@ class ByteSource {
     std::uint64_t size = 0;
     std::span<std::byte> into = {};
   };
-  // Some bytes of a part: which part, where in it they begin, and the bytes. They are in their place,
-  // if they have one, when read_each() returns.
+  // Some bytes of a part: which part, where in it they begin, and the bytes, in their place if they
+  // have one.
   using Look = std::function<void(std::size_t part, std::uint64_t begin, ByteView bytes)>;
 
   // Reads every part and shows it to `look`, a few MiB at most at a time, as soon as they are

@@ -8,6 +8,7 @@
 
 #include "core/crc32.h"
 #include "io/page_memory.h"
+#include "io/stream_copy.h"
 
 namespace cairn {
 namespace {
@@ -105,7 +106,10 @@ BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
 
 BlockSink::~BlockSink() = default;
 
-bool BlockSink::is_large() const { return block_bytes_ >= kLeastPastCache; }
+// And of whole lines: a store may ask for pieces of any size.
+bool BlockSink::is_large() const {
+  return block_bytes_ >= kLeastPastCache && block_bytes_ % kCacheLine == 0;
+}
 
 template <class Write>
 void BlockSink::write_by(ByteView bytes, const Write& write) {

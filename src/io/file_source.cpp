@@ -19,7 +19,6 @@
 #include "io/mapped_file.h"
 #include "io/parallel.h"
 #include "io/read_fault.h"
-#include "io/stream_copy.h"
 #include "io/windows.h"
 
 namespace cairn {
@@ -267,11 +266,9 @@ class FileSource final : public ByteSource {
   }
 
  private:
-  // Out of a direct read's buffer. What is copied, past the cache, was just looked at: the core's
-  // has it then.
+  // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
   static void take(const Piece& piece, ByteView all, const Look& look) {
     constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;
-    StreamCopier copier;
     for (const Item& item : piece.items) {
       const ByteView bytes = all.subspan(item.offset - piece.offset, item.size);
       if (item.into.empty()) {
@@ -279,9 +276,10 @@ class FileSource final : public ByteSource {
         continue;
       }
       for (std::uint64_t done = 0; done < item.size; done += kInCache) {
-        const ByteView some = bytes.subspan(done, std::min(item.size - done, kInCache));
-        look(item.part, item.begin + done, some);
-        copier.copy(item.into.data() + done, some.data(), some.size());
+        const std::uint64_t size = std::min(item.size - done, kInCache);
+        const std::span<std::byte> into = item.into.subspan(done, size);
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(done), size, into.begin());
+        look(item.part, item.begin + done, into);
       }
     }
   }

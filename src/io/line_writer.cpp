@@ -29,6 +29,7 @@ void LineWriter::gather(ByteView bytes, const Check& check) {
 
 void LineWriter::flush_lines() {
   const std::size_t lines = used_ / kCacheLine * kCacheLine;
+  if (lines == 0) return;
   stream_lines(to_, gathered_.data(), lines);
   to_ += lines;
   used_ -= lines;

@@ -70,6 +70,7 @@ TEST(BlockSinkTest, TheChecksumIsThatOfWhatWasWrittenAcrossBlocks) {
                                      {5000, 65'536},
                                      {70'000, 49'152},
                                      {70'000, 65'536},
+                                     {70'000, 65'537},
                                      {300'000, 69'632}}) {
     KeepingSink to(2);
     BlockSink sink(to, block);
