@@ -106,8 +106,8 @@ BlockSink::BlockSink(PositionalSink& to, std::size_t block_bytes)
 
 BlockSink::~BlockSink() = default;
 
-// And of whole lines: a store may ask for pieces of any size.
-bool BlockSink::is_large() const {
+// A store may ask for pieces of any size, also such as do not begin with a line.
+bool BlockSink::goes_past_cache() const {
   return block_bytes_ >= kLeastPastCache && block_bytes_ % kCacheLine == 0;
 }
 
@@ -128,7 +128,7 @@ void BlockSink::write_by(ByteView bytes, const Write& write) {
 
 void BlockSink::write(ByteView bytes) {
   write_by(bytes, [&](ByteView part) {
-    if (is_large()) return lines_.write(part);
+    if (goes_past_cache()) return lines_.write(part);
     std::copy(part.begin(), part.end(), block_ + used_);
   });
 }
@@ -136,8 +136,8 @@ void BlockSink::write(ByteView bytes) {
 std::uint32_t BlockSink::write_with_crc32(ByteView bytes, std::uint32_t before) {
   std::uint32_t crc = before;
   write_by(bytes, [&](ByteView part) {
-    crc =
-        is_large() ? lines_.write_with_crc32(part, crc) : crc32_and_copy(block_ + used_, part, crc);
+    crc = goes_past_cache() ? lines_.write_with_crc32(part, crc)
+                            : crc32_and_copy(block_ + used_, part, crc);
   });
   return crc;
 }
@@ -147,7 +147,7 @@ void BlockSink::finish() {
 }
 
 void BlockSink::hand_over() {
-  if (is_large()) lines_.finish();  // another thread reads the block
+  if (goes_past_cache()) lines_.finish();  // another thread reads the block
   const std::shared_ptr<const void> owner(
       block_, [ring = ring_, block = block_](const void*) { ring->give_back(block); });
   const SharedBytes bytes{{block_, used_}, owner};

@@ -39,13 +39,13 @@ class BlockSink final : public CopyingSink {
   // Calls write(part) for each part of `bytes` that goes into one block, to block_ + used_.
   template <class Write>
   void write_by(ByteView bytes, const Write& write);
-  bool is_large() const;
+  bool goes_past_cache() const;
   void hand_over();
 
   PositionalSink& to_;
   std::size_t block_bytes_;
   std::shared_ptr<Ring> ring_;
-  LineWriter lines_;            // into the blocks, where they are large
+  LineWriter lines_;            // into the blocks, where it goes past the cache
   std::byte* block_ = nullptr;  // that is being filled
   std::uint64_t begin_ = 0;     // its place in the file
   std::size_t used_ = 0;

@@ -13,6 +13,8 @@
 
 namespace cairn {
 
+constexpr std::size_t kCacheLine = 64;
+
 class GapBridge {
  public:
   // `piece` is read next, from its begin to its end. Touches no byte: what lies between it and the
@@ -20,14 +22,13 @@ class GapBridge {
   void before(ByteView piece) {
     const auto begin = reinterpret_cast<std::uintptr_t>(piece.data());
     const std::uintptr_t gap = begin - end_;  // huge when it lies before that one
-    for (std::uintptr_t i = 0; gap <= kMostBridged && i < gap; i += kLine) {
+    for (std::uintptr_t i = 0; gap <= kMostBridged && i < gap; i += kCacheLine) {
       __builtin_prefetch(reinterpret_cast<const void*>(end_ + i));
     }
     end_ = begin + piece.size();
   }
 
  private:
-  static constexpr std::uintptr_t kLine = 64;
   static constexpr std::uintptr_t kMostBridged = std::uintptr_t{2} << 10;
 
   std::uintptr_t end_ = 0;

@@ -36,38 +36,32 @@ void LineWriter::flush_lines() {
   std::memcpy(gathered_.data(), gathered_.data() + lines, used_);
 }
 
-LineWriter::Cut LineWriter::cut(ByteView bytes) const {
-  const std::size_t head = (kCacheLine - used_ % kCacheLine) % kCacheLine;
-  return {head, (bytes.size() - head) / kCacheLine * kCacheLine};
+template <class CopyLines, class Check>
+void LineWriter::write_by(ByteView bytes, const CopyLines& copy_lines, const Check& check) {
+  bridge_.before(bytes);
+  if (bytes.size() >= kLarge) {
+    const std::size_t head = (kCacheLine - used_ % kCacheLine) % kCacheLine;
+    gather(bytes.first(head), check);
+    flush_lines();
+    const std::size_t lines = (bytes.size() - head) / kCacheLine * kCacheLine;
+    copy_lines(bytes.subspan(head, lines));
+    to_ += lines;
+    bytes = bytes.subspan(head + lines);
+  }
+  gather(bytes, check);
 }
 
 void LineWriter::write(ByteView bytes) {
-  bridge_.before(bytes);
-  const auto check = [](ByteView) {};
-  if (bytes.size() >= kLarge) {
-    const auto [head, lines] = cut(bytes);
-    gather(bytes.first(head), check);
-    flush_lines();
-    stream_lines(to_, bytes.data() + head, lines);
-    to_ += lines;
-    bytes = bytes.subspan(head + lines);
-  }
-  gather(bytes, check);
+  write_by(
+      bytes, [this](ByteView lines) { stream_lines(to_, lines.data(), lines.size()); },
+      [](ByteView) {});
 }
 
 std::uint32_t LineWriter::write_with_crc32(ByteView bytes, std::uint32_t before) {
-  bridge_.before(bytes);
   std::uint32_t crc = before;
-  const auto check = [&crc](ByteView copy) { crc = crc32(copy, crc); };
-  if (bytes.size() >= kLarge) {
-    const auto [head, lines] = cut(bytes);
-    gather(bytes.first(head), check);
-    flush_lines();
-    crc = crc32_and_copy_lines(to_, bytes.subspan(head, lines), crc);
-    to_ += lines;
-    bytes = bytes.subspan(head + lines);
-  }
-  gather(bytes, check);
+  write_by(
+      bytes, [&](ByteView lines) { crc = crc32_and_copy_lines(to_, lines, crc); },
+      [&](ByteView copy) { crc = crc32(copy, crc); });
   return crc;
 }
 

@@ -18,7 +18,7 @@ namespace cairn {
 
 class LineWriter {
  public:
-  // What is written next stands at `to`, a multiple of 64; nothing may be waiting.
+  // What is written next stands at `to`, where a line begins; nothing may be waiting.
   void begin(std::byte* to) { to_ = to; }
   void write(ByteView bytes);
   // The same, and the CRC-32 of what was written, `before` being that of what came before it: of
@@ -35,16 +35,13 @@ class LineWriter {
   void gather(ByteView bytes, const Check& check);
   // Brings the whole lines of what waits to their place.
   void flush_lines();
-  // How many bytes of a large piece complete the line that waits, and how many then are whole ones.
-  struct Cut {
-    std::size_t head;
-    std::size_t lines;
-  };
-  Cut cut(ByteView bytes) const;
+  // Writes them all: copy_lines(lines) brings whole lines to to_, check() is gather()'s.
+  template <class CopyLines, class Check>
+  void write_by(ByteView bytes, const CopyLines& copy_lines, const Check& check);
 
-  alignas(64) std::array<std::byte, kGathered> gathered_;
+  alignas(kCacheLine) std::array<std::byte, kGathered> gathered_;
   std::size_t used_ = 0;     // of gathered_, for the place to_
-  std::byte* to_ = nullptr;  // a multiple of 64
+  std::byte* to_ = nullptr;  // where a line begins
   GapBridge bridge_;
 };
 

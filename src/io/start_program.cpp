@@ -60,8 +60,9 @@ struct Streams {
     }
     if (!options.output_path.empty()) files[1] = open_for_child(options.output_path, kNew);
     const bool is_one = options.errors_path == options.output_path;
-    if (!options.errors_path.empty() && !is_one)
+    if (!options.errors_path.empty() && !is_one) {
       files[2] = open_for_child(options.errors_path, kNew);
+    }
     const int kept = options.kept != nullptr ? options.kept->file().get() : -1;
     numbers[0] = files[0].get();
     numbers[1] = files[1].is_open() ? files[1].get() : kept;

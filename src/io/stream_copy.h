@@ -9,8 +9,6 @@
 
 namespace cairn {
 
-constexpr std::size_t kCacheLine = 64;
-
 // memcpy past the cache: memory is not first read where it is overwritten anyway, which takes a
 // third off the time of a large copy. For small ones, memcpy.
 void stream_copy(std::byte* to, const std::byte* from, std::size_t size);
