@@ -202,6 +202,15 @@ class Batch {
   std::vector<iovec> places_;
 };
 
+// Which of `count` pieces is the i-th to be read when the first `cached` are in the page cache: one
+// of those by turns with one of the others, so that the disk works while cores look at what is
+// there.
+std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
+  const std::size_t turns = std::min(cached, count - cached);
+  if (i < 2 * turns) return i % 2 == 0 ? i / 2 : cached + i / 2;
+  return cached > turns ? i - turns : i;
+}
+
 class FileSource final : public ByteSource {
  public:
   FileSource(FileDescriptor fd, const std::string& path) : file_(std::move(fd), path) {}
@@ -229,8 +238,9 @@ class FileSource final : public ByteSource {
     const auto fd = file_.get();
     std::optional<DirectReads> direct;
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
+    const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
     const auto read_one = [&](std::size_t i) {
-      const Piece& piece = pieces[i];
+      const Piece& piece = pieces[by_turns(i, cached, pieces.size())];
       const bool is_large = direct && piece.end - piece.offset >= kLeastDirectPiece;
       if (is_large && !direct->is_cached(piece.offset, piece.end)) {
         if (read_in_place(*direct, piece, look)) return;
@@ -266,6 +276,14 @@ class FileSource final : public ByteSource {
   }
 
  private:
+  // Of how many pieces at the front most is in the page cache, into which files come so.
+  static std::size_t cached_at_front(const DirectReads& direct, std::span<const Piece> pieces) {
+    const auto is_cached = [&](const Piece& piece) {
+      return direct.is_cached(piece.offset, piece.end);
+    };
+    return std::ranges::partition_point(pieces, is_cached) - pieces.begin();
+  }
+
   // Out of a direct read's buffer. What is copied is looked at while it is in the core's cache.
   static void take(const Piece& piece, ByteView all, const Look& look) {
     constexpr std::uint64_t kInCache = std::uint64_t{256} << 10;

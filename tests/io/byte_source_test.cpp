@@ -359,6 +359,17 @@ TEST_F(ColdFileTest, IsReadAsWellWhenAPartOfItIsCached) {
   expect_read();
 }
 
+// Each piece once, whichever are read by turns.
+TEST_F(ColdFileTest, IsReadAsWellHoweverMuchOfItsBeginningIsCached) {
+  for (const std::uint64_t mib : {1, 4, 12, 20, 28, 37, 40}) {
+    drop_from_page_cache(path_);
+    for (std::uint64_t at = 0; at < mib << 20; at += std::uint64_t{1} << 20) {
+      read_bytes(*source_, at, std::uint64_t{1} << 20);
+    }
+    expect_read();
+  }
+}
+
 // What lies in its pages as in the file's goes there without a copy, and what lies otherwise with
 // one.
 TEST_F(ColdFileTest, IsReadIntoAnyPlace) {

@@ -190,6 +190,8 @@ class CrcsOfRecords {
   explicit CrcsOfRecords(std::span<const FileRecord> records)
       : records_(records), crcs_(records.size(), 0) {}
 
+  std::span<const FileRecord> records() const { return records_; }
+
   void add(std::size_t record, std::uint64_t offset, ByteView bytes) {
     const std::uint32_t crc = crc32(bytes);
     if (bytes.size() == records_[record].size) {
@@ -263,7 +265,7 @@ std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
 
 namespace {
 
-// Records that are read with one call, and the places of their bytes.
+// Some records, and the places of their bytes.
 struct Portion {
   std::span<const FileRecord> records;
   std::span<const Range> places;
@@ -273,8 +275,8 @@ struct Portion {
 // not cut, nor is what one place has.
 std::vector<Portion> portions_of(std::span<const FileRecord> records,
                                  std::span<const Range> places) {
-  constexpr std::size_t kRecords = std::size_t{16} << 10;
-  constexpr std::uint64_t kBytes = std::uint64_t{128} << 20;
+  constexpr std::size_t kRecords = std::size_t{8} << 10;
+  constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
   const auto is_before = [](const FileRecord& a, const FileRecord& b) {
     return a.offset < b.offset;
   };
@@ -300,38 +302,48 @@ std::vector<Portion> portions_of(std::span<const FileRecord> records,
   return portions;
 }
 
-std::vector<std::uint32_t> crcs_of(const CheckedRead& read, const Portion& portion) {
-  const std::span<const FileRecord> records = portion.records;
-  Cut cut(portion.places, ~std::uint64_t{0});
-  const std::vector<Piece> pieces = cut.all(records);
+// Reads them with one call.
+void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
+  std::vector<Piece> pieces;
+  std::vector<Range> rest;
+  for (const Portion& portion : portions) {
+    const std::size_t before = portion.records.data() - crcs.records().data();
+    Cut cut(portion.places, ~std::uint64_t{0});
+    for (Piece& piece : cut.all(portion.records)) {
+      piece.record += before;
+      pieces.push_back(piece);
+    }
+    std::ranges::copy(std::move(cut).rest(), std::back_inserter(rest));
+  }
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
   for (const Piece& piece : pieces) {
     parts.push_back({piece.offset, piece.size, piece.place});
   }
-  for (const Range& range : std::move(cut).rest()) {
+  for (const Range& range : rest) {
     parts.push_back({range.offset, range.into.size(), range.into});
   }
-  CrcsOfRecords crcs(records);
   read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
     if (i >= pieces.size()) return;  // what is in no record
     crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
     if (read.on_progress) read.on_progress(bytes.size());
   });
-  return std::move(crcs).all();
 }
 
 }  // namespace
 
+// Two portions at a time, one from either end: what a file has in the page cache is mostly its
+// beginning, and is looked at while the disk gives what it has not.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
-  std::vector<std::uint32_t> all;
-  all.reserve(records.size());
-  for (const Portion& portion : portions_of(records, read.places)) {
-    const std::vector<std::uint32_t> crcs = crcs_of(read, portion);
-    all.insert(all.end(), crcs.begin(), crcs.end());
+  CrcsOfRecords crcs(records);
+  const std::vector<Portion> portions = portions_of(records, read.places);
+  for (std::size_t begin = 0, end = portions.size(); begin < end;) {
+    std::vector<Portion> both = {portions[begin++]};
+    if (begin < end) both.push_back(portions[--end]);
+    add_crcs(read, both, crcs);
   }
-  return all;
+  return std::move(crcs).all();
 }
 
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
