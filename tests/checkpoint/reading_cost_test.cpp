@@ -87,6 +87,19 @@ TEST_F(ReadingCostTest, ASafetensorsFileTakesOneRead) {
   EXPECT_EQ(files_.reads(), 1U);
 }
 
+// Small tensors stand near one another: what verifies them asks for a MiB of them at a time.
+TEST_F(ReadingCostTest, ManySmallTensorsAreLoadedAndVerifiedWithFewReads) {
+  const Value value = model(3000, 1000);
+  write_file(folder_ / "a.pt", encoded(value));
+  convert(folder_ / "a.pt", folder_ / "a.safetensors");
+  for (const char* name : {"a.pt", "a.safetensors"}) {
+    files_.reset();
+    const Value loaded = load(folder_ / name, {.store = local_store(files_)});
+    EXPECT_LE(files_.reads(), 10U) << name;
+    EXPECT_EQ(loaded, value) << name;
+  }
+}
+
 TEST_F(ReadingCostTest, ADcpFolderTakesTwoReads) {
   const Value value = Dict{{"model", model(300, 5000)}, {"step", 7}, {"name", "a"}};
   write_dcp(*local_store(), value, folder_ / "dcp");

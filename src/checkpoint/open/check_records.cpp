@@ -4,6 +4,7 @@
 #include <iterator>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/crc32.h"
@@ -227,15 +228,24 @@ class CrcsOfRecords {
   std::vector<Some> some_;  // of records that did not come as a whole
 };
 
-// The pieces of each record, in the order of `pieces`.
-std::vector<std::span<Piece>> by_record(std::vector<Piece>& pieces) {
+// The pieces of each record one after the other, those of small records together.
+std::vector<std::span<Piece>> runs_of(std::span<Piece> pieces) {
   std::vector<std::span<Piece>> runs;
+  std::uint64_t room = 0;  // of the last run
   for (std::size_t begin = 0; begin < pieces.size();) {
     std::size_t end = begin;
-    while (end < pieces.size() && pieces[end].record == pieces[begin].record) {
-      ++end;
+    std::uint64_t bytes = 0;
+    for (; end < pieces.size() && pieces[end].record == pieces[begin].record; ++end) {
+      bytes += pieces[end].size;
     }
-    runs.push_back(std::span(pieces).subspan(begin, end - begin));
+    const std::span<Piece> record = pieces.subspan(begin, end - begin);
+    if (bytes <= room) {
+      runs.back() = {runs.back().data(), runs.back().size() + record.size()};
+      room -= bytes;
+    } else {
+      runs.push_back(record);
+      room = kBatchBytes - std::min(kBatchBytes, bytes);
+    }
     begin = end;
   }
   return runs;
@@ -349,15 +359,23 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
 void for_each_xxh3(const CheckedRead& read, const std::vector<FileRecord>& records,
                    const std::function<void(std::size_t index, const Xxh3& hash)>& use) {
   std::vector<Piece> pieces = cut(read, records);
-  const std::vector<std::span<Piece>> runs = by_record(pieces);
+  const std::vector<std::span<Piece>> runs = runs_of(pieces);
   const std::uint64_t most = runs.size() == 1 ? kAloneBatchBytes : kBatchBytes;
   const auto check = [&](std::size_t i) {
-    Xxh3 hash;
+    std::optional<Xxh3> hash(std::in_place);
+    std::size_t record = runs[i].front().record;
     std::vector<std::byte> own;
     for (const std::span<Piece> batch : batches_of(runs[i], most)) {
-      for_each_of(read, batch, own, [&](Piece&, ByteView bytes) { hash.write(bytes); });
+      for_each_of(read, batch, own, [&](const Piece& piece, ByteView bytes) {
+        if (piece.record != record) {
+          use(record, *hash);
+          hash.emplace();
+          record = piece.record;
+        }
+        hash->write(bytes);
+      });
     }
-    use(runs[i].front().record, hash);
+    use(record, *hash);
   };
   for_each_parallel(runs.size(), check, read.file.size());
 }
