@@ -56,8 +56,9 @@ class ByteSource {
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }
   // A range for as long as the result lives: a view where the bytes are in memory, or a file that
-  // can be mapped (whose pages are read when they are touched: io/mapped_file.h), otherwise a
-  // buffer, read now. UsageError, StorageError.
+  // can be mapped, otherwise a buffer, read now. UsageError, StorageError. The pages of a mapped
+  // file are read when they are touched: one that the disk does not give is a StorageError of the
+  // load() or verify() that touches it; anywhere else it ends the process (SIGBUS).
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 
   // UsageError unless the range lies inside.

@@ -57,10 +57,15 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
 }
 
 void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
-  check_extension(strict_format(options.filename, dist + time_variables({})));
+  const auto check_name = [&](const std::string& format, const std::string& called) {
+    const std::string name = strict_format(format, dist + time_variables({}));
+    check_is_name(name, "CheckpointSaver: " + called);
+    check_extension(name);
+  };
+  check_name(options.filename, "filename");
   check_remote_names(options, dist);
   if (!options.latest_filename) return;
-  check_extension(strict_format(*options.latest_filename, dist + time_variables({})));
+  check_name(*options.latest_filename, "latest_filename");
   const auto both = shared_name(options.filename, *options.latest_filename, dist);
   if (both) {
     throw UsageError("CheckpointSaver: a checkpoint (filename \"" + options.filename +

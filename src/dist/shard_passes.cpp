@@ -131,9 +131,7 @@ void Sharding::bind() {
   for (std::size_t i = 0; i < wrapped_.size(); ++i) {
     ShardedUnit* const unit = wrapped_[i];
     if (unit == nullptr || units_[i]->parameters().empty()) continue;
-    unit->is_sharded_ = true;
-    unit->sharding_ = weak_from_this();
-    unit->index_ = i;
+    ShardedUnit::Place::set(*unit, {weak_from_this(), i});
   }
 }
 

@@ -120,3 +120,16 @@ class Sharding : public std::enable_shared_from_this<Sharding> {
 };
 
 }  // namespace cairn::dist
+
+namespace cairn {
+
+struct ShardedUnit::Place {
+  std::weak_ptr<dist::Sharding> sharding;
+  std::size_t index = 0;  // of the unit
+
+  static void set(ShardedUnit& unit, Place place) {
+    unit.place_ = std::make_shared<const Place>(std::move(place));
+  }
+};
+
+}  // namespace cairn

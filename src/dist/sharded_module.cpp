@@ -11,8 +11,11 @@
 
 namespace cairn {
 
-ShardedModule::ShardedModule(std::shared_ptr<dist::Sharding> sharding)
-    : sharding_(std::move(sharding)) {}
+struct ShardedModule::Impl {
+  std::shared_ptr<dist::Sharding> sharding;
+};
+
+ShardedModule::ShardedModule(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ShardedModule::~ShardedModule() = default;
 
 std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Module>& module,
@@ -21,21 +24,22 @@ std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Modu
   check_fsdp_config(config);
   auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
   sharding->bind();
-  return std::make_shared<ShardedModule>(std::move(sharding));
+  return std::make_shared<ShardedModule>(
+      std::make_unique<ShardedModule::Impl>(ShardedModule::Impl{std::move(sharding)}));
 }
 
-void ShardedModule::begin() { sharding_->begin(); }
-void ShardedModule::end() { sharding_->end(); }
+void ShardedModule::begin() { impl_->sharding->begin(); }
+void ShardedModule::end() { impl_->sharding->end(); }
 void ShardedModule::backward(const at::Tensor& loss, bool contributes) {
-  sharding_->backward(loss, contributes);
+  impl_->sharding->backward(loss, contributes);
 }
 void ShardedModule::repeat_for_others(bool with_backward) {
-  sharding_->repeat_for_others(with_backward);
+  impl_->sharding->repeat_for_others(with_backward);
 }
-void ShardedModule::note_order() { sharding_->note_order(); }
+void ShardedModule::note_order() { impl_->sharding->note_order(); }
 
 std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) const {
-  const auto* found = sharding_->find(parameter);
+  const auto* found = impl_->sharding->find(parameter);
   if (found == nullptr) return std::nullopt;
   return ShardedRows{.name = found->name,
                      .global_shape = found->global_shape,
@@ -45,20 +49,20 @@ std::optional<ShardedRows> ShardedModule::find(const at::Tensor& parameter) cons
 }
 
 at::Tensor ShardedModule::own_rows(const at::Tensor& parameter) const {
-  const auto* found = sharding_->find(parameter);
+  const auto* found = impl_->sharding->find(parameter);
   return found == nullptr ? parameter : found->rows();
 }
 
 std::int64_t ShardedModule::shard_count() const {
-  return sharding_->mesh() == nullptr ? 1 : sharding_->mesh()->shards();
+  return impl_->sharding->mesh() == nullptr ? 1 : impl_->sharding->mesh()->shards();
 }
 std::int64_t ShardedModule::shard_index() const {
-  return sharding_->mesh() == nullptr ? 0 : sharding_->mesh()->shard();
+  return impl_->sharding->mesh() == nullptr ? 0 : impl_->sharding->mesh()->shard();
 }
 std::int64_t ShardedModule::replicas() const { return dist::world_size() / shard_count(); }
 
 double ShardedModule::sum_over_shards(double own, const std::string& what) const {
-  const dist::ShardMesh* const mesh = sharding_->mesh();
+  const dist::ShardMesh* const mesh = impl_->sharding->mesh();
   if (mesh == nullptr) return own;
   const dist::Channel& row = mesh->row();
   std::vector<at::Tensor> sum = {
@@ -69,7 +73,7 @@ double ShardedModule::sum_over_shards(double own, const std::string& what) const
 
 ShardedModule::Bytes ShardedModule::bytes() const {
   Bytes bytes;
-  for (const auto& unit : sharding_->units()) {
+  for (const auto& unit : impl_->sharding->units()) {
     if (unit->is_whole()) bytes.whole += unit->whole_bytes();
     for (const auto& parameter : unit->parameters()) {
       bytes.parameters += static_cast<std::int64_t>(parameter.rows().nbytes());
@@ -81,12 +85,12 @@ ShardedModule::Bytes ShardedModule::bytes() const {
   return bytes;
 }
 
-std::int64_t ShardedModule::peak_whole_bytes() const { return sharding_->peak_whole_bytes(); }
+std::int64_t ShardedModule::peak_whole_bytes() const { return impl_->sharding->peak_whole_bytes(); }
 
 std::string ShardedModule::describe() const {
-  if (sharding_->mesh() == nullptr) return "nothing is sharded";
+  if (impl_->sharding->mesh() == nullptr) return "nothing is sharded";
   std::string text = fmt::format("sharded over {} ranks, {} times", shard_count(), replicas());
-  for (const auto& unit : sharding_->units()) {
+  for (const auto& unit : impl_->sharding->units()) {
     std::int64_t own = 0;
     std::int64_t all = 0;
     for (const auto& parameter : unit->parameters()) {
@@ -109,13 +113,13 @@ struct ShardedUnit::Call::Impl {
 };
 
 ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
-  impl_->sharding = unit.sharding_.lock();
+  impl_->sharding = unit.place_->sharding.lock();
   if (impl_->sharding == nullptr) {
     throw UsageError(
         "this module was sharded, and its ShardedModule, or the Trainer that had it, is gone: it "
         "has this rank's part only. Keep that one, or load a checkpoint into a new module");
   }
-  impl_->call = impl_->sharding->begin_call(unit.index_);
+  impl_->call = impl_->sharding->begin_call(unit.place_->index);
 }
 
 ShardedUnit::Call::~Call() {

@@ -145,7 +145,7 @@ void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
 void AtomicFile::write_shared(const SharedBytes& bytes) { file_->write_shared(bytes); }
 
 void AtomicFile::sync() {
-  check_mapped_reads();  // what was read may be in this file
+  check_mapped_pages();  // what was read may be in this file
   file_->sync();
   is_synced_ = true;
 }

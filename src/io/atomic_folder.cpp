@@ -79,7 +79,7 @@ std::unique_ptr<WritableFile> AtomicFolder::create(const std::string& name,
 }
 
 void AtomicFolder::commit() {
-  check_mapped_reads();  // what was read may be in these files
+  check_mapped_pages();  // what was read may be in these files
   files_.sync_folder(temporary_);
   std::string old;
   if (is_in_the_way(files_, path_, overwrite_)) {

@@ -213,10 +213,11 @@ std::size_t by_turns(std::size_t i, std::size_t cached, std::size_t count) {
 
 class FileSource final : public ByteSource {
  public:
-  FileSource(FileDescriptor fd, const std::string& path) : file_(std::move(fd), path) {}
+  FileSource(FileDescriptor fd, const std::string& path)
+      : file_(std::make_shared<const FileHandle>(std::move(fd), path)) {}
 
-  std::uint64_t size() const override { return file_.size(); }
-  const std::string& name() const override { return file_.path(); }
+  std::uint64_t size() const override { return file_->size(); }
+  const std::string& name() const override { return file_->path(); }
 
   void read(std::span<const Range> ranges) const override {
     std::vector<Part> parts;
@@ -235,7 +236,7 @@ class FileSource final : public ByteSource {
     }
     const std::vector<Item> items = in_order(parts);
     const std::vector<Piece> pieces = pieces_of(items);
-    const auto fd = file_.get();
+    const auto fd = file_->get();
     std::optional<DirectReads> direct;
     if (bytes >= kLeastDirectBytes) direct.emplace(*fd, size());
     const std::size_t cached = direct ? cached_at_front(*direct, pieces) : 0;
@@ -251,20 +252,24 @@ class FileSource final : public ByteSource {
       read_cached(*fd, piece, look);
     };
     for_each_parallel(pieces.size(), read_one, bytes, kDiskThreads);
-    file_.check_unchanged(*fd);
+    file_->check_unchanged(*fd);
   }
 
   SharedBytes view(std::uint64_t offset, std::uint64_t bytes) const override {
     check_range(offset, bytes);
     if (size() == 0) return {};
-    std::call_once(mapped_, [this] { map_ = map_descriptor(file_.get()->get(), size(), name()); });
+    if (!reads_are_guarded()) return ByteSource::view(offset, bytes);
+    std::call_once(mapped_, [this] {
+      map_ = map_descriptor(file_->get()->get(), size(), name(), MappedFor::kItsPath,
+                            [file = file_] { file->check_unchanged(*file->get()); });
+    });
     return map_.part(offset, bytes);
   }
 
   void bring_into_page_cache(const std::atomic<bool>& ended) const {
     constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks give so much at once
     constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;
-    const auto fd = file_.get();
+    const auto fd = file_->get();
     const auto advise = [&](std::uint64_t at) {
       return posix_fadvise(fd->get(), static_cast<off_t>(at), kStep, POSIX_FADV_WILLNEED) == 0;
     };
@@ -360,7 +365,7 @@ class FileSource final : public ByteSource {
     throw_storage_error(error, what);
   }
 
-  FileHandle file_;
+  std::shared_ptr<const FileHandle> file_;
   mutable std::once_flag mapped_;
   mutable SharedBytes map_;
 };

@@ -8,8 +8,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cairn/error.h"
@@ -51,6 +54,7 @@ struct Mapping {
   // Under the mutex of Mappings only.
   std::string name = {};
   MappedFor reader = MappedFor::kItsPath;
+  std::function<void()> check_unchanged = nullptr;
 
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
@@ -60,12 +64,14 @@ struct Mapping {
 
 class Mappings {
  public:
-  Mapping* add(const void* start, std::size_t size, const std::string& name, MappedFor reader) {
+  Mapping* add(const void* start, std::size_t size, const std::string& name, MappedFor reader,
+               std::function<void()> check_unchanged) {
     const std::lock_guard lock(mutex_);
     Mapping* mapping = free_.empty() ? grow() : free_.back();
     if (!free_.empty()) free_.pop_back();
     mapping->name = name;
     mapping->reader = reader;
+    mapping->check_unchanged = std::move(check_unchanged);
     mapping->unreadable_from = 0;
     mapping->end = reinterpret_cast<std::uintptr_t>(start) + size;
     mapping->begin = reinterpret_cast<std::uintptr_t>(start);
@@ -74,25 +80,31 @@ class Mappings {
 
   void remove(Mapping* mapping) {
     const std::lock_guard lock(mutex_);
-    if (mapping->unreadable_from != 0 && is_guarded_) gone_.push_back(failure_of(*mapping));
+    if (is_guarded_) {
+      if (const auto failure = failure_of(*mapping)) {
+        const bool had_zeros = mapping->unreadable_from != 0;
+        gone_.push_back({mapping->name, mapping->reader, had_zeros, failure});
+      }
+    }
     mapping->begin = 0;
+    mapping->check_unchanged = nullptr;
     free_.push_back(mapping);
   }
 
-  void check(const std::string& path) {
+  void check(const std::string& path, bool only_pages = false) {
     const std::lock_guard lock(mutex_);
     for (const Mapping* mapping = newest_; mapping != nullptr; mapping = mapping->next) {
-      if (mapping->begin == 0 || mapping->unreadable_from == 0) continue;
-      const Failure failure = failure_of(*mapping);
-      if (concerns(failure, path)) refuse(failure);
+      if (mapping->begin == 0 || !concerns(mapping->name, mapping->reader, path)) continue;
+      if (only_pages && mapping->unreadable_from == 0) continue;
+      if (const auto failure = failure_of(*mapping)) std::rethrow_exception(failure);
     }
-    const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Failure& failure) {
-      return concerns(failure, path);
+    const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& gone) {
+      return (!only_pages || gone.had_zeros) && concerns(gone.name, gone.reader, path);
     });
     if (found == gone_.end()) return;
-    const Failure failure = std::move(*found);
+    const std::exception_ptr failure = found->failure;
     gone_.erase(found);
-    refuse(failure);
+    std::rethrow_exception(failure);
   }
 
   void set_guarded(bool is_guarded) {
@@ -110,27 +122,33 @@ class Mappings {
   }
 
  private:
-  struct Failure {
+  struct Gone {
     std::string name;
     MappedFor reader;
-    std::uint64_t offset;
+    bool had_zeros;
+    std::exception_ptr failure;
   };
 
-  static Failure failure_of(const Mapping& mapping) {
-    return {mapping.name, mapping.reader, mapping.unreadable_from - mapping.begin};
+  // What check() throws of it; null: nothing.
+  static std::exception_ptr failure_of(const Mapping& mapping) {
+    try {
+      if (const std::uintptr_t from = mapping.unreadable_from; from != 0) {
+        throw UnreadableError("cannot read " + mapping.name + " at byte " +
+                                  std::to_string(from - mapping.begin) +
+                                  ": the disk, or the server, does not give these bytes; check the "
+                                  "kernel log",
+                              EIO);
+      }
+      if (mapping.check_unchanged) mapping.check_unchanged();
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
   }
 
-  static bool concerns(const Failure& failure, const std::string& path) {
-    return path.empty() || failure.reader == MappedFor::kEverybody || failure.name == path ||
-           failure.name.starts_with(path + "/");
-  }
-
-  [[noreturn]] static void refuse(const Failure& failure) {
-    throw UnreadableError("cannot read " + failure.name + " at byte " +
-                              std::to_string(failure.offset) +
-                              ": the disk, or the server, does not give these bytes; check the "
-                              "kernel log",
-                          EIO);
+  static bool concerns(const std::string& name, MappedFor reader, const std::string& path) {
+    return path.empty() || reader == MappedFor::kEverybody || name == path ||
+           name.starts_with(path + "/");
   }
 
   Mapping* grow() {
@@ -145,7 +163,7 @@ class Mappings {
   std::vector<std::unique_ptr<Mapping>> all_;
   std::vector<Mapping*> free_;
   bool is_guarded_ = false;
-  std::vector<Failure> gone_;  // of mappings that ended while a GuardedReads lives, unchecked
+  std::vector<Gone> gone_;  // mappings that ended while a GuardedReads lives, unchecked
 };
 
 // Never destroyed: mappings may outlive every static object.
@@ -206,7 +224,8 @@ void handle_bus_errors() {
 
 }  // namespace
 
-SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, MappedFor reader) {
+SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, MappedFor reader,
+                           std::function<void()> check_unchanged) {
   if (size == 0) return {};
   void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
   if (start == MAP_FAILED) {
@@ -217,7 +236,7 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, Ma
     }
     throw_storage_error(error, "cannot map " + name);
   }
-  Mapping* const mapping = mappings().add(start, size, name, reader);
+  Mapping* const mapping = mappings().add(start, size, name, reader, std::move(check_unchanged));
   return {{static_cast<const std::byte*>(start), size},
           std::shared_ptr<const void>(start,
                                       [size, mapping](void* p) {
@@ -235,6 +254,9 @@ GuardedReads::~GuardedReads() {
   if (--guards == 0) mappings().set_guarded(false);
 }
 
+bool reads_are_guarded() { return guards != 0; }
+
 void check_mapped_reads(const std::string& path) { mappings().check(path); }
+void check_mapped_pages() { mappings().check({}, /*only_pages=*/true); }
 
 }  // namespace cairn

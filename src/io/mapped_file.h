@@ -9,13 +9,16 @@
 //  3. The handler, when the address lies in one of the mappings and a GuardedReads lives: zeros in
 //     place of the page and of all behind it in that mapping; it notes where they begin, and lets
 //     the thread go on. Otherwise the handler that was there before has its turn.
-//  4. check_mapped_reads() throws when a mapping has such zeros, or had them and is gone (once, and
-//     as long as a GuardedReads lives). Who reads under a GuardedReads calls it before relying on
-//     what was read, and before calling anything damaged.
-//  5. Nothing is published while there are such zeros: AtomicFile::commit() calls it, too.
+//  4. check_mapped_reads() throws when a mapping has such zeros, or is of a file that somebody wrote
+//     to since it was opened; or had, or was, and is gone (once, and as long as a GuardedReads
+//     lives). Who reads under a GuardedReads calls it before relying on what was read, and before
+//     calling anything damaged.
+//  5. Nothing is published while there are such zeros: AtomicFile::commit() asks for them in all
+//     mappings. Not for files that were written to: those may be others' than what is published.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "cairn/bytes.h"
@@ -29,9 +32,11 @@ enum class MappedFor : std::uint8_t {
 };
 
 // The first `size` bytes, read-only; the descriptor may be closed afterwards. `name` is for the
-// StorageError, and for check_mapped_reads().
+// StorageError, and for check_mapped_reads(). `check_unchanged` throws when the file is not what it
+// was; null: nobody else can write to it.
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
-                           MappedFor reader = MappedFor::kItsPath);
+                           MappedFor reader = MappedFor::kItsPath,
+                           std::function<void()> check_unchanged = nullptr);
 
 // While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS.
 class GuardedReads {
@@ -42,8 +47,15 @@ class GuardedReads {
   GuardedReads& operator=(const GuardedReads&) = delete;
 };
 
-// UnreadableError that names the file and the byte when a mapping of `path`, or of a file below it,
-// or a scratch file, could not be read. An empty path stands for all mappings. Thread-safe.
+// Whether one lives. Without one nobody is told of such pages: then files are better read than
+// mapped.
+bool reads_are_guarded();
+
+// UnreadableError that names the file, and the byte, when a mapping of `path`, or of a file below
+// it, or a scratch file, could not be read, or the file was written to. An empty path stands for
+// all mappings. Thread-safe.
 void check_mapped_reads(const std::string& path = {});
+// The same of all, but only of pages that could not be read.
+void check_mapped_pages();
 
 }  // namespace cairn

@@ -16,12 +16,18 @@ constexpr std::string_view kLetters = kOfScheme.substr(0, 52);
 
 }  // namespace
 
+bool is_scheme(std::string_view text) {
+  return text.size() > 1 && text.find_first_not_of(kOfScheme) == std::string_view::npos &&
+         kLetters.find(text[0]) != std::string_view::npos;
+}
+
 std::string_view scheme_of(std::string_view place) {
-  const std::size_t end = std::min(place.find_first_not_of(kOfScheme), place.size());
+  const std::string_view before = place.substr(0, std::min(place.find(":/"), place.size()));
+  if (before.size() == place.size() || before.empty()) return {};
   // One slash: normal_path() takes the second, and Databricks has none.
-  const bool is_uri = end > 1 && kLetters.find(place[0]) != std::string_view::npos &&
-                      place.substr(end).starts_with(":/");
-  return is_uri ? place.substr(0, end) : std::string_view();
+  const bool is_uri = is_scheme(before) || (before.find('/') == std::string_view::npos &&
+                                            place.substr(before.size()).starts_with("://"));
+  return is_uri ? before : std::string_view();
 }
 
 Uri split_uri(const std::string& place) {
@@ -45,9 +51,9 @@ Uri split_uri(const std::string& place) {
 void refuse_uri(const std::string& place) {
   const std::string_view scheme = scheme_of(place);
   if (scheme.empty()) return;
-  throw UnsupportedError(printable_line(place) +
-                         ": this is the machine's file system, and no store for " +
-                         std::string(scheme) + "://; give a path");
+  throw UnsupportedError(printable_line(place) + ": there is no store for " +
+                         printable_line(scheme) +
+                         ":// here: these are the files of this machine; give a path");
 }
 
 }  // namespace cairn

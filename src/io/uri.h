@@ -6,8 +6,12 @@
 
 namespace cairn {
 
-// "s3" of "s3://bucket/key", "dbfs" of "dbfs:/Volumes/a"; empty for a path. A folder whose name
-// ends with a colon can still be named: "./s3:/key".
+// Of RFC 3986, 3.1, and of two letters at least: one is a drive of other systems.
+bool is_scheme(std::string_view text);
+
+// "s3" of "s3://bucket/key", "dbfs" of "dbfs:/Volumes/a"; empty for a path. What stands before
+// "://" is one, also when it cannot be: "s_3://bucket" was meant to be no folder. A folder whose
+// name ends with a colon can still be named: "./s3:/key".
 std::string_view scheme_of(std::string_view place);
 
 // The parts of a URI; only `path` of a path.

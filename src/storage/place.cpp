@@ -125,7 +125,7 @@ bool has_cut_password(const Uri& uri) {
 }  // namespace
 
 void register_object_store(const std::string& scheme, ObjectStoreFactory factory) {
-  if (scheme_in(scheme + "://x") != scheme || factory == nullptr) {
+  if (!is_scheme(scheme) || scheme_in(scheme + "://x") != scheme || factory == nullptr) {
     throw UsageError("\"" + scheme +
                      "\" cannot be registered: a store needs a scheme in lower case, as \"s3\", of "
                      "at least two letters, and a factory");
@@ -186,7 +186,7 @@ std::string place_problem(const std::string& place) {
   for (const std::string& name : object_store_schemes()) {
     known += (known.empty() ? "" : ", ") + name + "://";
   }
-  return printable_line(shown_place(place)) + ": there is no store for " + scheme +
+  return printable_line(shown_place(place)) + ": there is no store for " + printable_line(scheme) +
          "://, but for " + known +
          "; give it a store of your own, or register one (register_object_store())";
 }
@@ -202,6 +202,15 @@ std::string writing_problem(const std::string& place) {
   }
   return "wandb://: artifacts have flat names, and are no folder to save in; give the store of "
          "wandb_store() to a RemoteUploaderDownloader, or another place";
+}
+
+void check_is_name(const std::string& name, const std::string& called) {
+  if (scheme_in(name).empty()) return;
+  const std::string problem = place_problem(name);
+  if (!problem.empty()) throw UnsupportedError(problem);
+  throw UsageError(called + " " + printable_line(shown_place(name)) +
+                   " is a name in the folder, and no place of its own; give the folder as a place, "
+                   "and below it the name");
 }
 
 std::shared_ptr<ObjectStore> object_store_of(const std::string& place) {

@@ -23,4 +23,9 @@ std::string place_problem(const std::string& place);
 // The same of a place that is to be written to: of some servers things can only be loaded.
 std::string writing_problem(const std::string& place);
 
+// That `name`, of something in a folder, is no URI: it would become a folder called "s3:".
+// `called`: what it is, for the message. UnsupportedError when there is no store for it, else
+// UsageError.
+void check_is_name(const std::string& name, const std::string& called);
+
 }  // namespace cairn

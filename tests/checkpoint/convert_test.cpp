@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <regex>
 
 #include "cairn/error.h"
@@ -72,6 +74,38 @@ TEST(ConvertTest, EveryTensorOfACheckpointComesThroughSafetensorsAndBack) {
   }
   EXPECT_THAT(there.left_out, Contains("state/optimizers/AdamW/param_groups/0/lr"));
   EXPECT_THAT(back.left_out, IsEmpty());
+}
+
+// Behind its verification: what was verified is what is written, or nothing is.
+TEST(ConvertTest, AFileThatIsWrittenToMeanwhileIsNotConverted) {
+  const TempFolder temp;
+  const std::string in = temp / "in.pt";
+  struct Way {
+    std::string out;
+    ConvertOptions options = {};
+  };
+  for (Way& way : std::vector<Way>{{.out = "out.pt"},
+                                   {.out = "out.pt.gz"},
+                                   {.out = "half.pt", .options = {.dtype = DType::kBFloat16}},
+                                   {.out = "out.safetensors"},
+                                   {.out = "shards", .options = {.shard_bytes = 4'000'000}},
+                                   {.out = "dcp/"}}) {
+    save(Dict{{"a", floats(std::vector<float>(1'000'000, 1))},
+              {"b", floats(std::vector<float>(1'000'000, 2))}},
+         in);
+    std::filesystem::last_write_time(in, std::filesystem::file_time_type());
+    way.options.on_progress = [&](std::string_view what, std::uint64_t, std::uint64_t) {
+      if (what != "writing") return;
+      std::fstream file(in, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(6'000'000);
+      file << "overwritten";
+    };
+    EXPECT_THAT(message_of<StorageError>([&] { convert(in, temp / way.out, way.options); }),
+                HasSubstr("in.pt was written to since it was opened"))
+        << way.out;
+    EXPECT_FALSE(std::filesystem::exists(temp / way.out)) << way.out;
+    std::filesystem::remove(in);
+  }
 }
 
 TEST(ConvertTest, TorchToTorchKeepsTheWholeObjectAndWhatTheFileSaysOfItself) {

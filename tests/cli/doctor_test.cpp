@@ -63,6 +63,12 @@ TEST(DoctorTest, AnUnwritableFolderIsANegativeAnswer) {
   EXPECT_THAT(answer.out, HasSubstr("MISSING"));
 }
 
+TEST(DoctorTest, APlaceWithoutAStoreIsRefusedAsEverywhere) {
+  const Answer answer = run({"doctor", "foo://bucket"});
+  EXPECT_EQ(answer.code, run({"inspect", "foo://bucket"}).code);
+  EXPECT_THAT(answer.err, HasSubstr("there is no store for foo://, but for "));
+}
+
 TEST(DoctorTest, LimitsOfTheProcessAreSeen) {
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

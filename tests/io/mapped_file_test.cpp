@@ -1,8 +1,10 @@
 #include "io/mapped_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -11,8 +13,8 @@
 
 #include "io/atomic_file.h"
 #include "io/file.h"
+#include "io/file_descriptor.h"
 #include "io/read_fault.h"
-#include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
@@ -35,7 +37,8 @@ class CutOffFile : public ::testing::Test {
     const auto file = posix_file_system().create(path_, {});
     file->write(as_bytes(content));
     file->close();
-    bytes_ = testing::file_bytes(posix_file_system(), path_);
+    const FileDescriptor opened(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    bytes_ = map_descriptor(opened.get(), content.size(), path_);
     EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
   }
   std::byte at(std::size_t offset) const {
@@ -118,6 +121,57 @@ TEST_F(CutOffFile, WithoutAGuardTheSignalIsWhatItWas) {
         at(kPage);
       },
       ::testing::ExitedWithCode(42), "");
+}
+
+// --- A file as a source
+// ---------------------------------------------------------------------------
+
+class ViewedFile : public ::testing::Test {
+ protected:
+  ViewedFile() : path_(folder_ / "data") {
+    testing::write_file(path_, std::string(5 * kPage, 'x'));
+    const timespec long_ago[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+    EXPECT_EQ(utimensat(AT_FDCWD, path_.c_str(), long_ago, 0), 0);
+    source_ = posix_file_system().open(path_);
+  }
+  void overwrite() const {
+    const FileDescriptor file(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+    EXPECT_EQ(pwrite(file.get(), "y", 1, kPage), 1);
+  }
+
+  TempFolder folder_;
+  std::string path_;
+  std::shared_ptr<const ByteSource> source_;
+};
+
+TEST_F(ViewedFile, IsReadWhereNobodyIsTold) {
+  const SharedBytes whole = source_->view(0, 5 * kPage);
+  EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
+  EXPECT_EQ(as_text(whole.view), std::string(5 * kPage, 'x')) << "no SIGBUS";
+  EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
+}
+
+TEST_F(ViewedFile, ThatSomebodyWroteToIsAnErrorOfThoseWhoReadIt) {
+  const GuardedReads guard;
+  SharedBytes whole = source_->view(0, 5 * kPage);
+  EXPECT_NO_THROW(check_mapped_reads(path_));
+  overwrite();
+  EXPECT_EQ(whole.view[kPage], std::byte{'y'}) << "a mapping";
+  EXPECT_THAT(message_of<UnreadableError>([&] { check_mapped_reads(folder_.path()); }),
+              AllOf(HasSubstr(path_), HasSubstr("was written to since it was opened")));
+  EXPECT_NO_THROW(check_mapped_reads("elsewhere"));
+  EXPECT_NO_THROW(check_mapped_pages()) << "what others publish is not of this file";
+  whole = {};
+  source_ = nullptr;
+  EXPECT_THROW(check_mapped_reads(path_), UnreadableError);
+  EXPECT_NO_THROW(check_mapped_reads());
+}
+
+TEST_F(ViewedFile, IsWhatItWasWhenItsNameIsGone) {
+  const GuardedReads guard;
+  const SharedBytes whole = source_->view(0, 5 * kPage);
+  EXPECT_EQ(unlink(path_.c_str()), 0);
+  EXPECT_NO_THROW(check_mapped_reads());
 }
 
 }  // namespace

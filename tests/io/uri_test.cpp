@@ -24,8 +24,11 @@ TEST(UriTest, HasAScheme) {
   EXPECT_EQ(scheme_of("x-a+b.1://c"), "x-a+b.1");
   EXPECT_EQ(scheme_of("dbfs:/Volumes/a"), "dbfs");
   EXPECT_EQ(scheme_of("s3:/bucket/key"), "s3");
-  for (const char* path : {"", "a", "/a/s3://b", "./s3://b", "c:/windows", "1s://b", "://b",
-                           "s3:", "s3:b", "lr:0.1/ep1.pt", "ep1:ba2.pt"}) {
+  EXPECT_EQ(scheme_of("s_3://b"), "s_3") << "meant to be one";
+  EXPECT_EQ(scheme_of("1s://b"), "1s");
+  EXPECT_EQ(scheme_of("x://b"), "x");
+  for (const char* path : {"", "a", "/a/s3://b", "./s3://b", "a b/c://d", "c:/windows", "s_3:/b",
+                           "://b", "s3:", "s3:b", "lr:0.1/ep1.pt", "ep1:ba2.pt"}) {
     EXPECT_THAT(std::string(scheme_of(path)), IsEmpty()) << path;
   }
 }

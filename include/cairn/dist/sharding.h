@@ -46,11 +46,6 @@ class ModuleHolder;
 
 namespace cairn {
 
-namespace dist {
-class Sharding;
-class ShardUnit;
-}  // namespace dist
-
 // Names as PyTorch's: "float32" or "fp32", "bfloat16" or "bf16", "float16" or "fp16". Empty: as the
 // parameters are.
 struct FSDPMixedPrecision {
@@ -124,8 +119,9 @@ struct ShardedRows {
 // if the other ranks had the same.
 class ShardedModule {
  public:
-  // fully_shard().
-  explicit ShardedModule(std::shared_ptr<dist::Sharding> sharding);
+  // fully_shard() makes it.
+  struct Impl;
+  explicit ShardedModule(std::unique_ptr<Impl> impl);
   // The module keeps this rank's part, and cannot compute any more.
   ~ShardedModule();
   ShardedModule(const ShardedModule&) = delete;
@@ -170,7 +166,7 @@ class ShardedModule {
   std::string describe() const;
 
  private:
-  std::shared_ptr<dist::Sharding> sharding_;
+  std::unique_ptr<Impl> impl_;
 };
 
 // Cuts the module's parameters, of which each rank keeps its rows, and begins with rank 0's. Meet
@@ -190,6 +186,9 @@ class ShardedUnit {
   ShardedUnit(const ShardedUnit&) {}  // a copy is sharded by itself
   ShardedUnit& operator=(const ShardedUnit&) { return *this; }
 
+  // Which unit of what fully_shard() cut: its own.
+  struct Place;
+
   // One forward() of it: whole from construction to its end.
   class Call {
    public:
@@ -208,14 +207,10 @@ class ShardedUnit {
   };
 
  protected:
-  bool is_sharded() const { return is_sharded_; }
+  bool is_sharded() const { return place_ != nullptr; }
 
  private:
-  friend class dist::Sharding;
-  friend class Call;
-  bool is_sharded_ = false;
-  std::weak_ptr<dist::Sharding> sharding_;
-  std::size_t index_ = 0;  // of the unit
+  std::shared_ptr<const Place> place_;
 };
 
 // What Sharded<> looks into for tensors: others go through as they are.
@@ -233,9 +228,8 @@ T map_output(ShardedUnit::Call& call, T output) {
   if constexpr (std::is_same_v<T, at::Tensor>) {
     return call.output(output);
   } else if constexpr (IsTuple<T>::value) {
-    return std::apply(
-        [&](auto&&... parts) { return T(map_output(call, std::move(parts))...); },
-        std::move(output));
+    return std::apply([&](auto&&... parts) { return T(map_output(call, std::move(parts))...); },
+                      std::move(output));
   } else {
     static_assert(std::is_same_v<T, std::vector<at::Tensor>>,
                   "forward() of a Sharded<> gives a Tensor, a vector of them, or a tuple of such");

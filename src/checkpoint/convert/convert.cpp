@@ -29,6 +29,7 @@
 #include "checkpoint/plan/write_dcp.h"
 #include "checkpoint/plan/write_safetensors.h"
 #include "io/atomic_file.h"
+#include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/object_folder.h"
 #include "storage/place.h"
@@ -89,8 +90,8 @@ void write_tree(Job job, ConvertResult& result) {
 }
 
 void write_dcp_target(Job job, ConvertResult& result) {
-  job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store,
-                                                           const SaveJob& save, const auto&) {
+  job.save.write = [&scratch = job.options.scratch_folder](ObjectStore& store, const SaveJob& save,
+                                                           const auto&) {
     return write_dcp(store, save, scratch);
   };
   write_tree(std::move(job), result);
@@ -278,6 +279,7 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 
 ConvertResult convert(const std::string& in, const std::string& out,
                       const ConvertOptions& options) {
+  const GuardedReads guard;  // SaveJob::check_read asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   check_way(store, out, options);
@@ -297,7 +299,8 @@ ConvertResult convert(const std::string& in, const std::string& out,
   Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
                    .path = out,
-                   .condition = condition_of(options.overwrite)},
+                   .condition = condition_of(options.overwrite),
+                   .check_read = [] { check_mapped_reads(); }},
           .rename = {},
           .metadata = {},
           .options = options};

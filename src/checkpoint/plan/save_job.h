@@ -45,6 +45,9 @@ struct SaveJob {
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
                                             const std::function<void()>& point)>;
   Write write = nullptr;
+  // Called behind the last byte, before anything is published: throws when what was read to write
+  // it is not what it was. Empty: it was written from memory.
+  std::function<void()> check_read = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

@@ -70,6 +70,7 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
     execute(plan, how.image, extension, sink);
+    if (job.check_read) job.check_read();
     bytes = sink.bytes();
   };
   if (how.retry != nullptr) {

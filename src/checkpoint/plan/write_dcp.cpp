@@ -31,6 +31,7 @@ std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::strin
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
       add_text(*building, kFolderManifest, write_folder_manifest({data, metadata}));
+  if (job.check_read) job.check_read();
   building->commit();
   return data.bytes + metadata.bytes + manifest.bytes;
 }

@@ -61,7 +61,9 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
                                    /*checksums=*/true);
   const auto file =
       store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.size()});
-  write_object(plan, *file);
+  fill_object(plan, *file);
+  if (job.check_read) job.check_read();
+  file->commit();
   return {.files = {job.path}, .bytes = plan.size()};
 }
 
@@ -89,6 +91,7 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
   }
   const std::string text = safetensors::write_index(index, total, digests);
   write_object(text, *building->begin(safetensors::kIndexName, text.size()));
+  if (job.check_read) job.check_read();
   building->commit();
   written.files.push_back(join_path(job.path, safetensors::kIndexName));
   written.bytes += text.size();

@@ -25,6 +25,7 @@
 #include "io/probe_folder.h"
 #include "io/program.h"
 #include "io/scratch_file.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -74,6 +75,8 @@ Diagnosis diagnose(const std::string& folder) {
     diagnosis.scratch_problem = e.what();
   }
   if (!folder.empty()) {
+    const std::string problem = place_problem(folder);
+    if (!problem.empty()) throw UnsupportedError(problem);
     if (!posix_file_system().stat(folder)) throw NotFoundError("there is no folder " + folder);
     diagnosis.folder = {folder, folder_space(folder), probe_folder(folder)};
   }

@@ -1,8 +1,12 @@
 // Who signs requests: keys that are given, or found where AWS's tools find them:
 //
-//  1. in the options; 2. in the environment; 3. a web identity (Kubernetes): AWS_ROLE_ARN and
-//  AWS_WEB_IDENTITY_TOKEN_FILE, or the profile's; 4. the profile's keys; 5. its credential_process;
-//  6. a container's endpoint; 7. the instance's metadata service (IMDSv2).
+//  1. In the options.
+//  2. In the environment.
+//  3. A web identity (Kubernetes): AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE, or the profile's.
+//  4. The profile's keys.
+//  5. The profile's credential_process.
+//  6. A container's endpoint.
+//  7. The instance's metadata service (IMDSv2).
 //
 // Those of 3 and 5 to 7 end after hours: they are fetched again before that, also in the middle of
 // an upload, for each request asks for them anew.
