@@ -56,9 +56,10 @@ class ByteSource {
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }
   // A range for as long as the result lives: a view where the bytes are in memory, or a file that
-  // can be mapped, otherwise a buffer, read now. UsageError, StorageError. The pages of a mapped
-  // file are read when they are touched: one that the disk does not give is a StorageError of the
-  // load() or verify() that touches it; anywhere else it ends the process (SIGBUS).
+  // can be mapped and is read by load(), verify() or convert(); otherwise a buffer, read now. Pages
+  // of a mapped file are read when they are touched: one that the disk does not give is a
+  // StorageError of that call; touched later it ends the process (SIGBUS).
+  // UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 
   // UsageError unless the range lies inside.

@@ -96,6 +96,17 @@ class StorageError : public Error {
   bool retryable_;
 };
 
+// A file or object is there and was opened, and some of its bytes are not given: a bad block, a
+// checksum of the file system, a file that was cut off or written to while it was read, a server
+// that has forgotten it. The message names it and the byte. It may be whole, but nobody can go on
+// from it here: autoresume takes an older checkpoint, and none is removed. A store of your own
+// throws it from ByteSource::read(); any other StorageError says that nothing can be known now, and
+// ends the start.
+class UnreadableError : public StorageError {
+ public:
+  using StorageError::StorageError;
+};
+
 // The operation was asked to stop before it had finished.
 class CancelledError : public Error {
  public:

@@ -36,6 +36,20 @@ const char* advice(int error) {
 
 }  // namespace
 
+bool are_bytes_lost(int error) {
+  switch (error) {
+    case EIO:
+    case ESTALE:
+    case EUCLEAN:    // ext4, XFS: a checksum of the file system's own structures
+    case EBADMSG:    // the same, of what they point at
+    case EREMOTEIO:  // the device's end of a connection
+    case ENODATA:    // a medium that has nothing there any more
+      return true;
+    default:
+      return false;
+  }
+}
+
 void throw_storage_error(int error, const std::string& doing) {
   std::string message = doing + ": " + std::generic_category().message(error) + " (errno " +
                         std::to_string(error) + ")";

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/error.h"
+
 #include "io/file_error.h"
-#include "io/read_fault.h"
 
 namespace cairn {
 namespace {
@@ -125,7 +126,15 @@ SharedDescriptor FileHandle::open_again() const {
 
 FileHandle::State FileHandle::state_of(const FileDescriptor& fd) const {
   struct stat info = {};
-  if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path_);
+  if (fstat(fd.get(), &info) != 0) {
+    const int error = errno;
+    if (are_bytes_lost(error)) {
+      throw UnreadableError("cannot examine " + path_ +
+                                ": the disk, or the server, does not give it; check the kernel log",
+                            error);
+    }
+    throw_storage_error(error, "cannot examine " + path_);
+  }
   return {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
           nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
 }

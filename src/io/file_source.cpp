@@ -13,12 +13,13 @@
 #include <optional>
 #include <vector>
 
+#include "cairn/error.h"
+
 #include "io/file_direct.h"
 #include "io/file_error.h"
 #include "io/file_handle.h"
 #include "io/mapped_file.h"
 #include "io/parallel.h"
-#include "io/read_fault.h"
 #include "io/windows.h"
 
 namespace cairn {
@@ -357,7 +358,7 @@ class FileSource final : public ByteSource {
   [[noreturn]] void refuse(std::uint64_t at, int error) const {
     const std::string what = "cannot read " + name() + " at byte " + std::to_string(at);
     if (error == 0) throw UnreadableError(what + ": it was cut off since it was opened", EIO);
-    if (error == EIO || error == ESTALE) {
+    if (are_bytes_lost(error)) {
       throw UnreadableError(
           what + ": the disk, or the server, does not give these bytes; check the kernel log",
           error);

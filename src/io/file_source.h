@@ -6,9 +6,9 @@
 //     page cache yet is read past it (io/file_direct.h).
 //  3. Then it asks for size and time once more: bytes of a file that somebody wrote to meanwhile
 //     are given to nobody.
-//  4. view() maps the file, once, when it is first called under a GuardedReads: io/mapped_file.h says
-//     what becomes of pages that cannot be read, and of a file that is written to then. Where nobody
-//     would be told of them it reads.
+//  4. view() maps the file, once, when it is first called under a GuardedReads: io/mapped_file.h
+//     says what becomes of pages that cannot be read, and of a file that is written to then. Where
+//     nobody would be told of them it reads.
 #pragma once
 
 #include <atomic>

@@ -18,7 +18,6 @@
 #include "cairn/error.h"
 
 #include "io/file_error.h"
-#include "io/read_fault.h"
 
 namespace cairn {
 namespace {

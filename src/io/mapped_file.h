@@ -9,10 +9,10 @@
 //  3. The handler, when the address lies in one of the mappings and a GuardedReads lives: zeros in
 //     place of the page and of all behind it in that mapping; it notes where they begin, and lets
 //     the thread go on. Otherwise the handler that was there before has its turn.
-//  4. check_mapped_reads() throws when a mapping has such zeros, or is of a file that somebody wrote
-//     to since it was opened; or had, or was, and is gone (once, and as long as a GuardedReads
-//     lives). Who reads under a GuardedReads calls it before relying on what was read, and before
-//     calling anything damaged.
+//  4. check_mapped_reads() throws when a mapping has such zeros, or is of a file that somebody
+//     wrote to since it was opened; or had, or was, and is gone (once, and as long as a
+//     GuardedReads lives). Who reads under a GuardedReads calls it before relying on what was read,
+//     and before calling anything damaged.
 //  5. Nothing is published while there are such zeros: AtomicFile::commit() asks for them in all
 //     mappings. Not for files that were written to: those may be others' than what is published.
 #pragma once

@@ -20,14 +20,6 @@ class ReaderMissingError : public UnsupportedError {
   using UnsupportedError::UnsupportedError;
 };
 
-// The file was opened, and the disk does not give some of its bytes: a bad block, a file that was
-// cut off while it was read, a server that has forgotten it. It may be whole, but nobody can go on
-// from it here.
-class UnreadableError : public StorageError {
- public:
-  using StorageError::StorageError;
-};
-
 enum class ReadFault : std::uint8_t {
   kContent,  // it was read, and is damaged, foreign or too large to look into: so it is tomorrow
   kNoFile,   // there is none: it is gone, or a link leads nowhere

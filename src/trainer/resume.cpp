@@ -16,6 +16,7 @@
 #include "cairn/train/state.h"
 
 #include "checkpoint/names/launch.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/ranks/see_checkpoints.h"
@@ -202,8 +203,11 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
   const std::string folder = normal_path(places.front().folder);
   std::string path = job ? job->path : "";
   if (is_joint && number == 0) path = relative_path(normal_path(path), folder);
-  const Value found = dist::broadcast_value(List{number, path});
+  const bool is_open = job && job->checkpoint;
+  const std::string content = is_open ? job->checkpoint->impl().source->content() : "";
+  const Value found = dist::broadcast_value(List{number, path, content});
   number = found.as_items().at(0).as_int();
+  if (job) job->content = content;  // it may be copied for the processes of this machine
   if (job || number < 0) return job;
   if (number >= static_cast<std::int64_t>(places.size())) {
     throw UsageError("autoresume: rank 0 goes on from " +
@@ -214,6 +218,7 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
   path = found.as_items().at(1).as_str();
   if (is_joint && number == 0) path = join_path(folder, path);
   return LoadJob{.path = path,
+                 .content = found.as_items().at(2).as_str(),
                  .options = {.strict_model_weights = trainer.load_strict_model_weights,
                              .store = places.at(static_cast<std::size_t>(number)).store,
                              .in_place = trainer.load_in_place}};

@@ -11,7 +11,6 @@
 #include "cairn/train/trainer.h"
 
 #include "testing/environment_variable.h"
-#include "testing/message_of.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -317,25 +316,6 @@ TEST_F(CheckpointSaverTest, ExtensionsChooseContainerAndCompression) {
   EXPECT_GT(sizes[1], sizes[0]) << "a tar around the .pt";
   EXPECT_LT(sizes[2], sizes[1]) << "gzip around the tar";
   EXPECT_LT(sizes[3], sizes[0]) << "lz4 around the .pt";
-}
-
-// Or it would become a folder called "s3:" in the folder.
-TEST_F(CheckpointSaverTest, ANameInTheFolderIsNoPlace) {
-  const auto said = [&](CheckpointSaverOptions made) {
-    made.folder = folder / "ckpt";
-    return testing::message_of<Error>([&] { const CheckpointSaver saver(made); });
-  };
-  const auto of_a_store = AllOf(HasSubstr("s3://bucket/a.pt is a name in the folder"),
-                                HasSubstr("give the folder as a place"));
-  EXPECT_THAT(said({.filename = "s3://bucket/a.pt"}), of_a_store);
-  EXPECT_THAT(said({.latest_filename = "s3://bucket/a.pt"}), of_a_store);
-  EXPECT_THAT(said({.filename = "foo://{run_name}/a.pt"}), HasSubstr("no store for foo://"));
-  TrainerOptions made = options();
-  made.run_name = "foo:/";
-  made.save_filename = "{run_name}/a.pt";
-  const auto train = [&] { Trainer(std::move(made)).fit(); };
-  EXPECT_THAT(testing::message_of<UnsupportedError>(train), HasSubstr("no store for foo://"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt"));
 }
 
 // T29, T30

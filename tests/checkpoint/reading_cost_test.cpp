@@ -117,6 +117,22 @@ TEST_F(ReadingCostTest, ADcpFolderTakesTwoReads) {
   EXPECT_EQ(read, value);
 }
 
+TEST_F(ReadingCostTest, OneTensorOfADcpFolderTakesItsBytesAndWhatStandsAroundThem) {
+  const Value value = model(300, 100'000);
+  write_dcp(*local_store(), value, folder_ / "dcp");
+  const Checkpoint opened = open_checkpoint(folder_ / "dcp", local_store(files_));
+  const Value read = load(opened, {.verify = Verify::kQuick});
+  const std::shared_ptr<const Storage> storage = read.at("layers.7.weight").as_tensor().storage;
+  for (const Verify how : {Verify::kQuick, Verify::kWhatIsRead}) {
+    std::vector<std::byte> place(storage->size());
+    files_.reset();
+    EXPECT_TRUE(opened.read({{storage, place}}, how).ok());
+    EXPECT_LE(files_.bytes(), 3 * storage->size());
+    EXPECT_EQ(as_text(place),
+              as_text(value.at("layers.7.weight").as_tensor().contiguous_bytes().view));
+  }
+}
+
 TEST_F(ReadingCostTest, TensorsOfADcpFolderAreRangesOfOneSource) {
   const Value value = model(3, 100'000);
   write_dcp(*local_store(), value, folder_ / "dcp");

@@ -393,8 +393,20 @@ void say_accuracy(const cairn::State& state) {
   say(line);
 }
 
+// Rank 0 has found a checkpoint, and the others have not opened it yet: another one gets its name.
+void swap_when_found(const Arguments& arguments) {
+  auto before = std::make_shared<cairn::MessageSink>();
+  *before = cairn::set_message_sink([before, arguments](const std::string& message) {
+    if (message.starts_with("autoresume: going on from ")) {
+      std::filesystem::rename(arguments.text("swap"), arguments.text("over"));
+    }
+    if (*before) (*before)(message);
+  });
+}
+
 int train(const Arguments& arguments) {
   if (arguments.has("gate")) initialize(arguments);
+  if (arguments.has("swap") && cairn::dist::rank() == 0) swap_when_found(arguments);
   std::optional<Bound> bound;
   if (arguments.has("bind")) bound.emplace();
   cairn::TrainerOptions options = options_of(arguments);

@@ -90,5 +90,24 @@ TEST(DistFiles, ARankThatDiesInASaveEndsTheJob) {
                     Not(HasSubstr("a save failed")), Not(HasSubstr("any more, since"))));
 }
 
+// Or some ranks would go on with another run's optimizer state, and nobody would know.
+TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
+  const TempFolder folder;
+  const std::string name = "ep0-ba2-rank0.pt";
+  Job first(2, in_turn({{"train", "duration=2ba", "folder=" + folder / "own"},
+                        {"train", "duration=2ba", "samples=48", "folder=" + folder / "other"}}));
+  ASSERT_THAT(first.exit_codes(), Each(0)) << first.output(0) << first.output(1);
+  const auto resume = [&](const Command& more) {
+    return program(Command{"train", "duration=3ba", "folder=" + folder / "own"} + more);
+  };
+  Job swapped(2, resume({"swap=" + folder / "other/" + name, "over=" + folder / "own/" + name}));
+  EXPECT_THAT(swapped.exit_codes(), Each(2));
+  EXPECT_THAT(swapped.output(1), AllOf(HasSubstr(name), HasSubstr("it was replaced meanwhile"),
+                                       Not(HasSubstr("begins at"))));
+  Job again(2, resume({"samples=48"}));  // all from what has the name now
+  EXPECT_THAT(again.exit_codes(), Each(0)) << again.output(0);
+  EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -19,7 +19,6 @@
 #include "io/file_source.h"
 #include "io/page_memory.h"
 #include "io/read_ahead.h"
-#include "io/read_fault.h"
 #include "io/source_part.h"
 #include "io/windows.h"
 #include "testing/counting_source.h"

@@ -1,15 +1,15 @@
 // Thousands of files are open at once with few descriptors, and each stays the file that it was.
 #include "io/file_handle.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cairn/error.h"
+
 #include "io/file.h"
-#include "io/read_fault.h"
 #include "io/source_part.h"
 #include "testing/descriptor_limit.h"
 #include "testing/message_of.h"

@@ -14,7 +14,6 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
-#include "io/read_fault.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 

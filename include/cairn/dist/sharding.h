@@ -269,7 +269,7 @@ struct PlainOf<R (C::*)(Args...) const> : Plain<R, Args...> {
 template <class Impl>
 struct Forward<Impl, std::void_t<decltype(&Impl::forward)>> : PlainOf<decltype(&Impl::forward)> {};
 
-struct AnyArguments;
+struct AnyArguments {};
 
 template <class Impl>
 auto signature_of() {

@@ -166,6 +166,17 @@ class ManifestCheck {
     return said.manifest.has_value() || !said.problem.empty();
   }
 
+  // Of the hashes of its files.
+  std::string content() const {
+    const Said& said = read();
+    if (!said.manifest) return {};
+    Xxh3 hash;
+    for (const ManifestFile& file : said.manifest->files) {
+      hash.write(as_bytes(file.name + " " + file.xxh3_128 + "\n"));
+    }
+    return hash.digest128();
+  }
+
   // Adds what differs; of data files with Verify::kFull only: a hash of all of a file says nothing
   // of a part. Takes from `reads` what it checks.
   void verify(Verify how, const std::function<void(std::uint64_t)>& on_progress,
@@ -270,6 +281,8 @@ class DcpSource final : public CheckpointSource {
     return in_folder(path_, [&] { return folder_->read(); });
   }
 
+  std::string content() const override { return manifest_.content(); }
+
   VerifyReport check(PendingReads& reads, Verify how) const override {
     VerifyReport report;
     report.bytes = bytes();
@@ -281,8 +294,13 @@ class DcpSource final : public CheckpointSource {
     // Files that are what was written need no second look at their records; others do, so that the
     // tensors are named.
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();
+    const bool is_of_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
     in_folder(path_, [&] {
-      verify_dcp(*folder_, is_known ? Verify::kQuick : how, on_progress_, reads, report);
+      verify_dcp(*folder_,
+                 {.how = is_known ? Verify::kQuick : how,
+                  .scope = is_of_all ? Scope::kAll : Scope::kWhatIsRead,
+                  .on_progress = on_progress_},
+                 reads, report);
     });
     return report;
   }

@@ -19,6 +19,9 @@ class GuardedSource final : public CheckpointSource {
   std::optional<Value> state_dict() const override {
     return guarded(path_, [&] { return source_->state_dict(); });
   }
+  std::string content() const override {
+    return guarded(path_, [&] { return source_->content(); });
+  }
   std::shared_ptr<const ByteSource> whole_file() const override { return source_->whole_file(); }
   VerifyReport check(PendingReads& reads, Verify how) const override {
     return guarded(path_, [&] { return source_->check(reads, how); });

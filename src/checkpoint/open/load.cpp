@@ -1,3 +1,5 @@
+#include <cerrno>
+
 #include "cairn/error.h"
 
 #include "checkpoint/open/check_whole.h"
@@ -24,6 +26,13 @@ VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how)
                      " bytes cannot be read into " + std::to_string(read.into.size()));
   }
   return guarded(impl_->path, [&] { return impl_->source->read_into(reads, how); });
+}
+
+void check_content(const Checkpoint& checkpoint, const std::string& content) {
+  if (checkpoint.impl().source->content() == content) return;
+  throw StorageError(checkpoint.path() + " is not the checkpoint that rank 0 found there: it was " +
+                         "replaced meanwhile; start again",
+                     EAGAIN);
 }
 
 Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source) {

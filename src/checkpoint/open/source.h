@@ -53,6 +53,10 @@ class CheckpointSource {
   // memory of what it has checked.
   virtual VerifyReport check(PendingReads& reads, Verify how) const = 0;
 
+  // What it holds, in a word: the same for copies of it, and for nothing else as far as its
+  // checksums tell. Reads no tensor. Empty where it has no checksums.
+  virtual std::string content() const { return {}; }
+
   // The one file that the tensors are ranges of, where reading all of it costs no more than
   // verifying: it has checksums, and lies here. Otherwise nullptr.
   virtual std::shared_ptr<const ByteSource> whole_file() const { return nullptr; }

@@ -1,7 +1,10 @@
 // torch.save's zip files as a CheckpointSource.
+#include <fmt/format.h>
+
 #include "checkpoint/convert/weights.h"
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/torch_checkpoint.h"
+#include "core/xxh3.h"
 #include "io/file_source.h"
 
 namespace cairn {
@@ -57,6 +60,14 @@ class TorchSource final : public CheckpointSource {
   std::optional<Value> state_dict() const override {
     if (!checkpoint_.file.is_torchscript()) return std::nullopt;
     return script_state_dict(checkpoint_.file.read_script_weights());
+  }
+  std::string content() const override {
+    if (!checkpoint_.file.has_checksums()) return {};
+    Xxh3 hash;
+    for (const FileRecord& record : checkpoint_.file.records()) {
+      hash.write(as_bytes(fmt::format("{} {} {}\n", record.name, record.size, record.crc32)));
+    }
+    return hash.digest128();
   }
   std::shared_ptr<const ByteSource> whole_file() const override {
     const bool is_one = is_file_source(*checkpoint_.source) && checkpoint_.file.has_checksums();

@@ -28,7 +28,7 @@ using Ranges = std::vector<ByteSource::Range>;
 
 struct Findings {
   std::map<std::string_view, DataRecords> files;  // what is to be looked into
-  // Of kWhatIsRead: what is wanted of each file. Others have nothing here.
+  // With Scope::kWhatIsRead: what is wanted of each file. Others have nothing here.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
 };
@@ -40,7 +40,7 @@ bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
   return place != places.end() && place->offset < end;
 }
 
-// Of kWhatIsRead: takes what is wanted, and leaves the pieces in which some of it lies.
+// Of Scope::kWhatIsRead: takes what is wanted, and leaves the pieces in which some of it lies.
 void keep_wanted(const Folder& folder, std::vector<dcp::Piece>& pieces, PendingReads& reads,
                  Findings& findings) {
   std::erase_if(pieces, [&](const dcp::Piece& piece) {
@@ -122,8 +122,7 @@ void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::Chunk
 
 }  // namespace
 
-void verify_dcp(const Folder& folder, Verify how,
-                const std::function<void(std::uint64_t)>& on_progress, PendingReads& reads,
+void verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads,
                 VerifyReport& report) {
   Findings findings{.files = {}, .places = {}, .report = report};
   std::vector<dcp::Piece> pieces;
@@ -133,10 +132,10 @@ void verify_dcp(const Folder& folder, Verify how,
     }
   }
   report.records += pieces.size();
-  if (how == Verify::kWhatIsRead) keep_wanted(folder, pieces, reads, findings);
+  if (check.scope == Scope::kWhatIsRead) keep_wanted(folder, pieces, reads, findings);
   folder.for_each(std::move(pieces), [&](const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
     try {
-      check_chunk(folder, piece, heads, how, findings);
+      check_chunk(folder, piece, heads, check.how, findings);
     } catch (const CorruptError& e) {
       const dcp::Location& location = piece.chunk->location;
       Damage damage = damage_of(*piece.item, location.file);
@@ -151,12 +150,12 @@ void verify_dcp(const Folder& folder, Verify how,
     const auto taken = findings.places.find(name);
     const CheckedRead read{
         .file = file,
-        .on_progress = on_progress,
+        .on_progress = check.on_progress,
         .places = taken == findings.places.end() ? reads.take(file) : std::move(taken->second)};
     add_damaged_records(name, known, crcs_of(read, known.records), report);
   }
   // Whether all of it makes the tree that load() gives. Who reads parts of it has that tree.
-  if (report.ok() && how != Verify::kWhatIsRead) folder.read();
+  if (report.ok() && check.scope == Scope::kAll) folder.read();
 }
 
 }  // namespace cairn

@@ -37,6 +37,7 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "checkpoint/open/checkpoint.h"
 #include "io/mapped_file.h"
 #include "train/loop/number.h"
 #include "train/optimizer/load.h"
@@ -570,6 +571,7 @@ std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) 
   const Checkpoint opened =
       job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
   const std::string& path = opened.path();
+  if (!job.content.empty()) check_content(opened, job.content);
   const GuardedReads guard;
   LoadStaging staging(opened);
   if (!is_sharded(state)) staging.begin(state, job.options);  // which reads all of it

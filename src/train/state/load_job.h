@@ -13,7 +13,10 @@ namespace cairn {
 struct LoadJob {
   std::string path = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;  // of `path`, when it is open already
-  LoadCheckpointOptions options = {};                   // where `path` is, and what of it to load
+  // CheckpointSource::content() of what another rank verified at `path`: what is there must have
+  // the same. Empty: whatever is there.
+  std::string content = {};
+  LoadCheckpointOptions options = {};  // where `path` is, and what of it to load
   // Set when options.in_place lost the weights. When it is set already, a checkpoint that does not
   // replace all of them is a MismatchError, whatever options.strict_model_weights says.
   bool* weights_are_lost = nullptr;

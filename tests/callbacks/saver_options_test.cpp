@@ -1,0 +1,46 @@
+// What a CheckpointSaver is told, before it saves anything.
+#include "callbacks/saver_options.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/error.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/message_of.h"
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::TempFolder;
+
+// Or it would become a folder called "s3:" in the folder.
+TEST(SaverOptionsTest, ANameInTheFolderIsNoPlace) {
+  const TempFolder folder;
+  const auto said = [&](CheckpointSaverOptions made) {
+    made.folder = folder / "ckpt";
+    return message_of<Error>([&] { const CheckpointSaver saver(made); });
+  };
+  const auto of_a_store = AllOf(HasSubstr("s3://bucket/a.pt is a name in the folder"),
+                                HasSubstr("give the folder as a place"));
+  EXPECT_THAT(said({.filename = "s3://bucket/a.pt"}), of_a_store);
+  EXPECT_THAT(said({.latest_filename = "s3://bucket/a.pt"}), of_a_store);
+  EXPECT_THAT(said({.filename = "foo://{run_name}/a.pt"}), HasSubstr("no store for foo://"));
+  TrainerOptions made = testing::tiny_options();
+  made.save_folder = folder / "ckpt";
+  made.run_name = "foo:/";
+  made.save_filename = "{run_name}/a.pt";
+  EXPECT_THAT(message_of<UnsupportedError>([&] { Trainer(std::move(made)).fit(); }),
+              HasSubstr("no store for foo://"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "ckpt"));
+}
+
+}  // namespace
+}  // namespace cairn
