@@ -96,6 +96,23 @@ TEST_F(FindLatestTest, WhatTheFileSaysCountsNotWhatItsNameClaims) {
   EXPECT_EQ(timestamp_.batch, 6);
 }
 
+// Files are not kept open; what has the name when it is looked into again is what counts.
+TEST_F(FindLatestTest, WhatIsReplacedWhileOthersAreLookedIntoIsSeenAnew) {
+  save_sample(5, name(900));
+  save_sample(6, name(700));
+  damage(name(700));
+  FindOptions options{.store = local_store(disk_)};
+  options.on_skip = [&](const std::string&, const std::string&) {
+    disk_.remove(name(900));
+    save_sample(8, name(900));
+  };
+  const auto found = find_latest("/ckpt", options);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->path, name(900));
+  EXPECT_EQ(found->timestamp, *sample_info(8).timestamp);
+  EXPECT_EQ(found->checkpoint.info().timestamp, found->timestamp);
+}
+
 TEST_F(FindLatestTest, OfEquallyFarOnesTheLaterFileWins) {
   save_sample(5, name(8));
   save_sample(5, name(7));

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
@@ -154,6 +156,26 @@ TEST(LoadTest, LoadedTensorsOutliveTheFile) {
   const Value value = load(folder / "a.pt");
   save(sample_checkpoint(4), folder / "a.pt");
   EXPECT_EQ(batch_of_sample(value), 3);
+}
+
+// Its tensors are ranges of the file.
+TEST(LoadTest, OfAFileThatIsWrittenToNothingIsSavedAndThatIsCutOffIsAnError) {
+  const TempFolder temp;
+  constexpr std::size_t kBytes = 4'000'000;
+  save(Dict{{"w", make_tensor(DType::kUInt8, {kBytes}, testing::shared(std::string(kBytes, 'x')))}},
+       temp / "in.pt");
+  std::filesystem::last_write_time(temp / "in.pt", std::filesystem::file_time_type());
+  const Value loaded = load(temp / "in.pt");
+  save(loaded, temp / "copy.pt");
+  EXPECT_EQ(load(temp / "copy.pt"), loaded);
+  std::fstream(temp / "in.pt", std::ios::in | std::ios::out | std::ios::binary).seekp(9000)
+      << "overwritten";
+  EXPECT_THAT(message_of<UnreadableError>([&] { save(loaded, temp / "out.pt"); }),
+              HasSubstr("in.pt was written to since it was opened"));
+  EXPECT_FALSE(std::filesystem::exists(temp / "out.pt"));
+  std::filesystem::resize_file(temp / "in.pt", 1'000'000);
+  EXPECT_THROW(loaded.at("w").as_tensor().contiguous_bytes(), UnreadableError);
+  EXPECT_THROW(save(loaded, temp / "out.pt"), UnreadableError);
 }
 
 TEST(VerifyTest, SaysWhatAGoodFileIs) {

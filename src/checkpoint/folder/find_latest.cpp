@@ -123,8 +123,9 @@ class Search {
       const auto furthest = std::max_element(
           opened_.begin(), opened_.end(),
           [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
-      const Sighting candidate = std::move(*furthest);
+      Sighting candidate = std::move(*furthest);
       opened_.erase(furthest);
+      if (candidate.source == nullptr && !is_as_seen(candidate)) continue;
       auto found = check(candidate);
       if (found) return found;
     }
@@ -185,6 +186,17 @@ class Search {
     opened_.push_back(std::move(*sighting));
   }
 
+  // Opens it once more. What has its name now and is at another place comes among the candidates.
+  bool is_as_seen(Sighting& candidate) {
+    auto again =
+        unless_unusable(candidate.path, [&] { return open(candidate.path, candidate.timestamp); });
+    if (!again) return false;
+    const bool is_same = again->order() == candidate.order();
+    candidate = std::move(*again);
+    if (!is_same) opened_.push_back(candidate);
+    return is_same;
+  }
+
   bool is_known(const std::string& path) const {
     return known_.contains(path) || except_.contains(path);
   }
@@ -235,8 +247,7 @@ class Search {
   // Step 3.
   std::optional<FoundCheckpoint> check(const Sighting& candidate) const {
     return unless_unusable(candidate.path, [&]() -> std::optional<FoundCheckpoint> {
-      std::shared_ptr<const CheckpointSource> source = candidate.source;
-      if (source == nullptr) source = open_source(candidate.path, {.store = store_});
+      const std::shared_ptr<const CheckpointSource>& source = candidate.source;
       VerifyReport report = source->verify(options_.verify);
       if (!report.ok()) {
         skip(candidate.path, report.summary());
@@ -244,7 +255,7 @@ class Search {
       }
       if (candidate.is_full) check_training_state(*source);
       return FoundCheckpoint{candidate.path, candidate.timestamp, std::move(report),
-                             checkpoint_of(candidate.path, std::move(source))};
+                             checkpoint_of(candidate.path, source)};
     });
   }
 
