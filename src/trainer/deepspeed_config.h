@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cairn/dist/sharding.h"
+#include "cairn/dist/fsdp_config.h"
 #include "cairn/value.h"
 
 namespace cairn {

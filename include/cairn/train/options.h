@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
-#include "cairn/dist/sharding.h"
+#include "cairn/dist/fsdp_config.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/callback.h"
