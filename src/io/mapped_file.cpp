@@ -97,8 +97,10 @@ class Mappings {
       if (only_pages && mapping->unreadable_from == 0) continue;
       if (const auto failure = failure_of(*mapping)) std::rethrow_exception(failure);
     }
+    // A file that was written to behind its last reader is nothing to those who ask about all.
+    const bool only_zeros = only_pages || path.empty();
     const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& gone) {
-      return (!only_pages || gone.had_zeros) && concerns(gone.name, gone.reader, path);
+      return (!only_zeros || gone.had_zeros) && concerns(gone.name, gone.reader, path);
     });
     if (found == gone_.end()) return;
     const std::exception_ptr failure = found->failure;

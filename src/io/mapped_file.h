@@ -11,8 +11,9 @@
 //     the thread go on. Otherwise the handler that was there before has its turn.
 //  4. check_mapped_reads() throws when a mapping has such zeros, or is of a file that somebody
 //     wrote to since it was opened; or had, or was, and is gone (once, and as long as a
-//     GuardedReads lives). Who reads under a GuardedReads calls it before relying on what was read,
-//     and before calling anything damaged.
+//     GuardedReads lives; that it was written to is said only to those who ask about its path).
+//     Who reads under a GuardedReads calls it before relying on what was read, and before calling
+//     anything damaged.
 //  5. Nothing is published while there are such zeros: AtomicFile::commit() asks for them in all
 //     mappings. Not for files that were written to: those may be others' than what is published.
 #pragma once

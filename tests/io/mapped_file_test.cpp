@@ -162,6 +162,7 @@ TEST_F(ViewedFile, ThatSomebodyWroteToIsAnErrorOfThoseWhoReadIt) {
   EXPECT_NO_THROW(check_mapped_pages()) << "what others publish is not of this file";
   whole = {};
   source_ = nullptr;
+  EXPECT_NO_THROW(check_mapped_reads()) << "whoever reads on reads other files";
   EXPECT_THROW(check_mapped_reads(path_), UnreadableError);
   EXPECT_NO_THROW(check_mapped_reads());
 }
