@@ -23,16 +23,12 @@ namespace {
 // one matters depends on its name first.
 std::vector<std::string> list_files(const SaverPlace& place, const FormatVariables& dist) {
   std::vector<std::string> found;
-  if (!place.store->stat(place.folder)) return found;  // a store without empty folders
-  try {
-    for (const std::string& where :
-         format_folders(*place.store, place.folder, place.filename, dist)) {
-      const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
-      for (const std::string& name : list_names(*place.store, there)) {
-        found.push_back(where.empty() ? name : join_path(where, name));
-      }
+  for (const std::string& where :
+       format_folders(*place.store, place.folder, place.filename, dist)) {
+    const std::string there = where.empty() ? place.folder : join_path(place.folder, where);
+    for (const std::string& name : list_names_if_any(*place.store, there)) {
+      found.push_back(where.empty() ? name : join_path(where, name));
     }
-  } catch (const NotFoundError&) {  // its last object was taken since: a request to stop, say
   }
   return found;
 }

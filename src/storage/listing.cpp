@@ -31,6 +31,14 @@ std::vector<std::string> list_names(ObjectStore& store, const std::string& folde
   return names;
 }
 
+std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder) {
+  try {
+    return list_names(store, folder);
+  } catch (const NotFoundError&) {
+    return {};
+  }
+}
+
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
                                   const ListedName& listed) {
   return listed.info ? listed.info : store.stat(join_path(folder, listed.name), /*follow=*/false);
@@ -42,11 +50,8 @@ bool Existence::operator()(const std::string& name) {
   const std::string folder = parent_path(own);
   const auto [listed, is_new] = folders_.try_emplace(folder);
   if (is_new) {
-    try {
-      for (std::string& there : list_names(*store_, folder)) {
-        listed->second.insert(std::move(there));
-      }
-    } catch (const NotFoundError&) {  // then nothing is in it
+    for (std::string& there : list_names_if_any(*store_, folder)) {
+      listed->second.insert(std::move(there));
     }
   }
   return listed->second.contains(base_name(own));

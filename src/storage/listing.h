@@ -15,6 +15,9 @@ namespace cairn {
 // All that is directly in `folder`, sorted by name. Throws as ObjectStore::list().
 std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names(ObjectStore& store, const std::string& folder);
+// The same; none where there is no such folder. In most stores a folder goes with its last object,
+// which somebody may remove between any two calls: a request to stop that is taken, say.
+std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder);
 
 // As stat(path, follow = false), asking only when listing did not tell. nullopt: gone since.
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,

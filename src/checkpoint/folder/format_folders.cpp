@@ -26,7 +26,7 @@ std::vector<std::string> format_folders(ObjectStore& store, const std::string& f
   std::vector<std::string> found = {""};
   const std::size_t slash = format.find('/');
   if (slash == std::string::npos) return found;
-  for (const std::string& name : list_names(store, folder)) {
+  for (const std::string& name : list_names_if_any(store, folder)) {
     if (!parse_name(format.substr(0, slash), name, dist)) continue;
     const std::string there = join_path(folder, name);
     if (!is_known_folder(store, there)) continue;

@@ -75,7 +75,7 @@ bool NamesByPosition::read_name(std::size_t level, const std::string& name,
 }
 
 void NamesByPosition::list(const std::string& folder, std::size_t level, const Timestamp& claim) {
-  for (const std::string& name : list_names(store_, folder)) {
+  for (const std::string& name : list_names_if_any(store_, folder)) {
     Node node{normal_path(join_path(folder, name)), level, claim};
     if (!read_name(level, name, node.claim)) continue;
     nodes_.push_back(std::move(node));

@@ -10,7 +10,8 @@
 //  3. The checksum is computed of what arrived, in its place: what was checked is what the caller
 //     has.
 //  4. The CRCs of a record's portions are combined into that of the record. An XXH3 takes them one
-//     after the other: a record at a time is read in order; of several records, several at a time.
+//     after the other: a record is read in order, those that together are less than a MiB with one
+//     call; of several such runs, several at a time.
 //
 // What is wanted and in no record is read without a check.
 #pragma once

@@ -15,16 +15,16 @@ namespace cairn {
 // what has to be made is not seen.
 enum class Scope : std::uint8_t { kAll, kWhatIsRead };
 
-// Every item must be a torch.save file of what the metadata says; but with Verify::kQuick, every
-// record of it must also match its CRC-32. Of Scope::kAll what has no damage makes the tree that
-// load() gives: CorruptError when it does not. Damage names the item, its file and the range in it.
-// Sets what the report says of content. Takes from `reads` what it checks; `on_progress` may be
-// null.
 struct DcpCheck {
   Verify how = Verify::kFull;
   Scope scope = Scope::kAll;
-  const std::function<void(std::uint64_t)>& on_progress;
+  const std::function<void(std::uint64_t)>& on_progress;  // may be null
 };
+
+// Every item must be a torch.save file of what the metadata says; but with Verify::kQuick, every
+// record of it must also match its CRC-32. Of Scope::kAll what has no damage makes the tree that
+// load() gives: CorruptError when it does not. Damage names the item, its file and the range in it.
+// Sets what the report says of content. Takes from `reads` what it checks.
 void verify_dcp(const dcp::Folder& folder, const DcpCheck& check, PendingReads& reads,
                 VerifyReport& report);
 
