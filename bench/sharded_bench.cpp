@@ -16,6 +16,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/global_plan.h"
+#include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_plan.h"
 #include "checkpoint/sharded/rank_state.h"
 #include "core/size_text.h"
@@ -121,6 +122,10 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
   }
   fmt::print("  plans of all ranks {:.3f} s, {} each\n", seconds_since(begin),
              size_text(plans.front().size()));
+  const sharded::RankState first = state_of(0, ranks, tensors, cut);
+  begin = Clock::now();
+  const sharded::RankFiles files(first, plans.front());
+  fmt::print("  laying out rank 0's files {:.1f} ms\n", 1e3 * seconds_since(begin));
   std::vector<std::string> reports;
   for (const std::string& text : plans) {
     reports.push_back(report_of(text, ranks));

@@ -70,23 +70,40 @@ Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
   return chunk;
 }
 
+std::shared_ptr<DataPlan::Layout> DataPlan::lay_out(const Value& value, const std::string& name) {
+  try {
+    return std::make_shared<Layout>(TorchPlan(pickle::encode(value), {}));
+  } catch (Error& e) {
+    e.add_context(name);
+    throw;
+  }
+}
+
+std::shared_ptr<const DataPlan::Layout> DataPlan::layout_of_chunk(const Value& value,
+                                                                  const std::string& name) {
+  const TensorView& chunk = value.as_tensor();
+  auto& known = chunks_[{chunk.dtype, chunk.requires_grad, chunk.storage->location(), chunk.shape,
+                         chunk.strides}];
+  if (known == nullptr) {
+    const auto made = lay_out(value, name);
+    made->plan.set_storage(0, nullptr);
+    known = made;
+  }
+  return known;
+}
+
 DataPlan::Place DataPlan::add(const Value& value, std::string name) {
-  TorchPlan file = [&] {
-    try {
-      return TorchPlan(pickle::encode(value), {});
-    } catch (Error& e) {
-      e.add_context(name);
-      throw;
-    }
-  }();
+  const bool is_chunk = value.is_tensor();
+  auto layout = is_chunk ? layout_of_chunk(value, name) : lay_out(value, name);
+  const Place place{.offset = size_, .size = layout->size};
   const std::size_t first_part = parts_.size();
-  const Place place{.offset = size_, .size = file.size()};
-  for (Part part : file.parts()) {
+  for (Part part : layout->plan.parts()) {
     part.offset += size_;
+    if (is_chunk) part.storage = value.as_tensor().storage;
     parts_.push_back(std::move(part));
   }
   size_ += place.size;
-  files_.push_back({std::move(file), std::move(name), first_part});
+  files_.push_back({std::move(layout), std::move(name), first_part});
   return place;
 }
 
@@ -103,7 +120,8 @@ void DataPlan::append_between(std::size_t index, std::span<const std::uint64_t> 
                               std::string& out) const {
   std::size_t at = index == 0 ? 0 : file_of(index - 1);
   for (; at < files_.size(); ++at) {
-    const auto& [plan, name, first_part] = files_[at];
+    const auto& [layout, name, first_part] = files_[at];
+    const TorchPlan& plan = layout->plan;
     const std::size_t count = plan.parts().size();
     const std::size_t local = index - first_part;
     plan.append_between(local, checks.subspan(first_part, count), out);

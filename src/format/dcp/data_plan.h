@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cairn/value.h"
@@ -31,15 +35,28 @@ class DataPlan final : public CheckpointPlan {
   Place add(const Value& value, std::string name);
 
  private:
-  struct File {
+  // A torch.save file; that of a chunk is without the storage, which stands in parts_.
+  struct Layout {
+    explicit Layout(TorchPlan made) : plan(std::move(made)), size(plan.size()) {}
     TorchPlan plan;
+    std::uint64_t size;
+  };
+  struct File {
+    std::shared_ptr<const Layout> layout;
     std::string name;
     std::size_t first_part;
   };
+  // What the layout of a chunk follows from: a model has few of them.
+  using ChunkKind = std::tuple<DType, bool, std::string, std::vector<std::int64_t>,
+                               std::vector<std::int64_t>>;  // location, shape, strides
+
+  static std::shared_ptr<Layout> lay_out(const Value& value, const std::string& name);
+  std::shared_ptr<const Layout> layout_of_chunk(const Value& value, const std::string& name);
   // Which file a part is in.
   std::size_t file_of(std::size_t part) const;
 
   std::vector<File> files_;
+  std::map<ChunkKind, std::shared_ptr<const Layout>> chunks_;
   std::uint64_t size_ = 0;
 };
 
