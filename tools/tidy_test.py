@@ -221,6 +221,20 @@ class TidyTest(unittest.TestCase):
         self.passes(tree)
         self.fails(tree | {"src/core/a.cpp": '#include <string>\n#include "core/a.h"\n'}, "first")
 
+    def test_every_event_method_of_callback_has_a_row(self):
+        def tree(method, row="kInit, \"init\", &Callback::init"):
+            return {"include/cairn/train/callback.h": HEADER + method + "\n",
+                    "src/train/loop/event.cpp": "{{" + row + "}};\n",
+                    "src/train/loop/CMakeLists.txt": "event.cpp"}
+        init = "  virtual void init(State& /*state*/, Logger& /*logger*/) {}"
+        self.passes(tree(init))
+        message = "callback.h:2: init() has no row in kEvents of src/train/loop/event.cpp"
+        self.fails(tree(init, row=""), message)
+        self.fails(tree(init, row="// &Callback::init"), message)
+        self.fails(tree("virtual void init(State& state,\nLogger& logger);", row=""), message)
+        self.passes(tree("virtual void close(State& /*state*/, Logger& /*logger*/) {}"))
+        self.passes(tree("virtual void run_event(Event event, State& state, Logger& logger);"))
+
     def test_words(self):
         self.fails({"README.md": "see ../" "shared/spec\n"}, "README.md:1: names a place outside")
         self.fails({"tests/a.h": HEADER + "// TO" "DO: later\n"}, "is unfinished")

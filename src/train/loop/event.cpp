@@ -11,7 +11,7 @@ namespace cairn {
 namespace {
 
 // In the order of Event. To add an event: its enumerator, its method of Callback, and its row here;
-// what does not agree does not compile.
+// what does not agree does not compile. (A method that has no row is found by tools/tidy.py.)
 constexpr auto kEvents = [] {
   using enum Event;
   using enum EventNeeds;
