@@ -184,6 +184,11 @@ std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
                              .in_place = trainer.load_in_place}};
 }
 
+// CheckpointSource::content() of what rank 0 opened; empty when it opened nothing.
+std::string content_of(const LoadJob& job) {
+  return job.checkpoint ? job.checkpoint->impl().source->content() : "";
+}
+
 // Rank 0 looks, and all load what it found. A place is known to the others by its number, and,
 // where each rank has a folder of its own, what is in it by its path from there.
 std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
@@ -203,8 +208,7 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
   const std::string folder = normal_path(places.front().folder);
   std::string path = job ? job->path : "";
   if (is_joint && number == 0) path = relative_path(normal_path(path), folder);
-  const bool is_open = job && job->checkpoint;
-  const std::string content = is_open ? job->checkpoint->impl().source->content() : "";
+  const std::string content = job ? content_of(*job) : "";
   const Value found = dist::broadcast_value(List{number, path, content});
   number = found.as_items().at(0).as_int();
   if (job) job->content = content;  // it may be copied for the processes of this machine
@@ -222,6 +226,23 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                  .options = {.strict_model_weights = trainer.load_strict_model_weights,
                              .store = places.at(static_cast<std::size_t>(number)).store,
                              .in_place = trainer.load_in_place}};
+}
+
+// Rank 0 opens what load_path names, and what the others find there must be the same. (Another file
+// may get the name meanwhile, or the place be another one on their machine.)
+void open_for_all(LoadJob& job) {
+  if (dist::world_size() == 1) return;
+  std::string content;
+  if (dist::rank() == 0) {
+    const dist::LongWork long_work;
+    try {
+      job.checkpoint = open_checkpoint(job.path, job.options.store);
+      content = content_of(job);
+    } catch (const std::exception&) {
+      job.checkpoint.reset();  // loading says what is wrong, and to whom
+    }
+  }
+  job.content = dist::broadcast_value(content).as_str();
 }
 
 LoadProgress progress_of(const TrainerOptions& options) {
@@ -361,6 +382,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
       job.options.store = joint->store();
     }
   }
+  open_for_all(job);
   const NodeCopy copy = copy_for_node(job, state, progress, logger);
   try {
     LoadOutcome outcome = load_for_run(job, copy.nearest(), state, progress, logger);

@@ -109,5 +109,25 @@ TEST(DistFiles, AllRanksGoOnFromTheCheckpointThatOneFound) {
   EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
 }
 
+// The same of load_path: each reads it from the store itself, or one for all of a machine.
+TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
+  for (const std::vector<int>& nodes : {std::vector{0, 1}, std::vector{0, 0}}) {
+    const TempFolder folder;
+    const std::string file = "/ep0-ba2-rank0.pt";
+    Job first(2, in_turn({{"train", "duration=2ba", "folder=" + folder / "own"},
+                          {"train", "duration=2ba", "samples=48", "folder=" + folder / "other"}}));
+    ASSERT_THAT(first.exit_codes(), Each(0)) << first.output(0) << first.output(1);
+    const std::string path = folder / "own" + file;
+    const Command load = {"train", "duration=3ba", "folder=" + folder / "new", "load=" + path};
+    Job swapped(nodes, program(load + Command{"swap=" + folder / "other" + file, "over=" + path}));
+    EXPECT_THAT(swapped.exit_codes(), Each(2)) << swapped.output(0) << swapped.output(1);
+    EXPECT_THAT(swapped.output(1), AllOf(HasSubstr("is not the checkpoint that rank 0 found"),
+                                         Not(HasSubstr("begins at"))));
+    Job again(nodes, program(load + Command{"samples=48"}));  // all load what has the name now
+    EXPECT_THAT(again.exit_codes(), Each(0)) << again.output(0) << again.output(1);
+    EXPECT_THAT(again.output(1), HasSubstr("begins at batch 2"));
+  }
+}
+
 }  // namespace
 }  // namespace cairn

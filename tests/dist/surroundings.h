@@ -48,7 +48,8 @@ class Surroundings {
   // PART in its name there; fails_times=N: the first N times.
   // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
-  // no_state=R: rank R cannot give the state of a callback.
+  // no_state=R: rank R cannot give the state of a callback. swap=FILE over=NAME, with load_path: as
+  // soon as rank 0 has opened NAME, and before the others do, FILE gets that name.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -56,6 +57,9 @@ class Surroundings {
     if (arguments_.has("far")) {
       counted_ = std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
       options.save_object_store = counted_;
+    }
+    if (arguments_.has("swap") && options.load_path) {
+      options.load_object_store = is_first ? swapping_store() : plain_store();
     }
     if (arguments_.has("uploads")) {
       options.autoresume = false;
@@ -126,6 +130,23 @@ class Surroundings {
           std::condition_variable never;
           never.wait_for(lock, std::chrono::milliseconds(arguments_.number("slow_ms", 0)));
         }});
+  }
+
+  // Of no hooks: far away for cairn, as the other ranks' is.
+  static std::shared_ptr<cairn::ObjectStore> plain_store() {
+    return std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
+  }
+
+  std::shared_ptr<cairn::ObjectStore> swapping_store() const {
+    using cairn::testing::StoreCall;
+    return std::make_shared<cairn::testing::WatchedStore>(
+        cairn::local_store(),
+        cairn::testing::StoreHooks{
+            .after = [from = arguments_.text("swap"), to = arguments_.text("over")](
+                         StoreCall call, const std::string& name) {
+              if (call != StoreCall::kOpen || name != to || !std::filesystem::exists(from)) return;
+              std::filesystem::rename(from, to);
+            }});
   }
 
   void send(cairn::TrainerOptions& options) const {

@@ -31,7 +31,8 @@ VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how)
 void check_content(const Checkpoint& checkpoint, const std::string& content) {
   if (checkpoint.impl().source->content() == content) return;
   throw StorageError(checkpoint.path() + " is not the checkpoint that rank 0 found there: it was " +
-                         "replaced meanwhile; start again",
+                         "replaced meanwhile; start again. If that does not help, the place is "
+                         "another one on this rank: bring the same checkpoint there",
                      EAGAIN);
 }
 

@@ -13,7 +13,7 @@ namespace cairn {
 struct LoadJob {
   std::string path = {};
   std::optional<Checkpoint> checkpoint = std::nullopt;  // of `path`, when it is open already
-  // CheckpointSource::content() of what another rank verified at `path`: what is there must have
+  // CheckpointSource::content() of what another rank opened at `path`: what is there must have
   // the same. Empty: whatever is there.
   std::string content = {};
   LoadCheckpointOptions options = {};  // where `path` is, and what of it to load
