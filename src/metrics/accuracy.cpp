@@ -1,6 +1,7 @@
 // torchmetrics counts four things in "micro" accuracy: tp = the correct ones, fp = fn = the wrong
 // ones, tn = what is left of num_classes answers a sample. All follow from the correct and the
-// total, and only the correct ones are counted on the device: an update never waits for it.
+// total, and only the correct ones are counted on the device: neither an update nor the gathering
+// of a state waits for it.
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -48,12 +49,15 @@ at::Tensor Accuracy::compute() {
 }
 
 Value Accuracy::state_dict() const {
-  const std::int64_t tp = correct_.defined() ? correct_.item<std::int64_t>() : 0;
-  const std::int64_t wrong = total_ - tp;
-  const std::int64_t tn = num_classes_.value_or(0) * total_ - tp - 2 * wrong;
-  const auto entry = [](std::int64_t count) { return view_of(torch::full({1}, count, at::kLong)); };
-  return Dict::ordered(
-      {{"tp", entry(tp)}, {"fp", entry(wrong)}, {"tn", entry(tn)}, {"fn", entry(wrong)}});
+  const at::Tensor tp =
+      correct_.defined() ? correct_.reshape({1}).clone() : torch::zeros({1}, at::kLong);
+  const at::Tensor wrong = tp.neg().add_(total_);
+  // num_classes * total - tp - fp - fn
+  const at::Tensor tn = tp.add((num_classes_.value_or(0) - 2) * total_);
+  return Dict::ordered({{"tp", view_of(tp)},
+                        {"fp", view_of(wrong)},
+                        {"tn", view_of(tn)},
+                        {"fn", view_of(wrong.clone())}});
 }
 
 void Accuracy::load_state_dict(const Value& state) {

@@ -1,5 +1,6 @@
 #include "cairn/metrics/metrics.h"
 
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -145,6 +146,42 @@ TEST(MetricsTest, RefuseStatesThatDoNotFitByName) {
   EXPECT_THAT(refusal(CrossEntropy(), Dict{{"sum_loss", entry(torch::zeros({}))},
                                            {"total_batches", entry(torch::zeros({}))}}),
               HasSubstr("no whole number"));
+}
+
+// How often libtorch was asked for the number in a tensor, which waits for a device.
+thread_local int g_numbers_asked_for = 0;
+
+std::unique_ptr<at::ObserverContext> note_number(const at::RecordFunction& call) {
+  if (std::string_view(call.name()) == "aten::item") ++g_numbers_asked_for;
+  return nullptr;
+}
+
+int numbers_asked_for(const std::function<void()>& work) {
+  const at::CallbackHandle handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note_number).scopes({at::RecordScope::FUNCTION}));
+  g_numbers_asked_for = 0;
+  work();
+  at::removeCallback(handle);
+  return g_numbers_asked_for;
+}
+
+// Gathering a state must not hold up training.
+TEST(MetricsTest, WaitForNoDeviceWhileTheirStateIsGathered) {
+  Accuracy accuracy;
+  CrossEntropy loss;
+  for (Metric* metric : std::vector<Metric*>{&accuracy, &loss}) {
+    metric->update(kScores, kTarget);
+    EXPECT_EQ(numbers_asked_for([&] { metric->state_dict(); }), 0) << metric->name();
+    EXPECT_EQ(numbers_asked_for([&] { metric->compute().item<double>(); }), 1);
+  }
+}
+
+TEST(AccuracyTest, AStateIsOfTheMomentInWhichItWasTaken) {
+  Accuracy accuracy;
+  accuracy.update(kScores, kTarget);
+  const Value state = accuracy.state_dict();
+  accuracy.update(kScores, kTarget);
+  EXPECT_THAT(counts(state), ElementsAre(3, 1, 7, 1));
 }
 
 // --- The classifier around them
