@@ -61,5 +61,18 @@ TEST(DataSpec, SplitsIntoConsecutivePartsWithASmallerLastOne) {
   EXPECT_EQ(parts[2]["x"].size(0), 1);
 }
 
+TEST(DataSpec, TheFirstSamplesAreThoseOfTheFirstPart) {
+  const Batch batch = Batch::named({{"x", at::arange(5)}});
+  DataSpec spec;
+  spec.get_num_samples_in_batch = [](const Batch&) -> std::int64_t {  // it may be of later ones
+    throw UsageError("not of this batch");
+  };
+  EXPECT_TRUE(at::equal(first_samples(spec, batch, 2)["x"], at::arange(2)));
+  spec.split_batch = [](const Batch& whole, std::int64_t size) {
+    return std::vector<Batch>{whole.map([&](const at::Tensor& t) { return t.narrow(0, 1, size); })};
+  };
+  EXPECT_TRUE(at::equal(first_samples(spec, batch, 2)["x"], at::arange(1, 3)));
+}
+
 }  // namespace
 }  // namespace cairn

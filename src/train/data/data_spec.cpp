@@ -30,17 +30,27 @@ std::int64_t num_tokens_in_batch(const DataSpec& spec, const Batch& batch) {
   return ids == nullptr ? 0 : ids->numel();
 }
 
+namespace {
+
+Batch part_of(const Batch& batch, std::int64_t begin, std::int64_t length) {
+  return batch.map([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, length); });
+}
+
+}  // namespace
+
 std::vector<Batch> split_batch(const DataSpec& spec, const Batch& batch,
                                std::int64_t microbatch_size) {
   if (spec.split_batch) return spec.split_batch(batch, microbatch_size);
   const std::int64_t samples = num_samples_in_batch(spec, batch);
   std::vector<Batch> parts;
   for (std::int64_t begin = 0; begin < samples; begin += microbatch_size) {
-    const std::int64_t length = std::min(microbatch_size, samples - begin);
-    parts.push_back(
-        batch.map([&](const at::Tensor& tensor) { return tensor.narrow(0, begin, length); }));
+    parts.push_back(part_of(batch, begin, std::min(microbatch_size, samples - begin)));
   }
   return parts;
+}
+
+Batch first_samples(const DataSpec& spec, const Batch& batch, std::int64_t count) {
+  return spec.split_batch ? spec.split_batch(batch, count).front() : part_of(batch, 0, count);
 }
 
 std::optional<std::int64_t> epoch_length(const DataSpec& spec, std::int64_t subset) {

@@ -21,6 +21,10 @@ std::int64_t num_tokens_in_batch(const DataSpec& spec, const Batch& batch);
 std::vector<Batch> split_batch(const DataSpec& spec, const Batch& batch,
                                std::int64_t microbatch_size);
 
+// The first of such parts, of a batch that has more samples; unlike split_batch() it asks nobody
+// how many.
+Batch first_samples(const DataSpec& spec, const Batch& batch, std::int64_t count);
+
 // Batches of an epoch after subsetting: min(subset, the loader's), whichever is known; nullopt when
 // neither is. `subset` is -1 for all.
 std::optional<std::int64_t> epoch_length(const DataSpec& spec, std::int64_t subset);

@@ -218,14 +218,7 @@ void EvalLoop::leave_out_repeated(const DataSpec& spec) {
   const std::int64_t given = std::min(*size, *all - begin);
   const std::int64_t own = std::max<std::int64_t>(0, *all - loader.num_repeated() - begin);
   if (own >= given) return;
-  if (own == 0) {
-    state.batch = Batch();
-  } else if (spec.split_batch) {
-    state.batch = spec.split_batch(state.batch, own).front();
-  } else {
-    state.batch =
-        state.batch.map([own](const at::Tensor& tensor) { return tensor.narrow(0, 0, own); });
-  }
+  state.batch = own == 0 ? Batch() : first_samples(spec, state.batch, own);
 }
 
 EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& metrics) {
