@@ -10,21 +10,20 @@
 
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_step.h"
 #include "train/optimizer/torch_layouts.h"
 
 namespace cairn {
 namespace {
 
-class AdagradOptimizer final
-    : public TorchStepOf<torch::optim::Adagrad, torch::optim::AdagradOptions,
-                         torch::optim::AdagradParamState> {
+class AdagradOptimizer final : public StepOf<torch::optim::Adagrad, torch::optim::AdagradOptions,
+                                             torch::optim::AdagradParamState> {
  public:
-  using TorchStepOf::TorchStepOf;
+  using StepOf::StepOf;
 
  private:
   bool takes_sparse_gradients() const override { return true; }

@@ -13,11 +13,11 @@
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_step.h"
 #include "train/optimizer/state_format.h"
 #include "train/optimizer/torch_layouts.h"
 
@@ -34,8 +34,8 @@ bool is_decoupled(const torch::optim::OptimizerOptions& options) {
 }
 
 template <class TorchClass, class Options, class State>
-class AdamStepOf : public TorchStepOf<TorchClass, Options, State> {
-  using Step = TorchStepOf<TorchClass, Options, State>;
+class AdamStepOf : public StepOf<TorchClass, Options, State> {
+  using Step = StepOf<TorchClass, Options, State>;
 
  public:
   using Step::Step;

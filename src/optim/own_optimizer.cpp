@@ -2,11 +2,23 @@
 
 #include <torch/torch.h>
 
+#include <typeinfo>
+
 #include "cairn/error.h"
 
+#include "core/class_name.h"
 #include "train/optimizer/param_state.h"
+#include "train/optimizer/state_format.h"
 
 namespace cairn {
+namespace {
+
+std::string name_of(const torch::optim::Optimizer& optimizer) {
+  const OptimizerLayout* const layout = find_layout(optimizer);
+  return layout == nullptr ? class_name(typeid(optimizer)) : layout->python_name();
+}
+
+}  // namespace
 
 at::Tensor closure_loss(const torch::optim::Optimizer::LossClosure& closure) {
   if (!closure) return {};
@@ -14,12 +26,12 @@ at::Tensor closure_loss(const torch::optim::Optimizer::LossClosure& closure) {
   return closure();
 }
 
-at::Tensor gradient_of(const at::Tensor& parameter, const OptimizerLayout& layout,
+at::Tensor gradient_of(const at::Tensor& parameter, const torch::optim::Optimizer& optimizer,
                        const GradientOptions& options) {
   const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return {};
   if (gradient.is_sparse() && !options.takes_sparse) {
-    throw UnsupportedError(layout.python_name() +
+    throw UnsupportedError(name_of(optimizer) +
                            " does not support sparse gradients; use SparseAdam, SGD or Adagrad");
   }
   return options.maximize ? gradient.neg() : gradient;
@@ -28,6 +40,19 @@ at::Tensor gradient_of(const at::Tensor& parameter, const OptimizerLayout& layou
 std::unique_ptr<torch::optim::OptimizerParamState>& state_slot(torch::optim::Optimizer& optimizer,
                                                                const at::Tensor& parameter) {
   return optimizer.state()[param_state_key<ParamStateKey>(parameter)];
+}
+
+double initial_lr_of(const torch::optim::OptimizerOptions& options) {
+  const GroupExtras* const extras = find_extras(options);
+  return extras != nullptr && extras->initial_lr ? *extras->initial_lr : options.get_lr();
+}
+
+void refuse_options(const torch::optim::Optimizer& optimizer,
+                    const torch::optim::OptimizerOptions& options) {
+  throw UsageError(name_of(optimizer) + ": a parameter group has options of the class " +
+                   class_name(typeid(options)) +
+                   ", which its step does not take; add groups with options of the optimizer's own "
+                   "class, or none");
 }
 
 void refuse_archive(const OptimizerLayout& layout) {

@@ -9,20 +9,19 @@
 #include <torch/torch.h>
 
 #include "cairn/optim/optimizers.h"
+#include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
-#include "optim/torch_step.h"
 
 namespace cairn {
 namespace {
 
-class RMSpropOptimizer final
-    : public TorchStepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
-                         torch::optim::RMSpropParamState> {
+class RMSpropOptimizer final : public StepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
+                                             torch::optim::RMSpropParamState> {
  public:
-  using TorchStepOf::TorchStepOf;
+  using StepOf::StepOf;
 
  private:
   void update(const Update& u) override {

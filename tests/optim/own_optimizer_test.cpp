@@ -123,6 +123,49 @@ struct WrongLayout final : UnsavedLion, LayoutOf<OtherOptions, testing::OldLionS
                       const OtherOptions& /*options*/) const override {}
 };
 
+// --- A step of one's own for a class of libtorch's
+
+class SignedAdam final
+    : public StepOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState> {
+ public:
+  using StepOf::StepOf;
+  std::vector<double> initial_rates;
+
+ private:
+  void update(const Update& u) override {
+    if (!u.state.exp_avg().defined()) u.state.exp_avg(at::zeros_like(u.parameter));
+    u.state.exp_avg().lerp_(u.gradient, 1 - std::get<0>(u.options.betas()));
+    u.parameter.sub_(u.state.exp_avg().sign(), u.options.lr());
+    initial_rates.push_back(u.initial_lr);
+  }
+};
+
+TEST(StepOfTest, AClassOfLibtorchsKeepsItsOptionsStatesAndNameWithAnotherStep) {
+  Training run(std::in_place_type<SignedAdam>);
+  auto& adam = dynamic_cast<SignedAdam&>(*run.optimizer);
+  auto& options = static_cast<torch::optim::AdamOptions&>(adam.param_groups()[0].options());
+  options.lr(0.25);
+  const at::Tensor before = run.net->weight.detach().clone();
+  run.step();
+  EXPECT_TRUE(at::equal((run.net->weight - before).abs(), at::full_like(before, 0.25)));
+  EXPECT_EQ(optimizer_name(adam), "Adam");
+  EXPECT_EQ(run.state().at("state").at("weight").at("exp_avg"),
+            Value(view_of(at::zeros({2, 3}).lerp(run.net->weight.grad(), 1 - 0.9))));
+  EXPECT_THAT(initial_learning_rates(adam), ElementsAre(0.25));
+  set_learning_rates(adam, {0.5});
+  run.step();
+  EXPECT_THAT(adam.initial_rates, ElementsAre(0.25, 0.25, 0.25, 0.25));
+}
+
+TEST(StepOfTest, AGroupWithOptionsOfAnotherClassIsAUsageError) {
+  Training run(std::in_place_type<Lion>);
+  const torch::nn::Linear more(3, 2);
+  run.optimizer->add_param_group(torch::optim::OptimizerParamGroup(
+      more->parameters(), std::make_unique<torch::optim::SGDOptions>(0.1)));
+  EXPECT_THAT(message_of<UsageError>([&] { run.optimizer->step(); }),
+              HasSubstr("Lion: a parameter group has options of the class SGDOptions"));
+}
+
 TEST(OwnOptimizerTest, ALayoutOfOtherClassesIsAUsageError) {
   Training run(std::in_place_type<WrongLayout>);
   EXPECT_THROW(run.state(), UsageError);

@@ -41,6 +41,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -83,66 +84,66 @@ struct GradientOptions {
   bool maximize = false;
   bool takes_sparse = false;  // UnsupportedError otherwise
 };
-at::Tensor gradient_of(const at::Tensor& parameter, const OptimizerLayout& layout,
+at::Tensor gradient_of(const at::Tensor& parameter, const torch::optim::Optimizer& optimizer,
                        const GradientOptions& options);
 
 // Where an optimizer keeps a parameter's state; null before the first.
 std::unique_ptr<torch::optim::OptimizerParamState>& state_slot(torch::optim::Optimizer& optimizer,
                                                                const at::Tensor& parameter);
 
+// A group's "initial_lr", the schedule's base; the present rate where there is none.
+double initial_lr_of(const torch::optim::OptimizerOptions& options);
+
+// UsageError: a group has options of another class than the optimizer's.
+[[noreturn]] void refuse_options(const torch::optim::Optimizer& optimizer,
+                                 const torch::optim::OptimizerOptions& options);
 [[noreturn]] void refuse_archive(const OptimizerLayout& layout);
 
-// OptionsType: an aggregate with `double lr` and `void describe(GroupFields&)`. Where it has
-// `bool maximize`, gradients are negated; where it has a constant kHasInitialLr, groups have
-// "initial_lr" from their construction on.
-// StateType: an aggregate with `void describe(StateFields&, const OptionsType&)`.
-template <class OptionsType, class StateType>
-class OptimizerOf : public torch::optim::Optimizer,
-                    public LayoutOf<GroupOf<OptionsType>, StateOf<StateType>> {
-  static_assert(
-      requires(OptionsType & options, GroupFields& group) {
-        options.lr = 0.5;
-        options.describe(group);
-      },
-      "OptimizerOf: the options have a field `double lr` and a method describe(GroupFields&)");
-  static_assert(
-      requires(StateType & state, StateFields& fields, const OptionsType& options) {
-        state.describe(fields, options);
-      },
-      "OptimizerOf: the state has a method describe(StateFields&, const Options&)");
-
+// A class of optimizers whose step is written as the update of one parameter. OptimizerOf derives
+// from it; so does what gives another step to a class of libtorch's, whose options, states and
+// archives it keeps, and with them the casts of who knows that class:
+//
+//   class MyAdam final : public cairn::StepOf<torch::optim::Adam, torch::optim::AdamOptions,
+//                                             torch::optim::AdamParamState> {
+//    public:
+//     using StepOf::StepOf;
+//
+//    private:
+//     void update(const Update& u) override { ... u.options.lr(), u.state.exp_avg() ... }
+//   };
+//
+// OptionsType and StateType: libtorch's, or what GroupOf and StateOf keep. Where the options have
+// `bool maximize`, gradients are negated.
+template <class Base, class OptionsType, class StateType>
+class StepOf : public Base {
  public:
+  using Base::Base;
   using Options = OptionsType;
   using State = StateType;
-  using Group = GroupOf<Options>;
-
-  explicit OptimizerOf(std::vector<at::Tensor> parameters, const Options& options = {})
-      : Optimizer(std::move(parameters), std::make_unique<Group>(options)) {}
 
   // Parameters without a gradient are passed over, as Python does.
-  at::Tensor step(LossClosure closure = nullptr) final {
+  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) final {
     at::Tensor loss = closure_loss(closure);
     const at::NoGradGuard no_grad;
-    for (auto& group : param_groups()) {
-      const auto& options = this->template as<const Group>(group.options(), "options");
+    for (auto& group : this->param_groups()) {
+      const auto* kept = dynamic_cast<const KeptOptions*>(&group.options());
+      if (kept == nullptr) refuse_options(*this, group.options());
+      const Options& options = values_of<Options>(*kept);
+      const double initial_lr = initial_lr_of(*kept);
       GradientOptions wanted{.takes_sparse = takes_sparse_gradients()};
-      if constexpr (requires { options.values.maximize; })
-        wanted.maximize = options.values.maximize;
+      if constexpr (requires(Options & o) { o.maximize = true; })
+        wanted.maximize = options.maximize;
       for (const at::Tensor& parameter : group.params()) {
         const at::Tensor gradient = gradient_of(parameter, *this, wanted);
         if (!gradient.defined()) continue;
         auto& slot = state_slot(*this, parameter);
-        if (!slot) slot = std::make_unique<StateOf<State>>();
-        update({parameter, gradient, static_cast<StateOf<State>&>(*slot).values, options.values,
-                options.initial_lr.value_or(options.values.lr)});
+        if (!slot) slot = std::make_unique<KeptState>();
+        State& state = values_of<State>(static_cast<KeptState&>(*slot));
+        update({parameter, gradient, state, options, initial_lr});
       }
     }
     return loss;
   }
-
-  // torch::save and torch::load: UnsupportedError; cairn::optimizer_state_dict() has the state.
-  void save(torch::serialize::OutputArchive& /*archive*/) const final { refuse_archive(*this); }
-  void load(torch::serialize::InputArchive& /*archive*/) final { refuse_archive(*this); }
 
  protected:
   struct Update {
@@ -155,6 +156,53 @@ class OptimizerOf : public torch::optim::Optimizer,
   // One parameter's step, without gradients being recorded.
   virtual void update(const Update& u) = 0;
   virtual bool takes_sparse_gradients() const { return false; }
+
+ private:
+  using KeptOptions = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerOptions, Options>,
+                                         Options, GroupOf<Options>>;
+  using KeptState = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerParamState, State>,
+                                       State, StateOf<State>>;
+
+  template <class Values, class Kept>
+  static auto& values_of(Kept& kept) {
+    if constexpr (std::is_same_v<const Values, const Kept>) {
+      return kept;
+    } else {
+      return kept.values;
+    }
+  }
+};
+
+// OptionsType: an aggregate with `double lr` and `void describe(GroupFields&)`. Where it has a
+// constant kHasInitialLr, groups have "initial_lr" from their construction on.
+// StateType: an aggregate with `void describe(StateFields&, const OptionsType&)`.
+template <class OptionsType, class StateType>
+class OptimizerOf : public StepOf<torch::optim::Optimizer, OptionsType, StateType>,
+                    public LayoutOf<GroupOf<OptionsType>, StateOf<StateType>> {
+  static_assert(
+      requires(OptionsType & options, GroupFields& group) {
+        options.lr = 0.5;
+        options.describe(group);
+      },
+      "OptimizerOf: the options have a field `double lr` and a method describe(GroupFields&)");
+  static_assert(
+      requires(StateType & state, StateFields& fields, const OptionsType& options) {
+        state.describe(fields, options);
+      },
+      "OptimizerOf: the state has a method describe(StateFields&, const Options&)");
+  using Step = StepOf<torch::optim::Optimizer, OptionsType, StateType>;
+
+ public:
+  using Options = OptionsType;
+  using State = StateType;
+  using Group = GroupOf<Options>;
+
+  explicit OptimizerOf(std::vector<at::Tensor> parameters, const Options& options = {})
+      : Step(std::move(parameters), std::make_unique<Group>(options)) {}
+
+  // torch::save and torch::load: UnsupportedError; cairn::optimizer_state_dict() has the state.
+  void save(torch::serialize::OutputArchive& /*archive*/) const final { refuse_archive(*this); }
+  void load(torch::serialize::InputArchive& /*archive*/) final { refuse_archive(*this); }
 
  private:
   bool has_initial_lr() const final { return Group::kHasInitialLr; }
