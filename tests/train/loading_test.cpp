@@ -72,25 +72,56 @@ struct OnlyModel {
   Logger logger{state};
 };
 
+// A file that is open, and what is read of it from now on.
+struct Recorded {
+  explicit Recorded(const std::string& path)
+      : file(path),
+        source(std::make_shared<const RecordingSource>(posix_file_system().open(path))),
+        opened(std::make_shared<const Checkpoint::Impl>(
+            Checkpoint::Impl{path, open_file_source(source, path)})) {}
+
+  void expect_each_tensor_read_once() const {
+    const TorchFile records(posix_file_system().open(file));
+    int tensors = 0;
+    for (const FileRecord& record : records.records()) {
+      if (!record.name.starts_with("data/")) continue;
+      ++tensors;
+      EXPECT_EQ(source->times(record.offset, record.offset + record.size), std::pair(1, 1))
+          << record.name;
+    }
+    EXPECT_EQ(tensors, 12);
+  }
+
+  std::string file;
+  std::shared_ptr<const RecordingSource> source;
+  Checkpoint opened;
+};
+
 TEST_F(Loading, EveryByteOfATensorIsReadOnce) {
   OnlyModel saved(std::make_shared<Wide>());
-  const std::string file = save_checkpoint(saved.state, folder / "wide", {.weights_only = true});
-  const auto source = std::make_shared<const RecordingSource>(posix_file_system().open(file));
-  const Checkpoint opened(std::make_shared<const Checkpoint::Impl>(
-      Checkpoint::Impl{file, open_file_source(source, file)}));
-
+  const Recorded wide(save_checkpoint(saved.state, folder / "wide", {.weights_only = true}));
   OnlyModel loaded(std::make_shared<Wide>());
-  load_checkpoint(opened, loaded.state, loaded.logger, {.load_weights_only = true});
+  load_checkpoint(wide.opened, loaded.state, loaded.logger, {.load_weights_only = true});
   EXPECT_EQ(state_dict(loaded.state.model->module()), state_dict(saved.state.model->module()));
-  const TorchFile records(posix_file_system().open(file));
-  int tensors = 0;
-  for (const FileRecord& record : records.records()) {
-    if (!record.name.starts_with("data/")) continue;
-    ++tensors;
-    EXPECT_EQ(source->times(record.offset, record.offset + record.size), std::pair(1, 1))
-        << record.name;
-  }
-  EXPECT_EQ(tensors, 12);
+  wide.expect_each_tensor_read_once();
+}
+
+TEST_F(Loading, AStateDictOfAnOpenFileIsReadOnceAndVerified) {
+  const Value saved = state_dict(*Wide().net);
+  save(saved, folder / "wide.pt");
+  const Recorded wide(folder / "wide.pt");
+  const Wide loaded;
+  load_state_dict(*loaded.net, wide.opened);
+  EXPECT_EQ(state_dict(*loaded.net), saved);
+  wide.expect_each_tensor_read_once();
+
+  std::string bad = testing::read_file(wide.file);
+  bad[bad.size() / 2] ^= 1;
+  testing::write_file(folder / "bad.pt", bad);
+  const Wide other;
+  const at::Tensor before = other.net->parameters().front().detach().clone();
+  EXPECT_THROW(load_state_dict(*other.net, open_checkpoint(folder / "bad.pt")), CorruptError);
+  EXPECT_TRUE(at::equal(other.net->parameters().front(), before));
 }
 
 // --- All or nothing

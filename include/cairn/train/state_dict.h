@@ -1,7 +1,7 @@
 // State dicts of libtorch objects in Python's layout, and whole checkpoints of a State.
 //
 //   save(state_dict(*net), "w.pt");                                   // torch.load opens it
-//   load_state_dict(*net, load("w.pt"), {.strict = true});
+//   load_state_dict(*net, open_checkpoint("w.pt"), {.strict = true});
 //
 // Optimizers: cairn/train/optimizer.h. Random generators: cairn/train/rng.h.
 #pragma once
@@ -53,6 +53,11 @@ struct IncompatibleKeys {
 // the module's dtype. Returns what was skipped when not strict. Memory as load_checkpoint(), for
 // what is not in memory yet or has to be converted.
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
+                                 LoadStateDictOptions options = {});
+// Of a file: what load() of it gives, every byte verified before anything is changed, and read
+// once. load_state_dict(module, load(path)) reads each twice: load() to verify it, and this to use
+// it. Throws what load() does, too; CorruptError for damage anywhere in the file.
+IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
                                  LoadStateDictOptions options = {});
 
 // --- Whole checkpoints, without a Trainer's loop (composer.utils.checkpoint)

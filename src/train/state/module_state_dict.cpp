@@ -2,10 +2,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/read_storages.h"
 #include "core/pointer_map.h"
 #include "train/state/device_storage.h"
@@ -68,9 +71,10 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
          " in the checkpoint cannot become " + c10::toString(target.scalar_type());
 }
 
-// `state` with what the module needs of it in memory: what is far away, or a file whose reading may
-// fail, is read now.
-Value in_memory(const torch::nn::Module& module, const Value& state) {
+// `state` with fresh memory for what the module needs of it and `is_wanted` takes: `reads` fill it.
+Value staged_for(const torch::nn::Module& module, const Value& state,
+                 const std::function<bool(const Storage&)>& is_wanted,
+                 std::vector<StorageRead>& reads) {
   if (!state.is_dict()) return state;
   Dict needed;
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
@@ -79,13 +83,8 @@ Value in_memory(const torch::nn::Module& module, const Value& state) {
     const Value* value = state.find(name);
     if (value != nullptr && value->is_tensor()) needed.set(name, *value);
   });
-  std::vector<StorageRead> reads;
-  const auto is_far = [](const Storage& storage) {
-    return storage.source() != nullptr && !storage.source()->in_memory();
-  };
-  const Value near = staged(std::move(needed), is_far, reads);
+  const Value near = staged(std::move(needed), is_wanted, reads);
   if (reads.empty()) return state;
-  read_storages(reads);
   Value result = state;
   Dict& dict = result.mutable_dict();
   for (const auto& [name, value] : near.as_dict()) {
@@ -233,11 +232,11 @@ void ModuleGatherer::forget() {
 
 // Of a module whose state_dict() was just made. False when one of its views is of a copy.
 bool ModuleGatherer::remember(const torch::nn::Module& module) {
-  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& name,
-                                    const at::Tensor& tensor) {
-    tensors_.add(tensor);
-    names_.add(prefix, name);
-  });
+  for_each_named_tensor(
+      module, [&](const std::string& prefix, const std::string& name, const at::Tensor& tensor) {
+        tensors_.add(tensor);
+        names_.add(prefix, name);
+      });
   return tensors_.are_live();
 }
 
@@ -271,9 +270,12 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
   return std::move(planner).finish();
 }
 
-IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
-                                 LoadStateDictOptions options) {
-  ModuleLoad load = plan_module_load(module, in_memory(module, state), {.strict = options.strict});
+namespace {
+
+// What is in memory. Move it in: memory that nobody else has is handed over.
+IncompatibleKeys put(torch::nn::Module& module, Value state, const LoadStateDictOptions& options) {
+  ModuleLoad load = plan_module_load(module, state, {.strict = options.strict});
+  state = Value();
   if (!load.misfits.empty()) {
     std::string message =
         "Error(s) in loading state_dict into " + module.name() + ", nothing was changed:";
@@ -284,6 +286,30 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
   }
   apply_all(load.tensors);
   return std::move(load.keys);
+}
+
+}  // namespace
+
+IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
+                                 LoadStateDictOptions options) {
+  // What is far away, or a file whose reading may fail, is read before anything is changed.
+  const auto is_far = [](const Storage& storage) {
+    return storage.source() != nullptr && !storage.source()->in_memory();
+  };
+  std::vector<StorageRead> reads;
+  Value near = staged_for(module, state, is_far, reads);
+  read_storages(reads);
+  return put(module, std::move(near), options);
+}
+
+IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
+                                 LoadStateDictOptions options) {
+  const Value state = load(checkpoint, {.verify = Verify::kQuick});
+  std::vector<StorageRead> reads;
+  const auto any = [](const Storage& /*storage*/) { return true; };
+  Value near = staged_for(module, state, any, reads);
+  check_whole(checkpoint.read(reads, Verify::kFull), checkpoint.path());
+  return put(module, std::move(near), options);
 }
 
 }  // namespace cairn
