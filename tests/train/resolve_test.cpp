@@ -75,6 +75,16 @@ const Conflict kConflicts[] = {
     {"console_log_interval", [](auto& o) { o.console_log_interval = "10sp"; }},
     {"load_path", [](auto& o) { o.load_path = "nfs3://host/ep1.pt"; }},
     {"load_path", [](auto& o) { o.load_path = ""; }},
+    {"load_in_place does not go with parallelism_config",
+     [](auto& o) {
+       o.load_in_place = true;
+       o.parallelism_config = ParallelismConfig{.fsdp = FSDPConfig()};
+     }},
+    {"load_in_place does not go with deepspeed_config",
+     [](auto& o) {
+       o.load_in_place = true;
+       o.deepspeed_config = Dict{{"zero_optimization", Dict{{"stage", 3}}}};
+     }},
     {"save_folder", [](auto& o) { o.save_folder = "wandb://project"; }},
     {"save_num_checkpoints_to_keep", [](auto& o) { o.save_num_checkpoints_to_keep = -2; }},
     {"save_max_pending", [](auto& o) { o.save_max_pending = 0; }},
