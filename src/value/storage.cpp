@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 #include "cairn/tensor.h"
 
 namespace cairn {
@@ -95,18 +96,21 @@ SharedBytes Storage::load() const {
 }
 
 std::shared_ptr<const Storage> storage_of(SharedBytes bytes, std::string location) {
-  return std::make_shared<const MemoryStorage>(std::move(bytes), std::move(location));
+  return std::allocate_shared<const MemoryStorage>(NodeAllocator<MemoryStorage>(), std::move(bytes),
+                                                   std::move(location));
 }
 
 std::shared_ptr<const Storage> storage_of(std::shared_ptr<const ByteSource> source,
                                           std::uint64_t offset, std::uint64_t size,
                                           std::string location) {
-  return std::make_shared<const RangeStorage>(std::move(source), offset, size, std::move(location));
+  return std::allocate_shared<const RangeStorage>(NodeAllocator<RangeStorage>(), std::move(source),
+                                                  offset, size, std::move(location));
 }
 
 std::shared_ptr<const Storage> storage_of(std::uint64_t size, std::function<SharedBytes()> make,
                                           std::string location) {
-  return std::make_shared<const MadeStorage>(size, std::move(make), std::move(location));
+  return std::allocate_shared<const MadeStorage>(NodeAllocator<MadeStorage>(), size,
+                                                 std::move(make), std::move(location));
 }
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 
 #include "core/checked.h"
 #include "format/compression/codec.h"
@@ -283,6 +284,7 @@ bool is_in_one_place(const Item& item) {
 }  // namespace
 
 Value Folder::read() const {
+  const NodeArena arena;
   std::uint64_t budget = std::uint64_t{64} << 20;
   for (const SharedBytes& metadata : metadata_.files) {
     budget += 64 * metadata.view.size();

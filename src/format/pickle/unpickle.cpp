@@ -1,5 +1,7 @@
 #include "format/pickle/unpickle.h"
 
+#include "cairn/node_arena.h"
+
 #include "format/pickle/graph_to_value.h"
 #include "format/pickle/machine.h"
 
@@ -12,6 +14,7 @@ Value unpickle(ByteView pickle, StorageLoader& storages, std::span<const Global>
 
 Value unpickle(ByteView pickle, StorageLoader& storages, MemoryBudget& budget,
                std::span<const Global> more) {
+  const NodeArena arena;
   const auto read = [&](bool leaves_out_parts) {
     Graph graph(budget);
     const auto run = [&] {  // what the machine holds is let go of before the Value is made

@@ -2,6 +2,7 @@
 
 #include "cairn/error.h"
 #include "cairn/format/safetensors.h"
+#include "cairn/node_arena.h"
 
 #include "format/safetensors/header.h"
 #include "io/windows.h"
@@ -43,6 +44,7 @@ const std::string* SafetensorsFile::find_metadata(std::string_view name) const {
 }
 
 Value SafetensorsFile::read() const {
+  const NodeArena arena;
   Dict tensors;
   for (const SafetensorsEntry& entry : entries_) {
     tensors.set(entry.name, TensorView{.dtype = entry.dtype,

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/node_arena.h"
+
 #include "core/pointer_map.h"
 #include "train/optimizer/layout_writer.h"
 #include "train/optimizer/param_state.h"
@@ -338,6 +340,7 @@ OptimizerGatherer& OptimizerGatherer::operator=(OptimizerGatherer&&) noexcept = 
 
 Value OptimizerGatherer::gather(const torch::optim::Optimizer& optimizer,
                                 const torch::nn::Module& module) {
+  const NodeArena arena;
   const bool is_unchanged = known_ != nullptr && known_->is_unchanged(optimizer, module);
   if (is_unchanged && known_->is_kept()) {
     known_->note_streams();

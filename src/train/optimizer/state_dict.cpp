@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 
@@ -96,6 +97,7 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
+  const NodeArena arena;
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 
 #include "io/stream_copy.h"
 #include "train/state/tensor_bridge.h"
@@ -340,7 +341,8 @@ class DeviceStorage final : public Storage {
 
 std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
   const std::shared_ptr<DeviceMemory> device = DeviceMemory::of(memory.device());
-  auto made = std::make_shared<const DeviceStorage>(device, memory);
+  auto made =
+      std::allocate_shared<const DeviceStorage>(NodeAllocator<DeviceStorage>(), device, memory);
   device->note_stream();
   return made;
 }

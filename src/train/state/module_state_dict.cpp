@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/open/check_whole.h"
@@ -190,6 +191,7 @@ class ModulePlanner {
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
+  const NodeArena arena;
   thread_local NameValues names;
   names.begin();
   Dict result = Dict::ordered();

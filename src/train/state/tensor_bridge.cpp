@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 #include "cairn/train/state_dict.h"
 
 #include "core/pointer_map.h"
@@ -159,7 +160,8 @@ bool is_aligned(const void* data, std::size_t bytes) {
 }  // namespace
 
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory, std::string location) {
-  return std::make_shared<const TorchStorage>(memory, std::move(location));
+  return std::allocate_shared<const TorchStorage>(NodeAllocator<TorchStorage>(), memory,
+                                                  std::move(location));
 }
 
 at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,

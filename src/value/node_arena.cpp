@@ -1,0 +1,124 @@
+// Blocks of 64 KiB at multiples of 64 KiB, so that a node's address says which block it is in.
+//
+//  1. A thread with a NodeArena cuts nodes from its block, one behind the other; when it is full,
+//     from the next one.
+//  2. A block counts the nodes in it that are still there. While a thread cuts from it that number
+//     is too high by kHeld, less those that it has cut: cutting needs no atomic operation.
+//  3. When the thread is done with the block the number becomes true. Whoever brings it to zero
+//     gives the block back.
+#include "cairn/node_arena.h"
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "core/round_up.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace cairn {
+namespace {
+
+// Memory of a block that no node has: AddressSanitizer would not know.
+void mark_free([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_POISON_MEMORY_REGION(begin, bytes);
+#endif
+}
+void mark_used([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__SANITIZE_ADDRESS__)
+  ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
+#endif
+}
+
+constexpr std::size_t kBlockBytes = std::size_t{64} << 10;
+constexpr std::uint32_t kHeld = std::uint32_t{1} << 31;  // more than nodes fit into a block
+static_assert(kMostNodeBytes * 16 <= kBlockBytes);       // little is left over at the end of one
+
+std::atomic<std::size_t> block_count = 0;
+
+struct alignas(std::max_align_t) Block {
+  std::atomic<std::uint32_t> nodes = kHeld;
+};
+
+Block* new_block() {
+  void* memory = std::aligned_alloc(kBlockBytes, kBlockBytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  block_count.fetch_add(1, std::memory_order_relaxed);
+  auto* block = new (memory) Block;
+  mark_free(block + 1, kBlockBytes - sizeof(Block));
+  return block;
+}
+
+void let_go(Block* block, std::uint32_t nodes) noexcept {
+  if (block->nodes.fetch_sub(nodes, std::memory_order_acq_rel) != nodes) return;
+  mark_used(block, kBlockBytes);
+  block->~Block();
+  std::free(block);  // NOLINT(cppcoreguidelines-no-malloc): as it was allocated
+  block_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// What a thread cuts from.
+class Cutter {
+ public:
+  Cutter() = default;
+  Cutter(const Cutter&) = delete;
+  Cutter& operator=(const Cutter&) = delete;
+  ~Cutter() { finish(); }
+
+  void* take(std::size_t bytes) {
+    bytes = round_up(bytes, alignof(std::max_align_t));
+    if (block_ == nullptr || bytes > kBlockBytes - used_) {
+      finish();
+      block_ = new_block();
+    }
+    std::byte* place = reinterpret_cast<std::byte*>(block_) + used_;
+    used_ += bytes;
+    ++cut_;
+    mark_used(place, bytes);
+    return place;
+  }
+
+  void finish() noexcept {
+    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
+    used_ = sizeof(Block);
+    cut_ = 0;
+  }
+
+ private:
+  Block* block_ = nullptr;
+  std::size_t used_ = sizeof(Block);
+  std::uint32_t cut_ = 0;  // from this block
+};
+
+thread_local Cutter cutter;
+thread_local std::uint32_t depth = 0;
+
+}  // namespace
+
+NodeArena::NodeArena() noexcept { ++depth; }
+
+NodeArena::~NodeArena() {
+  if (--depth == 0) cutter.finish();
+}
+
+bool NodeArena::is_active() noexcept { return depth > 0; }
+
+std::size_t NodeArena::blocks() noexcept { return block_count; }
+
+void* take_node(std::size_t bytes, bool is_in_arena) {
+  return is_in_arena ? cutter.take(bytes) : ::operator new(bytes);
+}
+
+void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
+  if (!is_in_arena) return ::operator delete(place, bytes);
+  mark_free(place, bytes);
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  let_go(reinterpret_cast<Block*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
+}
+
+}  // namespace cairn
