@@ -6,6 +6,14 @@
 #include "io/file_error.h"
 
 namespace cairn::testing {
+namespace {
+
+bool only_looks(FileCall kind) {
+  return kind == FileCall::kOpen || kind == FileCall::kRead || kind == FileCall::kReadLink ||
+         kind == FileCall::kStat || kind == FileCall::kList;
+}
+
+}  // namespace
 
 class FaultyFileSystem::File final : public WritableFile {
  public:
@@ -98,7 +106,9 @@ FaultyFileSystem::Verdict FaultyFileSystem::begin(FileCall kind, const std::stri
   }
   if (error == 0) return verdict;
   if (half_done) half_done();
-  throw_storage_error(error, "injected fault at " + path);
+  const std::string doing = "injected fault at " + path;
+  if (only_looks(kind)) throw_read_error(error, doing);
+  throw_storage_error(error, doing);
 }
 
 std::unique_ptr<WritableFile> FaultyFileSystem::create(const std::string& path,

@@ -41,8 +41,8 @@ class FaultyFileSystem : public FileSystem {
  public:
   explicit FaultyFileSystem(FileSystem& under) : under_(under) {}
 
-  // The n-th call (of that kind; of any kind) from now, counted from 1, throws StorageError with
-  // errno `error` instead of being done. A write does half of its work first.
+  // The n-th call (of that kind; of any kind) from now, counted from 1, throws what the real file
+  // system throws of errno `error`, instead of being done. A write does half of its work first.
   void fail(FileCall kind, std::uint64_t n, int error);
   void fail(std::uint64_t n, int error);
   // Calls of this kind do nothing from now on, and report success: a broken protocol. Only kSync,

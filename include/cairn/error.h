@@ -96,12 +96,12 @@ class StorageError : public Error {
   bool retryable_;
 };
 
-// A file or object is there and was opened, and some of its bytes are not given: a bad block, a
-// checksum of the file system, a file that was cut off or written to while it was read, a server
-// that has forgotten it. The message names it and the byte. It may be whole, but nobody can go on
-// from it here: autoresume takes an older checkpoint, and none is removed. A store of your own
-// throws it from ByteSource::read(); any other StorageError says that nothing can be known now, and
-// ends the start.
+// A file or object is there, and it or some of its bytes are not given: a bad block, a checksum of
+// the file system, a file that was cut off or written to while it was read, a server that has
+// forgotten it. The message names it, and the byte. It may be whole, but nobody can go on from it
+// here: autoresume takes an older checkpoint, and none is removed. A store of your own throws it
+// from stat(), open() and ByteSource::read(); any other StorageError says that nothing can be known
+// now, and ends the start.
 class UnreadableError : public StorageError {
  public:
   using StorageError::StorageError;

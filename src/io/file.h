@@ -2,8 +2,9 @@
 // about durability goes through FileSystem, so that tests can make it do so.
 //
 // Paths are UTF-8 strings as the user gave them. All failures are StorageError with errno in
-// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable. A short
-// write or an interrupted call is finished, not reported.
+// status(), except where a function says otherwise; ENOSPC, EDQUOT and EFBIG are retryable. Of
+// open(), stat(), list() and read_link() they are UnreadableError where the disk, or the server,
+// does not give what is there. A short write or an interrupted call is finished, not reported.
 //
 // A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
 // limit is an error like any other, whatever writes a file sets SIGXFSZ to "ignore" before the

@@ -34,8 +34,6 @@ const char* advice(int error) {
   }
 }
 
-}  // namespace
-
 bool are_bytes_lost(int error) {
   switch (error) {
     case EIO:
@@ -50,12 +48,25 @@ bool are_bytes_lost(int error) {
   }
 }
 
+std::string told(int error, const std::string& doing) {
+  return doing + ": " + std::generic_category().message(error) + " (errno " +
+         std::to_string(error) + ")";
+}
+
+}  // namespace
+
 void throw_storage_error(int error, const std::string& doing) {
-  std::string message = doing + ": " + std::generic_category().message(error) + " (errno " +
-                        std::to_string(error) + ")";
+  std::string message = told(error, doing);
   const std::string what_to_do = advice(error);
   if (!what_to_do.empty()) message += "; " + what_to_do;
   throw StorageError(message, error, error == ENOSPC || error == EDQUOT || error == EFBIG);
+}
+
+void throw_read_error(int error, const std::string& doing) {
+  if (!are_bytes_lost(error)) throw_storage_error(error, doing);
+  throw UnreadableError(
+      told(error, doing) + "; the disk, or the server, does not give it: check the kernel log",
+      error);
 }
 
 }  // namespace cairn

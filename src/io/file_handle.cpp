@@ -113,7 +113,7 @@ SharedDescriptor FileHandle::open_again() const {
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
     throw UnreadableError(path_ + " was removed since it was opened: open it again", ESTALE);
   }
-  if (fd < 0) throw_storage_error(errno, "cannot open " + path_ + " again");
+  if (fd < 0) throw_read_error(errno, "cannot open " + path_ + " again");
   auto opened = std::make_shared<const FileDescriptor>(fd);
   const State now = state_of(*opened);
   const bool is_same = now.device == opened_.device && now.inode == opened_.inode &&
@@ -126,15 +126,7 @@ SharedDescriptor FileHandle::open_again() const {
 
 FileHandle::State FileHandle::state_of(const FileDescriptor& fd) const {
   struct stat info = {};
-  if (fstat(fd.get(), &info) != 0) {
-    const int error = errno;
-    if (are_bytes_lost(error)) {
-      throw UnreadableError("cannot examine " + path_ +
-                                ": the disk, or the server, does not give it; check the kernel log",
-                            error);
-    }
-    throw_storage_error(error, "cannot examine " + path_);
-  }
+  if (fstat(fd.get(), &info) != 0) throw_read_error(errno, "cannot examine " + path_);
   return {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
           nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
 }

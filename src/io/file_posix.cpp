@@ -169,7 +169,7 @@ class PosixFileSystem final : public FileSystem {
     const ssize_t size = readlink(path.c_str(), target.data(), target.size());
     if (size < 0) {
       if (errno == EINVAL || errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-      throw_storage_error(errno, "cannot read the symbolic link " + path);
+      throw_read_error(errno, "cannot read the symbolic link " + path);
     }
     target.resize(static_cast<std::size_t>(size));
     return target;
@@ -230,7 +230,7 @@ class PosixFileSystem final : public FileSystem {
     if (result == 0) return to_file_info(info);
     const bool is_nothing = follow ? leads_nowhere(errno) : errno == ENOENT || errno == ENOTDIR;
     if (is_nothing) return std::nullopt;
-    throw_storage_error(errno, "cannot examine " + path);
+    throw_read_error(errno, "cannot examine " + path);
   }
 
   std::vector<std::string> list(const std::string& folder) override;
@@ -243,10 +243,10 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   if (!fd.is_open()) {
     if (leads_nowhere(errno)) throw NotFoundError("there is no file " + path);
     if (errno == ENXIO) throw UsageError(path + " is a socket or a device, not a file");
-    throw_storage_error(errno, "cannot open " + path);
+    throw_read_error(errno, "cannot open " + path);
   }
   struct stat info = {};
-  if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
+  if (fstat(fd.get(), &info) != 0) throw_read_error(errno, "cannot examine " + path);
   if (S_ISDIR(info.st_mode)) throw UsageError(path + " is a folder, not a file");
   if (!S_ISREG(info.st_mode)) throw UsageError(path + " is a device or a pipe, not a file");
   return make_file_source(std::move(fd), path);
@@ -280,7 +280,7 @@ std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
   if (handle == nullptr) {
     if (errno == ENOENT) throw NotFoundError("there is no folder " + folder);
     if (errno == ENOTDIR) throw UsageError(folder + " is not a folder");
-    throw_storage_error(errno, "cannot list the folder " + folder);
+    throw_read_error(errno, "cannot list the folder " + folder);
   }
   std::vector<std::string> names;
   errno = 0;
@@ -289,7 +289,7 @@ std::vector<std::string> PosixFileSystem::list(const std::string& folder) {
     if (name != "." && name != "..") names.push_back(name);
     errno = 0;
   }
-  if (errno != 0) throw_storage_error(errno, "cannot list the folder " + folder);
+  if (errno != 0) throw_read_error(errno, "cannot list the folder " + folder);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -358,12 +358,7 @@ class FileSource final : public ByteSource {
   [[noreturn]] void refuse(std::uint64_t at, int error) const {
     const std::string what = "cannot read " + name() + " at byte " + std::to_string(at);
     if (error == 0) throw UnreadableError(what + ": it was cut off since it was opened", EIO);
-    if (are_bytes_lost(error)) {
-      throw UnreadableError(
-          what + ": the disk, or the server, does not give these bytes; check the kernel log",
-          error);
-    }
-    throw_storage_error(error, what);
+    throw_read_error(error, what);
   }
 
   std::shared_ptr<const FileHandle> file_;

@@ -134,11 +134,8 @@ class Mappings {
   static std::exception_ptr failure_of(const Mapping& mapping) {
     try {
       if (const std::uintptr_t from = mapping.unreadable_from; from != 0) {
-        throw UnreadableError("cannot read " + mapping.name + " at byte " +
-                                  std::to_string(from - mapping.begin) +
-                                  ": the disk, or the server, does not give these bytes; check the "
-                                  "kernel log",
-                              EIO);
+        throw_read_error(EIO, "cannot read " + mapping.name + " at byte " +
+                                  std::to_string(from - mapping.begin));
       }
       if (mapping.check_unchanged) mapping.check_unchanged();
     } catch (...) {

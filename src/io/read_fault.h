@@ -1,8 +1,8 @@
 // What an error says about the file that was being read.
 //
 // Errors are not data: only what was read and is wrong says something about a file. That it could
-// not be opened, mapped or expanded this time (no permission, too many open files, a full $TMPDIR,
-// a failing disk) says nothing about it, and whoever takes such a file for a bad one loses it.
+// not be opened, mapped or expanded this time (no permission, too many open files, a full $TMPDIR)
+// says nothing about it, and whoever takes such a file for a bad one loses it.
 #pragma once
 
 #include <cstdint>

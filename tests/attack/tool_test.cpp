@@ -24,15 +24,16 @@ namespace cairn::attack {
 namespace {
 
 using cairn::testing::TempFolder;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
 using Arguments = std::vector<std::string>;
 
-class ToolUnderAttack : public ::testing::TestWithParam<Arguments> {
+class ToolInAFolder : public ::testing::Test {
  protected:
-  ToolUnderAttack() {
+  ToolInAFolder() {
     SavePipeline pipeline({.store = local_store()});
     for (const std::int64_t batch : {10, 20, 30}) {
       pipeline.submit({.value = testing::sample_checkpoint(batch),
@@ -46,8 +47,7 @@ class ToolUnderAttack : public ::testing::TestWithParam<Arguments> {
   }
 
   // The command with FOLDER and NEWEST replaced.
-  Ended run_tool(const Plan& plan) const {
-    Arguments arguments = GetParam();
+  Ended run_tool(Arguments arguments, const Plan& plan) const {
     for (std::string& argument : arguments) {
       if (argument == "FOLDER") argument = folder_.path();
       if (argument == "NEWEST") argument = folder_ / "ep3-ba30-rank0.pt";
@@ -63,6 +63,8 @@ class ToolUnderAttack : public ::testing::TestWithParam<Arguments> {
   TempFolder folder_;
 };
 
+class ToolUnderAttack : public ToolInAFolder, public ::testing::WithParamInterface<Arguments> {};
+
 std::string name_of(const ::testing::TestParamInfo<Arguments>& each) { return each.param.front(); }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -76,18 +78,18 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
   const auto names = posix_file_system().list(folder_.path());
   Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
-  const Ended good = run_tool(plan);
+  const Ended good = run_tool(GetParam(), plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   ASSERT_GT(good.calls, 2U);
   for (const Deed deed : {Deed::kFail, Deed::kFailForever}) {
-    for (const int error : {EACCES, EMFILE, ENOMEM, EIO}) {
+    for (const int error : {EACCES, EMFILE, ENOMEM, EIO, ESTALE}) {
       for (std::uint64_t at = 1; at <= good.calls; ++at) {
         SCOPED_TRACE("call " + std::to_string(at) +
                      (deed == Deed::kFail ? ": " : " and all after: ") + std::strerror(error));
         plan.at = at;
         plan.deed = deed;
         plan.error = error;
-        const Ended ended = run_tool(plan);
+        const Ended ended = run_tool(GetParam(), plan);
         EXPECT_EQ(ended.signal, 0) << ended.text();
         EXPECT_THAT(ended.exit_code, Not(AnyOf(kNegativeAnswer, kDamaged))) << ended.text();
         EXPECT_THAT(ended.lines("output"),
@@ -96,6 +98,23 @@ TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
         if (HasFailure()) return;  // one is enough to read
       }
     }
+  }
+}
+
+// Whichever call says that the server has forgotten the file.
+TEST_F(ToolInAFolder, VerifySaysWhichFileTheServerDoesNotGive) {
+  Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
+  const Ended good = run_tool({"verify", "NEWEST"}, plan);
+  ASSERT_EQ(good.exit_code, 0) << good.text();
+  plan.deed = Deed::kFail;
+  plan.error = ESTALE;
+  for (plan.at = 1; plan.at <= good.calls; ++plan.at) {
+    const Ended ended = run_tool({"verify", "NEWEST"}, plan);
+    EXPECT_EQ(ended.exit_code, kFailed) << ended.text();
+    EXPECT_THAT(ended.lines("output"),
+                AllOf(HasSubstr("ep3-ba30-rank0.pt"), HasSubstr("not read"),
+                      HasSubstr("Stale file handle"), HasSubstr("does not give")))
+        << "call " << plan.at;
   }
 }
 

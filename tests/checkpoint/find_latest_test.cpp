@@ -5,9 +5,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
@@ -24,11 +26,13 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::FaultyFileSystem;
 using testing::FileCall;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using testing::sample_checkpoint;
 using testing::sample_info;
 using testing::SimFileSystem;
@@ -345,7 +349,7 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
   const auto before = disk_.list("/ckpt");
   FaultyFileSystem counting(disk_);
   find({.store = local_store(counting)});
-  for (const int error : {EACCES, EMFILE, ENFILE, ENOMEM, EIO, ESTALE, ENOSPC}) {
+  for (const int error : {EACCES, EMFILE, ENFILE, ENOMEM, ENOSPC}) {
     for (std::uint64_t call = 1; call <= counting.calls(); ++call) {
       FaultyFileSystem faulty(disk_);
       faulty.fail(call, error);
@@ -359,6 +363,71 @@ TEST_F(FindLatestTest, WhatCannotBeReadNowStopsTheSearchAndTouchesNothing) {
     }
   }
   EXPECT_EQ(disk_.list("/ckpt"), before);
+}
+
+constexpr std::array kLost = {EIO, ESTALE, EUCLEAN, EBADMSG};
+
+// Where the disk does not give a checkpoint, whichever call says so: the older one, with a line
+// that names it. Where it does not give the folder or the link: no answer.
+TEST_F(FindLatestTest, WhatTheDiskDoesNotGiveIsPassedOver) {
+  save_sample(1);
+  save_sample(2);
+  disk_.make_link("ep0-ba2-rank0.pt", "/ckpt/latest-rank0.pt");
+  FaultyFileSystem counting(disk_);
+  find({.store = local_store(counting)});
+  for (const int error : kLost) {
+    std::set<FileCall> kinds;  // of the calls whose failure was passed over
+    for (std::uint64_t call = 1; call <= counting.calls(); ++call) {
+      SCOPED_TRACE("call " + std::to_string(call) + ", errno " + std::to_string(error));
+      FaultyFileSystem faulty(disk_);
+      faulty.fail(call, error);
+      FileCall failed = {};
+      faulty.before_each([&](FileCall kind, std::uint64_t number) {
+        if (number == call) failed = kind;
+      });
+      try {
+        EXPECT_EQ(find({.store = local_store(faulty)}), name(1));
+        EXPECT_THAT(skipped_, ElementsAre(AllOf(HasSubstr(name(2) + ": "),
+                                                HasSubstr("check the kernel log"))));
+        kinds.insert(failed);
+      } catch (const StorageError& e) {
+        EXPECT_EQ(e.status(), error);
+        EXPECT_THAT(skipped_, IsEmpty());
+      }
+    }
+    EXPECT_THAT(kinds, IsSupersetOf({FileCall::kStat, FileCall::kOpen, FileCall::kRead}));
+  }
+}
+
+TEST_F(FindLatestTest, WhenTheDiskGivesNoneTheSearchEndsWithTheFurthest) {
+  save_sample(1);
+  save_sample(2);
+  FaultyFileSystem faulty(disk_);
+  faulty.fail(FileCall::kOpen, 1, ESTALE);
+  faulty.fail(FileCall::kOpen, 2, EIO);
+  try {
+    find({.store = local_store(faulty)});
+    FAIL();
+  } catch (const UnreadableError& e) {
+    EXPECT_EQ(e.status(), ESTALE);
+    EXPECT_THAT(e.what(), HasSubstr(name(2)));
+    EXPECT_THAT(e.what(), HasSubstr("no checkpoint is good"));
+  }
+}
+
+// Neither the folder itself nor one that the names have is taken for empty.
+TEST_F(FindLatestTest, AFolderThatTheDiskDoesNotGiveEndsTheSearch) {
+  save_sample(1, "/ckpt/ep0/ba1.pt");
+  save_sample(11, "/ckpt/ep1/ba11.pt");
+  for (const int error : {EIO, ESTALE}) {
+    for (const std::uint64_t list : {1, 2}) {
+      FaultyFileSystem faulty(disk_);
+      faulty.fail(FileCall::kList, list, error);
+      EXPECT_THROW(find({.filename = "ep{epoch}/ba{batch}.pt", .store = local_store(faulty)}),
+                   StorageError);
+      EXPECT_THAT(skipped_, IsEmpty());
+    }
+  }
 }
 
 TEST_F(FindLatestTest, TheErrorNamesTheFileAndSaysWhatToDo) {

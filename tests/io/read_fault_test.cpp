@@ -5,6 +5,9 @@
 #include <cerrno>
 #include <new>
 #include <stdexcept>
+#include <string>
+
+#include "io/file_error.h"
 
 namespace cairn {
 namespace {
@@ -27,6 +30,24 @@ TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
   EXPECT_EQ(read_fault_of(ReaderMissingError("")), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(CancelledError("")), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(std::runtime_error("")), ReadFault::kNow);
+}
+
+TEST(ReadFaultTest, AnErrnoOfACallThatLooksSaysWhetherTheDiskGivesTheFile) {
+  const auto fault_of = [](int error) {
+    try {
+      throw_read_error(error, "cannot open a.pt");
+    } catch (const StorageError& e) {
+      EXPECT_EQ(e.status(), error);
+      EXPECT_EQ(std::string(e.what()).find("cannot open a.pt: "), 0U);
+      return read_fault_of(e);
+    }
+  };
+  for (const int error : {EIO, ESTALE, EUCLEAN, EBADMSG, EREMOTEIO, ENODATA}) {
+    EXPECT_EQ(fault_of(error), ReadFault::kBytes) << error;
+  }
+  for (const int error : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, ENOENT, EINVAL}) {
+    EXPECT_EQ(fault_of(error), ReadFault::kNow) << error;
+  }
 }
 
 TEST(ReadFaultTest, TheProblemIsOneLineThatSaysSomething) {

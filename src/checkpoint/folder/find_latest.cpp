@@ -17,12 +17,13 @@
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
 // file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
-// that there is, and somebody may want to rescue its tensors. So is one with bytes that the disk
-// does not give; but when no other is found, its error ends the search. What could not be read
-// *this time* (no permission, too many open files, no room to expand it, a failing disk) ends the
-// search with that error: by its name it is the one to go on from, and nobody knows whether it is
-// good. A file that claims to be behind the answer is not even looked at, whatever is wrong with
-// it.
+// that there is, and somebody may want to rescue its tensors. So is one that the disk, or the
+// server, does not give (UnreadableError), be it when it is opened or when it is read; but when no
+// other is found, its error ends the search. What could not be read *this time* (no permission, too
+// many open files, no room to expand it) ends the search with that error: by its name it is the one
+// to go on from, and nobody knows whether it is good. So does a folder that cannot be listed,
+// whatever the error: what is in it is not known. A file that claims to be behind the answer is not
+// even looked at, whatever is wrong with it.
 //
 // A file that was given the name of an earlier one by hand is behind for this search; one that was
 // given the name of a later one is found out.
@@ -154,7 +155,7 @@ class Search {
       std::rethrow_exception(unreadable_);
     } catch (Error& e) {
       e.add_context(
-          "no checkpoint is good, and the disk does not give all bytes of this one (mend what "
+          "no checkpoint is good, and the disk does not give this one, or not all of it (mend what "
           "follows, or put the file aside to go on without it)");
       throw;
     }
@@ -309,7 +310,7 @@ class Search {
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
-  // Of the furthest that was opened and that the disk does not give.
+  // Of the furthest that was looked at and that the disk does not give.
   mutable std::exception_ptr unreadable_;
 };
 

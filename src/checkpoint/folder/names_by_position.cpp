@@ -8,7 +8,6 @@
 
 #include "checkpoint/names/format_string.h"
 #include "io/file.h"
-#include "io/read_fault.h"
 #include "storage/listing.h"
 #include "value/timestamp_fields.h"
 
@@ -121,8 +120,6 @@ void NamesByPosition::fill() {
     try {
       list(node.path, node.level + 1, node.claim);
     } catch (const UsageError&) {  // a file where the format has a folder
-    } catch (const Error& e) {
-      if (read_fault_of(e) == ReadFault::kNow) throw;
     }
   }
   if (ready_.size() < 2) return;
