@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
+#include "cairn/storage/stores.h"
 
 #include "io/file.h"
 #include "run_tool.h"
@@ -23,6 +26,7 @@ namespace cairn::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using testing::batch_of_sample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -109,10 +113,25 @@ TEST_F(CopyTest, FoldersOfPyTorchAreCopied) {
 }
 
 TEST_F(CopyTest, PlacesMayBeUris) {
-  EXPECT_EQ(run({"copy", kComposer, "memory://copy_test/run/"}).code, kDone);
+  EXPECT_EQ(copy_checkpoint(kComposer, "memory://copy_test/run/").objects, 1U);
   const std::string name = kComposer.substr(kComposer.rfind('/') + 1);
   EXPECT_EQ(run({"copy", "memory://copy_test/run/" + name, temp_ / "back.pt"}).code, kDone);
   EXPECT_TRUE(read_file(temp_ / "back.pt") == read_file(kComposer));
+}
+
+// Not by copy, nor by the others that write.
+TEST_F(CopyTest, NothingIsWrittenToWhatEndsWithTheTool) {
+  const std::string out = "memory://ends_with_the_tool/a.pt";
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"copy", kComposer, out},
+        {"convert", kComposer, out},
+        {"extract", kComposer, "state/run_name", "--out", out}}) {
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, kFailed) << arguments[0];
+    EXPECT_THAT(answer.err, AllOf(HasSubstr(out + ": memory://"), HasSubstr("Name a file")));
+    EXPECT_EQ(answer.out, "");
+    EXPECT_FALSE(object_store_of(out)->stat(out)) << arguments[0];
+  }
 }
 
 TEST_F(CopyTest, DamageIsNotCopied) {

@@ -14,6 +14,7 @@
 #include "cairn/error.h"
 
 #include "cli/shell/command.h"
+#include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
 #include "core/printable.h"
 
@@ -141,6 +142,7 @@ void print(const ConvertResult& result, const std::string& out, Console& console
 }
 
 int run_convert(ConvertArgs options, Console& console) {
+  check_stays(options.out);
   parse(options);
   ConvertResult result;
   {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/shell/command.h"
+#include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
 #include "core/printable.h"
 
@@ -20,6 +21,7 @@ struct CopyArgs {
 };
 
 int run_copy(CopyArgs options, Console& console) {
+  check_stays(options.out);
   options.copy.verify = options.quick ? Verify::kQuick : Verify::kFull;
   CopyResult result;
   {

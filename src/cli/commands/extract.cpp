@@ -11,6 +11,7 @@
 
 #include "checkpoint/open/source.h"
 #include "cli/shell/command.h"
+#include "cli/shell/out_place.h"
 #include "cli/view/npy.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
@@ -94,6 +95,7 @@ void write(const Value& value, const ExtractArgs& options) {
 }
 
 int run_extract(const ExtractArgs& options, Console& console) {
+  check_stays(options.out);
   const Value value = find_parts(open_source(options.path)->read(), options);
   if (options.out.empty()) {
     console.print_json(plain_json(value));
