@@ -261,7 +261,7 @@ class FileSource final : public ByteSource {
     if (size() == 0) return {};
     if (!reads_are_guarded()) return ByteSource::view(offset, bytes);
     std::call_once(mapped_, [this] {
-      map_ = map_descriptor(file_->get()->get(), size(), name(), MappedFor::kItsPath,
+      map_ = map_descriptor(file_->get()->get(), size(), name(),
                             [file = file_] { file->check_unchanged(*file->get()); });
     });
     return map_.part(offset, bytes);

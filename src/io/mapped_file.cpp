@@ -52,9 +52,9 @@ struct Mapping {
   Mapping* next = nullptr;
   // Under the mutex of Mappings only.
   std::string name = {};
-  MappedFor reader = MappedFor::kItsPath;
-  std::function<void()> check_unchanged = nullptr;
+  std::function<void()> check_unchanged = nullptr;  // null: a scratch file
 
+  bool is_scratch() const { return check_unchanged == nullptr; }
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
     return first != 0 && address >= first && address < end && first == begin;
@@ -63,13 +63,12 @@ struct Mapping {
 
 class Mappings {
  public:
-  Mapping* add(const void* start, std::size_t size, const std::string& name, MappedFor reader,
+  Mapping* add(const void* start, std::size_t size, const std::string& name,
                std::function<void()> check_unchanged) {
     const std::lock_guard lock(mutex_);
     Mapping* mapping = free_.empty() ? grow() : free_.back();
     if (!free_.empty()) free_.pop_back();
     mapping->name = name;
-    mapping->reader = reader;
     mapping->check_unchanged = std::move(check_unchanged);
     mapping->unreadable_from = 0;
     mapping->end = reinterpret_cast<std::uintptr_t>(start) + size;
@@ -82,7 +81,7 @@ class Mappings {
     if (is_guarded_) {
       if (const auto failure = failure_of(*mapping)) {
         const bool had_zeros = mapping->unreadable_from != 0;
-        gone_.push_back({mapping->name, mapping->reader, had_zeros, failure});
+        gone_.push_back({mapping->name, mapping->is_scratch(), had_zeros, failure});
       }
     }
     mapping->begin = 0;
@@ -93,14 +92,14 @@ class Mappings {
   void check(const std::string& path, bool only_pages = false) {
     const std::lock_guard lock(mutex_);
     for (const Mapping* mapping = newest_; mapping != nullptr; mapping = mapping->next) {
-      if (mapping->begin == 0 || !concerns(mapping->name, mapping->reader, path)) continue;
+      if (mapping->begin == 0 || !concerns(mapping->name, mapping->is_scratch(), path)) continue;
       if (only_pages && mapping->unreadable_from == 0) continue;
       if (const auto failure = failure_of(*mapping)) std::rethrow_exception(failure);
     }
     // A file that was written to behind its last reader is nothing to those who ask about all.
     const bool only_zeros = only_pages || path.empty();
     const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& gone) {
-      return (!only_zeros || gone.had_zeros) && concerns(gone.name, gone.reader, path);
+      return (!only_zeros || gone.had_zeros) && concerns(gone.name, gone.is_scratch, path);
     });
     if (found == gone_.end()) return;
     const std::exception_ptr failure = found->failure;
@@ -125,7 +124,7 @@ class Mappings {
  private:
   struct Gone {
     std::string name;
-    MappedFor reader;
+    bool is_scratch;
     bool had_zeros;
     std::exception_ptr failure;
   };
@@ -144,9 +143,8 @@ class Mappings {
     return nullptr;
   }
 
-  static bool concerns(const std::string& name, MappedFor reader, const std::string& path) {
-    return path.empty() || reader == MappedFor::kEverybody || name == path ||
-           name.starts_with(path + "/");
+  static bool concerns(const std::string& name, bool is_scratch, const std::string& path) {
+    return path.empty() || is_scratch || name == path || name.starts_with(path + "/");
   }
 
   Mapping* grow() {
@@ -222,7 +220,7 @@ void handle_bus_errors() {
 
 }  // namespace
 
-SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, MappedFor reader,
+SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged) {
   if (size == 0) return {};
   void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -234,7 +232,7 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name, Ma
     }
     throw_storage_error(error, "cannot map " + name);
   }
-  Mapping* const mapping = mappings().add(start, size, name, reader, std::move(check_unchanged));
+  Mapping* const mapping = mappings().add(start, size, name, std::move(check_unchanged));
   return {{static_cast<const std::byte*>(start), size},
           std::shared_ptr<const void>(start,
                                       [size, mapping](void* p) {

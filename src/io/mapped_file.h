@@ -26,17 +26,11 @@
 
 namespace cairn {
 
-// Whose reads a failing mapping concerns.
-enum class MappedFor : std::uint8_t {
-  kItsPath,   // those who read the file `name`, or a folder that it is in
-  kEverybody  // `name` is for people: a scratch file
-};
-
 // The first `size` bytes, read-only; the descriptor may be closed afterwards. `name` is for the
-// StorageError, and for check_mapped_reads(). `check_unchanged` throws when the file is not what it
-// was; null: nobody else can write to it.
+// StorageError. `check_unchanged` throws when the file is not what it was; then what happens to it
+// concerns those who read `name`, or a folder that it is in. Null of a scratch file: nobody else
+// can write to it, its name is for people, and its failure concerns everybody.
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
-                           MappedFor reader = MappedFor::kItsPath,
                            std::function<void()> check_unchanged = nullptr);
 
 // While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS.

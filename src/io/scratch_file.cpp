@@ -76,7 +76,7 @@ std::uint64_t ScratchFile::available() const {
 
 SharedBytes ScratchFile::map() {
   flush();
-  return map_descriptor(fd_.get(), size_, "a scratch file in " + folder_, MappedFor::kEverybody);
+  return map_descriptor(fd_.get(), size_, "a scratch file in " + folder_);
 }
 
 void ScratchFile::flush() {

@@ -6,11 +6,16 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/mapped_file.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
@@ -176,6 +181,50 @@ TEST(LoadTest, OfAFileThatIsWrittenToNothingIsSavedAndThatIsCutOffIsAnError) {
   std::filesystem::resize_file(temp / "in.pt", 1'000'000);
   EXPECT_THROW(loaded.at("w").as_tensor().contiguous_bytes(), UnreadableError);
   EXPECT_THROW(save(loaded, temp / "out.pt"), UnreadableError);
+}
+
+// Hides where the bytes are, and notes whether they may be mapped.
+class WrappedStorage final : public Storage {
+ public:
+  WrappedStorage(std::shared_ptr<const Storage> under, bool& was_guarded)
+      : Storage(under->size(), "cpu"), under_(std::move(under)), was_guarded_(was_guarded) {}
+
+ protected:
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    under_->read_into(offset, into);
+  }
+  SharedBytes load() const override {
+    was_guarded_ = reads_are_guarded();
+    return under_->bytes();
+  }
+
+ private:
+  std::shared_ptr<const Storage> under_;
+  bool& was_guarded_;
+};
+
+TEST(SaveTest, WhatIsInAFileIsMappedAlsoWhereAStorageHidesIt) {
+  const TempFolder temp;
+  save(Dict{{"w", make_tensor(DType::kUInt8, {4}, testing::shared("abcd"))}}, temp / "in.pt");
+  TensorView tensor = load(temp / "in.pt").at("w").as_tensor();
+  bool was_guarded = false;
+  tensor.storage = std::make_shared<WrappedStorage>(tensor.storage, was_guarded);
+  save(Dict{{"w", tensor}}, temp / "out.pt");
+  EXPECT_TRUE(was_guarded);
+  EXPECT_EQ(load(temp / "out.pt"), load(temp / "in.pt"));
+}
+
+TEST(SaveTest, WhatIsInMemoryIsSavedWhateverBecameOfAFileThatIsMapped) {
+  const TempFolder temp;
+  const Value in_memory =
+      Dict{{"w", make_tensor(DType::kUInt8, {9000}, testing::shared(std::string(9000, 'x')))}};
+  save(in_memory, temp / "in.pt");
+  std::filesystem::last_write_time(temp / "in.pt", std::filesystem::file_time_type());
+  const Value loaded = load(temp / "in.pt");
+  save(loaded, temp / "copy.pt");  // maps it
+  std::fstream(temp / "in.pt", std::ios::in | std::ios::out | std::ios::binary).seekp(8000) << "y";
+  EXPECT_NO_THROW(save(in_memory, temp / "out.pt"));
+  EXPECT_THROW(save(loaded, temp / "out.pt", {.overwrite = true}), UnreadableError);
 }
 
 TEST(VerifyTest, SaysWhatAGoodFileIs) {

@@ -37,7 +37,7 @@ class CutOffFile : public ::testing::Test {
     file->write(as_bytes(content));
     file->close();
     const FileDescriptor opened(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    bytes_ = map_descriptor(opened.get(), content.size(), path_);
+    bytes_ = map_descriptor(opened.get(), content.size(), path_, [] {});
     EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
   }
   std::byte at(std::size_t offset) const {

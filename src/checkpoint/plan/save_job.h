@@ -46,7 +46,8 @@ struct SaveJob {
                                             const std::function<void()>& point)>;
   Write write = nullptr;
   // Called behind the last byte, before anything is published: throws when what was read to write
-  // it is not what it was. Empty: it was written from memory.
+  // it is not what it was. Of whoever holds a GuardedReads meanwhile, so that tensors that are
+  // ranges of files are mapped. Empty: they are read, and checked as they are.
   std::function<void()> check_read = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;

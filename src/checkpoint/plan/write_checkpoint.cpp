@@ -9,9 +9,6 @@
 //  4. The manifest, which needs the CRCs, and the directory come last; the object is committed.
 #include "checkpoint/plan/write_checkpoint.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "cairn/error.h"
 
 #include "checkpoint/names/extension.h"
@@ -20,7 +17,6 @@
 #include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
-#include "io/mapped_file.h"
 
 namespace cairn {
 namespace {
@@ -49,12 +45,6 @@ void execute(const TorchPlan& plan, const FileImage* image, const Extension& ext
   write_blocks(plan, sink, [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks); });
 }
 
-bool has_ranges(const TorchPlan& plan) {
-  return std::ranges::any_of(plan.parts(), [](const CheckpointPlan::Part& part) {
-    return part.storage->source() != nullptr;
-  });
-}
-
 pickle::Encoded encode(const Value& value, const HowToWrite& how) {
   return how.encoded != nullptr ? pickle::encode(value, *how.encoded) : pickle::encode(value);
 }
@@ -76,15 +66,10 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   const TorchPlan plan = how.image != nullptr
                              ? how.image->plan(options, is_plain(extension))
                              : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
-  // What was loaded and is saved is mapped, of whatever size. A saver's tensors are no ranges of
-  // files, and where one is it is read.
-  std::optional<GuardedReads> guard;
-  if (how.encoded == nullptr && has_ranges(plan)) guard.emplace();
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
     execute(plan, how.image, extension, sink);
-    if (guard) check_mapped_reads();
     if (job.check_read) job.check_read();
     bytes = sink.bytes();
   };
