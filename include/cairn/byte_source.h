@@ -55,10 +55,11 @@ class ByteSource {
 
   // Whether view() costs nothing: the bytes are in memory, or a file that was mapped.
   virtual bool in_memory() const { return false; }
-  // A range for as long as the result lives: a view where the bytes are in memory, or a file that
-  // can be mapped and is read by load(), verify() or convert(); otherwise a buffer, read now. Pages
-  // of a mapped file are read when they are touched: one that the disk does not give is a
-  // StorageError of that call; touched later it ends the process (SIGBUS).
+  // A range for as long as the result lives: a view where the bytes are in memory, or in a file
+  // while load(), verify(), save() or convert() reads it: that is mapped; otherwise a buffer, read
+  // now. Pages of a mapped file are read when they are touched: one that the disk does not give is
+  // an UnreadableError of that call. Who keeps such a view and touches it when no such call is
+  // under way gets SIGBUS, as of any mapped file: the process ends.
   // UsageError, StorageError.
   virtual SharedBytes view(std::uint64_t offset, std::uint64_t size) const;
 

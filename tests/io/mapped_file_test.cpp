@@ -150,6 +150,28 @@ TEST_F(ViewedFile, IsReadWhereNobodyIsTold) {
   EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
 }
 
+// As byte_source.h says; what is asked for anew is read, which is an error and no signal.
+TEST_F(ViewedFile, KeptBehindTheCallThatMappedItEndsTheProcessWhenTheDiskFails) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer's own handler reports it, and ends the process in its way";
+#endif
+  SharedBytes kept;
+  {
+    const GuardedReads guard;
+    kept = source_->view(0, 5 * kPage);
+  }
+  EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
+  EXPECT_EQ(kept.view[0], std::byte{'x'});
+  const auto touch = [&] {
+    return static_cast<const volatile std::byte*>(kept.view.data())[3 * kPage];
+  };
+  EXPECT_EXIT(touch(), ::testing::KilledBySignal(SIGBUS), "");
+  EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
+  const GuardedReads again;
+  EXPECT_EQ(touch(), std::byte{0});
+  EXPECT_THROW(check_mapped_reads(path_), UnreadableError);
+}
+
 TEST_F(ViewedFile, ThatSomebodyWroteToIsAnErrorOfThoseWhoReadIt) {
   const GuardedReads guard;
   SharedBytes whole = source_->view(0, 5 * kPage);
