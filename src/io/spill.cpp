@@ -1,35 +1,37 @@
 #include "io/spill.h"
 
-#include <memory>
-#include <vector>
-
-#include "io/scratch_file.h"
+#include <utility>
 
 namespace cairn {
-namespace {
 
-class MemorySink final : public ByteSink {
- public:
-  explicit MemorySink(std::uint64_t size) { bytes_->reserve(size); }
-  void write(ByteView bytes) override { bytes_->insert(bytes_->end(), bytes.begin(), bytes.end()); }
-  SharedBytes take() { return {ByteView(*bytes_), bytes_}; }
+SpillSink::SpillSink(Options options) : options_(std::move(options)) {
+  if (options_.expected_bytes > options_.most_in_memory) {
+    file_.emplace(options_.scratch_folder);
+  } else {
+    small_->reserve(options_.expected_bytes);
+  }
+}
 
- private:
-  std::shared_ptr<std::vector<std::byte>> bytes_ = std::make_shared<std::vector<std::byte>>();
-};
+void SpillSink::write(ByteView bytes) {
+  if (!file_ && bytes.size() > options_.most_in_memory - small_->size()) {
+    file_.emplace(options_.scratch_folder);
+    file_->write(*small_);
+    small_ = nullptr;
+  }
+  if (file_) return file_->write(bytes);
+  small_->insert(small_->end(), bytes.begin(), bytes.end());
+}
 
-}  // namespace
+SharedBytes SpillSink::take() {
+  if (file_) return file_->map();
+  return {ByteView(*small_), std::move(small_)};
+}
 
 SharedBytes spill(std::uint64_t size, const std::string& scratch_folder,
                   const std::function<void(ByteSink& sink)>& write) {
-  if (size <= kMostBytesInMemory) {
-    MemorySink sink(size);
-    write(sink);
-    return sink.take();
-  }
-  ScratchFile file(scratch_folder);
-  write(file);
-  return file.map();
+  SpillSink sink({.expected_bytes = size, .scratch_folder = scratch_folder});
+  write(sink);
+  return sink.take();
 }
 
 }  // namespace cairn

@@ -38,6 +38,26 @@ TEST(SpillTest, ManyBytesAreMadeInAScratchFile) {
   EXPECT_THROW(made_of(kMostBytesInMemory + 1, "/no/such/folder"), StorageError);
 }
 
+// As of an upload, whose writer does not say how much comes.
+TEST(SpillTest, WhatGrowsBeyondTheLimitGoesOnInAScratchFile) {
+  const testing::TempFolder temp;
+  SpillSink small({.most_in_memory = 5, .scratch_folder = "/no/such/folder"});
+  small.write(as_bytes("abc"));
+  small.write(as_bytes("de"));
+  const SharedBytes in_memory = small.take();
+  EXPECT_EQ(as_text(in_memory.view), "abcde");
+  EXPECT_EQ(in_memory.release_pages, nullptr);
+
+  SpillSink large({.most_in_memory = 5, .scratch_folder = temp.path()});
+  for (const char* piece : {"abc", "de", "f", "ghi"}) {
+    large.write(as_bytes(piece));
+  }
+  const SharedBytes in_file = large.take();
+  EXPECT_EQ(as_text(in_file.view), "abcdefghi");
+  EXPECT_NE(in_file.release_pages, nullptr);
+  EXPECT_EQ(SpillSink({}).take().view.size(), 0U);
+}
+
 TEST(SpillTest, ThrowsWhatTheMakerThrows) {
   const auto fails = [](ByteSink& /*sink*/) { throw CorruptError("no more"); };
   EXPECT_THROW(spill(1, "", fails), CorruptError);

@@ -9,7 +9,8 @@ constexpr std::uint64_t kInMemory = std::uint64_t{8} << 20;
 
 }  // namespace
 
-SpooledWrite::SpooledWrite(What what, Send send) : what_(std::move(what)), send_(std::move(send)) {
+SpooledWrite::SpooledWrite(What what, Send send)
+    : what_(std::move(what)), send_(std::move(send)), kept_({.most_in_memory = kInMemory}) {
   check_size(what_.expected_bytes);
 }
 
@@ -23,22 +24,9 @@ void SpooledWrite::check_size(std::uint64_t bytes) const {
 void SpooledWrite::write(ByteView bytes) {
   check_size(size_ + bytes.size());
   size_ += bytes.size();
-  if (!file_ && size_ <= kInMemory) {
-    small_.insert(small_.end(), bytes.begin(), bytes.end());
-    return;
-  }
-  if (!file_) {
-    file_.emplace();
-    file_->write(small_);
-    small_ = {};
-  }
-  file_->write(bytes);
+  kept_.write(bytes);
 }
 
-void SpooledWrite::publish() {
-  if (file_) return send_(file_->map());
-  const auto kept = std::make_shared<const std::vector<std::byte>>(std::move(small_));
-  send_({*kept, kept});
-}
+void SpooledWrite::publish() { send_(kept_.take()); }
 
 }  // namespace cairn

@@ -3,17 +3,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "cairn/storage/object_store.h"
 
-#include "io/scratch_file.h"
+#include "io/spill.h"
 
 namespace cairn {
 
-// Keeps what is written: in memory while it is small, in a ScratchFile when it is not. commit()
-// gives `send` all of it.
+// Keeps what is written (io/spill.h); commit() gives `send` all of it.
 class SpooledWrite final : public ObjectWrite {
  public:
   struct What {
@@ -34,8 +32,7 @@ class SpooledWrite final : public ObjectWrite {
   What what_;
   Send send_;
   std::uint64_t size_ = 0;
-  std::vector<std::byte> small_;
-  std::optional<ScratchFile> file_;
+  SpillSink kept_;
 };
 
 }  // namespace cairn
