@@ -56,17 +56,6 @@ Sha256 hmac_sha256(ByteView key, std::string_view text) {
   return result;
 }
 
-std::string hex(ByteView bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
-    text += kDigits[std::to_integer<unsigned>(byte) & 15];
-  }
-  return text;
-}
-
 std::string base64(ByteView bytes) {
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a zero
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), data_of(bytes),

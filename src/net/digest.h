@@ -10,6 +10,8 @@
 
 #include "cairn/bytes.h"
 
+#include "core/hex.h"  // how most of them are written
+
 namespace cairn {
 
 using Sha256 = std::array<std::byte, 32>;
@@ -21,7 +23,6 @@ Sha256 sha256(std::string_view text);
 Md5 md5(std::span<const ByteView> parts);
 Sha256 hmac_sha256(ByteView key, std::string_view text);
 
-std::string hex(ByteView bytes);  // in lower case
 std::string base64(ByteView bytes);
 // With its padding; nullopt for anything else.
 std::optional<std::string> base64_decoded(std::string_view text);

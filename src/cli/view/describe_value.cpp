@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <span>
 #include <stdexcept>
 
 #include "cairn/foreign.h"
 
+#include "core/hex.h"
 #include "value/tensor_pieces.h"
 
 namespace cairn::cli {
@@ -76,13 +78,7 @@ std::string streamed_sha256(
   });
   std::array<unsigned char, 32> digest{};
   require(EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) == 1);
-  std::string out;
-  for (const unsigned char byte : digest) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out;
+  return hex(std::as_bytes(std::span(digest)));
 }
 
 json describe_tensor(const TensorView& tensor) {
