@@ -22,7 +22,7 @@ namespace {
 using safetensors::DTypeRow;
 
 // With its quotes.
-std::string json_text(const std::string& text) {
+std::string exact_json(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::type_error&) {  // the only reason
@@ -67,10 +67,10 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
                         const SafetensorsFile::Metadata& metadata) {
   std::string text = "{";
   if (!metadata.empty()) {
-    text += json_text(std::string(safetensors::kMetadataName)) + ":{";
+    text += exact_json(std::string(safetensors::kMetadataName)) + ":{";
     for (const auto& [key, value] : metadata) {
       if (text.back() != '{') text += ',';
-      text += json_text(key) + ":" + json_text(value);
+      text += exact_json(key) + ":" + exact_json(value);
     }
     text += '}';
   }
@@ -79,7 +79,7 @@ std::string header_text(const std::vector<NamedTensor>& tensors,
     const DTypeRow& row = row_of(tensor);
     const std::uint64_t end = checked_add(offset, byte_size(tensor.second));
     if (text.size() > 1) text += ',';
-    text += json_text(tensor.first) + R"(:{"dtype":")" + std::string(row.name) + R"(","shape":)" +
+    text += exact_json(tensor.first) + R"(:{"dtype":")" + std::string(row.name) + R"(","shape":)" +
             shape_text(tensor, row) + R"(,"data_offsets":[)" + std::to_string(offset) + "," +
             std::to_string(end) + "]}";
     offset = end;

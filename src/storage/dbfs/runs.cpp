@@ -124,7 +124,7 @@ Run Runs::active() {
         api_->send({.method = "POST",
                     .key = "experiments/create",
                     .headers = {{"content-type", "application/json"}},
-                    .body = {json_text({{"name", name}}, "making an experiment by")}});
+                    .body = {json_body({{"name", name}}, "making an experiment by")}});
     // Somebody else's meanwhile, or our own, whose answer was lost.
     if (!is_success(response)) experiment = find_experiment(name);
     if (experiment.empty()) {

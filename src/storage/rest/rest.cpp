@@ -66,7 +66,7 @@ nlohmann::json RestRemote::post(const std::string& key, const nlohmann::json& bo
   return ask({.method = "POST",
               .key = key,
               .headers = {{"content-type", "application/json"}},
-              .body = {json_text(body, doing)}},
+              .body = {json_body(body, doing)}},
              doing);
 }
 
@@ -118,7 +118,7 @@ SharedBytes shared_text(std::string text) {
   return {as_bytes(*kept), kept};
 }
 
-SharedBytes json_text(const nlohmann::json& body, const std::string& doing) {
+SharedBytes json_body(const nlohmann::json& body, const std::string& doing) {
   try {
     return shared_text(body.dump());
   } catch (const nlohmann::json::type_error&) {

@@ -52,7 +52,7 @@ class RestRemote : public Remote {
 // The body of a request.
 SharedBytes shared_text(std::string text);
 // UsageError when a text in it is no UTF-8, which JSON cannot hold; `doing` as "reading".
-SharedBytes json_text(const nlohmann::json& body, const std::string& doing);
+SharedBytes json_body(const nlohmann::json& body, const std::string& doing);
 
 // Fields of an answer: "" or 0 when they are missing or of another type. Numbers may be texts, as
 // 64-bit ones are in protobuf's JSON.
