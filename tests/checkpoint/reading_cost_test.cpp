@@ -43,6 +43,16 @@ Value model(std::size_t count, std::size_t bytes) {
   return dict;
 }
 
+// With names of that length.
+Value long_named(std::size_t count, std::size_t name_size) {
+  Dict dict;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    dict.set(std::string(name_size - number.size(), 'n') + number, pattern_tensor(8));
+  }
+  return dict;
+}
+
 std::string safetensors_text(const Value& value) {
   std::vector<NamedTensor> named;
   for (const auto& [name, tensor] : value.as_dict()) {
@@ -81,10 +91,42 @@ TEST_F(ReadingCostTest, ATorchFileTakesTwoReads) {
   }
 }
 
+// The directory is larger than what the first read takes of the end, so that only the second one
+// tells how long the pickle is that it has to bring, too.
+TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
+  for (const auto& [count, name_size] :
+       {std::pair<std::size_t, std::size_t>{20'000, 40}, {10'000, 300}, {8000, 1500}}) {
+    write_file(folder_ / "a.pt", encoded(long_named(count, name_size)));
+    files_.reset();
+    EXPECT_EQ(open_and_read(folder_ / "a.pt").as_dict().size(), count);
+    EXPECT_EQ(files_.reads(), 2U) << name_size;
+    EXPECT_LE(files_.bytes(), 2 * count * (200 + name_size)) << name_size;
+  }
+}
+
+TEST_F(ReadingCostTest, ATorchFileWhosePickleIsLargeTakesTwoReads) {
+  const std::size_t text = std::size_t{70} << 20;
+  write_file(folder_ / "a.pt",
+             encoded(Dict{{"text", std::string(text, 'x')}, {"model", model(3, 4 << 20)}}));
+  EXPECT_EQ(open_and_read(folder_ / "a.pt").at("text").as_str().size(), text);
+  EXPECT_EQ(files_.reads(), 2U);
+}
+
 TEST_F(ReadingCostTest, ASafetensorsFileTakesOneRead) {
   write_file(folder_ / "a.safetensors", safetensors_text(model(5000, 100)));
   EXPECT_EQ(open_and_read(folder_ / "a.safetensors").as_dict().size(), 5000U);
   EXPECT_EQ(files_.reads(), 1U);
+}
+
+// Of 1 MiB, or 128 KiB where the name is another one: then the first read tells how long it is.
+TEST_F(ReadingCostTest, ASafetensorsFileWithALongHeaderTakesTwoReads) {
+  const std::string text = safetensors_text(long_named(10'000, 200));
+  for (const char* name : {"a.safetensors", "a.bin"}) {
+    write_file(folder_ / name, text);
+    files_.reset();
+    EXPECT_EQ(open_and_read(folder_ / name).as_dict().size(), 10'000U);
+    EXPECT_EQ(files_.reads(), 2U) << name;
+  }
 }
 
 // Small tensors stand near one another: what verifies them asks for a MiB of them at a time.

@@ -130,8 +130,9 @@ bool has_no_operand(Op op) {
   }
 }
 
-// nullopt when `bytes` end before STOP.
-std::optional<std::size_t> find_pickle_size(ByteView bytes) {
+// Calls look(op, where it ends) for each opcode. nullopt when `bytes` end before STOP.
+template <class Look>
+std::optional<std::size_t> step_over(ByteView bytes, const Look& look) {
   ByteReader in(bytes, "the pickle");
   while (true) {
     const std::size_t at = in.position();
@@ -145,11 +146,18 @@ std::optional<std::size_t> find_pickle_size(ByteView bytes) {
     } catch (const CorruptError&) {
       return std::nullopt;
     }
-    if (is_opcode) continue;
+    if (is_opcode) {
+      look(op, in.position());
+      continue;
+    }
     throw CorruptError(
         "the pickle holds byte " + std::to_string(static_cast<int>(op)) + ", which is no opcode",
         {}, at);
   }
+}
+
+std::optional<std::size_t> find_pickle_size(ByteView bytes) {
+  return step_over(bytes, [](Op, std::size_t) {});
 }
 
 }  // namespace
@@ -172,6 +180,24 @@ SharedBytes pickle_at(const Windows& source, std::uint64_t at) {
     if (size) return read.part(0, *size);
     bytes = bytes > rest / kTimes ? rest : bytes * kTimes;
   }
+}
+
+std::optional<std::uint64_t> bytes_a_storage(ByteView beginning) {
+  constexpr std::size_t kEnough = 16;
+  std::size_t count = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  try {
+    step_over(beginning, [&](Op op, std::size_t end) {
+      if (op != Op::kBinPersId && op != Op::kPersId) return;
+      if (count++ == 0) first = end;
+      last = end;
+    });
+  } catch (const CorruptError&) {
+    return std::nullopt;  // which is said by whoever needs all of it
+  }
+  if (count < kEnough) return std::nullopt;
+  return (last - first) / (count - 1) + 1;
 }
 
 }  // namespace cairn::pickle

@@ -4,6 +4,7 @@
 #include "cairn/format/safetensors.h"
 #include "cairn/node_arena.h"
 
+#include "core/little_endian.h"
 #include "format/safetensors/header.h"
 #include "io/windows.h"
 
@@ -11,8 +12,17 @@ namespace cairn {
 
 namespace {
 
-// The header of some ten thousand tensors.
-constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 20;
+// The header, when somebody has read how long it is; otherwise that of some ten thousand tensors:
+// nothing but its first bytes tells, and to read more of every file would cost more than it saves.
+Windows::Extent header_extent(const Windows& file) {
+  constexpr std::uint64_t kHeadBytes = std::uint64_t{1} << 20;
+  if (file.size() < safetensors::kSizeBytes || !file.has(0, safetensors::kSizeBytes)) {
+    return {0, kHeadBytes};
+  }
+  const SharedBytes start = file.view(0, safetensors::kSizeBytes);
+  const auto size = load_little_endian<std::uint64_t>(start.view.data());
+  return {0, safetensors::kSizeBytes + std::min(size, safetensors::kMostHeaderBytes)};
+}
 
 }  // namespace
 
@@ -24,7 +34,7 @@ SafetensorsFile::SafetensorsFile(std::shared_ptr<const ByteSource> source)
   const std::string& file = source_->name();
   try {
     Windows windows(source_);
-    windows.fetch({{0, kHeadBytes}});
+    windows.fetch({header_extent(windows)});
     auto header = safetensors::read_header(windows);
     header_ = header.bytes;
     entries_ = std::move(header.entries);

@@ -8,6 +8,7 @@
 
 #include "core/byte_reader.h"
 #include "core/seeded_hash.h"
+#include "format/pickle/pickle_size.h"
 #include "format/zip/end_record.h"
 #include "format/zip/names.h"
 #include "format/zip/small_parts.h"
@@ -252,30 +253,66 @@ std::uint64_t end_bytes(std::uint64_t size) {
   return std::clamp(size / 128, kLeastEndBytes, kMostEndBytes);
 }
 
-// The second read, when the directory is not there yet: it with the small records before it, and as
-// much of the pickle as names of its length take with what stands beside each.
+// What is there of the pickle, where it is the first record, as PyTorch and cairn have it.
+ByteView beginning_of_pickle(const SharedBytes& head) {
+  constexpr std::size_t kNameSizeAt = 26;
+  if (head.view.size() < kLocalHeaderSize) return {};
+  const std::byte* sizes = head.view.data() + kNameSizeAt;
+  const std::size_t name_size = load_little_endian<std::uint16_t>(sizes);
+  const std::size_t extra_size = load_little_endian<std::uint16_t>(sizes + 2);
+  const ByteView behind = head.view.subspan(kLocalHeaderSize);
+  if (name_size + extra_size > behind.size()) return {};
+  const bool is_pickle = as_text(behind.first(name_size)).ends_with("/data.pkl");
+  return is_pickle ? behind.subspan(name_size + extra_size) : ByteView();
+}
+
+// Where the pickle ends, by a guess: only the directory tells how long it is. It has a tensor for
+// almost each entry, and goes on as it begins, or has names of a usual length when that tells
+// nothing; half of that again is for names that grow longer.
+std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& extent) {
+  constexpr std::uint64_t kUsualBytes = 150;
+  constexpr std::uint64_t kMostBytes = 2048;
+  const std::uint64_t there = std::min(source.size(), kHeadBytes);
+  const auto bytes = source.has(0, there)
+                         ? pickle::bytes_a_storage(beginning_of_pickle(source.view(0, there)))
+                         : std::nullopt;
+  return there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMostBytes) / 2 * 3;
+}
+
+// The second read, when the directory is not there yet: it with the small records before it, and
+// the pickle.
 void fetch_directory(Windows& source, const DirectoryExtent& extent) {
-  constexpr std::uint64_t kPickleOfDirectory = 3;
   constexpr std::uint64_t kBefore = 65536;
   if (source.has(extent.offset, extent.size)) return;
-  const std::uint64_t before = std::min(extent.offset, kBefore);
-  source.fetch(
-      {{extent.offset - before, before + extent.size}, {0, kPickleOfDirectory * extent.size}});
+  const std::uint64_t begin = extent.offset - std::min(extent.offset, kBefore);
+  source.fetch({{begin, extent.offset - begin + extent.size},
+                {0, std::min(begin, guess_end_of_pickle(source, extent))}});
 }
 
 // Otherwise the second read: what is not there yet of the records that every reader asks for.
 void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) {
-  constexpr std::array<std::string_view, 4> kSmall = {"data.pkl", "byteorder", "version",
-                                                      ".data/version"};
-  constexpr std::uint64_t kMostRecordBytes = std::uint64_t{64}
-                                             << 20;  // a sparse file may claim more
+  constexpr std::array<std::string_view, 6> kSmall = {
+      "data.pkl", "constants.pkl", "byteorder",
+      "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
+  constexpr std::uint64_t kNear = 4096;                      // PyTorch has some behind the pickle
+  constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
   for (const RawEntry& raw : entries) {
     const FileRecord& record = raw.entry.record;
-    const bool is_small = record.size <= kMostRecordBytes;
-    if (!is_small || std::find(kSmall.begin(), kSmall.end(), record.name) == kSmall.end()) continue;
-    extents.push_back({record.offset, record.size});
+    const bool is_small = std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
+    if (!is_small || raw.entry.is_compressed() || source.has(record.offset, record.size)) continue;
+    if (!extents.empty() &&
+        record.offset - (extents.back().offset + extents.back().size) <= kNear) {
+      extents.back().size = record.offset + record.size - extents.back().offset;
+    } else {
+      extents.push_back({record.offset, record.size});
+    }
   }
+  std::erase_if(extents, [&](const Windows::Extent& extent) {
+    if (extent.size <= kMostFetched) return false;
+    source.add(extent.offset, source.under().view(extent.offset, extent.size));
+    return true;
+  });
   source.fetch(std::move(extents));
 }
 
