@@ -159,6 +159,29 @@ TEST_F(ReadingCostTest, ADcpFolderTakesTwoReads) {
   EXPECT_EQ(read, value);
 }
 
+// Who verifies, asks what it is and loads needs the manifest, too, and nothing twice.
+TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
+  const Value value = Dict{{"model", model(300, 5000)}, {"step", 7}};
+  write_dcp(*local_store(), value, folder_ / "dcp");
+  const auto store = local_store(files_);
+  const Checkpoint opened = open_checkpoint(folder_ / "dcp", store);
+  EXPECT_EQ(files_.reads(), 1U) << ".metadata";
+  EXPECT_TRUE(opened.verify(Verify::kQuick).ok());
+  EXPECT_EQ(files_.reads(), 3U) << "the manifest, and what stands around the elements";
+  files_.reset();
+  opened.info();
+  EXPECT_EQ(files_.reads(), 0U);
+
+  const Value loaded = load(folder_ / "dcp", {.verify = Verify::kQuick, .store = store});
+  EXPECT_EQ(files_.reads(), 3U);
+  EXPECT_EQ(loaded, value);
+  files_.reset();
+  const Checkpoint asked = open_checkpoint(folder_ / "dcp", store);
+  asked.info();
+  asked.info();
+  EXPECT_EQ(files_.reads(), 3U);
+}
+
 TEST_F(ReadingCostTest, OneTensorOfADcpFolderTakesItsBytesAndWhatStandsAroundThem) {
   const Value value = model(300, 100'000);
   write_dcp(*local_store(), value, folder_ / "dcp");

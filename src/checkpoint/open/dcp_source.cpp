@@ -62,6 +62,14 @@ class FolderFiles {
     const auto info = store_->stat(join_path(folder_, name));
     return info && info->type == ObjectInfo::Type::kObject ? open(name) : nullptr;
   }
+  // All of a file, which is in memory from now on.
+  SharedBytes load(const std::string& name) {
+    const auto file = open(name);
+    const SharedBytes bytes = read_all(*file);
+    const std::scoped_lock lock(mutex_);
+    opened_[name] = source_of(bytes, file->name());
+    return bytes;
+  }
   std::vector<std::string> names() { return list_names(*store_, folder_); }
 
  private:
@@ -79,7 +87,7 @@ class FolderFiles {
 
 dcp::Metadata parse_file(FolderFiles& files, const std::string& name) {
   try {
-    return dcp::parse_metadata(read_all(*files.open(name)));
+    return dcp::parse_metadata(files.load(name));
   } catch (const CorruptError& e) {
     throw CorruptError(name + ": " + e.what(), name, e.offset());
   } catch (UnsupportedError& e) {
@@ -278,7 +286,10 @@ class DcpSource final : public CheckpointSource {
   }
 
   Value read() const override {
-    return in_folder(path_, [&] { return folder_->read(); });
+    if (auto known = known_tree()) return *known;
+    Value tree = in_folder(path_, [&] { return folder_->read(); });
+    keep(tree);
+    return tree;
   }
 
   std::string content() const override { return manifest_.content(); }
@@ -296,16 +307,26 @@ class DcpSource final : public CheckpointSource {
     const bool is_known = how == Verify::kFull && report.has_manifest && report.ok();
     const bool is_of_all = how == Verify::kFull || (how == Verify::kQuick && reads.empty());
     in_folder(path_, [&] {
-      verify_dcp(*folder_,
-                 {.how = is_known ? Verify::kQuick : how,
-                  .scope = is_of_all ? Scope::kAll : Scope::kWhatIsRead,
-                  .on_progress = on_progress_},
-                 reads, report);
+      auto tree = verify_dcp(*folder_,
+                             {.how = is_known ? Verify::kQuick : how,
+                              .scope = is_of_all ? Scope::kAll : Scope::kWhatIsRead,
+                              .on_progress = on_progress_},
+                             reads, report);
+      if (tree) keep(*std::move(tree));
     });
     return report;
   }
 
  private:
+  std::optional<Value> known_tree() const {
+    const std::scoped_lock lock(mutex_);
+    return tree_;
+  }
+  void keep(Value tree) const {
+    const std::scoped_lock lock(mutex_);
+    if (!tree_) tree_ = std::move(tree);
+  }
+
   std::uint64_t bytes() const {
     std::uint64_t bytes = folder_->bytes() + manifest_.bytes();
     for (const SharedBytes& file : folder_->metadata().files) {
@@ -320,6 +341,10 @@ class DcpSource final : public CheckpointSource {
   FolderFiles files_;
   ManifestCheck manifest_;
   std::shared_ptr<const dcp::Folder> folder_;
+  // What was read or verified: who verifies, asks what it is and loads makes it once. A few hundred
+  // bytes a tensor.
+  mutable std::mutex mutex_;
+  mutable std::optional<Value> tree_;
 };
 
 }  // namespace

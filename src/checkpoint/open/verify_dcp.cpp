@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 #include <vector>
@@ -103,6 +104,29 @@ void add_damaged_records(std::string_view file, const DataRecords& known,
   }
 }
 
+// Makes the tree beside the check. Whether it can be made is asked only of what has no damage.
+class TreeBeside {
+ public:
+  explicit TreeBeside(const Folder& folder) : reader_(folder) {}
+
+  void add(const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
+    if (problem_ || !dcp::TreeReader::takes(piece)) return;
+    try {
+      reader_.add(piece, heads);
+    } catch (const Error&) {
+      problem_ = std::current_exception();
+    }
+  }
+  Value take() {
+    if (problem_) std::rethrow_exception(problem_);
+    return reader_.take();
+  }
+
+ private:
+  dcp::TreeReader reader_;
+  std::exception_ptr problem_;
+};
+
 // Adds what is wrong with a stored piece as such, and the records to look into.
 void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::ChunkHeads& heads,
                  Verify how, Findings& findings) {
@@ -122,8 +146,9 @@ void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::Chunk
 
 }  // namespace
 
-void verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads,
-                VerifyReport& report) {
+std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads,
+                                VerifyReport& report) {
+  const bool is_of_all = check.scope == Scope::kAll;
   Findings findings{.files = {}, .places = {}, .report = report};
   std::vector<dcp::Piece> pieces;
   for (const Item& item : folder.metadata().items) {
@@ -132,10 +157,12 @@ void verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads
     }
   }
   report.records += pieces.size();
-  if (check.scope == Scope::kWhatIsRead) keep_wanted(folder, pieces, reads, findings);
+  if (!is_of_all) keep_wanted(folder, pieces, reads, findings);
+  TreeBeside tree(folder);
   folder.for_each(std::move(pieces), [&](const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
     try {
       check_chunk(folder, piece, heads, check.how, findings);
+      if (is_of_all) tree.add(piece, heads);
     } catch (const CorruptError& e) {
       const dcp::Location& location = piece.chunk->location;
       Damage damage = damage_of(*piece.item, location.file);
@@ -154,8 +181,9 @@ void verify_dcp(const Folder& folder, const DcpCheck& check, PendingReads& reads
         .places = taken == findings.places.end() ? reads.take(file) : std::move(taken->second)};
     add_damaged_records(name, known, crcs_of(read, known.records), report);
   }
-  // Whether all of it makes the tree that load() gives. Who reads parts of it has that tree.
-  if (report.ok() && check.scope == Scope::kAll) folder.read();
+  // Who reads parts of it has the tree.
+  if (!report.ok() || !is_of_all) return std::nullopt;
+  return tree.take();
 }
 
 }  // namespace cairn

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "cairn/checkpoint/checkpoint.h"
 
@@ -23,9 +24,9 @@ struct DcpCheck {
 
 // Every item must be a torch.save file of what the metadata says; but with Verify::kQuick, every
 // record of it must also match its CRC-32. Of Scope::kAll what has no damage makes the tree that
-// load() gives: CorruptError when it does not. Damage names the item, its file and the range in it.
-// Sets what the report says of content. Takes from `reads` what it checks.
-void verify_dcp(const dcp::Folder& folder, const DcpCheck& check, PendingReads& reads,
-                VerifyReport& report);
+// load() gives, and is returned: CorruptError when it does not. Damage names the item, its file and
+// the range in it. Sets what the report says of content. Takes from `reads` what it checks.
+std::optional<Value> verify_dcp(const dcp::Folder& folder, const DcpCheck& check,
+                                PendingReads& reads, VerifyReport& report);
 
 }  // namespace cairn

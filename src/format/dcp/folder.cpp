@@ -285,24 +285,38 @@ bool is_in_one_place(const Item& item) {
 
 Value Folder::read() const {
   const NodeArena arena;
-  std::uint64_t budget = std::uint64_t{64} << 20;
-  for (const SharedBytes& metadata : metadata_.files) {
-    budget += 64 * metadata.view.size();
-  }
-  MemoryBudget memory(bytes());  // one for all: the folder may have as many files as it has bytes
-  std::vector<Value> values(metadata_.items.size());
+  TreeReader tree(*this);
   std::vector<Piece> pieces;
   for (const Item& item : metadata_.items) {
     if (is_in_one_place(item)) pieces.push_back({&item, item.chunks.data()});
   }
-  for_each(std::move(pieces), [&](const Piece& piece, const ChunkHeads& heads) {
-    values[static_cast<std::size_t>(piece.item - metadata_.items.data())] =
-        value_of(*piece.item, heads, memory);
-  });
+  for_each(std::move(pieces),
+           [&](const Piece& piece, const ChunkHeads& heads) { tree.add(piece, heads); });
+  return tree.take();
+}
+
+TreeReader::TreeReader(const Folder& folder)
+    : folder_(folder), memory_(folder.bytes()), values_(folder.metadata().items.size()) {}
+
+bool TreeReader::takes(const Piece& piece) { return is_in_one_place(*piece.item); }
+
+void TreeReader::add(const Piece& piece, const ChunkHeads& heads) {
+  const Item& item = *piece.item;
+  values_[static_cast<std::size_t>(piece.item - folder_.metadata().items.data())] =
+      folder_.value_of(item, heads, memory_);
+}
+
+Value TreeReader::take() {
+  const Metadata& metadata = folder_.metadata();
+  std::uint64_t budget = std::uint64_t{64} << 20;
+  for (const SharedBytes& file : metadata.files) {
+    budget += 64 * file.view.size();
+  }
   Nesting tree(budget);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const Item& item = metadata_.items[i];
-    tree.set(item, is_in_one_place(item) ? std::move(values[i]) : Value(tensor_of(item, {})));
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const Item& item = metadata.items[i];
+    tree.set(item,
+             is_in_one_place(item) ? std::move(values_[i]) : Value(folder_.tensor_of(item, {})));
   }
   return tree.take();
 }

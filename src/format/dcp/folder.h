@@ -33,6 +33,8 @@ namespace cairn::dcp {
 // there.
 using OpenFile = std::function<std::shared_ptr<const ByteSource>(const std::string& name)>;
 
+class TreeReader;
+
 // Immutable; safe for concurrent reading. Values that it gave out stay valid when it is gone.
 class Folder : public std::enable_shared_from_this<Folder> {
  public:
@@ -51,6 +53,7 @@ class Folder : public std::enable_shared_from_this<Folder> {
 
   // The whole tree. No tensor's bytes are read.
   Value read() const;
+  friend TreeReader;  // which makes it of pieces that somebody goes through anyway
 
   // The elements of a box of a tensor, in row-major order, into `out`, which has room for just
   // them. UsageError for a box outside of the tensor.
@@ -98,6 +101,26 @@ class Folder : public std::enable_shared_from_this<Folder> {
   Metadata metadata_;
   std::string scratch_folder_;
   FilesByName files_;
+};
+
+// The tree that Folder::read() gives, for who looks at every piece of a folder once: opening them
+// again for the tree costs as much.
+class TreeReader {
+ public:
+  // `folder` must outlive it.
+  explicit TreeReader(const Folder& folder);
+
+  // Whether the tree takes something of this piece; the others are read when they are asked for.
+  static bool takes(const Piece& piece);
+  // One that it takes; all of them once. CorruptError, UnsupportedError, StorageError.
+  void add(const Piece& piece, const ChunkHeads& heads);
+  // After all of them. CorruptError when they contradict one another.
+  Value take();
+
+ private:
+  const Folder& folder_;
+  MemoryBudget memory_;  // one for all: the folder may have as many files as it has bytes
+  std::vector<Value> values_;
 };
 
 }  // namespace cairn::dcp
