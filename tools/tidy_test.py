@@ -31,11 +31,67 @@ class TidyTest(unittest.TestCase):
         self.fails({"include/cairn/checkpoint/a.h": HEADER + '#include "cairn/train/b.h"\n'},
                    "checkpoint/ may not include train/")
         self.fails({"include/cairn/a.h": HEADER + '#include "cairn/format/b.h"\n'},
-                   "api/ may not include format/")
+                   "core/ may not include format/")
         self.fails({"src/callbacks/a.h": HEADER + '#include "loggers/b.h"\n'},
                    "callbacks/ may not include loggers/")
         self.fails({"src/train/a.h": HEADER + '#include "cairn/checkpoint.h"\n'}, "umbrella")
         self.fails({"src/new/a.h": HEADER}, "no row")
+
+    def test_a_public_header_is_of_the_folder_that_defines_it(self):
+        self.passes({"src/value/a.h": HEADER + '#include "cairn/value.h"\n'})
+        self.passes({"src/io/a.h": HEADER + '#include "cairn/byte_source.h"\n'})
+        for folder in ("core", "io", "net", "terminal"):
+            self.fails({f"src/{folder}/a.h": HEADER + '#include "cairn/value.h"\n'},
+                       f"{folder}/ may not include value/")
+        self.fails({"include/cairn/error.h": HEADER + '#include "cairn/tensor.h"\n'},
+                   "core/ may not include value/")
+
+    def test_folders_in_a_folder_make_no_circle(self):
+        def includes(here, *headers):
+            return {f"src/{here}/a.h": HEADER + "".join(f'#include "{h}"\n' for h in headers)}
+        down = includes("cli/view", "cli/shell/a.h", "cli/tool.h", "io/file.h")
+        self.passes(down | includes("cli/shell", "cli/shell/b.h", "cli/other/a.h"))
+        self.fails(down | includes("cli/shell", "cli/view/b.h"),
+                   "src/cli/shell/a.h:2: cli/shell/ includes cli/view/, which includes it",
+                   "src/cli/view/a.h:2: cli/view/ includes cli/shell/, which includes it")
+        self.fails(down | includes("cli/shell", "cli/other/a.h") |
+                   includes("cli/other", "cli/view/a.h"),
+                   "cli/other/", "cli/shell/", "cli/view/")
+        # What is known to close one is named, and no other header of that folder.
+        known = includes("checkpoint/open", "checkpoint/plan/a.h")
+        self.passes(known | includes("checkpoint/plan", "checkpoint/open/read_storages.h"))
+        self.fails(known | includes("checkpoint/plan", "checkpoint/open/load.h"), "open/", "plan/")
+        self.assertIn("tools/tidy.py:1: CLOSES_A_CIRCLE names checkpoint/open/read_storages.h, "
+                      "which checkpoint/plan/ does not include",
+                      tidy.problems(known | {"tools/tidy.py": ""}))
+
+    def test_what_another_file_defines_is_declared_by_a_header(self):
+        def tree(text, defined="namespace cairn {\nint f(int x) {\n  return x;\n}\n}\n"):
+            return {"src/core/a.cpp": text, "src/storage/b.cpp": defined,
+                    "src/core/CMakeLists.txt": "a.cpp", "src/storage/CMakeLists.txt": "b.cpp"}
+        message = "src/core/a.cpp:2: declares f(), which src/storage/b.cpp defines"
+        self.fails(tree("namespace cairn {\nint f(int x);\n}\n"), message)
+        self.fails(tree("namespace cairn {\nextern int f(int x);\n}\n"),
+                   "declares f by extern", message)
+        self.fails(tree("int g() {\n  extern int f(int);\n  return f(1);\n}\n"),
+                   "src/core/a.cpp:2: declares f by extern")
+        self.fails(tree("extern const int kLimit;\n"),
+                   "src/core/a.cpp:1: declares kLimit by extern")
+        self.passes(tree("int f(int x);\nint g() { return f(1); }\nint f(int x) { return x; }\n"))
+        self.passes(tree("namespace {\nint f(int x);\n}\nint x = f(1);\n"))
+        self.passes(tree("extern char** environ;\n"))
+        self.passes(tree('extern "C" void g(int) {}\nextern "C" {\nint h() { return 1; }\n}\n'))
+        self.passes(tree("class C {\n  int f(int x);\n};\nextern template class V<int>;\n"))
+
+    def test_variables_of_a_header_are_defined_in_its_folder(self):
+        header = {"src/core/a.h": HEADER + "extern const Codec kOne;\n"}
+        for folder, passes in (("core", True), ("io", False)):
+            tree = header | {f"src/{folder}/b.cpp": "const Codec kOne = {.x = 1};\n",
+                             f"src/{folder}/CMakeLists.txt": "b.cpp"}
+            if passes:
+                self.passes(tree)
+            else:
+                self.fails(tree, "src/core/a.h:2: kOne is extern, and not defined in core/")
 
     def test_what_is_built_includes_nothing_of_the_tests_and_nothing_by_a_detour(self):
         self.passes({"tests/a.h": HEADER + '#include "testing/b.h"\n#include "../c.h"\n'})
@@ -56,7 +112,7 @@ class TidyTest(unittest.TestCase):
         self.passes(tree(declared, "core", defined))
         self.passes(tree(declared, "core", defined, "include/cairn/a.h"))
         self.fails(tree(declared, "format", defined, "include/cairn/a.h"),
-                   "f() is defined in format/, which api/ may not include")
+                   "f() is defined in format/, which core/ may not include")
         # A function of the same name in the header's own folder will be the one that is meant.
         self.passes(tree(declared + "\ninline int f() { return 1; }", "optim", defined))
         # Members, and what no other file can call.

@@ -7,7 +7,7 @@
 
 #include "cairn/error.h"
 
-#include "train/loop/number.h"
+#include "train/state/number.h"
 
 namespace cairn {
 

@@ -9,7 +9,7 @@
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
 
-#include "checkpoint/convert/weights.h"
+#include "checkpoint/open/weights.h"
 #include "cli/view/describe_value.h"
 #include "testing/keys.h"
 #include "testing/string_sink.h"

@@ -1,9 +1,9 @@
 // torch.save's zip files as a CheckpointSource.
 #include <fmt/format.h>
 
-#include "checkpoint/convert/weights.h"
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/torch_checkpoint.h"
+#include "checkpoint/open/weights.h"
 #include "core/xxh3.h"
 #include "io/file_source.h"
 

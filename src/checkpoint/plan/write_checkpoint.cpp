@@ -12,7 +12,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/names/extension.h"
-#include "checkpoint/open/candidate.h"
 #include "checkpoint/plan/manifest.h"
 #include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"

@@ -7,7 +7,7 @@
 
 #include "cairn/storage/object_store.h"
 
-#include "checkpoint/convert/named_tensors.h"
+#include "checkpoint/plan/named_tensors.h"
 #include "checkpoint/plan/save_job.h"
 
 namespace cairn {

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/convert/weights.h"
 #include "checkpoint/open/source.h"
+#include "checkpoint/open/weights.h"
 #include "cli/shell/command.h"
 #include "cli/view/compare_values.h"
 #include "cli/view/progress_bar.h"

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/shell/path_match.h"
+#include "cli/view/path_match.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "cli/view/value_text.h"

@@ -8,8 +8,8 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
-#include "train/loop/number.h"
 #include "train/state/device_storage.h"
+#include "train/state/number.h"
 
 namespace cairn {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cairn/train/state_dict.h"
 
-#include "train/loop/number.h"
+#include "train/state/number.h"
 
 namespace cairn {
 namespace {

@@ -39,7 +39,6 @@
 
 #include "checkpoint/open/checkpoint.h"
 #include "io/mapped_file.h"
-#include "train/loop/number.h"
 #include "train/optimizer/load.h"
 #include "train/state/checkpoint_migration.h"
 #include "train/state/entry_names.h"
@@ -48,6 +47,7 @@
 #include "train/state/load_job.h"
 #include "train/state/load_staging.h"
 #include "train/state/module_load.h"
+#include "train/state/number.h"
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
 #include "train/state/sharded_state.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/convert/named_tensors.h"
+#include "checkpoint/plan/named_tensors.h"
 
 #include <algorithm>
 #include <map>

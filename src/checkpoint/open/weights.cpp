@@ -1,4 +1,4 @@
-#include "checkpoint/convert/weights.h"
+#include "checkpoint/open/weights.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "cli/shell/path_match.h"
+#include "cli/view/path_match.h"
 
 #include <algorithm>
 
