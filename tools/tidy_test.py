@@ -146,6 +146,9 @@ class TidyTest(unittest.TestCase):
         self.passes({"include/cairn/train/a.h": HEADER + "#include <ATen/core/Tensor.h>\n"})
         self.fails({"include/cairn/train/a.h": HEADER + "#include <torch/torch.h>\n"}, "20 s")
         self.fails({"include/cairn/a.h": HEADER + "\n" * 350}, "351 lines")
+        self.passes({"include/cairn/a.h": HEADER + "#include <optional>\n#include <map>\n"})
+        for name in ("filesystem", "regex", "iostream", "ranges", "thread", "future"):
+            self.fails({"include/cairn/cairn.h": HEADER + f"#include <{name}>\n"}, f"<{name}>")
 
     def test_public_headers_include_what_is_installed(self):
         for name in ('"cairn/time.h"', '"cairn/train/event.h"', "<string>", "<string_view>",

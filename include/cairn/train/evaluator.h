@@ -35,16 +35,13 @@ class EvaluatorList {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
   EvaluatorList() = default;
-  EvaluatorList(DataSpec dataloader) { items_.push_back({.dataloader = std::move(dataloader)}); }
-  EvaluatorList(Evaluator evaluator) { items_.push_back(std::move(evaluator)); }
-  EvaluatorList(std::initializer_list<Evaluator> evaluators) : items_(evaluators) {}
-  EvaluatorList(std::vector<Evaluator> evaluators) : items_(std::move(evaluators)) {}
+  EvaluatorList(DataSpec dataloader);
+  EvaluatorList(Evaluator evaluator);
+  EvaluatorList(std::initializer_list<Evaluator> evaluators);
+  EvaluatorList(std::vector<Evaluator> evaluators);
   template <class Loader>
-  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> EvaluatorList(
-      Loader&& loader) {
-    items_.emplace_back();
-    items_.back().dataloader = std::forward<Loader>(loader);
-  }
+  requires std::constructible_from<Handle<DataLoaderBase>, Loader &&> EvaluatorList(Loader&& loader)
+      : EvaluatorList(Evaluator{.dataloader = std::forward<Loader>(loader)}) {}
   // NOLINTEND(google-explicit-constructor)
 
   // In the order in which they run.
