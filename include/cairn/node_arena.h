@@ -19,8 +19,8 @@ namespace cairn {
 //   for (...) tensors.set(name, tensor);
 //
 // A block is given back when the last object in it is gone, on whatever thread: who keeps one
-// object of a tree keeps up to 64 KiB for it. So it is for trees, not for Values that are made and
-// kept one at a time.
+// object of a tree keeps up to 64 KiB for it, and a thread keeps the last block that it cut from.
+// So it is for trees, not for Values that are made and kept one at a time.
 class NodeArena {
  public:
   // Inside another one on the same thread it changes nothing. Costs nothing until a node is made.

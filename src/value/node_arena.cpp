@@ -6,6 +6,8 @@
 //     is too high by kHeld, less those that it has cut: cutting needs no atomic operation.
 //  3. When the thread is done with the block the number becomes true. Whoever brings it to zero
 //     gives the block back.
+//  4. What is left of a block is for the thread's next NodeArena, so that many small trees do not
+//     take a block each; all of it, when nothing is in it any more.
 #include "cairn/node_arena.h"
 
 #include <atomic>
@@ -72,10 +74,7 @@ class Cutter {
 
   void* take(std::size_t bytes) {
     bytes = round_up(bytes, alignof(std::max_align_t));
-    if (block_ == nullptr || bytes > kBlockBytes - used_) {
-      finish();
-      block_ = new_block();
-    }
+    if (block_ == nullptr || bytes > kBlockBytes - used_) next_block();
     std::byte* place = reinterpret_cast<std::byte*>(block_) + used_;
     used_ += bytes;
     ++cut_;
@@ -83,13 +82,27 @@ class Cutter {
     return place;
   }
 
-  void finish() noexcept {
-    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
-    used_ = sizeof(Block);
-    cut_ = 0;
+  // Begins the block again, if it is empty.
+  void rewind() noexcept {
+    if (cut_ == 0 || block_->nodes.load(std::memory_order_acquire) != kHeld - cut_) return;
+    block_->nodes.store(kHeld, std::memory_order_relaxed);
+    begin();
   }
 
  private:
+  void begin() noexcept {
+    used_ = sizeof(Block);
+    cut_ = 0;
+  }
+  void finish() noexcept {
+    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
+    begin();
+  }
+  void next_block() {
+    finish();
+    block_ = new_block();
+  }
+
   Block* block_ = nullptr;
   std::size_t used_ = sizeof(Block);
   std::uint32_t cut_ = 0;  // from this block
@@ -100,11 +113,11 @@ thread_local std::uint32_t depth = 0;
 
 }  // namespace
 
-NodeArena::NodeArena() noexcept { ++depth; }
-
-NodeArena::~NodeArena() {
-  if (--depth == 0) cutter.finish();
+NodeArena::NodeArena() noexcept {
+  if (++depth == 1) cutter.rewind();
 }
+
+NodeArena::~NodeArena() { --depth; }
 
 bool NodeArena::is_active() noexcept { return depth > 0; }
 

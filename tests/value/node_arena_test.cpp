@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +38,13 @@ bool is_beside(const Value& a, const Value& b) {
   return apart < kBlockBytes;
 }
 
+// On a thread of its own, which keeps no block when it ends. Gives how many more blocks there are.
+std::ptrdiff_t blocks_after(const std::function<void()>& run) {
+  const std::size_t before = NodeArena::blocks();
+  std::thread(run).join();
+  return static_cast<std::ptrdiff_t>(NodeArena::blocks() - before);
+}
+
 TEST(NodeArenaTest, WithoutOneThereAreNoBlocks) {
   const std::size_t before = NodeArena::blocks();
   const Value tree = tree_of(1000);
@@ -44,104 +54,121 @@ TEST(NodeArenaTest, WithoutOneThereAreNoBlocks) {
 }
 
 TEST(NodeArenaTest, ATreeLiesInBlocksThatEndWithIt) {
-  const std::size_t before = NodeArena::blocks();
   Value tree;
-  {
+  const std::ptrdiff_t blocks = blocks_after([&] {
     const NodeArena arena;
     EXPECT_TRUE(NodeArena::is_active());
     tree = tree_of(10'000);
-  }
-  EXPECT_FALSE(NodeArena::is_active());
-  const std::size_t blocks = NodeArena::blocks() - before;
-  EXPECT_GT(blocks, 10U);
-  EXPECT_LT(blocks * kBlockBytes, std::size_t{10'000} * 400);
+  });
+  EXPECT_GT(blocks, 10);
+  EXPECT_LT(blocks * kBlockBytes, 10'000 * 400);
   EXPECT_TRUE(is_beside(tree.at(long_name(4)), tree.at(long_name(5))));
   EXPECT_EQ(tree, tree_of(10'000));
-  tree = {};
-  EXPECT_EQ(NodeArena::blocks(), before);
+  EXPECT_EQ(blocks_after([&] { tree = {}; }), -blocks);
 }
 
 TEST(NodeArenaTest, WhoKeepsOneNodeKeepsItsBlock) {
-  const std::size_t before = NodeArena::blocks();
   Value kept;
-  {
+  const std::ptrdiff_t blocks = blocks_after([&] {
     const NodeArena arena;
     const Value tree = tree_of(10'000);
     kept = tree.at(long_name(5000));
-  }
-  // The tensor, and its storage, which may lie in the block before.
-  EXPECT_LE(NodeArena::blocks() - before, 2U);
+  });
+  EXPECT_GE(blocks, 1);
+  EXPECT_LE(blocks, 2);  // the storage may lie in the block before
   EXPECT_EQ(kept, make_tensor(DType::kUInt8, {0}, SharedBytes{}));
-  kept = {};
-  EXPECT_EQ(NodeArena::blocks(), before);
+  EXPECT_EQ(blocks_after([&] { kept = {}; }), -blocks);
 }
 
 TEST(NodeArenaTest, AnInnerOneIsPartOfTheOuter) {
-  const std::size_t before = NodeArena::blocks();
-  {
-    const NodeArena outer;
-    const Value a = List{1};
-    { const NodeArena inner; }
-    EXPECT_TRUE(NodeArena::is_active());
-    const Value b = List{2};
-    EXPECT_EQ(NodeArena::blocks(), before + 1);
-    EXPECT_TRUE(is_beside(a, b));
-  }
-  EXPECT_EQ(NodeArena::blocks(), before);
+  EXPECT_EQ(blocks_after([] {
+              const std::size_t before = NodeArena::blocks();
+              const NodeArena outer;
+              const Value a = List{1};
+              { const NodeArena inner; }
+              EXPECT_TRUE(NodeArena::is_active());
+              const Value b = List{2};
+              EXPECT_EQ(NodeArena::blocks(), before + 1);
+              EXPECT_TRUE(is_beside(a, b));
+            }),
+            0);
+}
+
+TEST(NodeArenaTest, ManySmallTreesShareABlock) {
+  std::vector<Value> trees;
+  const std::ptrdiff_t blocks = blocks_after([&] {
+    for (int i = 0; i < 100; ++i) {
+      const NodeArena arena;
+      trees.emplace_back(List{i});
+    }
+  });
+  EXPECT_EQ(blocks, 1);
+  EXPECT_EQ(trees.at(99), Value(List{99}));
+}
+
+TEST(NodeArenaTest, AnEmptyBlockIsBegunAgain) {
+  std::set<const void*> places;
+  EXPECT_EQ(blocks_after([&] {
+              for (int i = 0; i < 10'000; ++i) {
+                const NodeArena arena;
+                places.insert(Value(List{i}).identity());
+              }
+            }),
+            0);
+  EXPECT_EQ(places.size(), 1U);
 }
 
 TEST(NodeArenaTest, WhatIsChangedOutsideLivesOutside) {
-  const std::size_t before = NodeArena::blocks();
   Value list;
-  {
-    const NodeArena arena;
-    list = List{1};
-  }
+  EXPECT_EQ(blocks_after([&] {
+              const NodeArena arena;
+              list = List{1};
+            }),
+            1);
   const Value shared = list;
   list.mutable_list().emplace_back(2);  // a copy, made here
-  EXPECT_EQ(NodeArena::blocks(), before + 1);
   EXPECT_EQ(shared, Value(List{1}));
   EXPECT_EQ(list, Value(List({1, 2})));
+  EXPECT_FALSE(is_beside(list, shared));
 }
 
 // With what a thread makes let go of by others, while it goes on.
 TEST(NodeArenaTest, AnyThreadMayLetGo) {
-  const std::size_t before = NodeArena::blocks();
-  {
-    std::vector<std::thread> threads;
-    const NodeArena arena;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([tree = tree_of(2000)]() mutable {
-        const NodeArena own;
-        const Value more = tree_of(500);
-        EXPECT_EQ(more.as_dict().size(), 500U);
-        tree = {};
-      });
-    }
-    for (std::thread& thread : threads) {
-      thread.join();
-    }
-  }
-  EXPECT_EQ(NodeArena::blocks(), before);
+  EXPECT_EQ(blocks_after([] {
+              std::vector<std::thread> threads;
+              const NodeArena arena;
+              for (int i = 0; i < 4; ++i) {
+                threads.emplace_back([tree = tree_of(2000)]() mutable {
+                  const NodeArena own;
+                  const Value more = tree_of(500);
+                  EXPECT_EQ(more.as_dict().size(), 500U);
+                  tree = {};
+                });
+              }
+              for (std::thread& thread : threads) {
+                thread.join();
+              }
+            }),
+            0);
 }
 
 // What std::allocate_shared() made, with who only watches it: the memory is that of both.
 TEST(NodeArenaTest, SharedPointersGiveBackWhereTheyTook) {
-  const std::size_t before = NodeArena::blocks();
-  std::weak_ptr<std::string> watched;
+  const auto make = [] {
+    return std::allocate_shared<std::string>(NodeAllocator<std::string>(), 40, 'x');
+  };
   std::shared_ptr<std::string> text;
-  {
-    const NodeArena arena;
-    text = std::allocate_shared<std::string>(NodeAllocator<std::string>(), 40, 'x');
-    watched = text;
-  }
-  EXPECT_EQ(NodeArena::blocks(), before + 1);
-  text.reset();
+  EXPECT_EQ(blocks_after([&] {
+              const NodeArena arena;
+              text = make();
+            }),
+            1);
+  std::weak_ptr<std::string> watched = text;
+  EXPECT_EQ(blocks_after([&] { text.reset(); }), 0);
   EXPECT_TRUE(watched.expired());
-  watched.reset();
-  EXPECT_EQ(NodeArena::blocks(), before);
-  text = std::allocate_shared<std::string>(NodeAllocator<std::string>(), 40, 'y');
-  EXPECT_EQ(NodeArena::blocks(), before);
+  EXPECT_EQ(blocks_after([&] { watched.reset(); }), -1);
+  EXPECT_EQ(blocks_after([&] { text = make(); }), 0);
+  EXPECT_EQ(*text, std::string(40, 'x'));
 }
 
 }  // namespace

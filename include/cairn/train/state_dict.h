@@ -60,8 +60,7 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
                                  LoadStateDictOptions options = {});
 
-// --- Whole checkpoints, without a Trainer's loop (composer.utils.checkpoint)
-// ----------------------
+// --- Whole checkpoints, without a Trainer's loop (composer.utils.checkpoint) ---------------------
 
 struct SaveCheckpointOptions {
   bool weights_only = false;
