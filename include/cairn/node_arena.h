@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <new>
 
 namespace cairn {
 
@@ -30,6 +32,19 @@ class NodeArena {
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
 
+  // While one is in scope, inside of a NodeArena, what is made is from the heap: what outlives the
+  // tree that is being made.
+  class Pause {
+   public:
+    Pause() noexcept;
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    std::uint32_t depth_;
+  };
+
   // Whether this thread has one in scope.
   static bool is_active() noexcept;
   // How many blocks there are in the process: for tests.
@@ -57,7 +72,11 @@ class NodeAllocator {
   NodeAllocator(const NodeAllocator<U>& other) noexcept  // NOLINT(google-explicit-constructor)
       : is_in_arena_(other.is_in_arena()) {}
 
-  T* allocate(std::size_t /*1*/) { return static_cast<T*>(take_node(sizeof(T), is_in_arena_)); }
+  // std::bad_array_new_length unless of one.
+  T* allocate(std::size_t count) {
+    if (count != 1) throw std::bad_array_new_length();
+    return static_cast<T*>(take_node(sizeof(T), is_in_arena_));
+  }
   void deallocate(T* place, std::size_t /*1*/) noexcept {
     give_back_node(place, sizeof(T), is_in_arena_);
   }

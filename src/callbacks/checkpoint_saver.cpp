@@ -241,20 +241,22 @@ void CheckpointSaver::Impl::prepare(const State& state) {
 
 // Puts away what is in the way of a save and nobody can go on from: somebody may want to look into
 // it. In a store that is far away a folder has no other name: it is replaced.
-void CheckpointSaver::Impl::clear_way(const std::string& path) {
-  if (unusable.erase(path) == 0 || !options.store->stat(path, /*follow=*/false)) return;
-  const std::string problem = problem_of(options.store, path);
-  if (problem.empty()) return;  // somebody has put a good one there
-  if (ranks && is_far) {
-    replaceable.insert(path);
-    return;
+void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
+  if (!unusable.contains(path)) return;
+  if (options.store->stat(path, /*follow=*/false)) {
+    const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
+    if (aside && ranks && is_far) {
+      replaceable.insert(path);
+    } else if (aside) {
+      options.store->rename(path, path + aside->ending);
+      messages.push_back("renamed " + path + " to " + aside->ending + ": " + aside->problem);
+    }
   }
-  options.store->rename(path, path + ".damaged");
-  messages.push_back("renamed " + path + " to .damaged: " + problem);
+  unusable.erase(path);
 }
 
 void CheckpointSaver::Impl::submit(SaveJob request) {
-  if (!ranks) clear_way(request.path);
+  if (!ranks) clear_way(request.path, request.info.run_name);
   request.report = [queue = finished, number = saves_begun,
                     begin = Clock::now()](const SaveReport& done) {
     queue->push({number, done, Clock::now() - begin});

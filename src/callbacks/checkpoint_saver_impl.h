@@ -117,7 +117,7 @@ struct CheckpointSaver::Impl {
   void save_over_ranks(State& state, Logger& logger, bool is_asked, const List& needed = {});
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
-  void clear_way(const std::string& path);
+  void clear_way(const std::string& path, const std::string& run_name);
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
   void submit(SaveJob request);
@@ -157,8 +157,8 @@ struct CheckpointSaver::Impl {
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
   std::optional<std::string> gone_on_from;  // SaverPlace's
-  std::set<std::string> replaceable;  // by sharded checkpoints, far away
-  std::set<std::string> unusable;     // in the way, but nobody can go on from them
+  std::set<std::string> replaceable;        // by sharded checkpoints, far away
+  std::set<std::string> unusable;           // in the way, but nobody can go on from them
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
   std::optional<std::string> constant_version;  // of what was there at init()
   bool has_uploads = false;                     // since init()

@@ -1,6 +1,7 @@
 #include "callbacks/saver_folder.h"
 
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include "cairn/error.h"
@@ -36,6 +37,8 @@ std::vector<std::string> list_files(const SaverPlace& place, const FormatVariabl
 struct Looked {
   std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
   std::string problem;                 // or why nobody can go on from it
+  std::exception_ptr unreadable =
+      {};  // with a problem: the disk does not give it, or not all of it
 };
 
 // A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
@@ -47,8 +50,10 @@ Looked look_at(const std::shared_ptr<ObjectStore>& store, const std::string& pat
     if (!report.ok()) return {std::nullopt, report.summary()};
     return {training_info(*source), ""};
   } catch (const std::exception& e) {
-    if (read_fault_of(e) == ReadFault::kNow) throw;
-    return {std::nullopt, without_path(read_problem(e), path)};
+    const ReadFault fault = read_fault_of(e);
+    if (fault == ReadFault::kNow) throw;
+    return {std::nullopt, without_path(read_problem(e), path),
+            fault == ReadFault::kBytes ? std::current_exception() : nullptr};
   }
 }
 
@@ -77,6 +82,25 @@ void refuse_to_replace(const SaverPlace& place, const std::string& path) {
   throw AlreadyExistsError(path +
                            " is a folder with files, and no checkpoint (it has no .metadata), and "
                            "this run could save there. Remove it, or choose another save_folder");
+}
+
+// A file that its disk does not give may be anybody's. Only who goes on from before it has given it
+// up, and then it must be possible to put it aside when its name comes round.
+void check_can_be_given_up(const SaverPlace& place, const std::string& path, const Looked& found,
+                           bool may_rewrite_own) {
+  if (!found.unreadable) return;
+  if (may_rewrite_own) {
+    place.store->stat(path, /*follow=*/false);
+    return;
+  }
+  try {
+    std::rethrow_exception(found.unreadable);
+  } catch (Error& e) {
+    e.add_context(
+        "this run would save there, and nobody knows whose it is: put it aside, choose "
+        "another save_folder, or set save_overwrite");
+    throw;
+  }
 }
 
 // Whether the saver may write over a checkpoint that says `info`.
@@ -123,8 +147,19 @@ bool is_saved_already(const SaverPlace& place, const std::string& path) {
          info->kind == (place.weights_only ? "weights" : "full");
 }
 
-std::string problem_of(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
-  return look_at(store, path, Verify::kFull).problem;
+std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
+                                   const std::string& path, const std::string& own_run,
+                                   bool may_rewrite_own) {
+  const Looked found = look_at(store, path, Verify::kFull);
+  if (!found.info) {
+    return PutAside{found.unreadable ? ".unreadable" : ".damaged", found.problem};
+  }
+  if (may_rewrite_own && !own_run.empty() && found.info->run_name == own_run) return std::nullopt;
+  throw AlreadyExistsError(path +
+                           " is a checkpoint, and was none that could be read when training "
+                           "started; it is of the run \"" +
+                           printable_line(found.info->run_name) +
+                           "\". Remove it, choose another save_folder, or set save_overwrite");
 }
 
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
@@ -156,6 +191,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     const bool is_quick = place.weights_only || !is_local(*place.store);
     const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
+      check_can_be_given_up(place, path, found, may_rewrite_own);
       result.unusable.push_back({path, found.problem});
     } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
       refuse(place, path, *conflict, *found.info);

@@ -43,15 +43,10 @@ bool is_saved_already(const SaverPlace& place, const std::string& path);
 // Whether it is a folder of all ranks of which this machine has some files, and others the rest.
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path);
 
-// Why nobody can go on from the file: it is damaged, or no checkpoint, or its disk does not give
-// all of it. "" when somebody can. StorageError when it cannot be read now: then nobody knows, and
-// it is not to be touched.
-std::string problem_of(const std::shared_ptr<ObjectStore>& store, const std::string& path);
-
 struct FolderConflicts {
   struct File {
     std::string path;
-    std::string problem;  // as problem_of()
+    std::string problem;  // damaged, or no checkpoint, or its disk does not give all of it
   };
   std::vector<File> unusable;  // they will be written again, and nobody can go on from them
   std::vector<std::string> replaceable;  // the other paths that the saver may write over
@@ -60,12 +55,26 @@ struct FolderConflicts {
 // Refuses files that training would write over: AlreadyExistsError that names the file, whose it is
 // and what to do. None of them are
 //  - what nobody can go on from: an autoresumed run passed over it and could otherwise never get
-//    by. It is reported.
+//    by. It is reported. Where it is the disk that does not give it nobody knows whose it is:
+//    UnreadableError, but for that run; for it, too, when not even the name can be looked at.
 //  - the file that training goes on from, and one that `saved` wrote in this process, under a name
 //    that does not change with the batch;
 //  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
+
+// What becomes of the name of an unusable file for which its turn has come.
+struct PutAside {
+  std::string ending;  // that it gets
+  std::string problem;
+};
+
+// nullopt: the disk gives it again, or somebody has put it there, and it is whole and of the run
+// itself, which may write over it. AlreadyExistsError when it is another's, or may not.
+// StorageError when it cannot be read now: it is not to be touched.
+std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
+                                   const std::string& path, const std::string& own_run,
+                                   bool may_rewrite_own);
 
 // Makes entries of `saved` that came from a loaded checkpoint this saver's own where they are:
 // those in the folder whose names it makes; and, when the folder has another path than then (it was

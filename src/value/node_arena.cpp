@@ -18,7 +18,14 @@
 
 #include "core/round_up.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+#define CAIRN_MARKS_NODES 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define CAIRN_MARKS_NODES 1
+#endif
+#if defined(CAIRN_MARKS_NODES)
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -27,12 +34,12 @@ namespace {
 
 // Memory of a block that no node has: AddressSanitizer would not know.
 void mark_free([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(CAIRN_MARKS_NODES)
   ASAN_POISON_MEMORY_REGION(begin, bytes);
 #endif
 }
 void mark_used([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(CAIRN_MARKS_NODES)
   ASAN_UNPOISON_MEMORY_REGION(begin, bytes);
 #endif
 }
@@ -64,16 +71,14 @@ void let_go(Block* block, std::uint32_t nodes) noexcept {
   block_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// What a thread cuts from.
+std::size_t room_of(std::size_t bytes) { return round_up(bytes, alignof(std::max_align_t)); }
+
+// What a thread cuts from. Without a destructor, so that it can be used as long as the thread
+// lives: a static object's destructor may save.
 class Cutter {
  public:
-  Cutter() = default;
-  Cutter(const Cutter&) = delete;
-  Cutter& operator=(const Cutter&) = delete;
-  ~Cutter() { finish(); }
-
-  void* take(std::size_t bytes) {
-    bytes = round_up(bytes, alignof(std::max_align_t));
+  void* take(std::size_t node_bytes) {
+    const std::size_t bytes = room_of(node_bytes);
     if (block_ == nullptr || bytes > kBlockBytes - used_) next_block();
     std::byte* place = reinterpret_cast<std::byte*>(block_) + used_;
     used_ += bytes;
@@ -82,9 +87,13 @@ class Cutter {
     return place;
   }
 
+  void finish() noexcept {
+    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
+    begin();
+  }
   // Begins the block again, if it is empty.
   void rewind() noexcept {
-    if (cut_ == 0 || block_->nodes.load(std::memory_order_acquire) != kHeld - cut_) return;
+    if (block_ == nullptr || block_->nodes.load(std::memory_order_acquire) != kHeld - cut_) return;
     block_->nodes.store(kHeld, std::memory_order_relaxed);
     begin();
   }
@@ -94,22 +103,35 @@ class Cutter {
     used_ = sizeof(Block);
     cut_ = 0;
   }
-  void finish() noexcept {
-    if (block_ != nullptr) let_go(std::exchange(block_, nullptr), kHeld - cut_);
-    begin();
-  }
-  void next_block() {
-    finish();
-    block_ = new_block();
-  }
+  void next_block();
 
   Block* block_ = nullptr;
   std::size_t used_ = sizeof(Block);
   std::uint32_t cut_ = 0;  // from this block
 };
 
-thread_local Cutter cutter;
-thread_local std::uint32_t depth = 0;
+constinit thread_local Cutter cutter;
+constinit thread_local std::uint32_t depth = 0;
+constinit thread_local bool is_ending = false;  // the thread: no block is kept any more
+
+// Gives the last block back when the thread ends.
+struct LastBlock {
+  LastBlock() = default;
+  LastBlock(const LastBlock&) = delete;
+  LastBlock& operator=(const LastBlock&) = delete;
+  ~LastBlock() {
+    is_ending = true;
+    cutter.finish();
+  }
+  void note() {}  // makes it, on this thread
+};
+thread_local LastBlock last_block;
+
+void Cutter::next_block() {
+  finish();
+  block_ = new_block();
+  last_block.note();
+}
 
 }  // namespace
 
@@ -117,7 +139,13 @@ NodeArena::NodeArena() noexcept {
   if (++depth == 1) cutter.rewind();
 }
 
-NodeArena::~NodeArena() { --depth; }
+NodeArena::~NodeArena() {
+  if (--depth == 0 && is_ending) cutter.finish();
+}
+
+NodeArena::Pause::Pause() noexcept : depth_(std::exchange(depth, 0)) {}
+
+NodeArena::Pause::~Pause() { depth = depth_; }
 
 bool NodeArena::is_active() noexcept { return depth > 0; }
 
@@ -129,7 +157,7 @@ void* take_node(std::size_t bytes, bool is_in_arena) {
 
 void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
   if (!is_in_arena) return ::operator delete(place, bytes);
-  mark_free(place, bytes);
+  mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
   let_go(reinterpret_cast<Block*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT
 }

@@ -13,6 +13,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "io/file.h"
 #include "io/mapped_file.h"
@@ -212,6 +213,25 @@ TEST(SaveTest, WhatIsInAFileIsMappedAlsoWhereAStorageHidesIt) {
   save(Dict{{"w", tensor}}, temp / "out.pt");
   EXPECT_TRUE(was_guarded);
   EXPECT_EQ(load(temp / "out.pt"), load(temp / "in.pt"));
+}
+
+// As the tensors of a whole module that was pickled are.
+TEST(SaveTest, WhatIsInAFileIsMappedAlsoInsideOfAForeignObject) {
+  const TempFolder temp;
+  const TensorView in_memory = make_tensor(DType::kUInt8, {4}, testing::shared("abcd"));
+  bool was_guarded = false;
+  TensorView tensor = in_memory;
+  tensor.storage = std::make_shared<WrappedStorage>(tensor.storage, was_guarded);
+  Foreign object{.made = Foreign::Made::kNew};
+  object.function =
+      Value(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
+  object.args = Tuple{};
+  object.state = Dict{{"weight", tensor}};
+  object.has_state = true;
+  save(Dict{{"net", Value(std::make_shared<const Foreign>(object))}}, temp / "out.pt");
+  EXPECT_TRUE(was_guarded);
+  const Value saved = load(temp / "out.pt");
+  EXPECT_EQ(saved.at("net").as_foreign().state.at("weight"), Value(in_memory));
 }
 
 TEST(SaveTest, WhatIsInMemoryIsSavedWhateverBecameOfAFileThatIsMapped) {

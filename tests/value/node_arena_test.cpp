@@ -94,6 +94,43 @@ TEST(NodeArenaTest, AnInnerOneIsPartOfTheOuter) {
             0);
 }
 
+TEST(NodeArenaTest, WhileItPausesNodesAreFromTheHeap) {
+  Value inside;
+  Value outside;
+  EXPECT_EQ(blocks_after([&] {
+              const NodeArena arena;
+              {
+                const NodeArena::Pause pause;
+                EXPECT_FALSE(NodeArena::is_active());
+                outside = List{1};
+              }
+              EXPECT_TRUE(NodeArena::is_active());
+              inside = List{2};
+            }),
+            1);
+  EXPECT_FALSE(is_beside(inside, outside));
+  EXPECT_EQ(blocks_after([&] { inside = {}; }), -1);
+  EXPECT_EQ(outside, Value(List{1}));
+}
+
+// As a static object's does that saves.
+struct MakesATreeWhenItsThreadEnds {
+  ~MakesATreeWhenItsThreadEnds() {
+    const NodeArena arena;
+    EXPECT_EQ(tree_of(3).as_dict().size(), 3U);
+  }
+};
+
+TEST(NodeArenaTest, ATreeMayBeMadeWhenAllElseOfTheThreadIsGone) {
+  EXPECT_EQ(blocks_after([] {
+              thread_local const MakesATreeWhenItsThreadEnds late;
+              EXPECT_NE(&late, nullptr);  // makes it, before the arena has anything of this thread
+              const NodeArena arena;
+              const Value tree = tree_of(3);
+            }),
+            0);
+}
+
 TEST(NodeArenaTest, ManySmallTreesShareABlock) {
   std::vector<Value> trees;
   const std::ptrdiff_t blocks = blocks_after([&] {

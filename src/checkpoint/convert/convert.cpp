@@ -279,7 +279,7 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 
 ConvertResult convert(const std::string& in, const std::string& out,
                       const ConvertOptions& options) {
-  const GuardedReads guard;  // SaveJob::check_read asks what became of them
+  const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
   check_way(store, out, options);
@@ -300,7 +300,7 @@ ConvertResult convert(const std::string& in, const std::string& out,
           .save = {.value = changed(std::move(value), options, result),
                    .path = out,
                    .condition = condition_of(options.overwrite),
-                   .check_read = [] { check_mapped_reads(); }},
+                   .checks_reads = true},
           .rename = {},
           .metadata = {},
           .options = options};

@@ -45,10 +45,10 @@ struct SaveJob {
   using Write = std::function<std::uint64_t(ObjectStore& store, const SaveJob& job,
                                             const std::function<void()>& point)>;
   Write write = nullptr;
-  // Called behind the last byte, before anything is published: throws when what was read to write
-  // it is not what it was. Of whoever holds a GuardedReads meanwhile, so that tensors that are
-  // ranges of files are mapped. Empty: they are read, and checked as they are.
-  std::function<void()> check_read = nullptr;
+  // Whether its tensors may be ranges of files: those are mapped, of whatever size, and behind the
+  // last byte, before anything is published, it is asked whether they still are what they were
+  // (check_mapped_reads()). Not of a saver, whose tensors are in memory.
+  bool checks_reads = false;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

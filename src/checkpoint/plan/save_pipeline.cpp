@@ -41,11 +41,9 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/file_image.h"
-#include "checkpoint/plan/snapshot.h"
 #include "checkpoint/plan/write_checkpoint.h"
 #include "io/cancellation.h"
 #include "io/file.h"
-#include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
 #include "storage/own_objects.h"
@@ -202,32 +200,14 @@ SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& jo
   return write_and_publish(place, job, nullptr);
 }
 
-namespace {
-
-// Whether it has tensors whose bytes are somewhere else than in memory, as far as that can be told.
-bool reads_files(const Value& value) {
-  const StorageList all(value);
-  return std::ranges::any_of(all.storages(), [](const Storage* storage) {
-    return storage != nullptr && (storage->source() != nullptr || !storage->try_view());
-  });
-}
-
-}  // namespace
-
 void save(const Value& value, const std::string& path, const SaveOptions& options) {
   const auto store = store_of(path, options.store);
   remove_leftovers_of(*store, path);
-  // What was loaded and is saved is mapped, of whatever size. What is in memory has nothing to ask:
-  // whoever wrote to some other file meanwhile is no concern of it.
-  const bool is_read = reads_files(value);
-  std::optional<GuardedReads> guard;
-  if (is_read) guard.emplace();
-  save_now(store,
-           {.value = value,
-            .path = options.store ? path : shown_place(path),
-            .info = options.info,
-            .condition = condition_of(options.overwrite),
-            .check_read = is_read ? std::function<void()>([] { check_mapped_reads(); }) : nullptr});
+  save_now(store, {.value = value,
+                   .path = options.store ? path : shown_place(path),
+                   .info = options.info,
+                   .condition = condition_of(options.overwrite),
+                   .checks_reads = true});
 }
 
 struct SavePipeline::Impl {

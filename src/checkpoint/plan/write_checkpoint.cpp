@@ -9,6 +9,9 @@
 //  4. The manifest, which needs the CRCs, and the directory come last; the object is committed.
 #include "checkpoint/plan/write_checkpoint.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "cairn/error.h"
 
 #include "checkpoint/names/extension.h"
@@ -16,6 +19,7 @@
 #include "checkpoint/plan/write_plan.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
+#include "io/mapped_file.h"
 
 namespace cairn {
 namespace {
@@ -44,6 +48,14 @@ void execute(const TorchPlan& plan, const FileImage* image, const Extension& ext
   write_blocks(plan, sink, [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks); });
 }
 
+// What is in memory has nothing to ask: whoever wrote to some other file meanwhile is no concern of
+// it.
+bool reads_files(const TorchPlan& plan) {
+  return std::ranges::any_of(plan.parts(), [](const CheckpointPlan::Part& part) {
+    return part.storage->source() != nullptr || !part.storage->try_view();
+  });
+}
+
 pickle::Encoded encode(const Value& value, const HowToWrite& how) {
   return how.encoded != nullptr ? pickle::encode(value, *how.encoded) : pickle::encode(value);
 }
@@ -65,11 +77,13 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
   const TorchPlan plan = how.image != nullptr
                              ? how.image->plan(options, is_plain(extension))
                              : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
+  std::optional<GuardedReads> guard;
+  if (job.checks_reads && reads_files(plan)) guard.emplace();
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
     execute(plan, how.image, extension, sink);
-    if (job.check_read) job.check_read();
+    if (guard) check_mapped_reads();
     bytes = sink.bytes();
   };
   if (how.retry != nullptr) {

@@ -4,6 +4,7 @@
 #include "checkpoint/plan/write_plan.h"
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
+#include "io/mapped_file.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -31,7 +32,7 @@ std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::strin
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
       add_text(*building, kFolderManifest, write_folder_manifest({data, metadata}));
-  if (job.check_read) job.check_read();
+  if (job.checks_reads) check_mapped_reads();
   building->commit();
   return data.bytes + metadata.bytes + manifest.bytes;
 }

@@ -9,6 +9,7 @@
 #include "format/safetensors/file_plan.h"
 #include "format/safetensors/shard_index.h"
 #include "io/file.h"
+#include "io/mapped_file.h"
 #include "storage/listing.h"
 
 namespace cairn {
@@ -62,7 +63,7 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
   const auto file =
       store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.size()});
   fill_object(plan, *file);
-  if (job.check_read) job.check_read();
+  if (job.checks_reads) check_mapped_reads();
   file->commit();
   return {.files = {job.path}, .bytes = plan.size()};
 }
@@ -91,7 +92,7 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
   }
   const std::string text = safetensors::write_index(index, total, digests);
   write_object(text, *building->begin(safetensors::kIndexName, text.size()));
-  if (job.check_read) job.check_read();
+  if (job.checks_reads) check_mapped_reads();
   building->commit();
   written.files.push_back(join_path(job.path, safetensors::kIndexName));
   written.bytes += text.size();

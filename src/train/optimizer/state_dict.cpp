@@ -12,6 +12,7 @@
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
+#include "train/state/tensor_bridge.h"
 
 namespace cairn {
 namespace {
@@ -98,6 +99,7 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
   const NodeArena arena;
+  forget_dead_storages();
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;

@@ -104,7 +104,10 @@ class NameValues {
   const Value& next(const std::string& prefix, const std::string& name) {
     if (next_ == names_.size()) names_.emplace_back();
     Value& known = names_[next_++];
-    if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) known = prefix + name;
+    if (!known.is_str() || !is_sum(known.as_str(), prefix, name)) {
+      const NodeArena::Pause pause;  // the trees that it is a key of come and go
+      known = prefix + name;
+    }
     return known;
   }
   void end() { names_.resize(next_); }
@@ -192,6 +195,7 @@ class ModulePlanner {
 
 Value state_dict(const torch::nn::Module& module) {
   const NodeArena arena;
+  forget_dead_storages();
   thread_local NameValues names;
   names.begin();
   Dict result = Dict::ordered();

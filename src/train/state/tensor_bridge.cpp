@@ -127,10 +127,14 @@ class LiveStorages {
       if (!memory.device().is_cpu()) note_stream(memory.device());
       return known;
     }
-    entry.storage.reset();  // the new one gets the room of that of the save before
     auto made = memory.device().is_cpu() ? storage_over(memory) : device_storage(memory);
     entry = {made, memory.data()};
     return made;
+  }
+
+  void sweep() {
+    entries_.erase_if([](const Entry& entry) { return entry.storage.expired(); });
+    sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
   }
 
  private:
@@ -138,11 +142,6 @@ class LiveStorages {
     std::weak_ptr<const Storage> storage = {};
     const void* data = nullptr;
   };
-
-  void sweep() {
-    entries_.erase_if([](const Entry& entry) { return entry.storage.expired(); });
-    sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
-  }
 
   PointerMap<Entry> entries_;
   std::size_t sweep_at_ = 64;
@@ -158,6 +157,8 @@ bool is_aligned(const void* data, std::size_t bytes) {
 }
 
 }  // namespace
+
+void forget_dead_storages() { live_storages().sweep(); }
 
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory, std::string location) {
   return std::allocate_shared<const TorchStorage>(NodeAllocator<TorchStorage>(), memory,

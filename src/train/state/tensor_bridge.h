@@ -18,6 +18,10 @@ namespace cairn {
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory,
                                             std::string location = "cpu");
 
+// Lets go of what view_of() remembers, on this thread, of Storages that are gone: it keeps the
+// block of a NodeArena that they were in. For who makes a tree anew; costs a look at each.
+void forget_dead_storages();
+
 // Where the elements of a tensor lie in its storage, in elements.
 struct StridedPlace {
   at::IntArrayRef sizes;

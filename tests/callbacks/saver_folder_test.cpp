@@ -1,0 +1,101 @@
+// What lies in a CheckpointSaver's folder, when that changes while training goes on, or its disk
+// does not give it.
+#include "callbacks/saver_folder.h"
+
+#include <gmock/gmock.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/storage/object_store.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+#include "testing/watched_store.h"
+
+namespace cairn {
+namespace {
+
+using testing::At;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::read_file;
+using testing::StoreCall;
+using testing::StoreHooks;
+using testing::TempFolder;
+using testing::tiny_options;
+using ::testing::UnorderedElementsAreArray;
+using testing::WatchedStore;
+using testing::write_file;
+
+struct SaverFolderTest : ::testing::Test {
+  // 5 batches an epoch.
+  TrainerOptions options(const std::string& max_duration) {
+    TrainerOptions made = tiny_options();
+    made.max_duration = max_duration;
+    made.run_name = "run";
+    made.save_folder = folder / "ckpt";
+    return made;
+  }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "ckpt")) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  TempFolder folder;
+};
+
+// It was damaged when training started; what somebody has put there since is not written over.
+TEST_F(SaverFolderTest, DamagedFileThatIsWholeByNowIsKept) {
+  std::filesystem::create_directories(folder / "ckpt");
+  const std::string path = folder / "ckpt/ep1-ba5-rank0.pt";
+  write_file(path, "torn");
+  std::string bytes;
+  TrainerOptions made = options("1ep");
+  made.callbacks.push_back(std::make_shared<At>(Event::kBatchEnd, [&](State&) {
+    save(Dict{{"state", Dict{{"run_name", "other"}}}}, path, {.info = {.run_name = "other"}});
+    bytes = read_file(path);
+  }));
+  Trainer trainer(std::move(made));
+  EXPECT_THROW(trainer.fit(), AlreadyExistsError);
+  EXPECT_EQ(read_file(path), bytes);
+  EXPECT_THAT(files(), Not(Contains(HasSubstr(".damaged"))));
+}
+
+// Nobody knows whose it is: it is neither written over nor renamed, however long that lasts.
+TEST_F(SaverFolderTest, WhatTheDiskDoesNotGiveIsNotWrittenOver) {
+  {
+    TrainerOptions other = options("1ep");
+    other.run_name = "other";
+    Trainer first(std::move(other));
+    first.fit();
+  }
+  const std::string path = folder / "ckpt/ep1-ba5-rank0.pt";
+  const std::string bytes = read_file(path);
+  const auto before = files();
+  for (const int times : {1, 1000}) {
+    int left = times;
+    TrainerOptions made = options("1ep");
+    made.save_object_store = std::make_shared<WatchedStore>(
+        local_store(), StoreHooks{.before = [&](StoreCall call, const std::string& name) {
+          if (call == StoreCall::kOpen && name == path && left-- > 0) {
+            throw UnreadableError("cannot open " + name, EIO);
+          }
+        }});
+    Trainer trainer(std::move(made));
+    EXPECT_THROW(trainer.fit(), UnreadableError);
+    EXPECT_EQ(read_file(path), bytes);
+    EXPECT_THAT(files(), UnorderedElementsAreArray(before));
+  }
+}
+
+}  // namespace
+}  // namespace cairn
