@@ -228,23 +228,6 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                              .in_place = trainer.load_in_place}};
 }
 
-// Rank 0 opens what load_path names, and what the others find there must be the same. (Another file
-// may get the name meanwhile, or the place be another one on their machine.)
-void open_for_all(LoadJob& job) {
-  if (dist::world_size() == 1) return;
-  std::string content;
-  if (dist::rank() == 0) {
-    const dist::LongWork long_work;
-    try {
-      job.checkpoint = open_checkpoint(job.path, job.options.store);
-      content = content_of(job);
-    } catch (const std::exception&) {
-      job.checkpoint.reset();  // loading says what is wrong, and to whom
-    }
-  }
-  job.content = dist::broadcast_value(content).as_str();
-}
-
 LoadProgress progress_of(const TrainerOptions& options) {
   return LoadProgress({.is_shown = options.load_progress_bar,
                        .chunk_bytes = options.load_chunk_size,
@@ -310,6 +293,29 @@ LoadedByAll agree_to_load(const RankOutcome& own, const std::string& path, bool 
   if (is_bad && !agreed.is_ok_anywhere) return {.is_passed_over = true};
   if (is_bad && in_parts) return {.is_passed_over = true, .mixed = error};
   throw error;
+}
+
+// Rank 0 opens what load_path names, and what the others find there must be the same. (Another file
+// may get the name meanwhile, or the place be another one on their machine.) Throws on all ranks
+// when it cannot be opened: there would be nothing to compare with.
+void open_for_all(LoadJob& job) {
+  if (dist::world_size() == 1) return;
+  RankOutcome outcome;
+  std::exception_ptr failed;
+  std::string content;
+  if (dist::rank() == 0) {
+    const dist::LongWork long_work;
+    try {
+      job.checkpoint = open_checkpoint(job.path, job.options.store);
+      content = content_of(job);
+    } catch (const std::exception& e) {
+      failed = std::current_exception();
+      outcome = {RankOutcome::kFailed, e.what()};
+    }
+  }
+  agree_to_load(outcome, job.path, /*in_parts=*/false);
+  if (failed) std::rethrow_exception(failed);
+  job.content = dist::broadcast_value(content).as_str();
 }
 
 // Nothing is left to go on from. Throws on all ranks when one has what it cannot begin again with:

@@ -129,5 +129,19 @@ TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
   }
 }
 
+// Or the others would begin to load what nobody compares with anything.
+TEST(DistFiles, NoRankLoadsWhatRankZeroCouldNotOpen) {
+  const TempFolder folder;
+  Job first(2, program({"train", "duration=2ba", "folder=" + folder / "own"}));
+  ASSERT_THAT(first.exit_codes(), Each(0)) << first.output(0) << first.output(1);
+  Job failed(std::vector{0, 1},
+             program({"train", "duration=3ba", "folder=" + folder / "new",
+                      "load=" + folder / "own/ep0-ba2-rank0.pt", "fails_open=1"}));
+  EXPECT_THAT(failed.exit_codes(), Each(2)) << failed.output(0) << failed.output(1);
+  EXPECT_THAT(failed.output(0), HasSubstr("the line is cut"));
+  EXPECT_THAT(failed.output(1), AllOf(HasSubstr("rank 0 cannot load"), HasSubstr("the line is cut"),
+                                      Not(HasSubstr("begins at"))));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
@@ -49,7 +50,8 @@ class Surroundings {
   // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
   // no_state=R: rank R cannot give the state of a callback. swap=FILE over=NAME, with load_path: as
-  // soon as rank 0 has opened NAME, and before the others do, FILE gets that name.
+  // soon as rank 0 has opened NAME, and before the others do, FILE gets that name. fails_open=1,
+  // with load_path: what rank 0 opens first cannot be opened, and can be the next time.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -58,8 +60,8 @@ class Surroundings {
       counted_ = std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
       options.save_object_store = counted_;
     }
-    if (arguments_.has("swap") && options.load_path) {
-      options.load_object_store = is_first ? swapping_store() : plain_store();
+    if ((arguments_.has("swap") || arguments_.has("fails_open")) && options.load_path) {
+      options.load_object_store = is_first ? disturbed_store() : plain_store();
     }
     if (arguments_.has("uploads")) {
       options.autoresume = false;
@@ -137,16 +139,23 @@ class Surroundings {
     return std::make_shared<cairn::testing::WatchedStore>(cairn::local_store());
   }
 
-  std::shared_ptr<cairn::ObjectStore> swapping_store() const {
+  std::shared_ptr<cairn::ObjectStore> disturbed_store() const {
     using cairn::testing::StoreCall;
     return std::make_shared<cairn::testing::WatchedStore>(
         cairn::local_store(),
         cairn::testing::StoreHooks{
-            .after = [from = arguments_.text("swap"), to = arguments_.text("over")](
-                         StoreCall call, const std::string& name) {
-              if (call != StoreCall::kOpen || name != to || !std::filesystem::exists(from)) return;
-              std::filesystem::rename(from, to);
-            }});
+            .before =
+                [fails = arguments_.has("fails_open")](StoreCall call, const std::string&) mutable {
+                  if (call != StoreCall::kOpen || !std::exchange(fails, false)) return;
+                  throw cairn::StorageError("the line is cut", 0);
+                },
+            .after =
+                [from = arguments_.text("swap"), to = arguments_.text("over")](
+                    StoreCall call, const std::string& name) {
+                  if (call != StoreCall::kOpen || name != to || !std::filesystem::exists(from))
+                    return;
+                  std::filesystem::rename(from, to);
+                }});
   }
 
   void send(cairn::TrainerOptions& options) const {
