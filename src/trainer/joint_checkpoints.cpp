@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cairn/dist/dist.h"
-#include "cairn/error.h"
 #include "cairn/train/logger.h"
 
 #include "checkpoint/names/launch.h"
@@ -79,18 +78,7 @@ std::unique_ptr<JointCheckpoints> JointCheckpoints::in_folder(const SearchPlace&
 std::unique_ptr<JointCheckpoints> JointCheckpoints::of_path(
     const std::string& path, const std::shared_ptr<ObjectStore>& store) {
   const std::string folder = parent_path(path);
-  std::string name = base_name(path);
-  try {
-    const dist::LongWork long_work;
-    const auto pointer = dist::rank() == 0 ? store->read_pointer(path) : std::nullopt;
-    if (pointer) {  // within the folder, which other machines have under another name, perhaps
-      const std::string target = relative_path(normal_path(pointer->target), normal_path(folder));
-      if (!target.empty() && !target.starts_with("..")) name = target;
-    }
-  } catch (const Error&) {
-    // looking at it says what is wrong, for all
-  }
-  name = dist::broadcast_value(name).as_str();
+  const std::string name = dist::broadcast_value(base_name(path)).as_str();
   std::unique_ptr<JointCheckpoints> joint(new JointCheckpoints(store, folder, [&] {
     std::vector<SeenCheckpoint> seen;
     if (auto one = see_checkpoint(*store, join_path(folder, name), name)) {

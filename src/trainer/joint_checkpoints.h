@@ -41,7 +41,7 @@ class JointCheckpoints {
   // elsewhere, where the caller looks.
   static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
                                                      bool is_kept_elsewhere, Logger& logger);
-  // That one; or what a link of that name points at for rank 0.
+  // That one, in the folder that `path` is in on this rank, by the name that it has for rank 0.
   static std::unique_ptr<JointCheckpoints> of_path(const std::string& path,
                                                    const std::shared_ptr<ObjectStore>& store);
   ~JointCheckpoints();

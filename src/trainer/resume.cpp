@@ -23,6 +23,7 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "storage/links.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
 #include "train/state/load_job.h"
@@ -228,6 +229,30 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
                              .in_place = trainer.load_in_place}};
 }
 
+// What a pointer of that name points at for rank 0, in the folder, which others may have under
+// another name: a run that still saves moves its `latest` while they open it. `path` where there is
+// no pointer, or one that leads out of the folder.
+std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
+  if (dist::world_size() == 1) return path;
+  std::string name;
+  if (dist::rank() == 0) {
+    const dist::LongWork long_work;
+    try {
+      const bool is_file = path.ends_with(kLinkFile);  // people name that, too
+      const auto pointer =
+          store.read_pointer(is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
+      if (pointer) {
+        name = relative_path(normal_path(pointer->target), normal_path(parent_path(path)));
+      }
+    } catch (const std::exception&) {
+      // opening it says what is wrong, for all
+    }
+  }
+  name = dist::broadcast_value(name).as_str();
+  if (name.empty() || name.starts_with("..")) return path;
+  return path.find('/') == std::string::npos ? name : join_path(parent_path(path), name);
+}
+
 LoadProgress progress_of(const TrainerOptions& options) {
   return LoadProgress({.is_shown = options.load_progress_bar,
                        .chunk_bytes = options.load_chunk_size,
@@ -380,6 +405,7 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
                              .verify = is_dear ? Verify::kWhatIsRead : Verify::kFull,
                              .store = store,
                              .in_place = options.load_in_place}};
+  job.path = pointed_at_for_all(job.path, *store);
   std::unique_ptr<JointCheckpoints> joint;
   if (JointCheckpoints::is_needed(*store)) {
     joint = JointCheckpoints::of_path(job.path, store);

@@ -129,6 +129,25 @@ TEST(DistFiles, AllRanksLoadTheCheckpointThatRankZeroOpened) {
   }
 }
 
+// The pointer of a run that still saves is moved when rank 0 has opened what it pointed at.
+TEST(DistFiles, AllRanksLoadWhatThePointerSaidToRankZero) {
+  for (const std::vector<int>& nodes : {std::vector{0, 1}, std::vector{0, 0}}) {
+    const TempFolder folder;
+    Job first(2, program({"train", "duration=2ba", "folder=" + folder / "own"}));
+    ASSERT_THAT(first.exit_codes(), Each(0)) << first.output(0) << first.output(1);
+    const std::string pointer = folder / "own/pointer";
+    std::filesystem::create_symlink("ep0-ba1-rank0.pt", pointer);
+    std::filesystem::create_symlink("ep0-ba2-rank0.pt", folder / "own/next");
+    Job moved(nodes,
+              program({"train", "duration=3ba", "folder=" + folder / "new", "load=" + pointer,
+                       "swap=" + folder / "own/next", "over=" + pointer}));
+    EXPECT_THAT(moved.exit_codes(), Each(0)) << moved.output(0) << moved.output(1);
+    EXPECT_EQ(std::filesystem::read_symlink(pointer), "ep0-ba2-rank0.pt");
+    for (const std::size_t rank : {0, 1})
+      EXPECT_THAT(moved.output(rank), HasSubstr("begins at batch 1"));
+  }
+}
+
 // Or the others would begin to load what nobody compares with anything.
 TEST(DistFiles, NoRankLoadsWhatRankZeroCouldNotOpen) {
   const TempFolder folder;

@@ -50,8 +50,9 @@ class Surroundings {
   // run_directory=1: each rank sends a folder of its own. events=1: two savers,
   // one after batches, the other after epochs. nodes=1: what is logged of the machines.
   // no_state=R: rank R cannot give the state of a callback. swap=FILE over=NAME, with load_path: as
-  // soon as rank 0 has opened NAME, and before the others do, FILE gets that name. fails_open=1,
-  // with load_path: what rank 0 opens first cannot be opened, and can be the next time.
+  // soon as rank 0 has opened something, and before the others do, FILE gets that name.
+  // fails_open=1, with load_path: what rank 0 opens first cannot be opened, and can be the next
+  // time.
   void change(cairn::TrainerOptions& options) {
     const bool is_first = cairn::dist::rank() == 0;
     const bool is_slow = arguments_.has("slow_ms") || arguments_.has("slow_line");
@@ -150,10 +151,9 @@ class Surroundings {
                   throw cairn::StorageError("the line is cut", 0);
                 },
             .after =
-                [from = arguments_.text("swap"), to = arguments_.text("over")](
-                    StoreCall call, const std::string& name) {
-                  if (call != StoreCall::kOpen || name != to || !std::filesystem::exists(from))
-                    return;
+                [from = arguments_.text("swap"), to = arguments_.text("over")](StoreCall call,
+                                                                               const std::string&) {
+                  if (call != StoreCall::kOpen || !std::filesystem::exists(from)) return;
                   std::filesystem::rename(from, to);
                 }});
   }
