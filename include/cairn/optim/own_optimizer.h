@@ -112,8 +112,9 @@ double initial_lr_of(const torch::optim::OptimizerOptions& options);
 //     void update(const Update& u) override { ... u.options.lr(), u.state.exp_avg() ... }
 //   };
 //
-// OptionsType and StateType: libtorch's, or what GroupOf and StateOf keep. Where the options have
-// `bool maximize`, gradients are negated.
+// OptionsType and StateType: libtorch's, or what GroupOf and StateOf keep. Options that derive from
+// OptimizerOptions override get_lr(): libtorch's own throws, and a step asks for the rate. Where
+// the options have `bool maximize`, gradients are negated.
 template <class Base, class OptionsType, class StateType>
 class StepOf : public Base {
  public:
