@@ -4,6 +4,7 @@
 
 #include "cairn/error.h"
 
+#include "core/add_times.h"
 #include "core/float_text.h"
 #include "core/time_text.h"
 
@@ -15,12 +16,6 @@ constexpr double kInt64End = 9223372036854775808.0;
 
 [[noreturn]] void out_of_range(std::string_view what) {
   throw UsageError(std::string(what) + ": the result does not fit 64 bits");
-}
-
-std::int64_t add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) out_of_range("adding times");
-  return sum;
 }
 
 std::int64_t truncate(double number) {
@@ -102,7 +97,7 @@ std::partial_ordering operator<=>(const Time& a, const Time& b) {
 Time operator+(const Time& a, const Time& b) {
   check_same_unit(a, b, "add");
   if (a.unit_ == TimeUnit::kDuration) return Time::of_duration(a.number_ + b.number_);
-  return {add(a.value_, b.value_), a.unit_};
+  return {add_times(a.value_, b.value_), a.unit_};
 }
 
 Time operator-(const Time& a, const Time& b) {

@@ -1,8 +1,8 @@
 #include <chrono>
 
-#include "cairn/error.h"
 #include "cairn/time.h"
 
+#include "core/add_times.h"
 #include "core/divide_floor.h"
 
 namespace cairn {
@@ -44,11 +44,7 @@ TimeDelta operator+(TimeDelta a, TimeDelta b) {
   std::int64_t seconds = std::int64_t{a.seconds} + b.seconds;
   seconds += divide_floor(micros, kMicrosPerSecond);
   const std::int64_t carry = divide_floor(seconds, kSecondsPerDay);
-  std::int64_t days = 0;
-  if (__builtin_add_overflow(a.days, b.days, &days) || __builtin_add_overflow(days, carry, &days)) {
-    throw UsageError("adding times: the result does not fit 64 bits");
-  }
-  return {.days = days,
+  return {.days = add_times(add_times(a.days, b.days), carry),
           .seconds = static_cast<std::int32_t>(seconds),
           .microseconds = static_cast<std::int32_t>(micros)};
 }

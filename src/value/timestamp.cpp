@@ -4,18 +4,11 @@
 #include "cairn/time.h"
 #include "cairn/value.h"
 
+#include "core/add_times.h"
 #include "value/timestamp_fields.h"
 
 namespace cairn {
 namespace {
-
-std::int64_t add_count(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) {
-    throw UsageError("a counter of the timestamp does not fit 64 bits any more");
-  }
-  return sum;
-}
 
 [[noreturn]] void does_not_fit(const std::string& key, const std::string& expected,
                                const std::string& found) {
@@ -48,13 +41,13 @@ Time Timestamp::get(TimeUnit unit) const {
 Timestamp Timestamp::to_next_batch(std::int64_t samples, std::int64_t tokens,
                                    TimeDelta duration) const {
   Timestamp next = *this;
-  next.batch = add_count(batch, 1);
-  next.batch_in_epoch = add_count(batch_in_epoch, 1);
-  next.sample = add_count(sample, samples);
-  next.sample_in_epoch = add_count(sample_in_epoch, samples);
-  next.token = add_count(token, tokens);
-  next.token_in_iteration = add_count(token_in_iteration, tokens);
-  next.token_in_epoch = add_count(token_in_epoch, tokens);
+  next.batch = add_times(batch, 1);
+  next.batch_in_epoch = add_times(batch_in_epoch, 1);
+  next.sample = add_times(sample, samples);
+  next.sample_in_epoch = add_times(sample_in_epoch, samples);
+  next.token = add_times(token, tokens);
+  next.token_in_iteration = add_times(token_in_iteration, tokens);
+  next.token_in_epoch = add_times(token_in_epoch, tokens);
   next.total_wct = total_wct + duration;
   next.iteration_wct = iteration_wct + duration;
   next.epoch_wct = epoch_wct + duration;
@@ -64,8 +57,8 @@ Timestamp Timestamp::to_next_batch(std::int64_t samples, std::int64_t tokens,
 
 Timestamp Timestamp::to_next_epoch() const {
   Timestamp next = *this;
-  next.epoch = add_count(epoch, 1);
-  next.epoch_in_iteration = add_count(epoch_in_iteration, 1);
+  next.epoch = add_times(epoch, 1);
+  next.epoch_in_iteration = add_times(epoch_in_iteration, 1);
   next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
   next.epoch_wct = next.batch_wct = {};
   return next;
@@ -73,7 +66,7 @@ Timestamp Timestamp::to_next_epoch() const {
 
 Timestamp Timestamp::to_next_iteration() const {
   Timestamp next = *this;
-  next.iteration = add_count(iteration, 1);
+  next.iteration = add_times(iteration, 1);
   next.epoch_in_iteration = next.token_in_iteration = 0;
   next.batch_in_epoch = next.sample_in_epoch = next.token_in_epoch = 0;
   next.iteration_wct = next.epoch_wct = next.batch_wct = {};
