@@ -243,13 +243,15 @@ void CheckpointSaver::Impl::prepare(const State& state) {
 // it. In a store that is far away a folder has no other name: it is replaced.
 void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
   if (!unusable.contains(path)) return;
-  if (options.store->stat(path, /*follow=*/false)) {
+  if (const auto there = options.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
-    if (aside && ranks && is_far) {
+    if (ranks && is_far) {
       replaceable.insert(path);
     } else if (aside) {
       options.store->rename(path, path + aside->ending);
       messages.push_back("renamed " + path + " to " + aside->ending + ": " + aside->problem);
+    } else if (is_far) {
+      pipeline.may_replace(path, there->version);
     }
   }
   unusable.erase(path);

@@ -9,9 +9,10 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
-#include "cairn/storage/object_store.h"
 #include "cairn/train/trainer.h"
 
+#include "storage/local_store.h"
+#include "testing/missing_bytes.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
@@ -22,6 +23,7 @@ namespace {
 using testing::At;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using testing::MissingBytes;
 using ::testing::Not;
 using testing::read_file;
 using testing::StoreCall;
@@ -82,19 +84,44 @@ TEST_F(SaverFolderTest, WhatTheDiskDoesNotGiveIsNotWrittenOver) {
   const std::string bytes = read_file(path);
   const auto before = files();
   for (const int times : {1, 1000}) {
-    int left = times;
+    MissingBytes disk(path, times);
     TrainerOptions made = options("1ep");
-    made.save_object_store = std::make_shared<WatchedStore>(
-        local_store(), StoreHooks{.before = [&](StoreCall call, const std::string& name) {
-          if (call == StoreCall::kOpen && name == path && left-- > 0) {
-            throw UnreadableError("cannot open " + name, EIO);
-          }
-        }});
+    made.save_object_store = local_store(disk);
     Trainer trainer(std::move(made));
     EXPECT_THROW(trainer.fit(), UnreadableError);
     EXPECT_EQ(read_file(path), bytes);
     EXPECT_THAT(files(), UnorderedElementsAreArray(before));
   }
+}
+
+// Far away every save has a condition: of what is this run's it has to be told.
+TEST_F(SaverFolderTest, FarAwayWhatWasNotGivenOnceIsWrittenAgainByItsRun) {
+  const auto memory = memory_store();
+  const auto with = [&](std::shared_ptr<ObjectStore> store) {
+    TrainerOptions made = options("1ep");
+    made.save_folder = "ckpt";
+    made.save_interval = "1ba";
+    made.save_object_store = std::move(store);
+    made.autoresume = true;
+    return made;
+  };
+  {
+    TrainerOptions made = with(memory);
+    made.max_duration = "3ba";
+    Trainer first(std::move(made));
+    first.fit();
+  }
+  const std::string newest = "ckpt/ep0-ba3-rank0.pt";
+  int left = 2;
+  Trainer resumed(with(std::make_shared<WatchedStore>(
+      memory, StoreHooks{.before = [&](StoreCall call, const std::string& name) {
+        const bool fails = call == StoreCall::kOpen && name == newest && left-- > 0;
+        if (fails) throw UnreadableError("cannot open " + name, ESTALE);
+      }})));
+  EXPECT_EQ(resumed.state().timestamp.batch, 2);
+  resumed.fit();
+  EXPECT_LT(left, 0);  // it was looked at once more
+  EXPECT_TRUE(verify("ckpt/ep0-ba5-rank0.pt", Verify::kFull, memory).ok());
 }
 
 }  // namespace

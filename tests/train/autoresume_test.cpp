@@ -4,7 +4,6 @@
 #include <torch/data.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,13 +18,14 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/train/trainer.h"
 
+#include "storage/local_store.h"
 #include "testing/ballast.h"
 #include "testing/environment_variable.h"
 #include "testing/essence.h"
 #include "testing/killed_run.h"
+#include "testing/missing_bytes.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
-#include "testing/watched_store.h"
 
 namespace cairn {
 namespace {
@@ -40,12 +40,10 @@ using ::testing::Not;
 using testing::read_file;
 using testing::run;
 using testing::run_until;
-using testing::StoreCall;
 using testing::TempFolder;
 using testing::tiny_dataset;
 using testing::tiny_loader;
 using testing::tiny_options;
-using testing::WatchedStore;
 using testing::write_file;
 
 constexpr std::int64_t kAllBatches = 15;  // 3 epochs of 5
@@ -251,24 +249,13 @@ TEST_F(Autoresume, TheOnlyOneSpoiltWhileItIsLoadedIsAnErrorAndNoFreshStart) {
   EXPECT_THROW(Trainer(std::move(spoilt)), StorageError);
 }
 
-// Its disk does not give it, for as many calls as `times` of that kind.
-std::shared_ptr<ObjectStore> store_without(const std::string& path, StoreCall which, int times) {
-  const auto left = std::make_shared<int>(times);
-  return std::make_shared<WatchedStore>(
-      local_store(), testing::StoreHooks{.before = [=](StoreCall call, const std::string& name) {
-        const bool fails = call == StoreCall::kOpen || call == which;
-        if (fails && name == path && (*left)-- > 0) {
-          throw UnreadableError("cannot open " + name, ESTALE);
-        }
-      }});
-}
-
 TEST_F(Autoresume, NewestThatTheDiskDoesNotGiveIsPutAsideWhenItsNameComesRound) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
   const std::string bytes = read_file(newest);
   TrainerOptions made = options();
-  made.save_object_store = store_without(newest, StoreCall::kOpen, 1000);
+  testing::MissingBytes disk(newest, 1000);
+  made.save_object_store = local_store(disk);
   Trainer resumed(std::move(made));
   EXPECT_EQ(resumed.state().timestamp.batch, 6);
   resumed.fit();
@@ -282,13 +269,16 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
   TrainerOptions made = options();
-  made.save_object_store = store_without(newest, StoreCall::kOpen, 2);
-  Trainer resumed(std::move(made));
-  EXPECT_EQ(resumed.state().timestamp.batch, 6);
-  resumed.fit();
-  EXPECT_THAT(log->messages, Contains(HasSubstr("nobody can go on from " + newest)));
-  EXPECT_THAT(log->messages, Not(Contains(HasSubstr("renamed"))));
-  EXPECT_TRUE(verify(newest).ok());
+  {
+    testing::MissingBytes disk(newest, 2);
+    made.save_object_store = local_store(disk);
+    Trainer resumed(std::move(made));
+    EXPECT_EQ(resumed.state().timestamp.batch, 6);
+    resumed.fit();
+    EXPECT_THAT(log->messages, Contains(HasSubstr("nobody can go on from " + newest)));
+    EXPECT_THAT(log->messages, Not(Contains(HasSubstr("renamed"))));
+    EXPECT_TRUE(verify(newest).ok());
+  }
   run(options("straight"));
   EXPECT_EQ(essence(folder / "ckpt/latest-rank0.pt"), essence(folder / "straight/latest-rank0.pt"));
 }
@@ -298,9 +288,10 @@ TEST_F(Autoresume, NewestThatTheDiskDidNotGiveOnceIsWrittenAgain) {
 TEST_F(Autoresume, ANameThatCannotBeLookedAtEndsTheStart) {
   run_until(options(), 7);
   const std::string newest = folder / "ckpt/ep1-ba7-rank0.pt";
+  testing::MissingBytes disk(newest, 1000, /*hides_name=*/true);
   const auto start = [&] {
     TrainerOptions made = options();
-    made.save_object_store = store_without(newest, StoreCall::kStat, 1000);
+    made.save_object_store = local_store(disk);
     Trainer resumed(std::move(made));
     resumed.fit();
   };
