@@ -9,6 +9,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/open/read_storages.h"
@@ -428,6 +429,20 @@ TEST_F(DcpMetadataTest, WhatVerifiesIsLoaded) {
     if (is_good(i / 8, static_cast<int>(i % 8))) ++good;
   }
   EXPECT_GT(good, 0U);
+}
+
+// load() and find_latest() have the tree that verifying made.
+TEST(DcpTest, TheTreeOfAVerifiedFolderLiesInAnArena) {
+  const TempFolder temp;
+  Dict tensors;
+  for (int i = 0; i < 2000; ++i) {
+    tensors.set("w" + std::to_string(i), make_tensor(DType::kUInt8, {1}, shared("x")));
+  }
+  write_dcp(*local_store(), tensors, temp / "model");
+  const std::size_t before = NodeArena::blocks();
+  const Value loaded = load(temp / "model", {.verify = Verify::kQuick});
+  EXPECT_EQ(loaded.as_dict().size(), 2000U);
+  EXPECT_GT(NodeArena::blocks(), before + 1) << "of 64 KiB";
 }
 
 // Flips that leave every item as it was, and put one below another, or where another one is.

@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "cairn/error.h"
-#include "cairn/node_arena.h"
 
 #include "core/checked.h"
 #include "format/compression/codec.h"
@@ -284,7 +283,6 @@ bool is_in_one_place(const Item& item) {
 }  // namespace
 
 Value Folder::read() const {
-  const NodeArena arena;
   TreeReader tree(*this);
   std::vector<Piece> pieces;
   for (const Item& item : metadata_.items) {

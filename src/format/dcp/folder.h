@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "cairn/format/torch_file.h"
+#include "cairn/node_arena.h"
 #include "cairn/value.h"
 
 #include "format/dcp/chunk_heads.h"
@@ -104,7 +105,8 @@ class Folder : public std::enable_shared_from_this<Folder> {
 };
 
 // The tree that Folder::read() gives, for who looks at every piece of a folder once: opening them
-// again for the tree costs as much.
+// again for the tree costs as much. What the thread makes of a tree while it lives lies in its
+// NodeArena: to be made, used and gone on one thread.
 class TreeReader {
  public:
   // `folder` must outlive it.
@@ -118,6 +120,7 @@ class TreeReader {
   Value take();
 
  private:
+  NodeArena arena_;
   const Folder& folder_;
   MemoryBudget memory_;  // one for all: the folder may have as many files as it has bytes
   std::vector<Value> values_;
