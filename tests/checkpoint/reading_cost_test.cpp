@@ -182,6 +182,17 @@ TEST_F(ReadingCostTest, AnOpenDcpFolderIsReadOnceHoweverOftenItIsAsked) {
   EXPECT_EQ(files_.reads(), 3U);
 }
 
+// Which is not read ahead with the others.
+TEST_F(ReadingCostTest, ALargeObjectOfADcpFolderIsReadOnceToVerifyAndLoadIt) {
+  const std::size_t text = std::size_t{8} << 20;
+  const Value value = Dict{{"model", model(3, 5000)}, {"text", std::string(text, 'x')}};
+  write_dcp(*local_store(), value, folder_ / "dcp");
+  const Value loaded =
+      load(folder_ / "dcp", {.verify = Verify::kQuick, .store = local_store(files_)});
+  EXPECT_LE(files_.bytes(), text + (std::size_t{1} << 20));
+  EXPECT_EQ(loaded, value);
+}
+
 TEST_F(ReadingCostTest, OneTensorOfADcpFolderTakesItsBytesAndWhatStandsAroundThem) {
   const Value value = model(300, 100'000);
   write_dcp(*local_store(), value, folder_ / "dcp");

@@ -27,11 +27,36 @@ struct DataRecords {
 
 using Ranges = std::vector<ByteSource::Range>;
 
+// Makes the tree beside the check. Whether it can be made is asked only of what has no damage.
+class TreeBeside {
+ public:
+  explicit TreeBeside(const Folder& folder) : reader_(folder) {}
+
+  // What was opened of the piece: an object's file, or a tensor.
+  void add(const dcp::Piece& piece, const auto& opened) {
+    if (problem_ || !dcp::TreeReader::takes(piece)) return;
+    try {
+      reader_.add(piece, opened);
+    } catch (const Error&) {
+      problem_ = std::current_exception();
+    }
+  }
+  Value take() {
+    if (problem_) std::rethrow_exception(problem_);
+    return reader_.take();
+  }
+
+ private:
+  dcp::TreeReader reader_;
+  std::exception_ptr problem_;
+};
+
 struct Findings {
   std::map<std::string_view, DataRecords> files;  // what is to be looked into
   // With Scope::kWhatIsRead: what is wanted of each file. Others have nothing here.
   std::map<std::string_view, Ranges> places;
   VerifyReport& report;
+  std::optional<TreeBeside> tree = std::nullopt;  // of Scope::kAll
 };
 
 bool is_wanted(const Ranges& places, std::uint64_t begin, std::uint64_t end) {
@@ -104,44 +129,26 @@ void add_damaged_records(std::string_view file, const DataRecords& known,
   }
 }
 
-// Makes the tree beside the check. Whether it can be made is asked only of what has no damage.
-class TreeBeside {
- public:
-  explicit TreeBeside(const Folder& folder) : reader_(folder) {}
-
-  void add(const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
-    if (problem_ || !dcp::TreeReader::takes(piece)) return;
-    try {
-      reader_.add(piece, heads);
-    } catch (const Error&) {
-      problem_ = std::current_exception();
-    }
-  }
-  Value take() {
-    if (problem_) std::rethrow_exception(problem_);
-    return reader_.take();
-  }
-
- private:
-  dcp::TreeReader reader_;
-  std::exception_ptr problem_;
-};
-
-// Adds what is wrong with a stored piece as such, and the records to look into.
+// Adds what is wrong with a stored piece as such, the records to look into, and it to the tree.
 void check_chunk(const Folder& folder, const dcp::Piece& piece, const dcp::ChunkHeads& heads,
                  Verify how, Findings& findings) {
   VerifyReport& report = findings.report;
   if (piece.chunk->location.is_plain) {
-    folder.open_chunk(piece, heads);
+    const dcp::OpenChunk tensor = folder.open_chunk(piece, heads);
     report.has_checksums = false;
+    if (findings.tree) findings.tree->add(piece, tensor);
     return;
   }
   const TorchFile file = folder.open_chunk_file(piece, heads);
-  if (piece.item->dtype) folder.open_chunk(piece, file);
+  std::optional<dcp::OpenChunk> tensor;
+  if (piece.item->dtype) tensor = folder.open_chunk(piece, file);
   if (!file.has_checksums()) report.has_checksums = false;
   if (how != Verify::kQuick && file.has_checksums()) {
     add_records(file, *piece.item, *piece.chunk, findings);
   }
+  if (!findings.tree) return;
+  if (tensor) return findings.tree->add(piece, *tensor);
+  findings.tree->add(piece, file);
 }
 
 }  // namespace
@@ -158,11 +165,10 @@ std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, Pen
   }
   report.records += pieces.size();
   if (!is_of_all) keep_wanted(folder, pieces, reads, findings);
-  TreeBeside tree(folder);
+  if (is_of_all) findings.tree.emplace(folder);
   folder.for_each(std::move(pieces), [&](const dcp::Piece& piece, const dcp::ChunkHeads& heads) {
     try {
       check_chunk(folder, piece, heads, check.how, findings);
-      if (is_of_all) tree.add(piece, heads);
     } catch (const CorruptError& e) {
       const dcp::Location& location = piece.chunk->location;
       Damage damage = damage_of(*piece.item, location.file);
@@ -182,8 +188,8 @@ std::optional<Value> verify_dcp(const Folder& folder, const DcpCheck& check, Pen
     add_damaged_records(name, known, crcs_of(read, known.records), report);
   }
   // Who reads parts of it has the tree.
-  if (!report.ok() || !is_of_all) return std::nullopt;
-  return tree.take();
+  if (!report.ok() || !findings.tree) return std::nullopt;
+  return findings.tree->take();
 }
 
 }  // namespace cairn

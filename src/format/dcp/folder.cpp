@@ -298,10 +298,22 @@ TreeReader::TreeReader(const Folder& folder)
 
 bool TreeReader::takes(const Piece& piece) { return is_in_one_place(*piece.item); }
 
+Value& TreeReader::value_of(const Piece& piece) {
+  return values_[static_cast<std::size_t>(piece.item - folder_.metadata().items.data())];
+}
+
 void TreeReader::add(const Piece& piece, const ChunkHeads& heads) {
-  const Item& item = *piece.item;
-  values_[static_cast<std::size_t>(piece.item - folder_.metadata().items.data())] =
-      folder_.value_of(item, heads, memory_);
+  if (piece.item->dtype) return add(piece, folder_.open_chunk(piece, heads));
+  add(piece, folder_.open_chunk_file(piece, heads));
+}
+
+void TreeReader::add(const Piece& piece, const TorchFile& object) {
+  value_of(piece) =
+      in_file(*piece.item, piece.chunk->location, [&] { return read_within(object, memory_); });
+}
+
+void TreeReader::add(const Piece& piece, const OpenChunk& tensor) {
+  value_of(piece) = folder_.tensor_of(*piece.item, tensor.tensor);
 }
 
 Value TreeReader::take() {
@@ -313,17 +325,9 @@ Value TreeReader::take() {
   Nesting tree(budget);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Item& item = metadata.items[i];
-    tree.set(item,
-             is_in_one_place(item) ? std::move(values_[i]) : Value(folder_.tensor_of(item, {})));
+    tree.set(item, is_in_one_place(item) ? std::move(values_[i]) : Value(folder_.tensor_of(item)));
   }
   return tree.take();
-}
-
-Value Folder::value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& memory) const {
-  if (item.dtype) return tensor_of(item, heads);
-  const Piece piece{&item, item.chunks.data()};
-  const TorchFile file = open_chunk_file(piece, heads);
-  return in_file(item, piece.chunk->location, [&] { return read_within(file, memory); });
 }
 
 class Folder::ChunksStorage final : public PiecesStorage {
@@ -419,23 +423,23 @@ std::vector<std::shared_ptr<const Storage>> Folder::open_boxes(
   return storages;
 }
 
-TensorView Folder::tensor_of(const Item& item, const ChunkHeads& heads) const {
+TensorView Folder::tensor_of(const Item& item) const {
   if (tensor_bytes(item) == 0) return make_tensor(*item.dtype, item.size, {});
-  if (is_in_one_place(item)) {
-    const TensorView tensor = open_chunk({&item, item.chunks.data()}, heads).tensor;
-    if (tensor.is_contiguous() && tensor.storage->source() != nullptr) {
-      check_bounds(tensor);
-      const Storage& storage = *tensor.storage;
-      const std::uint64_t first =
-          static_cast<std::uint64_t>(tensor.storage_offset) * item_size(*item.dtype);
-      return tensor_in(item, item.size, file(item.chunks.front().location.file),
-                       storage.source_offset() + first);
-    }
-  }
   return {.dtype = *item.dtype,
           .shape = item.size,
           .strides = contiguous_strides(item.size),
           .storage = std::make_shared<const ChunksStorage>(shared_from_this(), item)};
+}
+
+// A range of its file, where its elements lie in order there.
+TensorView Folder::tensor_of(const Item& item, const TensorView& in_one_place) const {
+  const Storage& storage = *in_one_place.storage;
+  if (!in_one_place.is_contiguous() || storage.source() == nullptr) return tensor_of(item);
+  check_bounds(in_one_place);
+  const std::uint64_t first =
+      static_cast<std::uint64_t>(in_one_place.storage_offset) * item_size(*item.dtype);
+  return tensor_in(item, item.size, file(item.chunks.front().location.file),
+                   storage.source_offset() + first);
 }
 
 SharedBytes Folder::assemble(const Item& item) const {

@@ -86,8 +86,8 @@ class Folder : public std::enable_shared_from_this<Folder> {
   void open_files(const OpenFile& open_file);
   void check_end(const Item& item, const Location& location) const;
   void check_locations() const;
-  Value value_of(const Item& item, const ChunkHeads& heads, MemoryBudget& memory) const;
-  TensorView tensor_of(const Item& item, const ChunkHeads& heads) const;
+  TensorView tensor_of(const Item& item) const;  // put together when it is asked for
+  TensorView tensor_of(const Item& item, const TensorView& in_one_place) const;
   OpenChunk open_plain(const Piece& piece) const;
   std::vector<OpenChunk> open_all(std::vector<Piece> pieces) const;
   std::vector<OpenChunk> open_all(const Item& item) const;
@@ -116,10 +116,15 @@ class TreeReader {
   static bool takes(const Piece& piece);
   // One that it takes; all of them once. CorruptError, UnsupportedError, StorageError.
   void add(const Piece& piece, const ChunkHeads& heads);
+  // The same of one that is open: an object, or a tensor.
+  void add(const Piece& piece, const TorchFile& object);
+  void add(const Piece& piece, const OpenChunk& tensor);
   // After all of them. CorruptError when they contradict one another.
   Value take();
 
  private:
+  Value& value_of(const Piece& piece);
+
   NodeArena arena_;
   const Folder& folder_;
   MemoryBudget memory_;  // one for all: the folder may have as many files as it has bytes
