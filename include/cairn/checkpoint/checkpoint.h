@@ -113,7 +113,8 @@ class Checkpoint {
   // What it says of itself; without a manifest, what the content gives away ("full" when it holds a
   // Trainer's timestamp). Reads no tensor.
   CheckpointInfo info() const;
-  // As verify() below. Damage is a result.
+  // As verify() below. Damage is a result. Each call looks at the tensors again; what says where
+  // they are, such as a folder's `.metadata`, is in memory since opening, and checked there.
   VerifyReport verify(Verify how = Verify::kFull) const;
   // Brings bytes into memory and verifies, in one pass where the format has checksums of its
   // tensors: what the report is about is what stands in the places then, whatever becomes of the
