@@ -63,8 +63,8 @@ class TorchFilePlan {
 class TorchFile {
  public:
   // Reads the directory and, in the same two reads of a file of PyTorch's layout, what it needs to
-  // decode the object. CorruptError, with offset, when it is not a whole zip of this kind;
-  // UnsupportedError when it is something else, saying what; StorageError.
+  // decode the object, unless that is more than 64 MiB. CorruptError, with offset, when it is not a
+  // whole zip of this kind; UnsupportedError when it is something else, saying what; StorageError.
   explicit TorchFile(const std::shared_ptr<const ByteSource>& source);
   // The same of bytes in memory; `file` names them in messages.
   TorchFile(SharedBytes bytes, std::string file);

@@ -1,6 +1,8 @@
 // torch.save's zip files as a CheckpointSource.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "checkpoint/open/candidate.h"
 #include "checkpoint/open/torch_checkpoint.h"
 #include "checkpoint/open/weights.h"
@@ -20,9 +22,11 @@ std::string torch_version(const TorchFile& file) {
 std::vector<std::pair<std::string, std::string>> notes_of(const TorchCheckpoint& checkpoint) {
   std::vector<std::pair<std::string, std::string>> notes;
   const TorchFile& file = checkpoint.file;
-  const SharedBytes pickle = file.bytes_of(*file.find_record("data.pkl"));
-  if (pickle.view.size() > 1 && pickle.view[0] == std::byte{0x80}) {
-    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(pickle.view[1])));
+  const FileRecord& pickle = *file.find_record("data.pkl");
+  const SharedBytes start =
+      file.source().view(pickle.offset, std::min<std::uint64_t>(pickle.size, 2));
+  if (start.view.size() > 1 && start.view[0] == std::byte{0x80}) {
+    notes.emplace_back("pickle protocol", std::to_string(std::to_integer<int>(start.view[1])));
   }
   if (!checkpoint.manifest) notes.emplace_back("torch version", torch_version(file));
   if (!file.has_checksums()) notes.emplace_back("checksums", "none: its writer left them out");

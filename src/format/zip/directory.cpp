@@ -289,7 +289,8 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
                 {0, std::min(begin, guess_end_of_pickle(source, extent))}});
 }
 
-// Otherwise the second read: what is not there yet of the records that every reader asks for.
+// Otherwise the second read: what is not there yet of the records that every reader asks for. It
+// stays in memory: one of more than kMostFetched is for who needs it.
 void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
@@ -299,7 +300,8 @@ void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) 
   std::vector<Windows::Extent> extents;
   for (const RawEntry& raw : entries) {
     const FileRecord& record = raw.entry.record;
-    const bool is_small = std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
+    const bool is_small = record.size <= kMostFetched &&
+                          std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
     if (!is_small || raw.entry.is_compressed() || source.has(record.offset, record.size)) continue;
     if (!extents.empty() &&
         record.offset - (extents.back().offset + extents.back().size) <= kNear) {
@@ -308,11 +310,6 @@ void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) 
       extents.push_back({record.offset, record.size});
     }
   }
-  std::erase_if(extents, [&](const Windows::Extent& extent) {
-    if (extent.size <= kMostFetched) return false;
-    source.add(extent.offset, source.under().view(extent.offset, extent.size));
-    return true;
-  });
   source.fetch(std::move(extents));
 }
 

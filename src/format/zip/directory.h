@@ -30,8 +30,9 @@ struct Directory {
 
 // CorruptError with the offset of what is wrong; UnsupportedError for an encrypted entry. Messages
 // do not name the file. Two reads for a file of PyTorch's layout: the ends, and what is left of the
-// directory and of what PyTorch writes first, the pickle. A third one only when the end did not
-// have the whole directory, and the pickle turns out half as long again as its beginning promised.
+// directory and of what PyTorch writes first, the pickle, unless it has more than 64 MiB. A third
+// one only when the end did not have the whole directory, and the pickle turns out half as long
+// again as its beginning promised.
 Directory read_directory(Windows& source);
 // The first of them, for who looks at the file's beginning before. Nothing, where its first bytes
 // and its last KiB are there already: who put them there knows what is needed.
