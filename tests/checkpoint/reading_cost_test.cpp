@@ -104,6 +104,19 @@ TEST_F(ReadingCostTest, ATorchFileOfLongNamesTakesTwoReads) {
   }
 }
 
+// Its first tensors have names as none of the others.
+TEST_F(ReadingCostTest, ATorchFileWhosePickleBeginsUnlikeTheRestIsNotReadForThat) {
+  constexpr std::size_t kCount = 20'000;
+  Dict dict = long_named(64, 2000).as_dict();
+  for (std::size_t i = 0; i < kCount; ++i) {
+    dict.set("w" + std::to_string(i), pattern_tensor(4096));
+  }
+  write_file(folder_ / "a.pt", encoded(dict));
+  EXPECT_EQ(open_and_read(folder_ / "a.pt").as_dict().size(), kCount + 64);
+  EXPECT_EQ(files_.reads(), 2U);
+  EXPECT_LE(files_.bytes(), std::uint64_t{40} << 20) << "of more than 80";
+}
+
 // No open file keeps that in memory: it is read for the object.
 TEST_F(ReadingCostTest, ATorchFileWhosePickleIsLargeIsOpenedWithTwoReads) {
   const std::size_t text = std::size_t{70} << 20;

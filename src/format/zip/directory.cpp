@@ -268,15 +268,19 @@ ByteView beginning_of_pickle(const SharedBytes& head) {
 
 // Where the pickle ends, by a guess: only the directory tells how long it is. It has a tensor for
 // almost each entry, and goes on as it begins, or has names of a usual length when that tells
-// nothing; half of that again is for names that grow longer.
+// nothing; half of that again is for names that grow longer. A beginning that is not like the rest
+// costs no more than kMostSurplus beside three times the directory, which usual names take.
 std::uint64_t guess_end_of_pickle(const Windows& source, const DirectoryExtent& extent) {
   constexpr std::uint64_t kUsualBytes = 150;
   constexpr std::uint64_t kMostBytes = 2048;
+  constexpr std::uint64_t kMostSurplus = std::uint64_t{32} << 20;
   const std::uint64_t there = std::min(source.size(), kHeadBytes);
   const auto bytes = source.has(0, there)
                          ? pickle::bytes_a_storage(beginning_of_pickle(source.view(0, there)))
                          : std::nullopt;
-  return there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMostBytes) / 2 * 3;
+  const std::uint64_t guess =
+      there + extent.entries * std::min(bytes.value_or(kUsualBytes), kMostBytes) / 2 * 3;
+  return std::min(guess, 3 * extent.size + kMostSurplus);
 }
 
 // The second read, when the directory is not there yet: it with the small records before it, and
