@@ -10,7 +10,9 @@ constexpr std::uint64_t kInMemory = std::uint64_t{8} << 20;
 }  // namespace
 
 SpooledWrite::SpooledWrite(What what, Send send)
-    : what_(std::move(what)), send_(std::move(send)), kept_({.most_in_memory = kInMemory}) {
+    : what_(std::move(what)),
+      send_(std::move(send)),
+      kept_({.most_in_memory = kInMemory, .expected_bytes = what_.expected_bytes}) {
   check_size(what_.expected_bytes);
 }
 
