@@ -8,6 +8,7 @@
 
 #include "cairn/error.h"
 
+#include "format/dcp/data_plan.h"
 #include "format/dcp/folder.h"
 #include "format/stream_plan.h"
 #include "testing/storage_ranges.h"
@@ -129,6 +130,26 @@ TEST(FolderPlanTest, APartThatDoesNotFitItsTensorIsAUsageError) {
   EXPECT_THROW(FolderPlan(Dict{{"w", part}}), UsageError);
   part.part = std::make_shared<const TensorPart>(TensorPart{{5}, {3}});
   EXPECT_THROW(FolderPlan(Dict{{"w", part}}), UsageError);
+}
+
+// A layout is used again for the next tensor of its kind.
+TEST(FolderPlanTest, ADataFileTakesATensorAsAChunkAlone) {
+  TensorView part = floats({2, 3});
+  part.shape = {3};
+  part.strides = {1};
+  TensorView behind = floats({3});
+  behind.shape = {2};
+  behind.storage_offset = 1;
+  TensorView parameter = floats({2});
+  parameter.is_parameter = true;
+  TensorView trained = floats({2});
+  trained.requires_grad = true;
+  for (const TensorView& tensor : {part, behind, parameter, trained}) {
+    DataPlan plan;
+    EXPECT_THROW(plan.add(tensor, "w"), UsageError);
+    plan.add(as_chunk(tensor, {}), "w");
+    EXPECT_EQ(plan.parts().size(), 1U);
+  }
 }
 
 TEST(FolderPlanTest, ElementsThatAreWrittenInOrderAreReadInAnyPart) {

@@ -49,6 +49,20 @@ void check_place(const TensorView& tensor) {
   }
 }
 
+bool has_just_its_elements(const TensorView& tensor) {
+  return tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
+         tensor.storage->size() == byte_size(tensor);
+}
+
+// What as_chunk() gives: that a layout is used again for tensors of a kind relies on it.
+void check_is_chunk(const TensorView& tensor, const std::string& name) {
+  const bool is_plain =
+      !tensor.requires_grad && !tensor.is_parameter && tensor.quantizer == nullptr;
+  if (is_plain && has_just_its_elements(tensor)) return;
+  throw UsageError(name + ": a data file takes plain, contiguous tensors with just their own " +
+                   "elements, and this one is not; give it what as_chunk() makes of it");
+}
+
 }  // namespace
 
 Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
@@ -60,10 +74,7 @@ Value as_chunk(const TensorView& tensor, const std::string& scratch_folder) {
   }
   if (tensor.part != nullptr) check_place(tensor);
   chunk.part = nullptr;
-  const std::uint64_t bytes = byte_size(tensor);
-  const bool is_alone = tensor.is_contiguous() && tensor.storage && tensor.storage_offset == 0 &&
-                        tensor.storage->size() == bytes;
-  if (is_alone) return chunk;
+  if (has_just_its_elements(tensor)) return chunk;
   chunk.storage_offset = 0;
   chunk.strides = contiguous_strides(tensor.shape);
   chunk.storage = std::make_shared<const ElementsStorage>(tensor, scratch_folder);
@@ -82,8 +93,8 @@ std::shared_ptr<DataPlan::Layout> DataPlan::lay_out(const Value& value, const st
 std::shared_ptr<const DataPlan::Layout> DataPlan::layout_of_chunk(const Value& value,
                                                                   const std::string& name) {
   const TensorView& chunk = value.as_tensor();
-  auto& known = chunks_[{chunk.dtype, chunk.requires_grad, chunk.storage->location(), chunk.shape,
-                         chunk.strides}];
+  check_is_chunk(chunk, name);
+  auto& known = chunks_[{chunk.dtype, chunk.storage->location(), chunk.shape, chunk.strides}];
   if (known == nullptr) {
     const auto made = lay_out(value, name);
     made->plan.set_storage(0, nullptr);

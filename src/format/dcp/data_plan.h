@@ -31,7 +31,7 @@ class DataPlan final : public CheckpointPlan {
   std::string name_of(std::size_t index) const override { return files_[file_of(index)].name; }
 
   // The next item, which messages call `name`. `value` is an object, or a tensor that as_chunk()
-  // gave. UnsupportedError for what a torch.save file cannot hold.
+  // gave: UsageError for another one. UnsupportedError for what a torch.save file cannot hold.
   Place add(const Value& value, std::string name);
 
  private:
@@ -47,7 +47,7 @@ class DataPlan final : public CheckpointPlan {
     std::size_t first_part;
   };
   // What the layout of a chunk follows from: a model has few of them.
-  using ChunkKind = std::tuple<DType, bool, std::string, std::vector<std::int64_t>,
+  using ChunkKind = std::tuple<DType, std::string, std::vector<std::int64_t>,
                                std::vector<std::int64_t>>;  // location, shape, strides
 
   static std::shared_ptr<Layout> lay_out(const Value& value, const std::string& name);
