@@ -242,19 +242,20 @@ void CheckpointSaver::Impl::prepare(const State& state) {
 // Puts away what is in the way of a save and nobody can go on from: somebody may want to look into
 // it. In a store that is far away a folder has no other name: it is replaced.
 void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
-  if (!unusable.contains(path)) return;
-  if (const auto there = options.store->stat(path, /*follow=*/false)) {
+  const auto known = unusable.find(path);
+  if (known == unusable.end()) return;
+  if (options.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
     if (ranks && is_far) {
       replaceable.insert(path);
     } else if (aside) {
-      options.store->rename(path, path + aside->ending);
-      messages.push_back("renamed " + path + " to " + aside->ending + ": " + aside->problem);
+      const std::string ending = put_aside(*options.store, path, aside->ending).substr(path.size());
+      messages.push_back("renamed " + path + " to " + ending + ": " + aside->problem);
     } else if (is_far) {
-      pipeline.may_replace(path, there->version);
+      pipeline.may_replace(path, known->second);
     }
   }
-  unusable.erase(path);
+  unusable.erase(known);
 }
 
 void CheckpointSaver::Impl::submit(SaveJob request) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -158,7 +159,8 @@ struct CheckpointSaver::Impl {
   bool may_rewrite_own = false;
   std::optional<std::string> gone_on_from;  // SaverPlace's
   std::set<std::string> replaceable;        // by sharded checkpoints, far away
-  std::set<std::string> unusable;           // in the way, but nobody can go on from them
+  // In the way, but nobody can go on from them; by their versions, far away.
+  std::map<std::string, std::string> unusable;
   std::string constant_path;  // far away: of all checkpoints; empty when their names have counters
   std::optional<std::string> constant_version;  // of what was there at init()
   bool has_uploads = false;                     // since init()

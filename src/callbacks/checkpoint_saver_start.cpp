@@ -111,10 +111,10 @@ void CheckpointSaver::Impl::look_at_folder(const State& state, Logger& logger) {
     const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
     if (is_far) know_versions(found.replaceable, state.timestamp);
     replaceable = {found.replaceable.begin(), found.replaceable.end()};
-    for (const auto& [path, problem] : found.unusable) {
+    for (const auto& [path, problem, version] : found.unusable) {
       logger.log_message("warning: nobody can go on from " + path +
                          ", so it does not stop this run from saving: " + problem);
-      unusable.insert(path);
+      unusable[path] = version;
     }
   }
   if (keep() != 0) recognise_saved(state);

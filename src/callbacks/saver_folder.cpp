@@ -103,6 +103,12 @@ void check_can_be_given_up(const SaverPlace& place, const std::string& path, con
   }
 }
 
+std::string version_far_away(const SaverPlace& place, const std::string& path) {
+  if (is_local(*place.store)) return "";
+  const auto there = place.store->stat(path);
+  return there ? there->version : "";
+}
+
 // Whether the saver may write over a checkpoint that says `info`.
 bool may_replace(const SaverPlace& place, const Conflict& conflict, const CheckpointInfo& info,
                  bool may_rewrite_own) {
@@ -152,7 +158,7 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
                                    bool may_rewrite_own) {
   const Looked found = look_at(store, path, Verify::kFull);
   if (!found.info) {
-    return PutAside{found.unreadable ? ".unreadable" : ".damaged", found.problem};
+    return PutAside{found.unreadable ? "unreadable" : "damaged", found.problem};
   }
   if (may_rewrite_own && !own_run.empty() && found.info->run_name == own_run) return std::nullopt;
   throw AlreadyExistsError(path +
@@ -171,17 +177,27 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
     const bool is_in_the_way = is_known_folder(*place.store, path);
-    if (is_in_the_way && is_saved_in_parts(place, path)) {
+    std::optional<Looked> lost;  // the folder, already by what says whose parts it has
+    const bool is_in_parts = is_in_the_way && [&] {
+      try {
+        return is_saved_in_parts(place, path);
+      } catch (const UnreadableError& e) {
+        lost = {std::nullopt, without_path(e.what(), path), std::current_exception()};
+        return false;
+      }
+    }();
+    if (is_in_parts) {
       // What training goes on from, or would have if the others were in the job. Autoresume knows,
       // and may have gone on from the same batch in another place, where it is whole.
       const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
                                    saved.is_saved_here(path, place.now);
       if (conflict->is_present && is_gone_on_from) continue;
       if (!may_rewrite_own) refuse(place, path, *conflict, {});
-      result.unusable.push_back({path, "its other parts are on machines that are not in this job"});
+      result.unusable.push_back(
+          {path, "its other parts are on machines that are not in this job", ""});
       continue;
     }
-    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
+    if (is_in_the_way && !lost && !is_checkpoint_folder(*place.store, path)) {
       if (place.saves_folders) refuse_to_replace(place, path);
       continue;  // the save says so
     }
@@ -189,10 +205,11 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.
     const bool is_quick = place.weights_only || !is_local(*place.store);
-    const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    const Looked found =
+        lost ? *lost : look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       check_can_be_given_up(place, path, found, may_rewrite_own);
-      result.unusable.push_back({path, found.problem});
+      result.unusable.push_back({path, found.problem, version_far_away(place, path)});
     } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
       refuse(place, path, *conflict, *found.info);
     } else {

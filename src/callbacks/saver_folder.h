@@ -47,6 +47,7 @@ struct FolderConflicts {
   struct File {
     std::string path;
     std::string problem;  // damaged, or no checkpoint, or its disk does not give all of it
+    std::string version;  // in a store that is not is_local()
   };
   std::vector<File> unusable;  // they will be written again, and nobody can go on from them
   std::vector<std::string> replaceable;  // the other paths that the saver may write over
@@ -65,7 +66,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
 
 // What becomes of the name of an unusable file for which its turn has come.
 struct PutAside {
-  std::string ending;  // that it gets
+  std::string ending;  // put_aside()'s
   std::string problem;
 };
 

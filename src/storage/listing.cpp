@@ -62,6 +62,15 @@ bool is_folder(ObjectStore& store, const std::string& name) {
   return there && there->type == ObjectInfo::Type::kFolder;
 }
 
+std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending) {
+  std::string aside = name + "." + ending;
+  for (int number = 2; store.stat(aside, /*follow=*/false); ++number) {
+    aside = name + "." + ending + "-" + std::to_string(number);
+  }
+  store.rename(name, aside);
+  return aside;
+}
+
 void remove_leftovers_of(ObjectStore& store, const std::string& name) {
   const std::string own = normal_path(name);
   store.remove_leftovers(parent_path(own), base_name(own));

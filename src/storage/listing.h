@@ -38,6 +38,11 @@ class Existence {
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
+// Renames what is in the way and somebody may still want: to NAME.ENDING, or the first of
+// NAME.ENDING-2, ... that nothing has. Gives that name. In a store that is not is_local() a file is
+// copied, and a folder an error (ObjectStore::rename()).
+std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
+
 // What killed writers left of what was to become `name`, a file or a folder.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
 

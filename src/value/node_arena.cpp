@@ -74,7 +74,7 @@ void let_go(Block* block, std::uint32_t nodes) noexcept {
 std::size_t room_of(std::size_t bytes) { return round_up(bytes, alignof(std::max_align_t)); }
 
 // What a thread cuts from. Without a destructor, so that it can be used as long as the thread
-// lives: a static object's destructor may save.
+// lives: a static object's destructor may still load something.
 class Cutter {
  public:
   void* take(std::size_t node_bytes) {

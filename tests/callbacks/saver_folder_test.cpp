@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
@@ -92,6 +93,60 @@ TEST_F(SaverFolderTest, WhatTheDiskDoesNotGiveIsNotWrittenOver) {
     EXPECT_EQ(read_file(path), bytes);
     EXPECT_THAT(files(), UnorderedElementsAreArray(before));
   }
+}
+
+TEST_F(SaverFolderTest, NothingThatWasPutAsideIsWrittenOver) {
+  std::filesystem::create_directories(folder / "ckpt");
+  const std::string path = folder / "ckpt/ep1-ba5-rank0.pt";
+  write_file(path + ".damaged", "the first");
+  write_file(path + ".damaged-2", "the second");
+  write_file(path, "torn");
+  Trainer trainer(options("1ep"));
+  trainer.fit();
+  EXPECT_EQ(read_file(path + ".damaged"), "the first");
+  EXPECT_EQ(read_file(path + ".damaged-2"), "the second");
+  EXPECT_EQ(read_file(path + ".damaged-3"), "torn");
+}
+
+// Not even whether it is a folder: what is in it may be anybody's.
+TEST_F(SaverFolderTest, AFolderThatCannotBeLookedAtOnceIsNotTakenForNone) {
+  const auto in_folders = [&](const std::string& run) {
+    TrainerOptions made = options("1ep");
+    made.run_name = run;
+    made.save_filename = "e{epoch}/ba{batch}.pt";
+    return made;
+  };
+  {
+    Trainer first(in_folders("other"));
+    first.fit();
+  }
+  const std::string bytes = read_file(folder / "ckpt/e1/ba5.pt");
+  MissingBytes disk(folder / "ckpt/e1", 1, /*hides_name=*/true);
+  TrainerOptions made = in_folders("run");
+  made.save_object_store = local_store(disk);
+  EXPECT_THROW(Trainer(std::move(made)).fit(), UnreadableError);
+  EXPECT_EQ(read_file(folder / "ckpt/e1/ba5.pt"), bytes);
+}
+
+// What says whose parts a folder has is the first that is read of it.
+TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoesOnFromBefore) {
+  std::filesystem::create_directories(folder / "ckpt");
+  save(Dict{{"state", Dict{{"run_name", "run"}}}}, folder / "a.pt");
+  const std::string path = folder / "ckpt/ep1-ba5";
+  convert(folder / "a.pt", path, {.to = "dcp"});
+  MissingBytes disk(path + "/.cairn_manifest.json", 1000);
+  const SaverPlace place{.store = local_store(disk),
+                         .folder = folder / "ckpt",
+                         .filename = "ep{epoch}-ba{batch}",
+                         .run_name = "run",
+                         .now = {},
+                         .saves_folders = true};
+  EXPECT_THROW(check_conflicts(place, {}, /*may_rewrite_own=*/false), UnreadableError);
+  const FolderConflicts found = check_conflicts(place, {}, /*may_rewrite_own=*/true);
+  ASSERT_EQ(found.unusable.size(), 1U);
+  EXPECT_EQ(found.unusable[0].path, path);
+  EXPECT_THAT(found.unusable[0].problem, HasSubstr(".cairn_manifest.json"));
+  EXPECT_EQ(look_again(place.store, path, "run", true).value().ending, "unreadable");
 }
 
 // Far away every save has a condition: of what is this run's it has to be told.

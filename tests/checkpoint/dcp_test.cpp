@@ -19,9 +19,11 @@
 #include "format/dcp/folder.h"
 #include "io/file.h"
 #include "io/source_part.h"
+#include "storage/local_store.h"
 #include "testing/copied_folder.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
+#include "testing/missing_bytes.h"
 #include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -54,6 +56,19 @@ TEST(DcpTest, AFolderWhoseReplacementWasInterruptedIsFoundByWhoeverLooks) {
   const FolderListing listing = list_checkpoints(temp.path());
   ASSERT_EQ(listing.checkpoints.size(), 1U);
   EXPECT_EQ(listing.checkpoints.front().name, "model");
+}
+
+// What removes older ones has to know of it.
+TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
+  const TempFolder temp;
+  const std::string path = temp / "model";
+  write_dcp(*local_store(), Dict{{"a", 1}}, path, false);
+  std::filesystem::create_directory(temp / "logs");
+  testing::MissingBytes disk(path + "/.metadata", 1000);
+  const FolderListing listing = list_checkpoints(temp.path(), {.store = local_store(disk)});
+  ASSERT_EQ(listing.checkpoints.size(), 1U);
+  EXPECT_EQ(listing.checkpoints.front().name, "model");
+  EXPECT_EQ(listing.checkpoints.front().condition, Condition::kRefused);
 }
 
 TEST(DcpTest, ShardsOfTwoRanksAreTheGatheredState) {

@@ -1,5 +1,7 @@
 #include "checkpoint/folder/format_folders.h"
 
+#include <cerrno>
+
 #include "cairn/error.h"
 
 #include "format/dcp/write_metadata.h"
@@ -11,7 +13,9 @@ namespace cairn {
 bool is_known_folder(ObjectStore& store, const std::string& path) {
   try {
     return is_folder(store, path);
-  } catch (const StorageError&) {
+  } catch (const StorageError& e) {
+    const bool is_closed = e.status() == EACCES || e.status() == EPERM || e.status() == ELOOP;
+    if (!is_closed) throw;
     return false;
   }
 }

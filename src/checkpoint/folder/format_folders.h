@@ -9,7 +9,8 @@
 
 namespace cairn {
 
-// False also when it cannot be told: a link into somebody else's folder, say.
+// False also of what this user may not look at, and so could not write into: a link into somebody
+// else's folder, say. StorageError when it cannot be told now.
 bool is_known_folder(ObjectStore& store, const std::string& path);
 
 // Whether it is a folder that is a checkpoint by itself (torch.distributed.checkpoint's), whole or
@@ -17,8 +18,9 @@ bool is_known_folder(ObjectStore& store, const std::string& path);
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
 // `folder`, as "", and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others:
-// by their paths from `folder`, in order. What does not fit is not looked at; what fits and cannot
-// be looked at is passed over. StorageError when one that was found cannot be listed.
+// by their paths from `folder`, in order. What does not fit is not looked at. StorageError when one
+// that was found cannot be looked at or listed; what is_known_folder() is not told of is passed
+// over.
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
                                         const std::string& format, const FormatVariables& dist);
 

@@ -135,9 +135,13 @@ class Listing {
 
   // Whatever is wrong with one is its own problem, and none of the others'.
   void add_refused(ListedCheckpoint listed, const std::exception& error) {
-    // All that can be opened are recognised by content; only of others does the name count.
+    // All that can be opened are recognised by content; only of others does the name count, and of
+    // folders whether there is something that the disk does not give.
     const bool is_opened = !listed.source.format.empty();
-    if (!is_opened && (listed.is_folder || !has_checkpoint_name(listed.name))) {
+    const bool may_be_one = listed.is_folder
+                                ? dynamic_cast<const UnreadableError*>(&error) != nullptr
+                                : has_checkpoint_name(listed.name);
+    if (!is_opened && !may_be_one) {
       ++listing_.passed_over;
       return;
     }

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 26> kMeantWords = {
     "rar",   "br",  "json", "npz",  "h5",  "onnx", "distcp", "safetensors"};
 // What cairn and Composer give a meaning of their own: a link, a pin against pruning, a file that
 // was put aside.
-constexpr std::array<std::string_view, 3> kOwnWords = {"symlink", "pin", "damaged"};
+constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", "damaged", "unreadable"};
 
 std::string lower(std::string_view text) {
   std::string result(text);

@@ -78,7 +78,7 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
                              ? how.image->plan(options, is_plain(extension))
                              : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
   std::optional<GuardedReads> guard;
-  if (job.checks_reads && reads_files(plan)) guard.emplace();
+  if (job.checks_reads && (reads_are_guarded() || reads_files(plan))) guard.emplace();
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);

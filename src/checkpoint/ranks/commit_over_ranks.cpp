@@ -51,6 +51,7 @@
 #include "io/atomic_file.h"
 #include "io/cancellation.h"
 #include "io/file.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -397,7 +398,10 @@ class Attempt {
           manifest_.push_back(file);
         }
       }
-      if (was_published) put_aside();
+      // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does
+      // not know of. What no machine published is nobody's, and is replaced: an attempt that fails
+      // here again and again leaves one folder, and no more.
+      if (was_published) put_aside(store_, job_.path, "damaged");
       folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
     } catch (const MeetingError&) {
       throw;
@@ -405,17 +409,6 @@ class Attempt {
       verdict = verdict_of_current(call_.me().rank, doing_);
     }
     call_.set("moved/" + std::to_string(call_.me().rank), text_of(verdict));
-  }
-
-  // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does not
-  // know of. What no machine published is nobody's, and is replaced: an attempt that fails here
-  // again and again leaves one folder, and no more.
-  void put_aside() {
-    std::string aside = job_.path + ".damaged";
-    for (int number = 2; store_.stat(aside, /*follow=*/false); ++number) {
-      aside = fmt::format("{}.damaged-{}", job_.path, number);
-    }
-    store_.rename(job_.path, aside);
   }
 
   // --- Steps 7 and 8 -----------------------------------------------------------------------------

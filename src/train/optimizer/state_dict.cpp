@@ -98,8 +98,8 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
+  forget_dead_storages();  // first: with them goes what is left of the tree before
   const NodeArena arena;
-  forget_dead_storages();
   const OptimizerLayout& layout = layout_of(optimizer);
   const std::vector<NamedGroup> named = named_groups(optimizer, module);
   Dict states;

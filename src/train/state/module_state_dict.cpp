@@ -194,8 +194,8 @@ class ModulePlanner {
 }  // namespace
 
 Value state_dict(const torch::nn::Module& module) {
+  forget_dead_storages();  // first: with them goes what is left of the tree before
   const NodeArena arena;
-  forget_dead_storages();
   thread_local NameValues names;
   names.begin();
   Dict result = Dict::ordered();
