@@ -37,8 +37,8 @@ std::vector<std::string> list_files(const SaverPlace& place, const FormatVariabl
 struct Looked {
   std::optional<CheckpointInfo> info;  // what the checkpoint says of itself
   std::string problem;                 // or why nobody can go on from it
-  std::exception_ptr unreadable =
-      {};  // with a problem: the disk does not give it, or not all of it
+  // With a problem: the disk does not give it, or not all of it.
+  std::exception_ptr unreadable = nullptr;
 };
 
 // A problem is that it is damaged, or none, or gone, or that the disk does not give all of it. That
