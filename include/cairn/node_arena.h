@@ -10,7 +10,7 @@ namespace cairn {
 // A checkpoint of 100,000 tensors is half a million small objects, made in one go, walked in that
 // order, and let go of in one go. Cut one behind the other from blocks of 64 KiB they stay
 // together, however full of holes the heap of a long run is: saving and loading such a state takes
-// a half to a fifth of the processor time that it takes with objects from the heap.
+// half of the processor time that it takes with objects from the heap (docs/performance.md).
 //
 // While one is in scope, what this thread makes of a tree lies so: what a Value shares, and
 // Storages. cairn's readers and what gathers a state have one; programs that make large trees of
