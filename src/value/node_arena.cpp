@@ -156,7 +156,7 @@ void* take_node(std::size_t bytes, bool is_in_arena) {
 }
 
 void give_back_node(void* place, std::size_t bytes, bool is_in_arena) noexcept {
-  if (!is_in_arena) return ::operator delete(place, bytes);
+  if (!is_in_arena) return ::operator delete(place);
   mark_free(place, room_of(bytes));
   const auto address = reinterpret_cast<std::uintptr_t>(place);
   let_go(reinterpret_cast<Block*>(address / kBlockBytes * kBlockBytes), 1);  // NOLINT

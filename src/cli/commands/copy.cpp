@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
