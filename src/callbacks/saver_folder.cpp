@@ -143,7 +143,12 @@ bool SaverPlace::may_have_gone_on_from(const std::string& path) const {
 }
 
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path) {
-  return place.saves_folders && is_local(*place.store) && is_part_of_one(*place.store, path);
+  if (!place.saves_folders || !is_local(*place.store)) return false;
+  try {
+    return is_part_of_one(*place.store, path);
+  } catch (const UnreadableError&) {
+    return false;  // who looks at the folder itself is told the same
+  }
 }
 
 bool is_saved_already(const SaverPlace& place, const std::string& path) {
@@ -177,16 +182,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
     const std::string path = join_path(place.folder, conflict->name);
     const bool is_in_the_way = is_known_folder(*place.store, path);
-    std::optional<Looked> lost;  // the folder, already by what says whose parts it has
-    const bool is_in_parts = is_in_the_way && [&] {
-      try {
-        return is_saved_in_parts(place, path);
-      } catch (const UnreadableError& e) {
-        lost = {std::nullopt, without_path(e.what(), path), std::current_exception()};
-        return false;
-      }
-    }();
-    if (is_in_parts) {
+    if (is_in_the_way && is_saved_in_parts(place, path)) {
       // What training goes on from, or would have if the others were in the job. Autoresume knows,
       // and may have gone on from the same batch in another place, where it is whole.
       const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
@@ -197,7 +193,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
           {path, "its other parts are on machines that are not in this job", ""});
       continue;
     }
-    if (is_in_the_way && !lost && !is_checkpoint_folder(*place.store, path)) {
+    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
       if (place.saves_folders) refuse_to_replace(place, path);
       continue;  // the save says so
     }
@@ -205,8 +201,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
     // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
     // away what its writer verified is not fetched once more.
     const bool is_quick = place.weights_only || !is_local(*place.store);
-    const Looked found =
-        lost ? *lost : look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+    const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
     if (!found.info) {
       check_can_be_given_up(place, path, found, may_rewrite_own);
       result.unusable.push_back({path, found.problem, version_far_away(place, path)});

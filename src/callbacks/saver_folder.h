@@ -41,6 +41,7 @@ struct SaverPlace {
 bool is_saved_already(const SaverPlace& place, const std::string& path);
 
 // Whether it is a folder of all ranks of which this machine has some files, and others the rest.
+// Not known of one whose manifest the disk does not give: false.
 bool is_saved_in_parts(const SaverPlace& place, const std::string& path);
 
 struct FolderConflicts {
