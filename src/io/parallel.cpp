@@ -6,6 +6,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/cancellation.h"
@@ -15,10 +16,21 @@ namespace {
 
 constexpr std::uint64_t kBytesWorthThreads = std::uint64_t{32} << 20;
 
-}  // namespace
+// Among how many lanes the threads are shared, of which this thread runs one.
+thread_local unsigned lanes_here = 1;
 
-void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
-                       std::uint64_t bytes, unsigned least_threads) {
+class InLane {
+ public:
+  explicit InLane(unsigned lanes) : before_(std::exchange(lanes_here, lanes)) {}
+  ~InLane() { lanes_here = before_; }
+  InLane(const InLane&) = delete;
+  InLane& operator=(const InLane&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+void run(std::size_t count, const std::function<void(std::size_t)>& work, std::size_t threads) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr error;
@@ -37,10 +49,8 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
   };
   {
     std::vector<std::jthread> others;
-    const unsigned most = std::max(least_threads, std::thread::hardware_concurrency());
-    const std::size_t threads = std::min<std::size_t>(count, bytes < kBytesWorthThreads ? 1 : most);
     try {
-      while (others.size() + 1 < threads) {
+      while (others.size() + 1 < std::min(threads, count)) {
         others.emplace_back(do_some);
       }
     } catch (const std::system_error&) {
@@ -49,6 +59,23 @@ void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>
     do_some();
   }
   if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
+                       std::uint64_t bytes, unsigned least_threads) {
+  const unsigned most = std::max(least_threads, std::thread::hardware_concurrency()) / lanes_here;
+  run(count, work, bytes < kBytesWorthThreads ? 1 : std::max(most, 1u));
+}
+
+void for_each_in_lanes(unsigned lanes, std::size_t count,
+                       const std::function<void(std::size_t)>& work) {
+  const auto work_in_lane = [&](std::size_t i) {
+    const InLane lane(lanes);
+    work(i);
+  };
+  run(count, work_in_lane, lanes);
 }
 
 }  // namespace cairn

@@ -18,4 +18,10 @@ namespace cairn {
 void for_each_parallel(std::size_t count, const std::function<void(std::size_t)>& work,
                        std::uint64_t bytes = ~std::uint64_t{0}, unsigned least_threads = 1);
 
+// The same of work that itself calls for_each_parallel(), from `lanes` threads: where the disk, or
+// cores, would be idle between one such call and the next. Those calls have their part of the
+// threads: together as many as one would have.
+void for_each_in_lanes(unsigned lanes, std::size_t count,
+                       const std::function<void(std::size_t)>& work);
+
 }  // namespace cairn

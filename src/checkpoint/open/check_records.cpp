@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/crc32.h"
+#include "io/file_source.h"
 #include "io/parallel.h"
 #include "io/pieces.h"
 
@@ -342,17 +343,22 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
 
 }  // namespace
 
-// Two portions at a time, one from either end: what a file has in the page cache is mostly its
-// beginning, and is looked at while the disk gives what it has not.
+// Two portions with one call, one from either end: what a file has in the page cache is mostly its
+// beginning, and is looked at while the disk gives what it has not. Of a file two such calls at a
+// time, so that the disk works while one is prepared, or waits for its last bytes.
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);
   const std::vector<Portion> portions = portions_of(records, read.places);
-  for (std::size_t begin = 0, end = portions.size(); begin < end;) {
-    std::vector<Portion> both = {portions[begin++]};
-    if (begin < end) both.push_back(portions[--end]);
+  const auto read_pair = [&](std::size_t i) {
+    std::vector<Portion> both = {portions[i]};
+    if (const std::size_t other = portions.size() - 1 - i; other != i) {
+      both.push_back(portions[other]);
+    }
     add_crcs(read, both, crcs);
-  }
+  };
+  const std::size_t pairs = (portions.size() + 1) / 2;
+  for_each_in_lanes(pairs > 1 && is_file_source(read.file) ? 2 : 1, pairs, read_pair);
   return std::move(crcs).all();
 }
 

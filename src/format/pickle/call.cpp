@@ -58,9 +58,8 @@ std::span<const Ref> Call::items(std::size_t i) const {
   wrong_argument(*this, i, "a list or tuple");
 }
 
-std::vector<std::int64_t> Call::integers(std::size_t i) const {
-  std::vector<std::int64_t> out;
-  out.reserve(items(i).size());
+Dims Call::integers(std::size_t i) const {
+  Dims out;
   for (const Ref& item : items(i)) {
     const auto v = graph.integer(item);
     if (!v) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/error.h"
+#include "cairn/node_arena.h"
 
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
@@ -162,6 +163,7 @@ void InPlace::check() const {
 
 void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) {
   if (!model.is_dict()) return;
+  const NodeArena arena;
   model.mutable_dict();  // nobody else's from now on
   const std::vector<Placed> found = candidates(module, model);
   in_place.reads.reserve(found.size());
