@@ -13,11 +13,12 @@
 
 namespace cairn {
 
-// One number for each dimension: a short std::vector<std::int64_t>, and to be used as one, that
+// One number for each dimension: a short std::vector<std::int64_t>, with what is used of one, that
 // holds up to four numbers in itself. A checkpoint of 100,000 tensors has 200,000 of these, which
 // as vectors would be as many small pieces of the heap. Longer ones take memory as a vector does.
 //
 // Converts from and to a vector (a copy), and to what takes a range (std::span, at::IntArrayRef).
+// Unlike a vector's, its numbers go with it when it is moved: what points at them does not.
 class Dims {
  public:
   using value_type = std::int64_t;
@@ -31,7 +32,7 @@ class Dims {
   // How many it holds without memory of its own.
   static constexpr std::uint32_t kInside = 4;
 
-  Dims() noexcept = default;
+  Dims() noexcept {}  // NOLINT(modernize-use-equals-default): so that a const one may be made
   // `count` times `value`, as a vector's.
   explicit Dims(std::size_t count, std::int64_t value = 0) { assign(count, value); }
   Dims(std::initializer_list<std::int64_t> numbers) { assign(numbers.begin(), numbers.end()); }
@@ -73,6 +74,8 @@ class Dims {
   iterator end() noexcept { return data() + size_; }
   const_iterator begin() const noexcept { return data(); }
   const_iterator end() const noexcept { return data() + size_; }
+  const_iterator cbegin() const noexcept { return begin(); }
+  const_iterator cend() const noexcept { return end(); }
   auto rbegin() const noexcept { return std::reverse_iterator(end()); }
   auto rend() const noexcept { return std::reverse_iterator(begin()); }
   // As a vector's, of what is there: not checked.
@@ -82,6 +85,10 @@ class Dims {
   const std::int64_t& front() const noexcept { return *data(); }
   std::int64_t& back() noexcept { return data()[size_ - 1]; }
   const std::int64_t& back() const noexcept { return data()[size_ - 1]; }
+
+  // The same, checked: std::out_of_range.
+  std::int64_t& at(std::size_t i) { return data()[checked(i)]; }
+  const std::int64_t& at(std::size_t i) const { return data()[checked(i)]; }
 
   // What changes it. std::bad_alloc, std::length_error beyond 2^32 - 1 numbers: then it is as it
   // was. Numbers of its own may be assigned.
@@ -98,6 +105,7 @@ class Dims {
     }
   }
   void assign(std::size_t count, std::int64_t value) {
+    if (count > room_) grow(count);
     size_ = 0;
     resize(count, value);
   }
@@ -112,7 +120,11 @@ class Dims {
     if (size_ == room_) grow(std::size_t{size_} * 2);
     data()[size_++] = number;
   }
+  void pop_back() noexcept { --size_; }
   void clear() noexcept { size_ = 0; }
+  void reserve(std::size_t count) {
+    if (count > room_) grow(count);
+  }
 
   friend bool operator==(const Dims& a, const Dims& b) noexcept {
     if (a.size_ != b.size_) return false;
@@ -147,6 +159,7 @@ class Dims {
   void let_go() noexcept {
     if (room_ > kInside) delete[] far_;
   }
+  std::size_t checked(std::size_t i) const;
   void grow(std::size_t count);  // room for so many, and what is there
   void copy_far(const std::int64_t* numbers, std::size_t count);  // more than there is room for
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <string>
 
 namespace cairn {
 namespace {
@@ -18,6 +19,11 @@ std::int64_t* room_for(std::size_t count) {
 
 std::strong_ordering operator<=>(const Dims& a, const Dims& b) noexcept {
   return std::lexicographical_compare_three_way(a.begin(), a.end(), b.begin(), b.end());
+}
+
+std::size_t Dims::checked(std::size_t i) const {
+  if (i < size_) return i;
+  throw std::out_of_range("dimension " + std::to_string(i) + " of " + std::to_string(size_));
 }
 
 void Dims::grow(std::size_t count) {

@@ -64,7 +64,6 @@ class CommitOverRanksTest : public ::testing::Test {
   }
 
   std::string attempt(SimJob::Rank& rank) {
-    if (before_) before_(rank);
     const SavedAs as = {.start = 0, .batch = 7, .world_size = rank.table.me.world_size};
     RankCommitJob job{.path = kPath, .overwrite = overwrite_};
     job.write_part = [&](PartPlace& place) {
@@ -137,7 +136,6 @@ class CommitOverRanksTest : public ::testing::Test {
   }();
   bool overwrite_ = false;
   bool is_hosted_ = true;
-  std::function<void(SimJob::Rank&)> before_;            // before a rank begins
   std::function<void(SimJob::Rank&, PartPlace&)> work_;  // before a rank writes
   std::function<void()> point_;
   std::shared_ptr<ObjectStore> store_;  // of all, in place of the disks
@@ -416,9 +414,8 @@ TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
   ASSERT_THAT(outcomes(save(4)), Each("ok"));
   disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
   const std::string before = disks_[1]->describe() + disks_[2]->describe();
-  expect_one_error(save(3),
-                   "UsageError: saving /run/ep0-ba7 on 3 ranks: rank 1: beginning to "
-                   "save: /run/ep0-ba7 is there already");
+  expect_one_error(save(3), "UsageError: saving /run/ep0-ba7 on 3 ranks: rank 1: beginning to "
+                            "save: /run/ep0-ba7 is there already");
   EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
   EXPECT_THAT(disks_[0]->list("/run"), IsEmpty());
   overwrite_ = true;
@@ -434,23 +431,6 @@ TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
   EXPECT_THAT(disks_[3]->list(kPath + ".damaged"),
               ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
-}
-
-// What that was nobody knows.
-TEST_F(CommitOverRanksTest, WhatAMachinesDiskDoesNotGiveIsPutAside) {
-  disks_.push_back(std::make_unique<SimFileSystem>());
-  ASSERT_THAT(outcomes(save(4)), Each("ok"));
-  disks_[0] = std::make_unique<SimFileSystem>();  // has lost it
-  const std::vector<std::string> files = disks_[1]->list(kPath);
-  for (const std::string ending : {".unreadable", ".unreadable-2"}) {
-    before_ = [](SimJob::Rank& rank) {
-      if (rank.number() == 2) rank.files->fail(testing::FileCall::kOpen, 1, EIO);
-    };
-    ASSERT_THAT(outcomes(save(4)), Each("ok"));
-    EXPECT_EQ(problem(), "");
-    EXPECT_EQ(disks_[1]->list(kPath + ending), files);
-    disks_[0] = std::make_unique<SimFileSystem>();
-  }
 }
 
 // Rank 0 did not come to publish what another machine has published.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -51,6 +52,8 @@ TEST(DimsTest, HoldsWhatAVectorHolds) {
     EXPECT_EQ(dims.back(), numbers.back());
     EXPECT_EQ(dims[numbers.size() / 2], numbers[numbers.size() / 2]);
   }
+  const Dims none;
+  EXPECT_TRUE(none.empty());
   EXPECT_EQ(Dims({4, 5}), (Numbers{4, 5}));
   EXPECT_EQ(Dims(6, 2), Numbers(6, 2));
   EXPECT_EQ(Dims(3), Numbers(3));
@@ -97,8 +100,16 @@ TEST(DimsTest, GrowsShrinksAndIsAssignedItsOwn) {
     if (numbers.size() < 2) continue;
     dims.assign(dims.begin() + 1, dims.end());
     EXPECT_EQ(dims, Numbers(numbers.begin() + 1, numbers.end()));
+    EXPECT_EQ(dims.at(0), numbers[1]);
+    EXPECT_THROW((void)dims.at(dims.size()), std::out_of_range);
+    dims.pop_back();
+    dims.reserve(20);
+    const std::int64_t* const place = dims.data();
+    dims.resize(20);
+    EXPECT_EQ(dims.data(), place);
+    EXPECT_TRUE(std::equal(numbers.begin() + 1, numbers.end() - 1, dims.cbegin()));
     dims.clear();
-    EXPECT_TRUE(dims.empty());
+    EXPECT_EQ(dims.cbegin(), dims.cend());
   }
 }
 
@@ -116,6 +127,7 @@ TEST(DimsTest, ComparesAsAVectorDoes) {
 TEST(DimsTest, MoreThanItCountsIsRefusedAndChangesNothing) {
   Dims dims = {1, 2, 3, 4, 5};
   EXPECT_THROW(dims.resize(std::size_t{1} << 32), std::length_error);
+  EXPECT_THROW(dims.assign(std::size_t{1} << 32, 0), std::length_error);
   EXPECT_EQ(dims, (Numbers{1, 2, 3, 4, 5}));
 }
 

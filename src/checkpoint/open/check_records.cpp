@@ -313,6 +313,21 @@ std::vector<Portion> portions_of(std::span<const FileRecord> records,
   return portions;
 }
 
+// Whether one has more than half of all bytes: then whoever reads it should have all threads.
+bool has_most(std::span<const Portion> portions) {
+  std::uint64_t most = 0;
+  std::uint64_t all = 0;
+  for (const Portion& portion : portions) {
+    std::uint64_t bytes = 0;
+    for (const FileRecord& record : portion.records) {
+      bytes += record.size;
+    }
+    most = std::max(most, bytes);
+    all += bytes;
+  }
+  return most > all / 2;
+}
+
 // Reads them with one call.
 void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
   std::vector<Piece> pieces;
@@ -358,7 +373,8 @@ std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
     add_crcs(read, both, crcs);
   };
   const std::size_t pairs = (portions.size() + 1) / 2;
-  for_each_in_lanes(pairs > 1 && is_file_source(read.file) ? 2 : 1, pairs, read_pair);
+  const bool is_shared = is_file_source(read.file) && !has_most(portions);
+  for_each_in_lanes(pairs > 1 && is_shared ? 2 : 1, pairs, read_pair);
   return std::move(crcs).all();
 }
 

@@ -32,9 +32,6 @@ struct SeenCheckpoint {
   // published knows them. Empty: who sees it has all that he needs.
   std::vector<File> files = {};
   std::vector<std::string> has = {};  // those that this rank can read, by name
-  // Why the disk does not give what says which it is; then only name and order are known, and it
-  // counts as published. That rank has nothing of it.
-  std::string problem = {};
 };
 
 struct AgreedCheckpoint {

@@ -15,11 +15,11 @@
 //              it nothing is published; behind it nobody but rank 0 can end the attempt.
 //  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
 //              and of the attempt; what has the name there, and was published by a machine of the
-//              job, becomes NAME.damaged, what the disk does not give NAME.unreadable: neither is
-//              removed. Then rank 0's. It writes what verifies all of the checkpoint (the manifest
-//              of all files) and what makes it one, `.metadata`, as the last file; both are durable
-//              before the folder has its name: one rename, and the parent is synced. In a store of
-//              objects `.metadata` is the commit. Then the pointer is moved.
+//              job, becomes NAME.damaged, and is not removed. Then rank 0's. It writes what
+//              verifies all of the checkpoint (the manifest of all files) and what makes it one,
+//              `.metadata`, as the last file; both are durable before the folder has its name: one
+//              rename, and the parent is synced. In a store of objects `.metadata` is the commit.
+//              Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
@@ -225,11 +225,7 @@ class Attempt {
       own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
       folder_ = create_attempt_folder(store_, own);
       refuse_rivals();
-      try {
-        found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
-      } catch (const UnreadableError&) {
-        is_unreadable_ = true;
-      }
+      found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
       if (found_ && found_->is_published && !job_.overwrite) refuse_to_replace();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
@@ -404,10 +400,8 @@ class Attempt {
       }
       // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does
       // not know of. What no machine published is nobody's, and is replaced: an attempt that fails
-      // here again and again leaves one folder, and no more. What the disk does not give may be
-      // anybody's; who saves there has gone on from before it.
+      // here again and again leaves one folder, and no more.
       if (was_published) put_aside(store_, job_.path, "damaged");
-      if (is_unreadable_) put_aside(store_, job_.path, "unreadable");
       folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
     } catch (const MeetingError&) {
       throw;
@@ -498,7 +492,6 @@ class Attempt {
   std::unique_ptr<AttemptFolder> folder_;
   std::int64_t home_ = 0;
   std::optional<SeenCheckpoint> found_;  // of who makes a folder: what has its name
-  bool is_unreadable_ = false;           // its disk does not give what that is
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
   bool is_reported_ = false;   // or may be

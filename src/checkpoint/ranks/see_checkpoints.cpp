@@ -117,28 +117,14 @@ bool is_part_of_one(ObjectStore& store, const std::string& path) {
   });
 }
 
-namespace {
-
-// A neighbour that the disk does not give does not decide about the others.
-std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string& path,
-                                          const std::string& name) {
-  try {
-    return see_checkpoint(store, path, name);
-  } catch (const UnreadableError& e) {
-    return SeenCheckpoint{.name = name, .problem = e.what()};
-  }
-}
-
-}  // namespace
-
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place) {
   std::vector<SeenCheckpoint> all;
   if (!store.stat(place.folder)) return all;
   NamesByPosition names(store, place.folder, place.filename, place.writer);
   while (all.size() < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
-    const std::string name = relative_path(normal_path(file.path), normal_path(place.folder));
-    auto seen = see_or_tell(store, file.path, name);
+    auto seen = see_checkpoint(store, file.path,
+                               relative_path(normal_path(file.path), normal_path(place.folder)));
     if (!seen) continue;
     seen->order = order_of(file.claim);
     all.push_back(std::move(*seen));

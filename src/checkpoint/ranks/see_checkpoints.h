@@ -29,8 +29,7 @@ struct SeePlace {
 };
 
 // Those in the folder with names of that format, by their paths from there, the furthest first by
-// what their names claim, and no more than 64. None when there is no such folder. Of one that its
-// disk does not give SeenCheckpoint::problem says so. StorageError.
+// what their names claim, and no more than 64. None when there is no such folder. StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
 
 }  // namespace cairn

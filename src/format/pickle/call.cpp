@@ -59,14 +59,16 @@ std::span<const Ref> Call::items(std::size_t i) const {
 }
 
 Dims Call::integers(std::size_t i) const {
-  Dims out;
-  for (const Ref& item : items(i)) {
+  const std::span<const Ref> from = items(i);
+  Dims out(from.size());
+  for (std::size_t at = 0; at < out.size(); ++at) {
+    const Ref& item = from[at];
     const auto v = graph.integer(item);
     if (!v) {
       fail("argument " + std::to_string(i + 1) + " should hold ints only, but holds " +
            graph.describe(item));
     }
-    out.push_back(*v);
+    out[at] = *v;
   }
   return out;
 }
