@@ -24,8 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/dims.h"
-
 #include "dist/shard_mesh.h"
 
 namespace cairn::dist {
@@ -69,7 +67,7 @@ class ShardUnit {
   struct Parameter {
     std::string name;
     at::Tensor tensor;  // the module's
-    Dims global_shape;
+    std::vector<std::int64_t> global_shape;
     std::int64_t per_rank = 0;
     std::int64_t begin = 0;
     std::int64_t count = 0;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <vector>
 
 #include "cairn/value.h"
 
@@ -11,9 +12,9 @@ namespace cairn {
 
 // The tensor under `key`, with the shape that torchmetrics gives it; MismatchError otherwise.
 at::Tensor metric_entry(const std::string& metric, const Value& state, const char* key,
-                        const Dims& shape);
+                        const std::vector<std::int64_t>& shape);
 // The same for a count.
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
-                          const Dims& shape);
+                          const std::vector<std::int64_t>& shape);
 
 }  // namespace cairn

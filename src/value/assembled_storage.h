@@ -35,8 +35,8 @@ class PiecesStorage : public AssembledStorage {
  public:
   struct Cut {
     const PiecesStorage* storage = nullptr;
-    Dims offsets = {};
-    Dims sizes = {};
+    std::vector<std::int64_t> offsets = {};
+    std::vector<std::int64_t> sizes = {};
   };
 
   // Who has the pieces: those of one owner are opened together.

@@ -39,7 +39,6 @@
 #include <utility>
 #include <vector>
 
-#include "cairn/dims.h"
 #include "cairn/dist/fsdp_config.h"
 
 namespace torch::nn {
@@ -53,7 +52,7 @@ namespace cairn {
 // Which rows of a parameter are this rank's.
 struct ShardedRows {
   std::string name = {};  // the first one in the module
-  Dims global_shape = {};
+  std::vector<std::int64_t> global_shape = {};
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t per_rank = 0;  // of all but the last

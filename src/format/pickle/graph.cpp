@@ -27,28 +27,28 @@ std::uint64_t object_bytes() {
   return MemoryBudget::allocation(kCounted + sizeof(T));
 }
 
-std::uint64_t numbers_bytes(const Dims& numbers) {
-  if (numbers.size() <= Dims::kInside) return 0;
-  return MemoryBudget::allocation(numbers.size() * sizeof(std::int64_t));
+std::uint64_t numbers_bytes(std::size_t count) {
+  return MemoryBudget::allocation(count * sizeof(std::int64_t));
 }
 
 std::uint64_t bytes_within(const TensorView& tensor) {
-  std::uint64_t bytes = kStorageBytes + numbers_bytes(tensor.shape) + numbers_bytes(tensor.strides);
+  std::uint64_t bytes =
+      kStorageBytes + numbers_bytes(tensor.shape.size()) + numbers_bytes(tensor.strides.size());
   if (tensor.quantizer == nullptr) return bytes;
   bytes += MemoryBudget::allocation(2 * kCounted + sizeof(Quantizer));
   for (const TensorView* part : {&tensor.quantizer->scales, &tensor.quantizer->zero_points}) {
-    bytes += numbers_bytes(part->shape) + numbers_bytes(part->strides);
+    bytes += numbers_bytes(part->shape.size()) + numbers_bytes(part->strides.size());
   }
   return bytes;
 }
 
 std::uint64_t array_bytes(const NdArray& array) {
-  return object_bytes<NdArray>() + kStorageBytes + numbers_bytes(array.shape) +
+  return object_bytes<NdArray>() + kStorageBytes + numbers_bytes(array.shape.size()) +
          MemoryBudget::allocation(array.bytes.view.size());
 }
 
 std::uint64_t sparse_bytes(const SparseTensor& sparse) {
-  std::uint64_t bytes = object_bytes<SparseTensor>() + numbers_bytes(sparse.shape);
+  std::uint64_t bytes = object_bytes<SparseTensor>() + numbers_bytes(sparse.shape.size());
   for (const auto& [name, part] : parts_of(sparse)) {
     bytes += bytes_within(*part);
   }
@@ -77,7 +77,7 @@ std::uint64_t owned_bytes(const Value& value) {
     case Kind::kTimeDelta:
       return object_bytes<TimeDelta>();
     case Kind::kSize:
-      return object_bytes<Size>() + numbers_bytes(value.get_if<Size>()->dims);
+      return object_bytes<Size>() + numbers_bytes(value.get_if<Size>()->dims.size());
     case Kind::kDevice:
       return object_bytes<Device>() + text_bytes(value.get_if<Device>()->name);
     case Kind::kTensor:

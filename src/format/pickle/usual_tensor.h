@@ -7,11 +7,10 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
+#include <vector>
 
 #include "cairn/bytes.h"
-#include "cairn/dims.h"
 
 #include "core/little_endian.h"
 #include "format/pickle/opcodes.h"
@@ -59,7 +58,7 @@ class Ahead {
     return found;
   }
   // A tuple of ints.
-  std::optional<Dims> integers() {
+  std::optional<std::vector<std::int64_t>> integers() {
     constexpr std::size_t kMost = 8;
     constexpr std::array kTuples = {Op::kEmptyTuple, Op::kTuple1, Op::kTuple2, Op::kTuple3};
     const bool has_mark = skip(Op::kMark);
@@ -71,7 +70,7 @@ class Ahead {
     }
     if (!has_mark && count >= kTuples.size()) return std::nullopt;
     if (!skip(has_mark ? Op::kTuple : kTuples[count])) return std::nullopt;
-    return Dims(std::span(found).first(count));
+    return std::vector(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
   }
 
  private:
