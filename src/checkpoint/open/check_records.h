@@ -3,7 +3,7 @@
 //
 //  1. What is to be checked is cut into pieces where somebody's place for the bytes begins or ends.
 //     Of very many records some thousands at a time, by place, so that what is noted of each does
-//     not add up.
+//     not add up; of a file two such reads at a time, which share the threads.
 //  2. The source reads them, in the order and in the portions that suit it, and shows each as soon
 //     as it is there: what is wanted in its place, the rest where it is for a moment. So a file of
 //     any size is checked by all cores, in 64 MiB at most.
