@@ -32,7 +32,7 @@ std::optional<Layout> find_layout(std::string_view name);
 // int32. Copies share the storages.
 struct SparseTensor {
   Layout layout = Layout::kSparseCoo;
-  std::vector<std::int64_t> shape = {};
+  Dims shape = {};
   TensorView compressed_indices = {};  // not of COO
   TensorView indices = {};             // of COO; the plain indices of the others
   TensorView values = {};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cairn/byte_source.h"
+#include "cairn/dims.h"
 
 namespace cairn {
 
@@ -136,8 +137,8 @@ struct Quantizer;
 // Which part of a larger tensor the elements are, where a rank holds no more of it (FSDP, tensor
 // parallelism): a box. Both count elements, one number for each dimension.
 struct TensorPart {
-  std::vector<std::int64_t> global_shape = {};
-  std::vector<std::int64_t> offsets = {};  // of the box; as large as the shape of its tensor
+  Dims global_shape = {};
+  Dims offsets = {};  // of the box; as large as the shape of its tensor
 
   bool operator==(const TensorPart&) const = default;
 };
@@ -147,8 +148,8 @@ struct TensorPart {
 // one is made; check_bounds() does, and what reads elements.
 struct TensorView {
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape = {};
-  std::vector<std::int64_t> strides = {};
+  Dims shape = {};
+  Dims strides = {};
   std::int64_t storage_offset = 0;
   std::shared_ptr<const Storage> storage = nullptr;
   bool requires_grad = false;  // as it was saved; means nothing to the core
@@ -185,11 +186,11 @@ struct Quantizer {
 std::uint64_t byte_size(const TensorView& tensor);
 
 // Row-major strides of a shape, in elements, as PyTorch has them.
-std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape);
+Dims contiguous_strides(const Dims& shape);
 
 // A contiguous tensor over `bytes`, which must hold exactly the elements of `shape`; UsageError
 // otherwise.
-TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes);
+TensorView make_tensor(DType dtype, Dims shape, SharedBytes bytes);
 
 // Throws CorruptError unless every element lies inside the storage (checked arithmetic; shape and
 // strides of equal length; nothing negative), and its part, if it is one, in the whole. A tensor

@@ -69,7 +69,7 @@ struct Set {
 
 // torch.Size.
 struct Size {
-  std::vector<std::int64_t> dims;
+  Dims dims;
   bool operator==(const Size&) const = default;
 };
 
@@ -95,7 +95,7 @@ enum class NumpyNames : std::uint8_t { kNumpy2, kNumpy1, kNone };
 // A numpy array of numbers: `dtype` is numpy's code without byte order ("u4", "f8").
 struct NdArray {
   std::string dtype;
-  std::vector<std::int64_t> shape;
+  Dims shape;
   SharedBytes bytes;        // little-endian, C order
   bool is_fortran = false;  // written column by column, as numpy held it; `bytes` are not
   NumpyNames names = NumpyNames::kNumpy2;

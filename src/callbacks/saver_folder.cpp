@@ -163,7 +163,7 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
                                    bool may_rewrite_own) {
   const Looked found = look_at(store, path, Verify::kFull);
   if (!found.info) {
-    return PutAside{found.unreadable ? "unreadable" : "damaged", found.problem};
+    return PutAside{found.unreadable ? kAsideUnreadable : kAsideDamaged, found.problem};
   }
   if (may_rewrite_own && !own_run.empty() && found.info->run_name == own_run) return std::nullopt;
   throw AlreadyExistsError(path +
@@ -190,7 +190,7 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
       if (conflict->is_present && is_gone_on_from) continue;
       if (!may_rewrite_own) refuse(place, path, *conflict, {});
       result.unusable.push_back(
-          {path, "its other parts are on machines that are not in this job", ""});
+          {path, "its other parts are on machines that are not in this job, or do not give them", ""});
       continue;
     }
     if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {

@@ -349,7 +349,7 @@ void ShardUnit::add_over_replicas(std::vector<at::Tensor>& sums, std::vector<cha
 
 void ShardUnit::add_gradient(Parameter& parameter, const at::Tensor& sum) {
   at::Tensor& gradient = is_whole_ ? parameter.kept_gradient : parameter.tensor.mutable_grad();
-  std::vector<std::int64_t> shape = parameter.global_shape;
+  Dims shape = parameter.global_shape;
   shape[0] = parameter.count;
   const at::Tensor own = sum.view(shape).to(parameter.rows().scalar_type());
   if (gradient.defined()) {

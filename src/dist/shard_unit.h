@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/dims.h"
+
 #include "dist/shard_mesh.h"
 
 namespace cairn::dist {
@@ -67,7 +69,7 @@ class ShardUnit {
   struct Parameter {
     std::string name;
     at::Tensor tensor;  // the module's
-    std::vector<std::int64_t> global_shape;
+    Dims global_shape;
     std::int64_t per_rank = 0;
     std::int64_t begin = 0;
     std::int64_t count = 0;

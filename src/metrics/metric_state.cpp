@@ -9,7 +9,7 @@
 namespace cairn {
 
 at::Tensor metric_entry(const std::string& metric, const Value& state, const char* key,
-                        const std::vector<std::int64_t>& shape) {
+                        const Dims& shape) {
   const Value* entry = state.is_dict() ? state.find(key) : nullptr;
   if (entry == nullptr || !entry->is_tensor()) {
     throw MismatchError(
@@ -26,7 +26,7 @@ at::Tensor metric_entry(const std::string& metric, const Value& state, const cha
 }
 
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
-                          const std::vector<std::int64_t>& shape) {
+                          const Dims& shape) {
   const at::Tensor count = metric_entry(metric, state, key, shape);
   if (!at::isIntegralType(count.scalar_type(), /*includeBool=*/false)) {
     throw MismatchError(

@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <string>
-#include <vector>
 
 #include "cairn/value.h"
 
@@ -12,9 +11,9 @@ namespace cairn {
 
 // The tensor under `key`, with the shape that torchmetrics gives it; MismatchError otherwise.
 at::Tensor metric_entry(const std::string& metric, const Value& state, const char* key,
-                        const std::vector<std::int64_t>& shape);
+                        const Dims& shape);
 // The same for a count.
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
-                          const std::vector<std::int64_t>& shape);
+                          const Dims& shape);
 
 }  // namespace cairn

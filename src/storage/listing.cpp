@@ -62,11 +62,27 @@ bool is_folder(ObjectStore& store, const std::string& name) {
   return there && there->type == ObjectInfo::Type::kFolder;
 }
 
-std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending) {
-  std::string aside = name + "." + ending;
-  for (int number = 2; store.stat(aside, /*follow=*/false); ++number) {
-    aside = name + "." + ending + "-" + std::to_string(number);
+namespace {
+
+std::string name_aside(const std::string& name, const std::string& ending, std::size_t number) {
+  return name + "." + ending + (number == 1 ? "" : "-" + std::to_string(number));
+}
+
+}  // namespace
+
+std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
+                                     const std::string& ending) {
+  std::vector<std::string> names;
+  std::string aside = name_aside(name, ending, 1);
+  while (store.stat(aside, /*follow=*/false)) {
+    names.push_back(std::move(aside));
+    aside = name_aside(name, ending, names.size() + 1);
   }
+  return names;
+}
+
+std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending) {
+  std::string aside = name_aside(name, ending, names_aside(store, name, ending).size() + 1);
   store.rename(name, aside);
   return aside;
 }

@@ -38,10 +38,17 @@ class Existence {
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
+// Endings of put_aside(): of what is no good checkpoint any more, and of what its disk does not give.
+inline constexpr const char* kAsideDamaged = "damaged";
+inline constexpr const char* kAsideUnreadable = "unreadable";
+
 // Renames what is in the way and somebody may still want: to NAME.ENDING, or the first of
 // NAME.ENDING-2, ... that nothing has. Gives that name. In a store that is not is_local() a file is
 // copied, and a folder an error (ObjectStore::rename()).
 std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
+// What was put aside of that name with that ending, the oldest first, up to the first that is gone.
+std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
+                                     const std::string& ending);
 
 // What killed writers left of what was to become `name`, a file or a folder.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);

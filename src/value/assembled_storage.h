@@ -35,8 +35,8 @@ class PiecesStorage : public AssembledStorage {
  public:
   struct Cut {
     const PiecesStorage* storage = nullptr;
-    std::vector<std::int64_t> offsets = {};
-    std::vector<std::int64_t> sizes = {};
+    Dims offsets = {};
+    Dims sizes = {};
   };
 
   // Who has the pieces: those of one owner are opened together.

@@ -48,16 +48,16 @@ std::uint64_t ElementReader::place_of(std::uint64_t element) const {
 
 void ElementReader::read_strided(std::uint64_t first, std::span<std::byte> out) const {
   std::byte* to = out.data();
-  for_each_box(shape_, first, out.size() / item_size_,
-               [&](const auto& /*offsets*/, const std::vector<std::int64_t>& sizes) {
-                 const std::vector<std::int64_t> strides = contiguous_strides(sizes);
-                 copy_strided(sizes, item_size_, {to, strides},
-                              {storage_.view.data() + place_of(first), strides_});
-                 const auto count = static_cast<std::uint64_t>(
-                     sizes.empty() ? 1 : sizes.front() * strides.front());
-                 to += count * item_size_;
-                 first += count;
-               });
+  for_each_box(
+      shape_, first, out.size() / item_size_, [&](const auto& /*offsets*/, const Dims& sizes) {
+        const Dims strides = contiguous_strides(sizes);
+        copy_strided(sizes, item_size_, {to, strides},
+                     {storage_.view.data() + place_of(first), strides_});
+        const auto count =
+            static_cast<std::uint64_t>(sizes.empty() ? 1 : sizes.front() * strides.front());
+        to += count * item_size_;
+        first += count;
+      });
 }
 
 std::int64_t ElementReader::integer(std::uint64_t at) const {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "cairn/tensor.h"
 
@@ -34,8 +33,8 @@ class ElementReader {
   void read_strided(std::uint64_t first, std::span<std::byte> out) const;
 
   SharedBytes storage_;
-  std::vector<std::int64_t> shape_;
-  std::vector<std::int64_t> strides_;
+  Dims shape_;
+  Dims strides_;
   std::uint64_t offset_ = 0;
   std::uint64_t numel_ = 0;
   std::size_t item_size_ = 1;

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "cairn/dims.h"
+
 namespace cairn {
 
 // Items that lie `step` bytes apart.
@@ -53,8 +55,8 @@ void copy_strided(std::span<const std::int64_t> shape, std::size_t item, const S
 void for_each_box(std::span<const std::int64_t> shape, std::uint64_t first, std::uint64_t count,
                   auto&& use) {
   const std::size_t rank = shape.size();
-  std::vector<std::int64_t> offsets(rank);
-  std::vector<std::int64_t> sizes(rank, 1);
+  Dims offsets(rank);
+  Dims sizes(rank, 1);
   while (count > 0) {
     std::uint64_t rest = first;
     for (std::size_t d = rank; d-- > 0;) {

@@ -119,8 +119,8 @@ std::uint64_t byte_size(const TensorView& tensor) {
   return checked_multiply<std::uint64_t>(numel, item_size(tensor.dtype));
 }
 
-std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& shape) {
-  std::vector<std::int64_t> strides(shape.size());
+Dims contiguous_strides(const Dims& shape) {
+  Dims strides(shape.size());
   std::int64_t stride = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
@@ -129,7 +129,7 @@ std::vector<std::int64_t> contiguous_strides(const std::vector<std::int64_t>& sh
   return strides;
 }
 
-TensorView make_tensor(DType dtype, std::vector<std::int64_t> shape, SharedBytes bytes) {
+TensorView make_tensor(DType dtype, Dims shape, SharedBytes bytes) {
   const auto storage = storage_of(std::move(bytes));
   auto strides = contiguous_strides(shape);
   TensorView tensor{

@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-std::string sizes_text(const std::vector<std::int64_t>& sizes) {
+std::string sizes_text(const Dims& sizes) {
   std::string text = "(";
   for (const std::int64_t size : sizes) {
     if (text.size() > 1) text += ", ";

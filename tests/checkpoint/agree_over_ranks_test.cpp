@@ -62,11 +62,12 @@ std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& b
   job.start([&](SimJob::Rank& rank) {
     const auto number = static_cast<std::size_t>(rank.number());
     try {
-      const auto agreed = agree_over_ranks(rank.table, {.look = [&](const auto& move_on) {
-                                             move_on();
-                                             return by_rank[number];
-                                           },
-                                           .may_lack_all = may_lack_all});
+      const auto agreed = agree_over_ranks(rank.table, {.look =
+                                                            [&](const auto& move_on) {
+                                                              move_on();
+                                                              return by_rank[number];
+                                                            },
+                                                        .may_lack_all = may_lack_all});
       const AgreedCheckpoint* const furthest = find_furthest(agreed);
       const std::string why = why_none_is_whole(agreed);
       got[number] = furthest != nullptr ? text_of(*furthest) : why.empty() ? "none" : "not: " + why;
@@ -128,6 +129,22 @@ TEST(AgreeOverRanksTest, WithoutAPartTheOneBeforeIsTakenAndWithoutAnyOneItIsSaid
       agree({{made_of_files(2, {"a"}, true)}, {made_of_files(2, {"c"}, false, "of another")}});
   EXPECT_THAT(got, Each(got[0]));
   EXPECT_THAT(got[0], HasSubstr("ba2: no machine of this job has b, c (written on east, west)"));
+}
+
+TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
+  SeenCheckpoint lost = seen(2);
+  lost.problem = "cannot open ba2/.metadata: it is stale";
+  EXPECT_THAT(agree({{made_of_files(2, {"a", "b"}, true), made_of_files(1, {"a", "b"}, true)},
+                     {lost, made_of_files(1, {"c"})}}),
+              Each("ba1 a:0 b:0 c:1"));
+  // What others have of it decides, where that is all.
+  EXPECT_THAT(agree({{lost}, {made_of_files(2, {"a", "b", "c"}, true)}}), Each("ba2 a:1 b:1 c:1"));
+  for (const auto& others : {std::vector<SeenCheckpoint>{}, {made_of_files(2, {"a"}, true)}}) {
+    const auto got = agree({others, {lost}});
+    EXPECT_THAT(got, Each(got[0]));
+    EXPECT_THAT(got[0], HasSubstr("none that all ranks can go on from (ba2: rank 1 cannot read "
+                                  "it: cannot open ba2/.metadata: it is stale)"));
+  }
 }
 
 TEST(AgreeOverRanksTest, WhereThereIsElsewhereToLookAllAreToldWhatLacks) {

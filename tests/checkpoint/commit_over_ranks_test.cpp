@@ -64,6 +64,7 @@ class CommitOverRanksTest : public ::testing::Test {
   }
 
   std::string attempt(SimJob::Rank& rank) {
+    if (before_) before_(rank);
     const SavedAs as = {.start = 0, .batch = 7, .world_size = rank.table.me.world_size};
     RankCommitJob job{.path = kPath, .overwrite = overwrite_};
     job.write_part = [&](PartPlace& place) {
@@ -121,6 +122,12 @@ class CommitOverRanksTest : public ::testing::Test {
         7);
   }
 
+  void add_machines(int count) {
+    for (int i = 0; i < count; ++i) {
+      disks_.push_back(std::make_unique<SimFileSystem>());
+    }
+  }
+
   void expect_nothing_left() {
     for (auto& disk : disks_) {
       EXPECT_THAT(disk->list("/run"), IsEmpty()) << disk->describe();
@@ -136,6 +143,7 @@ class CommitOverRanksTest : public ::testing::Test {
   }();
   bool overwrite_ = false;
   bool is_hosted_ = true;
+  std::function<void(SimJob::Rank&)> before_;            // before a rank begins
   std::function<void(SimJob::Rank&, PartPlace&)> work_;  // before a rank writes
   std::function<void()> point_;
   std::shared_ptr<ObjectStore> store_;  // of all, in place of the disks
@@ -431,6 +439,63 @@ TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
   EXPECT_THAT(disks_[3]->list(kPath + ".damaged"),
               ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+}
+
+// Rank 0's saver has put its folder aside, since nobody can go on from it: a third machine is gone,
+// or rank 0's own disk did not give it for a while.
+TEST_F(CommitOverRanksTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
+  for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
+    add_machines(2);
+    ASSERT_THAT(outcomes(save(6)), Each("ok"));
+    const std::vector<std::string> parts = disks_[1]->list(kPath);
+    put_aside(*local_store(*disks_[0]), kPath, ending);
+    disks_[2] = std::make_unique<SimFileSystem>();
+    // Of an attempt that fails in between, behind machine 1, nothing is left to say so but that.
+    work_ = [](SimJob::Rank& rank, PartPlace&) {
+      if (rank.number() == 4) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+    };
+    overwrite_ = true;
+    expect_one_error(save(6), "RankFailure of rank 4, errno 5");
+    work_ = nullptr;
+    EXPECT_EQ(disks_[1]->list(kPath + ".damaged"), parts);
+    for (int i = 0; i < 2; ++i) {  // what the attempt left is nobody's
+      ASSERT_THAT(outcomes(save(6)), Each("ok"));
+      EXPECT_EQ(problem(), "");
+      EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+      EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
+      for (const std::string& name : disks_[0]->list(kPath)) disks_[0]->remove(kPath + "/" + name);
+      disks_[0]->remove_folder(kPath);
+    }
+    disks_.clear();
+    add_machines(1);
+  }
+}
+
+// What that was nobody knows, and what else is of it.
+TEST_F(CommitOverRanksTest, WhatADiskDoesNotGiveIsPutAsideAndSoAreOtherPartsOfItsName) {
+  add_machines(2);
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  const std::vector<std::string> parts = disks_[1]->list(kPath);
+  const std::vector<std::string> others = disks_[2]->list(kPath);
+  disks_[0] = std::make_unique<SimFileSystem>();  // has lost it
+  before_ = [](SimJob::Rank& rank) {
+    if (rank.number() == 2) rank.files->fail(testing::FileCall::kOpen, 1, EIO);
+  };
+  const std::string before = disks_[1]->describe() + disks_[2]->describe();
+  expect_one_error(save(6), "RankFailure of rank 2, errno 5");
+  EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
+  overwrite_ = true;
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(disks_[1]->list(kPath + ".unreadable"), parts);
+  EXPECT_EQ(disks_[2]->list(kPath + ".damaged"), others);
+  // What rank 0 has put aside does not say which it was, either.
+  before_ = nullptr;
+  disks_[0]->remove(put_aside(*local_store(*disks_[0]), kPath, kAsideDamaged) +
+                    "/.cairn_manifest.json");
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(disks_[2]->list(kPath + ".damaged-2"), others);
 }
 
 // Rank 0 did not come to publish what another machine has published.

@@ -12,15 +12,21 @@
 #include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "io/source_part.h"
+#include "storage/local_store.h"
 #include "storage/publish.h"
+#include "testing/missing_bytes.h"
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::MissingBytes;
 using ::testing::Not;
 using ::testing::SizeIs;
+using testing::TempFolder;
 using ::testing::UnorderedElementsAre;
 
 void put(ObjectStore& store, const std::string& name, const std::string& text) {
@@ -119,6 +125,29 @@ TEST_F(JointStoreTest, AMachineSeesItsPartsTheFurthestFirst) {
   EXPECT_EQ(second[0].order, first[0].order);
   EXPECT_THAT(see_checkpoints(*memory_store(), {.folder = "none", .filename = "ba{batch}"}),
               IsEmpty());
+}
+
+TEST_F(JointStoreTest, WhatADiskDoesNotGiveIsToldAndTheOthersAreSeen) {
+  const TempFolder temp;
+  const auto here = local_store();
+  for (const std::string name : {"ep1-ba4", "ep1-ba5", "ep1-ba6"}) {
+    put(*here, temp / name + "/.metadata", name);
+  }
+  const std::string lost = temp / "ep1-ba5/.metadata";
+  MissingBytes disk(lost, 1000);
+  const auto all = see_checkpoints(*local_store(disk),
+                                   {.folder = temp.path(), .filename = "ep{epoch}-ba{batch}"});
+  ASSERT_THAT(all, SizeIs(3));
+  for (const std::size_t i : {0, 2}) {
+    EXPECT_EQ(all[i].problem, "");
+    EXPECT_THAT(all[i].has, ElementsAre(".metadata"));
+  }
+  EXPECT_EQ(all[1].name, "ep1-ba5");
+  EXPECT_THAT(all[1].problem, HasSubstr(lost));
+  EXPECT_THAT(all[1].has, IsEmpty());
+  EXPECT_GT(all[0].order, all[1].order);
+  EXPECT_GT(all[1].order, all[2].order);
+  EXPECT_THROW(see_checkpoint(*local_store(disk), temp / "ep1-ba5", "ep1-ba5"), UnreadableError);
 }
 
 TEST_F(JointStoreTest, WhichHasNotAllOfItsFilesIsAPart) {

@@ -37,7 +37,7 @@ using testing::write_ranks;
 
 using Shape = std::vector<std::int64_t>;
 
-dcp::Box all_of(const Shape& shape) { return {dcp::Dims(shape.size(), 0), shape}; }
+dcp::Box all_of(const Shape& shape) { return {Dims(shape.size(), 0), shape}; }
 
 dcp::Box rows_of(const Shape& shape, std::int64_t rank, std::int64_t ranks, std::size_t d = 0) {
   dcp::Box box = all_of(shape);

@@ -168,6 +168,16 @@ void add_layouts(Cases& cases) {
   shaped("chunks that are numbers", {.chunks = "K\x01K\x02"});
   shaped("a hundred thousand empty chunks",
          {.chunks = chunk({0}, {0}) + "q\x01" + repeated("h\x01", 100'000) + chunk({0}, {4})});
+  // Two bytes for each, which reads the dimensions of one anew.
+  const std::vector<std::int64_t> zeros(64, 0);
+  const std::vector<std::int64_t> ones(64, 1);
+  add_dcp(cases, "a hundred thousand times one chunk of 64 dimensions",
+          metadata({.items = unicode("w") +
+                             tensor_metadata({.shape = ones,
+                                              .chunks = chunk(zeros, ones) + "q\x01" +
+                                                        repeated("h\x01", 100'000)}),
+                    .storage = index("w", size(zeros)) + info({})}),
+          Answer::kUnsupported);
   shaped("chunks that contain themselves", {.chunks = "]q\x01h\x01"s + "a"});
 }
 

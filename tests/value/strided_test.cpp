@@ -12,8 +12,6 @@
 namespace cairn {
 namespace {
 
-using Dims = std::vector<std::int64_t>;
-
 Dims random_dims(std::size_t rank, std::int64_t least, std::int64_t most) {
   return *rc::gen::container<Dims>(rank, rc::gen::inRange<std::int64_t>(least, most + 1));
 }

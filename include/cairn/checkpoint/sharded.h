@@ -29,14 +29,14 @@ namespace cairn {
 struct PartRead {
   // The keys that lead to it, joined by dots: "state.model.fc.weight". A list's items are numbers.
   std::string name;
-  DType dtype = DType::kFloat32;                // of the stored tensor, too: nothing is converted
-  std::vector<std::int64_t> global_shape = {};  // of the whole tensor
-  std::vector<std::int64_t> offsets = {};       // where the part begins, in elements
-  std::vector<std::int64_t> shape = {};         // of the part; one of size 0 is nothing to read
+  DType dtype = DType::kFloat32;  // of the stored tensor, too: nothing is converted
+  Dims global_shape = {};         // of the whole tensor
+  Dims offsets = {};              // where the part begins, in elements
+  Dims shape = {};                // of the part; one of size 0 is nothing to read
   // Room for just the part's elements. They stand there in row-major order, or, with `strides`
   // (in elements, one for each dimension), where those say; then the room is up to the last one.
   std::span<std::byte> into = {};
-  std::vector<std::int64_t> strides = {};
+  Dims strides = {};
 };
 
 // Reads parts of a checkpoint of any format: of one in many files the files and ranges that have
@@ -58,8 +58,8 @@ VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead
 // A part of a tensor of a Value that load() gave: offsets and shape as in PartRead.
 struct PartOf {
   TensorView whole;
-  std::vector<std::int64_t> offsets = {};
-  std::vector<std::int64_t> shape = {};
+  Dims offsets = {};
+  Dims shape = {};
 };
 
 // Each as a contiguous tensor with its `part`, whose bytes are read when they are asked for, and

@@ -39,6 +39,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/dims.h"
 #include "cairn/dist/fsdp_config.h"
 
 namespace torch::nn {
@@ -52,7 +53,7 @@ namespace cairn {
 // Which rows of a parameter are this rank's.
 struct ShardedRows {
   std::string name = {};  // the first one in the module
-  std::vector<std::int64_t> global_shape = {};
+  Dims global_shape = {};
   std::int64_t begin = 0;
   std::int64_t count = 0;
   std::int64_t per_rank = 0;  // of all but the last

@@ -20,7 +20,7 @@ namespace cairn {
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;
+  Dims shape;
   std::uint64_t offset = 0;  // from the start of the file
   std::uint64_t size = 0;
 };

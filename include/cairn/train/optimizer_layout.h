@@ -76,9 +76,9 @@ class GroupFields {
 };
 
 struct TensorField {
-  bool required = true;  // false: written when defined, and may be absent
-  bool or_none = false;  // Python's None while undefined
-  std::optional<std::vector<std::int64_t>> shape = std::nullopt;  // nullopt: its parameter's
+  bool required = true;                      // false: written when defined, and may be absent
+  bool or_none = false;                      // Python's None while undefined
+  std::optional<Dims> shape = std::nullopt;  // nullopt: its parameter's
 };
 
 // The keys of a parameter's state, in Python's order.

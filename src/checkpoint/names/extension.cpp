@@ -7,6 +7,7 @@
 
 #include "io/file.h"
 #include "io/program.h"
+#include "storage/listing.h"
 
 namespace cairn {
 namespace {
@@ -38,7 +39,8 @@ constexpr std::array<std::string_view, 26> kMeantWords = {
     "rar",   "br",  "json", "npz",  "h5",  "onnx", "distcp", "safetensors"};
 // What cairn and Composer give a meaning of their own: a link, a pin against pruning, a file that
 // was put aside.
-constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", "damaged", "unreadable"};
+constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", kAsideDamaged,
+                                                        kAsideUnreadable};
 
 std::string lower(std::string_view text) {
   std::string result(text);

@@ -6,9 +6,10 @@
 //             what others have, which files of it.
 //  2. choose  Rank 0 has what all have found. A checkpoint is one when it was published, and all
 //             see it, or each of its files is on some rank; otherwise a part was lost, or the save
-//             ended before it was published everywhere. When none sees any, the run begins anew;
-//             when some do and none of them is whole, nobody begins: what they have would be left
-//             behind. Unless there is elsewhere to look first (AgreeJob::may_lack_all).
+//             ended before it was published everywhere, or a disk does not give it. When none
+//             sees any, the run begins anew; when some do and none of them is whole, nobody begins:
+//             what they have would be left behind. Unless there is elsewhere to look first
+//             (AgreeJob::may_lack_all).
 //  3. decide  What rank 0 has chosen is the decision, for all (consult.h). A rank that fails or
 //             does not come is one against it. Nobody decides for itself.
 // clang-format on
@@ -40,7 +41,8 @@ std::string text_of(const Seen& seen) {
     for (const SeenCheckpoint::File& file : one.files) {
       files.push_back({file.name, file.bytes, file.machine});
     }
-    list.push_back({one.name, one.order, one.identity, one.is_published, files, one.has});
+    list.push_back(
+        {one.name, one.order, one.identity, one.is_published, files, one.has, one.problem});
   }
   return json_text(list, -1);
 }
@@ -85,6 +87,7 @@ Seen parse_seen(const std::string& text) {
                             file.at(2).get<std::string>()});
     }
     seen.has = one.at(5).get<std::vector<std::string>>();
+    seen.problem = one.at(6).get<std::string>();
     return seen;
   });
 }
@@ -129,7 +132,8 @@ class Sightings {
     ++ranks_;
   }
 
-  // Step 2. Of one name, one: the first that is whole.
+  // Step 2. Of one name, one: the first that is whole; else one that a disk does not give, which
+  // says why the others lack something.
   Agreed chosen() const {
     std::vector<const Sighting*> published;
     for (const Sighting& one : all_) {
@@ -141,7 +145,7 @@ class Sightings {
       const auto same = std::ranges::find(agreed, found.name, &AgreedCheckpoint::name);
       if (same == agreed.end()) {
         agreed.push_back(std::move(found));
-      } else if (!same->lacks.empty() && found.lacks.empty()) {
+      } else if (!same->lacks.empty() && (found.lacks.empty() || !one->seen.problem.empty())) {
         *same = std::move(found);
       }
     }
@@ -155,7 +159,7 @@ class Sightings {
   Sighting& find(const SeenCheckpoint& one, std::int64_t rank) {
     const auto found = std::ranges::find_if(all_, [&](const Sighting& other) {
       return one.name == other.seen.name && one.order == other.seen.order &&
-             one.identity == other.seen.identity;
+             one.identity == other.seen.identity && one.problem == other.seen.problem;
     });
     if (found != all_.end()) return *found;
     return all_.emplace_back(Sighting{.seen = one, .rank = rank, .has = {}, .seen_by = {}});
@@ -167,6 +171,10 @@ class Sightings {
                           .identity = one.seen.identity,
                           .files = {},
                           .lacks = {}};
+    if (!one.seen.problem.empty()) {
+      made.lacks = fmt::format("rank {} cannot read it: {}", one.rank, one.seen.problem);
+      return made;
+    }
     std::vector<const SeenCheckpoint::File*> missing;
     for (const SeenCheckpoint::File& file : one.seen.files) {
       const auto who = one.has.find(file.name);

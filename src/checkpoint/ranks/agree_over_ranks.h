@@ -32,6 +32,9 @@ struct SeenCheckpoint {
   // published knows them. Empty: who sees it has all that he needs.
   std::vector<File> files = {};
   std::vector<std::string> has = {};  // those that this rank can read, by name
+  // Why the disk does not give what says which one it is: then only name and order are known, this
+  // rank has nothing of it, and it counts as published.
+  std::string problem = {};
 };
 
 struct AgreedCheckpoint {

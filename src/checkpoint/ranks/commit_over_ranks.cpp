@@ -14,12 +14,12 @@
 //              decide against it before: the first decision stands, for all (roll_call.h). Before
 //              it nothing is published; behind it nobody but rank 0 can end the attempt.
 //  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
-//              and of the attempt; what has the name there, and was published by a machine of the
-//              job, becomes NAME.damaged, and is not removed. Then rank 0's. It writes what
-//              verifies all of the checkpoint (the manifest of all files) and what makes it one,
-//              `.metadata`, as the last file; both are durable before the folder has its name: one
-//              rename, and the parent is synced. In a store of objects `.metadata` is the commit.
-//              Then the pointer is moved.
+//              and of the attempt; what has the name there, and a machine of the job has published
+//              or put aside, becomes NAME.damaged, and NAME.unreadable what the disk does not give:
+//              neither is removed. Then rank 0's. It writes what verifies all of the checkpoint
+//              (the manifest of all files) and what makes it one, `.metadata`, as the last file;
+//              both are durable before the folder has its name: one rename, and the parent is
+//              synced. In a store of objects `.metadata` is the commit. Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
@@ -83,15 +83,23 @@ class LivingWrite final : public ObjectWrite {
   RollCall& call_;
 };
 
+// What has, or had, the name of the checkpoint on a machine, and may be of a whole one: its parts on
+// the other machines are not replaced.
+struct Kept {
+  std::vector<std::string> identities = {};  // SeenCheckpoint's: what was published or put aside
+  bool is_unknown = false;                   // and what nobody can tell the identity of
+
+  bool holds(const std::string& identity) const {
+    return is_unknown || std::ranges::find(identities, identity) != identities.end();
+  }
+};
+
 struct Report {
   std::string id;
   std::int64_t home = 0;  // who made the folder that the files are in
   std::string machine;
   WrittenPart part;
-  // Of who made a folder: which content has the name there already (SeenCheckpoint::identity;
-  // empty: none), and whether it was published there.
-  std::string found = {};
-  bool is_found_published = false;
+  Kept kept = {};  // of who made a folder
 };
 
 // The note, which may be bytes of any kind, stands behind the first line.
@@ -100,10 +108,12 @@ std::string text_of(const Report& report) {
   for (const ManifestFile& file : report.part.files) {
     files.push_back({file.name, file.bytes, file.xxh3_128});
   }
-  const json said = {
-      {"id", report.id},           {"home", report.home},
-      {"machine", report.machine}, {"files", files},
-      {"found", report.found},     {"is_found_published", report.is_found_published}};
+  const json said = {{"id", report.id},
+                     {"home", report.home},
+                     {"machine", report.machine},
+                     {"files", files},
+                     {"kept", report.kept.identities},
+                     {"is_kept_unknown", report.kept.is_unknown}};
   return json_text(said, -1) + "\n" + report.part.note;
 }
 
@@ -124,8 +134,8 @@ Report parse_report(const std::string& text) {
                   .home = read.at("home").get<std::int64_t>(),
                   .machine = read.at("machine").get<std::string>(),
                   .part = {},
-                  .found = read.at("found").get<std::string>(),
-                  .is_found_published = read.at("is_found_published").get<bool>()};
+                  .kept = {.identities = read.at("kept").get<std::vector<std::string>>(),
+                           .is_unknown = read.at("is_kept_unknown").get<bool>()}};
     for (const json& file : read.at("files")) {
       report.part.files.push_back({.name = file.at(0).get<std::string>(),
                                    .bytes = file.at(1).get<std::uint64_t>(),
@@ -225,10 +235,39 @@ class Attempt {
       own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
       folder_ = create_attempt_folder(store_, own);
       refuse_rivals();
-      found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
-      if (found_ && found_->is_published && !job_.overwrite) refuse_to_replace();
+      look_at_name();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
+  }
+
+  // What has the name on a machine that is not rank 0's. What the disk does not give may be
+  // anybody's: who may overwrite has gone on from before it. But for the name itself, which could
+  // not be put aside.
+  void look_at_name() {
+    try {
+      found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
+    } catch (const UnreadableError&) {
+      if (!job_.overwrite || !store_.stat(job_.path, /*follow=*/false)) throw;
+      is_unreadable_ = kept_.is_unknown = true;
+    }
+    if (found_ && found_->is_published && !job_.overwrite) refuse_to_replace();
+    look_aside();
+    if (found_ && found_->is_published) kept_.identities.push_back(found_->identity);
+  }
+
+  void look_aside() {
+    for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
+      for (const std::string& aside : names_aside(store_, job_.path, ending)) {
+        std::string attempt;
+        try {
+          attempt = attempt_of(store_, aside);
+        } catch (const UnreadableError&) {
+          // As good as one that does not say it.
+        }
+        kept_.is_unknown = kept_.is_unknown || attempt.empty();
+        kept_.identities.push_back(std::move(attempt));
+      }
+    }
   }
 
   // Where a checkpoint is more than one folder, no rename can tell an attempt that was given up and
@@ -304,8 +343,7 @@ class Attempt {
             .home = home_,
             .machine = call_.me().machine,
             .part = part_,
-            .found = found_ ? found_->identity : "",
-            .is_found_published = found_ && found_->is_published};
+            .kept = kept_};
   }
 
   Report report_of(std::int64_t rank) {
@@ -339,12 +377,20 @@ class Attempt {
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
       parts_.push_back({std::move(of_rank.part), rank});
     }
-    if (!homes_.empty()) refuse_rivals();
-    if (!homes_.empty() && store_.stat(job_.path)) refuse_to_replace();
+    if (!homes_.empty()) meet_other_machines();
     call_.all_have_come();
     doing_ = "making .metadata";
     metadata_ = job_.metadata(parts_);
     call_.move_on();
+  }
+
+  void meet_other_machines() {
+    refuse_rivals();
+    if (store_.stat(job_.path)) refuse_to_replace();
+    look_aside();
+    Report own = own_report();
+    own.part = {};  // of no use to them
+    call_.set("report/0", text_of(own));
   }
 
   void decide() {
@@ -387,11 +433,10 @@ class Attempt {
     doing_ = "publishing the folder of its machine";
     Verdict verdict;
     try {
-      bool was_published = false;
-      for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
+      bool is_kept = false;
+      for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
-        was_published = was_published ||
-                        (found_ && of_rank.is_found_published && of_rank.found == found_->identity);
+        is_kept = is_kept || (found_ && of_rank.kept.holds(found_->identity));
         if (of_rank.home != home_) continue;
         for (const ManifestFile& file : of_rank.part.files) {
           check_size(rank, file);
@@ -399,9 +444,10 @@ class Attempt {
         }
       }
       // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does
-      // not know of. What no machine published is nobody's, and is replaced: an attempt that fails
-      // here again and again leaves one folder, and no more.
-      if (was_published) put_aside(store_, job_.path, "damaged");
+      // not know of. What no machine published or put aside is nobody's, and is replaced: an
+      // attempt that fails here again and again leaves one folder, and no more.
+      if (is_unreadable_) put_aside(store_, job_.path, kAsideUnreadable);
+      if (is_kept) put_aside(store_, job_.path, kAsideDamaged);
       folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
     } catch (const MeetingError&) {
       throw;
@@ -491,7 +537,10 @@ class Attempt {
   std::string doing_;  // for messages
   std::unique_ptr<AttemptFolder> folder_;
   std::int64_t home_ = 0;
-  std::optional<SeenCheckpoint> found_;  // of who makes a folder: what has its name
+  // Of who makes a folder:
+  std::optional<SeenCheckpoint> found_;  // what has its name
+  bool is_unreadable_ = false;           // its disk does not give what that is
+  Kept kept_;
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
   bool is_reported_ = false;   // or may be

@@ -75,6 +75,15 @@ std::vector<std::int64_t> order_of(const Timestamp& claim) {
   return {claim.batch, claim.epoch, claim.iteration, claim.sample, claim.token};
 }
 
+std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string& path,
+                                          const std::string& name) {
+  try {
+    return see_checkpoint(store, path, name);
+  } catch (const UnreadableError& e) {
+    return SeenCheckpoint{.name = name, .problem = e.what()};
+  }
+}
+
 }  // namespace
 
 std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
@@ -108,6 +117,11 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
   }
 }
 
+std::string attempt_of(ObjectStore& store, const std::string& folder) {
+  const std::optional<FolderManifest> manifest = manifest_of(store, folder);
+  return manifest ? manifest->attempt : "";
+}
+
 bool is_part_of_one(ObjectStore& store, const std::string& path) {
   const auto seen = see_checkpoint(store, path, path);
   if (!seen || !seen->is_published) return seen.has_value();
@@ -123,8 +137,8 @@ std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& 
   NamesByPosition names(store, place.folder, place.filename, place.writer);
   while (all.size() < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
-    auto seen = see_checkpoint(store, file.path,
-                               relative_path(normal_path(file.path), normal_path(place.folder)));
+    auto seen = see_or_tell(store, file.path,
+                            relative_path(normal_path(file.path), normal_path(place.folder)));
     if (!seen) continue;
     seen->order = order_of(file.claim);
     all.push_back(std::move(*seen));

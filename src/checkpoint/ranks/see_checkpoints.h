@@ -22,6 +22,11 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
 // Whether it has files of one rank's machine, and lacks those of others, which lie there.
 bool is_part_of_one(ObjectStore& store, const std::string& path);
 
+// By which several ranks wrote the folder, as its manifest says: the identity of what all machines
+// have of it. Empty where none says so: another program's, a file, one whose manifest is damaged.
+// StorageError.
+std::string attempt_of(ObjectStore& store, const std::string& folder);
+
 struct SeePlace {
   std::string folder = {};
   std::string filename = {};    // the format, of names in the folder
@@ -29,7 +34,9 @@ struct SeePlace {
 };
 
 // Those in the folder with names of that format, by their paths from there, the furthest first by
-// what their names claim, and no more than 64. None when there is no such folder. StorageError.
+// what their names claim, and no more than 64. None when there is no such folder. Of one that its
+// disk does not give SeenCheckpoint::problem says so: it does not decide about the others.
+// StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
 
 }  // namespace cairn

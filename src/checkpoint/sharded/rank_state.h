@@ -23,7 +23,6 @@
 
 namespace cairn::sharded {
 
-using dcp::Dims;
 // PyTorch's own limit; a bit for each.
 inline constexpr std::size_t kMostDims = 64;
 

@@ -27,7 +27,7 @@ TensorsByName tensors_of_tree(const Value& tree) {
   return tensors;
 }
 
-std::string text_of(DType dtype, const std::vector<std::int64_t>& shape) {
+std::string text_of(DType dtype, const Dims& shape) {
   return std::string(name(dtype)) + " " + dcp::describe(shape);
 }
 

@@ -55,7 +55,7 @@ const NumpyType& numpy_type(DType dtype) {
                          ": extract the tensor to a .pt file");
 }
 
-std::string header(std::string_view descr, const std::vector<std::int64_t>& shape) {
+std::string header(std::string_view descr, const Dims& shape) {
   std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (", descr);
   for (const std::int64_t size : shape) {
     dict += fmt::format("{}, ", size);

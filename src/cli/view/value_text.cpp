@@ -36,7 +36,7 @@ std::string counted(std::string_view what, std::size_t count) {
 
 }  // namespace
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string shape_text(std::span<const std::int64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 

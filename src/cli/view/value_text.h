@@ -1,15 +1,15 @@
 // A Value in a few words.
 #pragma once
 
+#include <span>
 #include <string>
-#include <vector>
 
 #include "cairn/value.h"
 
 namespace cairn::cli {
 
 // "[16, 8]".
-std::string shape_text(const std::vector<std::int64_t>& shape);
+std::string shape_text(std::span<const std::int64_t> shape);
 
 // One line: 'text' as Python would write it, 0.02, True, None, float32 [16, 8], dict of 3. Long
 // texts are cut.

@@ -47,8 +47,7 @@ class DataPlan final : public CheckpointPlan {
     std::size_t first_part;
   };
   // What the layout of a chunk follows from: a model has few of them.
-  using ChunkKind = std::tuple<DType, std::string, std::vector<std::int64_t>,
-                               std::vector<std::int64_t>>;  // location, shape, strides
+  using ChunkKind = std::tuple<DType, std::string, Dims, Dims>;  // location, shape, strides
 
   static std::shared_ptr<Layout> lay_out(const Value& value, const std::string& name);
   std::shared_ptr<const Layout> layout_of_chunk(const Value& value, const std::string& name);

@@ -19,9 +19,6 @@
 
 namespace cairn::dcp {
 
-// One number for each dimension, counted in elements.
-using Dims = std::vector<std::int64_t>;
-
 // A rectangular part of a tensor.
 struct Box {
   Dims offsets = {};

@@ -65,7 +65,7 @@ using Locations = std::unordered_map<Key, Location, KeyHash>;
 // The objects behind the references, as what they should be.
 class Fields {
  public:
-  explicit Fields(const Graph& graph) : graph_(graph) {}
+  explicit Fields(Graph& graph) : graph_(graph), budget_(graph.budget()) {}
 
   const Object& object(const Ref& ref, std::string_view type) const {
     const auto* object = graph_.find<Object>(ref);
@@ -93,7 +93,7 @@ class Fields {
     if (!number || *number < 0) wrong(ref, what);
     return static_cast<std::uint64_t>(*number);
   }
-  // A torch.Size.
+  // A torch.Size. What a copy takes beside itself is paid for: many may be of the same one.
   Dims dims(const Ref& ref, const char* what) const {
     const auto* value = graph_.find<Value>(ref);
     const Size* size = value == nullptr ? nullptr : value->get_if<Size>();
@@ -102,6 +102,7 @@ class Fields {
     for (const std::int64_t dim : size->dims) {
       if (dim < 0) fail("has a negative number as " + std::string(what));
     }
+    budget_.take(pickle::bytes_beside(size->dims));
     return size->dims;
   }
 
@@ -128,6 +129,7 @@ class Fields {
   }
 
   const Graph& graph_;
+  MemoryBudget& budget_;
 };
 
 class Parser {
@@ -277,9 +279,9 @@ class Parser {
            name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   }
 
-  // With what tables need, what dimensions take, and, of an item, what reading it will make.
+  // With what tables need (a vector that grows has two), and, of an item, what reading it will make.
   static constexpr std::uint64_t kLocationBytes = 2 * sizeof(Locations::value_type);
-  static constexpr std::uint64_t kChunkBytes = 4 * sizeof(Chunk);
+  static constexpr std::uint64_t kChunkBytes = 3 * sizeof(Chunk);
   static constexpr std::uint64_t kItemBytes = 4 * sizeof(Item);
 
   Fields fields_;

@@ -16,7 +16,7 @@
 namespace cairn::deepspeed {
 namespace {
 
-using Shapes = std::vector<std::pair<std::string, std::vector<std::int64_t>>>;
+using Shapes = std::vector<std::pair<std::string, Dims>>;
 
 // --- What the files hold, as what it should be ---------------------------------------------------
 

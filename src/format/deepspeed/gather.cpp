@@ -93,7 +93,7 @@ class RunsStorage final : public AssembledStorage {
 
 }  // namespace
 
-std::uint64_t checked_numel(const std::vector<std::int64_t>& shape) {
+std::uint64_t checked_numel(const Dims& shape) {
   std::int64_t numel = 1;
   for (const std::int64_t size : shape) {
     if (size < 0) throw CorruptError("a shape with a negative size");
@@ -112,8 +112,7 @@ void check_flat(const TensorView& tensor) {
   }
 }
 
-TensorView gather(std::vector<Run> runs, std::vector<std::int64_t> shape,
-                  const std::string& scratch_folder) {
+TensorView gather(std::vector<Run> runs, Dims shape, const std::string& scratch_folder) {
   std::erase_if(runs, [](const Run& run) { return run.count == 0; });
   const DType dtype = runs.empty() ? DType::kFloat32 : runs.front().flat.dtype;
   if (runs.empty()) return make_tensor(dtype, std::move(shape), {});

@@ -19,13 +19,12 @@ struct Run {
 // A tensor of these elements, of one dtype, in a row. A view when they are one run; else lazy, put
 // together in memory when small and in a scratch file otherwise. The runs must have just as many
 // elements as `shape`.
-TensorView gather(std::vector<Run> runs, std::vector<std::int64_t> shape,
-                  const std::string& scratch_folder);
+TensorView gather(std::vector<Run> runs, Dims shape, const std::string& scratch_folder);
 
 // A flat tensor for slices: one-dimensional and contiguous, within its storage. CorruptError.
 void check_flat(const TensorView& tensor);
 
 // Product of the shape; CorruptError when it is negative or overflows.
-std::uint64_t checked_numel(const std::vector<std::int64_t>& shape);
+std::uint64_t checked_numel(const Dims& shape);
 
 }  // namespace cairn::deepspeed

@@ -20,7 +20,7 @@ constexpr const char* kOwnKey = "cairn";  // what is not DeepSpeed's
 
 // Which rows of a parameter a rank has.
 struct Rows {
-  std::vector<std::int64_t> global_shape;
+  Dims global_shape;
   std::int64_t begin = 0;
   std::int64_t count = 1;  // of a scalar
 };
@@ -235,7 +235,7 @@ TensorView unflatten(const std::string& name, const TensorView& slice, const Row
   }
   own.strides = contiguous_strides(own.shape);
   if (rows.count == all) return own;
-  std::vector<std::int64_t> offsets(own.shape.size(), 0);
+  Dims offsets(own.shape.size(), 0);
   offsets.front() = rows.begin;
   own.part = std::make_shared<const TensorPart>(
       TensorPart{.global_shape = rows.global_shape, .offsets = std::move(offsets)});

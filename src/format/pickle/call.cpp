@@ -58,16 +58,17 @@ std::span<const Ref> Call::items(std::size_t i) const {
   wrong_argument(*this, i, "a list or tuple");
 }
 
-std::vector<std::int64_t> Call::integers(std::size_t i) const {
-  std::vector<std::int64_t> out;
-  out.reserve(items(i).size());
-  for (const Ref& item : items(i)) {
+Dims Call::integers(std::size_t i) const {
+  const std::span<const Ref> from = items(i);
+  Dims out(from.size());
+  for (std::size_t at = 0; at < out.size(); ++at) {
+    const Ref& item = from[at];
     const auto v = graph.integer(item);
     if (!v) {
       fail("argument " + std::to_string(i + 1) + " should hold ints only, but holds " +
            graph.describe(item));
     }
-    out.push_back(*v);
+    out[at] = *v;
   }
   return out;
 }

@@ -46,7 +46,7 @@ struct Call {
   bool boolean(std::size_t i) const;
   std::string_view text(std::size_t i) const;
   std::span<const Ref> items(std::size_t i) const;  // of a list or tuple
-  std::vector<std::int64_t> integers(std::size_t i) const;
+  Dims integers(std::size_t i) const;
   std::string bytes(std::size_t i) const;
   void expect_args(std::size_t min, std::size_t max) const;
   [[noreturn]] void fail(const std::string& what) const;

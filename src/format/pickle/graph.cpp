@@ -27,28 +27,23 @@ std::uint64_t object_bytes() {
   return MemoryBudget::allocation(kCounted + sizeof(T));
 }
 
-std::uint64_t numbers_bytes(std::size_t count) {
-  return MemoryBudget::allocation(count * sizeof(std::int64_t));
-}
-
 std::uint64_t bytes_within(const TensorView& tensor) {
-  std::uint64_t bytes =
-      kStorageBytes + numbers_bytes(tensor.shape.size()) + numbers_bytes(tensor.strides.size());
+  std::uint64_t bytes = kStorageBytes + bytes_beside(tensor.shape) + bytes_beside(tensor.strides);
   if (tensor.quantizer == nullptr) return bytes;
   bytes += MemoryBudget::allocation(2 * kCounted + sizeof(Quantizer));
   for (const TensorView* part : {&tensor.quantizer->scales, &tensor.quantizer->zero_points}) {
-    bytes += numbers_bytes(part->shape.size()) + numbers_bytes(part->strides.size());
+    bytes += bytes_beside(part->shape) + bytes_beside(part->strides);
   }
   return bytes;
 }
 
 std::uint64_t array_bytes(const NdArray& array) {
-  return object_bytes<NdArray>() + kStorageBytes + numbers_bytes(array.shape.size()) +
+  return object_bytes<NdArray>() + kStorageBytes + bytes_beside(array.shape) +
          MemoryBudget::allocation(array.bytes.view.size());
 }
 
 std::uint64_t sparse_bytes(const SparseTensor& sparse) {
-  std::uint64_t bytes = object_bytes<SparseTensor>() + numbers_bytes(sparse.shape.size());
+  std::uint64_t bytes = object_bytes<SparseTensor>() + bytes_beside(sparse.shape);
   for (const auto& [name, part] : parts_of(sparse)) {
     bytes += bytes_within(*part);
   }
@@ -64,6 +59,11 @@ std::uint64_t foreign_bytes(const Foreign& foreign) {
 
 }  // namespace
 
+std::uint64_t bytes_beside(const Dims& numbers) {
+  if (numbers.size() <= Dims::kInside) return 0;
+  return MemoryBudget::allocation(numbers.size() * sizeof(std::int64_t));
+}
+
 std::uint64_t owned_bytes(const Value& value) {
   switch (value.kind()) {
     case Kind::kBigInt:
@@ -77,7 +77,7 @@ std::uint64_t owned_bytes(const Value& value) {
     case Kind::kTimeDelta:
       return object_bytes<TimeDelta>();
     case Kind::kSize:
-      return object_bytes<Size>() + numbers_bytes(value.get_if<Size>()->dims.size());
+      return object_bytes<Size>() + bytes_beside(value.get_if<Size>()->dims);
     case Kind::kDevice:
       return object_bytes<Device>() + text_bytes(value.get_if<Device>()->name);
     case Kind::kTensor:

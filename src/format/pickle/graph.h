@@ -119,6 +119,8 @@ static_assert(sizeof(Node) <= 32);
 
 // Bytes that `value` takes beyond the Value itself, without its items.
 std::uint64_t owned_bytes(const Value& value);
+// And that numbers take beyond the Dims.
+std::uint64_t bytes_beside(const Dims& numbers);
 
 // What it holds stays where it is, as in a deque, with blocks that are worth an allocation.
 template <class T>

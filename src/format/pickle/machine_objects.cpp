@@ -353,8 +353,8 @@ bool Machine::run_object(Op op) {
 struct Machine::UsualTensor {
   StorageReference storage = {};
   std::int64_t offset = 0;
-  std::vector<std::int64_t> shape = {};
-  std::vector<std::int64_t> strides = {};
+  Dims shape = {};
+  Dims strides = {};
   std::optional<std::uint32_t> key_index = std::nullopt;  // in the memo
   std::array<std::uint32_t, 6> left_out = {};             // indices in the memo
   std::size_t left_out_count = 0;

@@ -113,7 +113,7 @@ Ref call_scalar(const Call& call) {
 // What numpy gives as the bytes of an array, and how they are arranged.
 struct ArrayBytes {
   NumpyDType dtype;
-  std::vector<std::int64_t> shape;
+  Dims shape;
   bool is_fortran = false;
   std::string data;
 };

@@ -25,8 +25,7 @@ DType dtype_of_size(std::size_t item_size) {
 
 }  // namespace
 
-SharedBytes row_major(const SharedBytes& fortran, const std::vector<std::int64_t>& shape,
-                      std::size_t item_size) {
+SharedBytes row_major(const SharedBytes& fortran, const Dims& shape, std::size_t item_size) {
   TensorView tensor = make_tensor(dtype_of_size(item_size), shape, fortran);
   std::int64_t stride = 1;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -37,8 +36,7 @@ SharedBytes row_major(const SharedBytes& fortran, const std::vector<std::int64_t
 }
 
 // The same movement for the dimensions in reverse.
-SharedBytes column_major(const SharedBytes& c_order, const std::vector<std::int64_t>& shape,
-                         std::size_t item_size) {
+SharedBytes column_major(const SharedBytes& c_order, const Dims& shape, std::size_t item_size) {
   return row_major(c_order, {shape.rbegin(), shape.rend()}, item_size);
 }
 

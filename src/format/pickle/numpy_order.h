@@ -3,17 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "cairn/bytes.h"
+#include "cairn/dims.h"
 
 namespace cairn::pickle {
 
 // Fortran's order (column by column) turned into C's (row by row), and the reverse. `item_size` is
 // a power of two up to 16.
-SharedBytes row_major(const SharedBytes& fortran, const std::vector<std::int64_t>& shape,
-                      std::size_t item_size);
-SharedBytes column_major(const SharedBytes& c_order, const std::vector<std::int64_t>& shape,
-                         std::size_t item_size);
+SharedBytes row_major(const SharedBytes& fortran, const Dims& shape, std::size_t item_size);
+SharedBytes column_major(const SharedBytes& c_order, const Dims& shape, std::size_t item_size);
 
 }  // namespace cairn::pickle

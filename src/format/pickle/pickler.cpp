@@ -190,7 +190,7 @@ std::uint32_t Pickler::tuple_since_mark() {
   return put();
 }
 
-void Pickler::tuple_of(const std::vector<std::int64_t>& integers) {
+void Pickler::tuple_of(std::span<const std::int64_t> integers) {
   if (integers.empty()) return empty_tuple();
   if (integers.size() > 3) op(Op::kMark);
   for (const std::int64_t v : integers) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,7 +79,7 @@ class Pickler {
   // Calls the function under the tuple on the stack.
   std::uint32_t reduce();
   std::uint32_t empty_ordered_dict();
-  void tuple_of(const std::vector<std::int64_t>& integers);
+  void tuple_of(std::span<const std::int64_t> integers);
 
   // Gives the object just made the next memo number, which is returned.
   std::uint32_t put();

@@ -20,7 +20,7 @@ void check_channels(const Call& call, const TensorView& tensor, const Quantizer&
     call.fail("axis " + std::to_string(axis) + " of a tensor of " +
               std::to_string(tensor.shape.size()) + " dimensions");
   }
-  const std::vector<std::int64_t> channels = {tensor.shape[static_cast<std::size_t>(axis)]};
+  const Dims channels = {tensor.shape[static_cast<std::size_t>(axis)]};
   for (const TensorView* each : {&quantizer.scales, &quantizer.zero_points}) {
     if (each->shape != channels) {
       call.fail("the scales and zero points are not one for each channel");

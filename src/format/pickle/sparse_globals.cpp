@@ -30,7 +30,7 @@ std::string_view layout_argument(const Call& call, std::size_t i) {
 }
 
 // A torch.Size, or a tuple of ints.
-std::vector<std::int64_t> size_argument(const Call& call, std::size_t i) {
+Dims size_argument(const Call& call, std::size_t i) {
   const auto* value = call.graph.find<Value>(call.arg(i));
   if (value != nullptr && value->get_if<Size>() != nullptr) return value->get_if<Size>()->dims;
   return call.integers(i);

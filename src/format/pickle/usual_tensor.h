@@ -7,10 +7,11 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "cairn/bytes.h"
+#include "cairn/dims.h"
 
 #include "core/little_endian.h"
 #include "format/pickle/opcodes.h"
@@ -58,7 +59,7 @@ class Ahead {
     return found;
   }
   // A tuple of ints.
-  std::optional<std::vector<std::int64_t>> integers() {
+  std::optional<Dims> integers() {
     constexpr std::size_t kMost = 8;
     constexpr std::array kTuples = {Op::kEmptyTuple, Op::kTuple1, Op::kTuple2, Op::kTuple3};
     const bool has_mark = skip(Op::kMark);
@@ -70,7 +71,7 @@ class Ahead {
     }
     if (!has_mark && count >= kTuples.size()) return std::nullopt;
     if (!skip(has_mark ? Op::kTuple : kTuples[count])) return std::nullopt;
-    return std::vector(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
+    return Dims(std::span(found).first(count));
   }
 
  private:

@@ -120,11 +120,11 @@ std::uint64_t size_of(const Member& member, const DTypeRow& row) {
 }
 
 // The shape of the PyTorch tensor. Its strides, too, must fit into 63 bits.
-std::vector<std::int64_t> torch_shape(const Member& member, const DTypeRow& row) {
+Dims torch_shape(const Member& member, const DTypeRow& row) {
   const auto refuse = [&](const std::string& problem) {
     throw UnsupportedError("tensor \"" + member.name + "\": no PyTorch tensor has " + problem);
   };
-  std::vector<std::int64_t> shape;
+  Dims shape;
   std::int64_t extent = 1;
   for (const std::uint64_t dim : member.shape) {
     const std::uint64_t factor = std::max<std::uint64_t>(dim, 1);

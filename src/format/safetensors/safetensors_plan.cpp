@@ -52,7 +52,7 @@ void check_different_names(const std::vector<NamedTensor>& tensors) {
 
 // "[2,3]" as the file counts: a pair of 4-bit numbers is two.
 std::string shape_text(const NamedTensor& tensor, const DTypeRow& row) {
-  std::vector<std::int64_t> shape = tensor.second.shape;
+  Dims shape = tensor.second.shape;
   if (row.bits == 4) {
     if (shape.empty()) {
       throw UnsupportedError("tensor " + tensor.first + " is a scalar pair of 4-bit numbers, " +

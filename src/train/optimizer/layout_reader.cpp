@@ -204,13 +204,11 @@ void StateReader::read(const std::string& key, const Value& value, at::Tensor& t
   if (!value.is_tensor()) return wrong(key, fmt::format("is a {}, no tensor", value.type_name()));
   const TensorView& view = value.as_tensor();
   const at::Tensor& parameter = source_.parameter;
-  if (field.shape.value_or(parameter.sizes().vec()) != view.shape) {
+  const at::IntArrayRef shape = field.shape ? at::IntArrayRef(*field.shape) : parameter.sizes();
+  if (!std::ranges::equal(shape, view.shape)) {
     return wrong(
-        key, field.shape
-                 ? fmt::format("has shape [{}], expected [{}]", fmt::join(view.shape, ", "),
-                               fmt::join(*field.shape, ", "))
-                 : fmt::format("has shape [{}], its parameter has [{}]",
-                               fmt::join(view.shape, ", "), fmt::join(parameter.sizes(), ", ")));
+        key, fmt::format("has shape [{}], {} [{}]", fmt::join(view.shape, ", "),
+                         field.shape ? "expected" : "its parameter has", fmt::join(shape, ", ")));
   }
   const at::Tensor read = tensor_of(view, /*share=*/true);
   const at::ScalarType dtype =

@@ -94,7 +94,7 @@ using SearchName =
     std::remove_cvref_t<decltype(std::declval<torch::optim::LBFGSOptions&>().line_search_fn())>;
 
 void visit_list(StateFields& state, const char* key, std::deque<at::Tensor>& list, bool is_there,
-                const std::vector<std::int64_t>& shape) {
+                const Dims& shape) {
   std::optional<std::vector<at::Tensor>> items;
   if (is_there) items.emplace(list.begin(), list.end());
   state.tensors(key, items, {.shape = shape});
@@ -143,7 +143,7 @@ class LBFGSLayout final : public LayoutOf<torch::optim::LBFGSOptions, LBFGSState
   static void describe_al(StateFields& state, LBFGSState& values) {
     std::optional<std::vector<at::Tensor>> al;
     if (values.al()) al = *values.al();
-    state.tensors("al", al, {.shape = std::vector<std::int64_t>()});
+    state.tensors("al", al, {.shape = Dims()});
     if (al) values.al(*al);
   }
   static void visit_number(StateFields& state, const char* key, double& value, bool is_there) {

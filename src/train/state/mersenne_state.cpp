@@ -69,7 +69,7 @@ void check_ints(const List& list, std::size_t begin, std::size_t end, std::int64
 constexpr std::int64_t kLargestWord = std::numeric_limits<std::uint32_t>::max();
 
 List words_of_array(const NdArray& array) {
-  if (array.dtype != "u4" || array.shape != std::vector<std::int64_t>{kWords} ||
+  if (array.dtype != "u4" || array.shape != Dims{kWords} ||
       array.bytes.view.size() != sizeof(Words)) {
     throw MismatchError("numpy's words are not 624 uint32");
   }

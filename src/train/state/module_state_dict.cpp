@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "cairn/error.h"
@@ -22,7 +23,7 @@
 namespace cairn {
 namespace {
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
+std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text = "[";
   for (const std::int64_t size : shape) {
     text += (text.size() > 1 ? ", " : "") + std::to_string(size);
@@ -50,8 +51,8 @@ std::string why_read_only(const std::string& name, const at::Tensor& target) {
   return {};
 }
 
-bool is_same_shape(at::IntArrayRef sizes, const std::vector<std::int64_t>& shape) {
-  return std::equal(sizes.begin(), sizes.end(), shape.begin(), shape.end());
+bool is_same_shape(at::IntArrayRef sizes, const Dims& shape) {
+  return std::ranges::equal(sizes, shape);
 }
 
 // Why `view` cannot be copied into `target`; empty when it can.
@@ -61,7 +62,7 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
   const bool is_old_scalar = target.dim() == 0 && view.shape.size() == 1 && view.shape[0] == 1;
   if (!is_same_shape(target.sizes(), view.shape) && !is_old_scalar) {
     return "size mismatch for " + name + ": " + shape_text(view.shape) + " in the checkpoint, " +
-           shape_text(target.sizes().vec()) + " in the model";
+           shape_text({target.sizes().data(), target.sizes().size()}) + " in the model";
   }
   try {
     if (c10::canCast(scalar_type_of(view.dtype), target.scalar_type())) return {};

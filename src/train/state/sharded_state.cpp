@@ -25,7 +25,7 @@
 namespace cairn {
 namespace {
 
-using Shape = std::vector<std::int64_t>;
+using Shape = Dims;
 // What to put in the place of this rank's rows, or of a whole.
 using Replace = std::function<Value(const ShardedRows& rows, const TensorView& tensor)>;
 
