@@ -51,7 +51,7 @@ inline std::vector<std::string> write_ranks(ObjectStore& store, const std::strin
   Xxh3 hash;
   hash.write(as_bytes(metadata));
   files.push_back({dcp::kMetadataFile, metadata.size(), hash.digest128()});
-  const std::string manifest = write_folder_manifest(files);
+  const std::string manifest = write_folder_manifest({.files = files});
   write_object(manifest, *folder->begin(kFolderManifest, manifest.size()));
   folder->commit();
   return reports;

@@ -91,7 +91,12 @@ SimJob::SimJob(Fibers& fibers, SimJobOptions options)
     while (leader > 0 && machine_of(leader - 1) == machine_of(number)) {
       --leader;
     }
-    rank->table.me = {.rank = number, .world_size = options_.world_size, .machine_leader = leader};
+    const auto machine = static_cast<std::size_t>(machine_of(number));
+    rank->table.me = {.rank = number,
+                      .world_size = options_.world_size,
+                      .machine_leader = leader,
+                      .machine = options_.machines.empty() ? std::to_string(machine)
+                                                           : options_.machines[machine]};
     rank->table.meeting = std::make_shared<SimMeeting>(*this, ranks_.size());
     rank->table.patience.longest_poll = milliseconds(200);  // fewer steps, more schedules
     rank->table.draw_id = [this] {

@@ -45,6 +45,7 @@ struct SimFault {
 struct SimJobOptions {
   std::int64_t world_size = 2;
   std::vector<SimFileSystem*> disks = {};  // of the machines; ranks are spread over them in order
+  std::vector<std::string> machines = {};  // what those are called; empty: by their numbers
   std::shared_ptr<ObjectStore> shared = nullptr;  // all ranks write there, and not on the disks
   std::uint64_t seed = 1;
   std::vector<SimFault> faults = {};

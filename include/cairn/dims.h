@@ -1,6 +1,7 @@
 // Dims: the shape of a tensor, its strides, or where it begins in a larger one.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace cairn {
 // holds up to four numbers in itself. A checkpoint of 100,000 tensors has 200,000 of these, which
 // as vectors would be as many small pieces of the heap. Longer ones take memory as a vector does.
 //
-// Converts from and to a vector (a copy), and to what takes a range (std::span, at::IntArrayRef).
+// Converts from and to a vector (a copy: what takes a const std::vector& is given a temporary one),
+// and to what takes a range (std::span, at::IntArrayRef); compares with all that it converts from.
 // Unlike a vector's, its numbers go with it when it is moved: what points at them does not.
 class Dims {
  public:
@@ -76,6 +78,8 @@ class Dims {
   const_iterator end() const noexcept { return data() + size_; }
   const_iterator cbegin() const noexcept { return begin(); }
   const_iterator cend() const noexcept { return end(); }
+  auto rbegin() noexcept { return std::reverse_iterator(end()); }
+  auto rend() noexcept { return std::reverse_iterator(begin()); }
   auto rbegin() const noexcept { return std::reverse_iterator(end()); }
   auto rend() const noexcept { return std::reverse_iterator(begin()); }
   // As a vector's, of what is there: not checked.
@@ -110,7 +114,7 @@ class Dims {
     resize(count, value);
   }
   void resize(std::size_t count, std::int64_t value = 0) {
-    if (count > room_) grow(count);
+    if (count > room_) grow(std::max(count, std::size_t{size_} * 2));
     for (std::size_t i = size_; i < count; ++i) {
       data()[i] = value;
     }
@@ -119,6 +123,10 @@ class Dims {
   void push_back(std::int64_t number) {
     if (size_ == room_) grow(std::size_t{size_} * 2);
     data()[size_++] = number;
+  }
+  std::int64_t& emplace_back(std::int64_t number) {
+    push_back(number);
+    return back();
   }
   void pop_back() noexcept { --size_; }
   void clear() noexcept { size_ = 0; }
@@ -132,6 +140,12 @@ class Dims {
       if (a[i] != b[i]) return false;
     }
     return true;
+  }
+  // With a vector, an at::IntArrayRef: without it libtorch's comparisons are as good.
+  template <class Row>
+  requires(!std::same_as<Row, Dims> && std::convertible_to<const Row&, Dims>) friend bool
+  operator==(const Dims& a, const Row& row) {
+    return a == Dims(row);
   }
   // As of vectors: the first number that differs decides.
   friend std::strong_ordering operator<=>(const Dims& a, const Dims& b) noexcept;

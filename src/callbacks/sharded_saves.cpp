@@ -211,9 +211,9 @@ void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, b
   if (!why.empty()) throw StorageError("rank 0: before saving " + where + ": " + why, 0);
   if (!job) job = job_of_part(state, where, superfluous);
   try {
-    ranks->fill(*job, state,
-                {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
-                overwrite, &logger);
+    ranks->fill(
+        *job, state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
+        {.overwrite = overwrite, .puts_aside = may_rewrite_own || options.overwrite}, &logger);
     submit(std::move(*job));
   } catch (...) {
     forget_failed();

@@ -36,9 +36,8 @@ class JointCheckpoints {
   // together. DistError.
   static bool is_needed(const ObjectStore& store);
 
-  // Those in a saver's folder. On all ranks together. RankFailure, DistError; UsageError when there
-  // are some, and parts of all of them are on no machine of the job, unless they are also kept
-  // elsewhere, where the caller looks.
+  // Those in a saver's folder. On all ranks together. RankFailure, DistError; the verdict of
+  // why_none_is_whole(), unless they are also kept elsewhere, where the caller looks.
   static std::unique_ptr<JointCheckpoints> in_folder(const SearchPlace& place,
                                                      bool is_kept_elsewhere, Logger& logger);
   // That one, in the folder that `path` is in on this rank, by the name that it has for rank 0.
@@ -49,7 +48,7 @@ class JointCheckpoints {
   const std::shared_ptr<ObjectStore>& store() const { return store_; }
   // Why nobody may begin anew when elsewhere there is nothing, either: why_none_is_whole(). On all
   // ranks the same.
-  const std::string& why_none_is_whole() const { return why_none_is_whole_; }
+  const Verdict& why_none_is_whole() const { return why_none_is_whole_; }
   // Of of_path(): where it is in the store.
   const std::string& path() const { return path_; }
 
@@ -60,7 +59,7 @@ class JointCheckpoints {
 
   std::vector<AgreedCheckpoint> agreed_;
   std::shared_ptr<ObjectStore> store_;
-  std::string why_none_is_whole_;
+  Verdict why_none_is_whole_;
   std::string path_;
   std::shared_ptr<dist::PeerFiles> peers_;
 };

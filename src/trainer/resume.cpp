@@ -135,7 +135,9 @@ void refuse_parts(const SearchPlace& place) {
                             .writer = variables_of_writer(place.run_name)};
   for (const SeenCheckpoint& one : see_checkpoints(*place.store, look_at)) {
     const std::string path = join_path(place.folder, one.name);
-    if (!one.is_published || !is_part_of_one(*place.store, path)) continue;
+    const bool is_part =
+        one.is_published ? is_part_of_one(*place.store, path) : !one.publisher.empty();
+    if (!is_part) continue;
     throw UsageError("autoresume: " + path +
                      " has the files of one machine, and the others are on machines that are not "
                      "in this job. Start it on those, too; or bring the folders of all of them "
@@ -358,8 +360,8 @@ void agree_to_begin(const std::exception_ptr& own, const JointCheckpoints* joint
   if (agreed.outcome.kind != RankOutcome::kOk) {
     throw RankError("rank " + std::to_string(agreed.rank) + ": " + agreed.outcome.why);
   }
-  if (joint != nullptr && !joint->why_none_is_whole().empty()) {
-    throw UsageError("autoresume: " + joint->why_none_is_whole());
+  if (joint != nullptr && !joint->why_none_is_whole().is_good()) {
+    throw_verdict(joint->why_none_is_whole(), "autoresume");
   }
 }
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "cairn/error.h"
 
 #include "testing/sim_job.h"
@@ -17,6 +19,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::Fibers;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::SimFault;
 using testing::SimFileSystem;
 using testing::SimJob;
@@ -44,9 +47,11 @@ SeenCheckpoint made_of_files(std::int64_t batch, const std::vector<std::string>&
   return one;
 }
 
-SeenCheckpoint part_of(std::int64_t batch) {
+// The ranks of agree() are on machine "0".
+SeenCheckpoint part_of(std::int64_t batch, const std::string& publisher = "0") {
   SeenCheckpoint part = seen(batch);
   part.is_published = false;
+  part.publisher = publisher;
   return part;
 }
 
@@ -69,8 +74,12 @@ std::vector<std::string> agree(const std::vector<std::vector<SeenCheckpoint>>& b
                                                             },
                                                         .may_lack_all = may_lack_all});
       const AgreedCheckpoint* const furthest = find_furthest(agreed);
-      const std::string why = why_none_is_whole(agreed);
-      got[number] = furthest != nullptr ? text_of(*furthest) : why.empty() ? "none" : "not: " + why;
+      const Verdict why = why_none_is_whole(agreed);
+      got[number] = furthest != nullptr ? text_of(*furthest)
+                    : why.is_good()     ? "none"
+                                        : "not: " + why.why;
+    } catch (const StorageError& e) {
+      got[number] = fmt::format("errno {}: {}", e.status(), e.what());
     } catch (const Error& e) {
       got[number] = e.what();
     }
@@ -97,6 +106,15 @@ TEST(AgreeOverRanksTest, PartsThatWereNeverPublishedAreNone) {
   EXPECT_THAT(agree({{seen(2)}, {part_of(3), part_of(2)}}), Each("ba2"));
   EXPECT_THAT(agree({{}, {part_of(3)}}), Each("none"));
   EXPECT_THAT(agree({{part_of(3)}, {part_of(3)}}), Each("none"));
+}
+
+TEST(AgreeOverRanksTest, WhetherPartsOfAMachineThatIsNotThereWerePublishedNobodyKnows) {
+  EXPECT_THAT(agree({{seen(2)}, {part_of(3, "9"), seen(2)}}), Each("ba2"));
+  EXPECT_THAT(agree({{seen(3)}, {part_of(3, "9"), seen(3)}}), Each("ba3"));
+  const auto got = agree({{}, {part_of(3, "9")}});
+  EXPECT_THAT(got, Each(got[0]));
+  EXPECT_THAT(got[0], HasSubstr("none that all ranks can go on from (ba3: 9, which has its "
+                                ".metadata, is not in this job). Start the job where"));
 }
 
 TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {
@@ -134,6 +152,7 @@ TEST(AgreeOverRanksTest, WithoutAPartTheOneBeforeIsTakenAndWithoutAnyOneItIsSaid
 TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
   SeenCheckpoint lost = seen(2);
   lost.problem = "cannot open ba2/.metadata: it is stale";
+  lost.status = ESTALE;
   EXPECT_THAT(agree({{made_of_files(2, {"a", "b"}, true), made_of_files(1, {"a", "b"}, true)},
                      {lost, made_of_files(1, {"c"})}}),
               Each("ba1 a:0 b:0 c:1"));
@@ -142,8 +161,10 @@ TEST(AgreeOverRanksTest, WhatADiskDoesNotGiveIsPassedOverAndNobodyBeginsAnew) {
   for (const auto& others : {std::vector<SeenCheckpoint>{}, {made_of_files(2, {"a"}, true)}}) {
     const auto got = agree({others, {lost}});
     EXPECT_THAT(got, Each(got[0]));
-    EXPECT_THAT(got[0], HasSubstr("none that all ranks can go on from (ba2: rank 1 cannot read "
-                                  "it: cannot open ba2/.metadata: it is stale)"));
+    EXPECT_THAT(got[0], AllOf(HasSubstr(fmt::format("errno {}: ", ESTALE)),
+                              HasSubstr("none that all ranks can go on from (ba2: rank 1 cannot "
+                                        "read it: cannot open ba2/.metadata: it is stale). Mend"),
+                              Not(HasSubstr("remove"))));
   }
 }
 

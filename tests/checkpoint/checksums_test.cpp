@@ -260,11 +260,15 @@ TEST(FolderManifestTest, SaysNothingOfAFolderThatPyTorchSavedIntoAgain) {
 }
 
 TEST(FolderManifestTest, RefusesWhatWouldBeReadForNothingOrForEver) {
-  EXPECT_THROW(parse_folder_manifest(write_folder_manifest({{"a", 1, "x"}, {"a", 1, "x"}})),
+  EXPECT_THROW(
+      parse_folder_manifest(write_folder_manifest({.files = {{"a", 1, "x"}, {"a", 1, "x"}}})),
+      CorruptError);
+  EXPECT_THROW(parse_folder_manifest(write_folder_manifest({.files = {{"../a", 1, "x"}}})),
                CorruptError);
-  EXPECT_THROW(parse_folder_manifest(write_folder_manifest({{"../a", 1, "x"}})), CorruptError);
   EXPECT_THROW(parse_folder_manifest(std::string(1 << 20, '[')), CorruptError);
-  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({{"a", 1, "x"}})).files.front().name, "a");
+  EXPECT_EQ(
+      parse_folder_manifest(write_folder_manifest({.files = {{"a", 1, "x"}}})).files.front().name,
+      "a");
 }
 
 TEST(FolderManifestTest, NewerOnesArePassedOver) {

@@ -6,6 +6,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/ranks/see_checkpoints.h"
 #include "io/atomic_file.h"
 #include "sim_parts.h"
 #include "storage/listing.h"
@@ -49,6 +50,7 @@ class CommitOverRanksTest : public ::testing::Test {
       where.push_back(disk.get());
     SimJob job(fibers_, {.world_size = ranks,
                          .disks = where,
+                         .machines = machines_,
                          .seed = ++seed_,
                          .faults = faults,
                          .is_hosted = is_hosted_});
@@ -66,7 +68,7 @@ class CommitOverRanksTest : public ::testing::Test {
   std::string attempt(SimJob::Rank& rank) {
     if (before_) before_(rank);
     const SavedAs as = {.start = 0, .batch = 7, .world_size = rank.table.me.world_size};
-    RankCommitJob job{.path = kPath, .overwrite = overwrite_};
+    RankCommitJob job{.path = kPath, .overwrite = overwrite_, .puts_aside = puts_aside_};
     job.write_part = [&](PartPlace& place) {
       if (work_) work_(rank, place);
       return testing::write_sample_part(place, as, rank.number());
@@ -128,6 +130,20 @@ class CommitOverRanksTest : public ::testing::Test {
     }
   }
 
+  // Which attempt a folder on a disk is of.
+  std::string attempt_in(std::size_t disk, const std::string& folder) {
+    const auto manifest = manifest_of(*local_store(*disks_[disk]), folder);
+    return manifest ? manifest->attempt : "none";
+  }
+
+  // As if the checkpoint had not been published.
+  static void forget(SimFileSystem& disk) {
+    for (const std::string& name : disk.list(kPath)) {
+      disk.remove(kPath + "/" + name);
+    }
+    disk.remove_folder(kPath);
+  }
+
   void expect_nothing_left() {
     for (auto& disk : disks_) {
       EXPECT_THAT(disk->list("/run"), IsEmpty()) << disk->describe();
@@ -141,7 +157,9 @@ class CommitOverRanksTest : public ::testing::Test {
     one.push_back(std::make_unique<SimFileSystem>());
     return one;
   }();
+  std::vector<std::string> machines_;  // SimJob's
   bool overwrite_ = false;
+  bool puts_aside_ = false;
   bool is_hosted_ = true;
   std::function<void(SimJob::Rank&)> before_;            // before a rank begins
   std::function<void(SimJob::Rank&, PartPlace&)> work_;  // before a rank writes
@@ -336,7 +354,8 @@ TEST(RankManifestTest, TheManifestOfThousandsOfRanksIsRead) {
   for (int rank = 0; rank < 4096; ++rank) {
     files.push_back(testing::file_of(fmt::format("__{}_0-0123456789abcdef.distcp", rank), "part"));
   }
-  EXPECT_EQ(parse_folder_manifest(write_folder_manifest(files)).files.size(), files.size());
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({.files = files})).files.size(),
+            files.size());
 }
 
 // --- In a store whose objects appear one by one --------------------------------------------------
@@ -392,7 +411,7 @@ TEST_F(CommitOverRanksTest, InAStoreWhatADeadRankLeftGoesWithTheNextCommit) {
 // --- Machines without a file system in common ----------------------------------------------------
 
 TEST_F(CommitOverRanksTest, EachMachineHasAFolderOfItsRanksParts) {
-  disks_.push_back(std::make_unique<SimFileSystem>());
+  add_machines(1);
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_THAT(disks_[0]->list(kPath),
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
@@ -418,19 +437,25 @@ TEST_F(CommitOverRanksTest, AMachineThatCannotPublishItsFolderIsAnErrorOnAll) {
 
 // Rank 0 is on a machine that has nothing of it.
 TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
-  disks_.push_back(std::make_unique<SimFileSystem>());
+  add_machines(1);
+  machines_ = {"a", "b"};
   ASSERT_THAT(outcomes(save(4)), Each("ok"));
   disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
+  machines_ = {"c", "a", "b"};
+  overwrite_ = true;
   const std::string before = disks_[1]->describe() + disks_[2]->describe();
-  expect_one_error(save(3), "UsageError: saving /run/ep0-ba7 on 3 ranks: rank 1: beginning to "
-                            "save: /run/ep0-ba7 is there already");
+  expect_one_error(save(3),
+                   "AlreadyExistsError: saving /run/ep0-ba7 on 3 ranks: rank 0: verifying "
+                   "the parts of all ranks: /run/ep0-ba7 is there already on the machine "
+                   "of rank 1");
   EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
   EXPECT_THAT(disks_[0]->list("/run"), IsEmpty());
-  overwrite_ = true;
+  puts_aside_ = true;
   EXPECT_THAT(outcomes(save(3)), Each("ok"));
   EXPECT_EQ(problem(), "");
   // And once more, from another new machine.
   disks_.insert(disks_.begin(), std::make_unique<SimFileSystem>());
+  machines_ = {"d", "c", "a", "b"};
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_EQ(problem(), "");
   EXPECT_THAT(disks_[2]->list("/run"),
@@ -441,61 +466,98 @@ TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
               ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
 }
 
+// Whether it was published nobody knows.
+TEST_F(CommitOverRanksTest, PartsOfAMachineThatIsNotInTheJobAreNotReplaced) {
+  add_machines(1);
+  machines_ = {"a", "b"};
+  ASSERT_THAT(outcomes(save(4)), Each("ok"));
+  const std::string first = attempt_in(1, kPath);
+  puts_aside_ = true;
+  machines_ = {"c", "b"};
+  for (int i = 0; i < 3; ++i) {  // what rank 0 does not come to publish is nobody's
+    disks_[0] = std::make_unique<SimFileSystem>();
+    ASSERT_THAT(outcomes(save(4)), Each("ok"));
+    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+  }
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
+}
+
 // Rank 0's saver has put its folder aside, since nobody can go on from it: a third machine is gone,
 // or rank 0's own disk did not give it for a while.
 TEST_F(CommitOverRanksTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
-  for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
-    add_machines(2);
+  add_machines(2);
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  const std::string first = attempt_in(1, kPath);
+  put_aside(*local_store(*disks_[0]), kPath, kAsideUnreadable);
+  disks_[2] = std::make_unique<SimFileSystem>();
+  puts_aside_ = true;
+  // Of an attempt that fails in between, behind machine 1, nothing is left to say so but that.
+  work_ = [](SimJob::Rank& rank, PartPlace&) {
+    if (rank.number() == 4) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+  };
+  expect_one_error(save(6), "RankFailure of rank 4, errno 5");
+  work_ = nullptr;
+  for (int i = 0; i < 3; ++i) {
     ASSERT_THAT(outcomes(save(6)), Each("ok"));
-    const std::vector<std::string> parts = disks_[1]->list(kPath);
-    put_aside(*local_store(*disks_[0]), kPath, ending);
-    disks_[2] = std::make_unique<SimFileSystem>();
-    // Of an attempt that fails in between, behind machine 1, nothing is left to say so but that.
-    work_ = [](SimJob::Rank& rank, PartPlace&) {
-      if (rank.number() == 4) rank.files->fail(testing::FileCall::kRename, 1, EIO);
-    };
-    overwrite_ = true;
-    expect_one_error(save(6), "RankFailure of rank 4, errno 5");
-    work_ = nullptr;
-    EXPECT_EQ(disks_[1]->list(kPath + ".damaged"), parts);
-    for (int i = 0; i < 2; ++i) {  // what the attempt left is nobody's
-      ASSERT_THAT(outcomes(save(6)), Each("ok"));
-      EXPECT_EQ(problem(), "");
-      EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
-      EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
-      for (const std::string& name : disks_[0]->list(kPath)) disks_[0]->remove(kPath + "/" + name);
-      disks_[0]->remove_folder(kPath);
-    }
-    disks_.clear();
-    add_machines(1);
+    EXPECT_EQ(problem(), "");
+    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+    EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
+    EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
+    forget(*disks_[0]);
   }
 }
 
-// What that was nobody knows, and what else is of it.
-TEST_F(CommitOverRanksTest, WhatADiskDoesNotGiveIsPutAsideAndSoAreOtherPartsOfItsName) {
+// Nobody knows what was put aside, and what else is of it.
+TEST_F(CommitOverRanksTest, WhatIsPutAsideAndDoesNotSayWhatItIsMayBeWhatOthersHave) {
   add_machines(2);
   ASSERT_THAT(outcomes(save(6)), Each("ok"));
-  const std::vector<std::string> parts = disks_[1]->list(kPath);
-  const std::vector<std::string> others = disks_[2]->list(kPath);
+  const std::string first = attempt_in(2, kPath);
+  const auto store = local_store(*disks_[1]);
+  const auto damaged = store->begin(kPath + "/.cairn_manifest.json");
+  damaged->write(as_bytes(std::string_view("{}")));
+  damaged->commit();
   disks_[0] = std::make_unique<SimFileSystem>();  // has lost it
-  before_ = [](SimJob::Rank& rank) {
-    if (rank.number() == 2) rank.files->fail(testing::FileCall::kOpen, 1, EIO);
-  };
   const std::string before = disks_[1]->describe() + disks_[2]->describe();
-  expect_one_error(save(6), "RankFailure of rank 2, errno 5");
+  expect_one_error(save(6), "AlreadyExistsError: saving /run/ep0-ba7 on 6 ranks: rank 2: ");
   EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
-  overwrite_ = true;
-  ASSERT_THAT(outcomes(save(6)), Each("ok"));
-  EXPECT_EQ(problem(), "");
-  EXPECT_EQ(disks_[1]->list(kPath + ".unreadable"), parts);
-  EXPECT_EQ(disks_[2]->list(kPath + ".damaged"), others);
-  // What rank 0 has put aside does not say which it was, either.
-  before_ = nullptr;
-  disks_[0]->remove(put_aside(*local_store(*disks_[0]), kPath, kAsideDamaged) +
-                    "/.cairn_manifest.json");
-  ASSERT_THAT(outcomes(save(6)), Each("ok"));
-  EXPECT_EQ(problem(), "");
-  EXPECT_EQ(disks_[2]->list(kPath + ".damaged-2"), others);
+  puts_aside_ = true;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_THAT(outcomes(save(6)), Each("ok"));
+    EXPECT_EQ(problem(), "");
+    for (const std::size_t machine : {1, 2}) {
+      EXPECT_THAT(disks_[machine]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+    }
+    EXPECT_EQ(attempt_in(2, kPath + ".damaged"), first);
+    forget(*disks_[0]);
+  }
+}
+
+TEST_F(CommitOverRanksTest, WhatADiskDoesNotGiveIsPutAside) {
+  using testing::FileCall;
+  const std::vector<std::pair<FileCall, std::uint64_t>> all = {
+      {FileCall::kOpen, 1}, {FileCall::kList, 1}, {FileCall::kStat, 4}};
+  for (const auto& [call, number] : all) {
+    disks_.clear();
+    add_machines(2);
+    ASSERT_THAT(outcomes(save(4)), Each("ok"));
+    const std::string first = attempt_in(1, kPath);
+    disks_[0] = std::make_unique<SimFileSystem>();
+    const std::string before = disks_[1]->describe();
+    const auto fails = [kind = call, n = number](SimJob::Rank& rank) {
+      if (rank.number() == 2) rank.files->fail(kind, n, EIO);
+    };
+    before_ = fails;
+    puts_aside_ = false;
+    expect_one_error(save(4), "RankFailure of rank 2, errno 5");
+    EXPECT_EQ(disks_[1]->describe(), before);
+    puts_aside_ = true;
+    ASSERT_THAT(outcomes(save(4)), Each("ok"));
+    EXPECT_EQ(problem(), "");
+    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.unreadable"));
+    EXPECT_EQ(attempt_in(1, kPath + ".unreadable"), first);
+    before_ = nullptr;
+  }
 }
 
 // Rank 0 did not come to publish what another machine has published.
@@ -512,6 +574,24 @@ TEST_F(CommitOverRanksTest, PartsThatNobodyPublishedAreReplaced) {
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
   EXPECT_EQ(problem(), "");
+}
+
+// Also where a machine that has some of it has put them aside, to be rank 0's now.
+TEST_F(CommitOverRanksTest, WhatWasPutAsideUnpublishedKeepsNothing) {
+  add_machines(2);
+  machines_ = {"a", "b", "c"};
+  work_ = [](SimJob::Rank& rank, PartPlace&) {
+    if (rank.number() == 0) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+  };
+  expect_one_error(save(6), "RankFailure of rank 0, errno 5");
+  work_ = nullptr;
+  std::swap(disks_[0], disks_[1]);
+  machines_ = {"b", "a", "c"};
+  put_aside(*local_store(*disks_[0]), kPath, kAsideDamaged);
+  puts_aside_ = true;
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  EXPECT_EQ(problem(), "");
+  EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
 }
 
 }  // namespace

@@ -46,16 +46,17 @@ class JointStoreTest : public ::testing::Test {
   void save(const std::string& name, const std::string& attempt) {
     const ManifestFile own{.name = "__1_0.distcp", .bytes = 4, .xxh3_128 = "-"};
     put(*disks_[1], "b/" + name + "/__1_0.distcp", "west");
-    put(*disks_[1], "b/" + name + "/" + kFolderManifest, write_folder_manifest({own}, attempt));
+    put(*disks_[1], "b/" + name + "/" + kFolderManifest,
+        write_folder_manifest({.attempt = attempt, .files = {own}, .publisher = "east"}));
     ManifestFile elsewhere = own;
     elsewhere.machine = "west";
     put(*disks_[0], "a/" + name + "/__0_0.distcp", "east");
     put(*disks_[0], "a/" + name + "/.metadata", "both");
     put(*disks_[0], "a/" + name + "/" + kFolderManifest,
-        write_folder_manifest({{.name = "__0_0.distcp", .bytes = 4, .xxh3_128 = "-"},
-                               elsewhere,
-                               {.name = ".metadata", .bytes = 4, .xxh3_128 = "-"}},
-                              attempt));
+        write_folder_manifest({.attempt = attempt,
+                               .files = {{.name = "__0_0.distcp", .bytes = 4, .xxh3_128 = "-"},
+                                         elsewhere,
+                                         {.name = ".metadata", .bytes = 4, .xxh3_128 = "-"}}}));
   }
 
   std::vector<SeenCheckpoint> seen(std::size_t machine) const {

@@ -317,7 +317,8 @@ TEST(ShardedPlanTest, TheFilesOfThousandsOfRanksFitTheFoldersManifest) {
   for (std::uint32_t rank = 0; rank < 4096; ++rank) {
     files.push_back({data_file_name(rank, 0), 1U << 30, std::string(32, 'a')});
   }
-  EXPECT_EQ(parse_folder_manifest(write_folder_manifest(files)).files.size(), files.size());
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({.files = files})).files.size(),
+            files.size());
 }
 
 }  // namespace

@@ -166,6 +166,27 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   }
 }
 
+// It has what publishes the checkpoints of both.
+TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
+  std::filesystem::rename(machine(0), machine(9));
+  for (const Nodes& nodes : {Nodes{2, 2, 1, 1}, Nodes{1, 1, 2, 2}}) {
+    Job job(nodes, program(kInParts + in(folder_)));
+    EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
+    for (const auto& rank : job.ranks) {
+      EXPECT_THAT(rank->output(),
+                  AllOf(HasSubstr("none that all ranks can go on from (ep2-ba8: "),
+                        HasSubstr("/0, which has its .metadata, is not in this job; ep1-ba4: "),
+                        Not(HasSubstr("begins at"))));
+    }
+  }
+  std::filesystem::remove_all(machine(0));
+  std::filesystem::rename(machine(9), machine(0));
+  Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  expect_to_begin_at(job, 8);
+  expect_unbroken(job);
+}
+
 // What a logger keeps, of all ranks, is whole.
 TEST_F(TwoMachines, WhereTheOtherMachineIsGoneAndALoggerHasAllOfItAllGoOnFromThere) {
   const TempFolder there;
@@ -191,6 +212,11 @@ TEST_F(TwoMachines, OneMachineAloneDoesNotBeginAnew) {
   Job job(1, program(kInParts + Command{"folder=" + folder_.path()}));
   EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
   EXPECT_THAT(job.output(0), HasSubstr("on machines that are not in this job"));
+  std::filesystem::remove_all(folder_.path() + "/0");
+  std::filesystem::rename(machine(1), folder_.path() + "/0");
+  Job second(1, program(kInParts + Command{"folder=" + folder_.path()}));
+  EXPECT_THAT(second.exit_codes(), Each(2)) << outputs_of(second);
+  EXPECT_THAT(second.output(0), HasSubstr("on machines that are not in this job"));
 }
 
 TEST(SeveralMachines, AKilledRunGoesOnBitForBitAndNobodyKeepsMoreThanAsked) {

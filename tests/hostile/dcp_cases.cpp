@@ -125,6 +125,14 @@ void add_locations(Cases& cases) {
   stored("offset that is a text", {.offset = unicode("0")});
   stored("transform", {.more = unicode("transform_descriptors") + "]" + unicode("rot13") + "a"},
          Answer::kUnsupported);
+  add_dcp(cases, "ten thousand times one chunk of ten thousand transforms",
+          metadata(
+              {.items = unicode("w") + tensor_metadata({.chunks = chunk({0}, {4}) + "q\x01" +
+                                                                  repeated("h\x01", 10'000)}),
+               .storage = index("w", size({0})) +
+                          info({.more = unicode("transform_descriptors") + "](" + unicode("rot13") +
+                                        "q\x02" + repeated("h\x02", 10'000) + "e"})}),
+          Answer::kUnsupported);
   stored("transforms that are no list", {.more = unicode("transform_descriptors") + "K\x01"});
   add_dcp(cases, "nothing stored", metadata({.storage = ""}));
   add_dcp(cases, "chunk stored elsewhere", metadata({.storage = index("w", size({1})) + info({})}));
@@ -171,13 +179,21 @@ void add_layouts(Cases& cases) {
   // Two bytes for each, which reads the dimensions of one anew.
   const std::vector<std::int64_t> zeros(64, 0);
   const std::vector<std::int64_t> ones(64, 1);
-  add_dcp(cases, "a hundred thousand times one chunk of 64 dimensions",
-          metadata({.items = unicode("w") +
-                             tensor_metadata({.shape = ones,
-                                              .chunks = chunk(zeros, ones) + "q\x01" +
-                                                        repeated("h\x01", 100'000)}),
-                    .storage = index("w", size(zeros)) + info({})}),
-          Answer::kUnsupported);
+  add_dcp(
+      cases, "a hundred thousand times one chunk of 64 dimensions",
+      metadata({.items = unicode("w") + tensor_metadata({.shape = ones,
+                                                         .chunks = chunk(zeros, ones) + "q\x01" +
+                                                                   repeated("h\x01", 100'000)}),
+                .storage = index("w", size(zeros)) + info({})}),
+      Answer::kUnsupported);
+  std::string others;  // fields of a chunk that are not known, in front of those that are
+  for (std::int32_t i = 0; i < 20'000; ++i) {
+    others += int32(i) + "N";
+  }
+  shaped("twenty thousand times one chunk of as many fields",
+         {.chunks = fields(kModule, "ChunkStorageMetadata",
+                           others + unicode("offsets") + size({0}) + unicode("sizes") + size({4})) +
+                    "q\x01" + repeated("h\x01", 20'000)});
   shaped("chunks that contain themselves", {.chunks = "]q\x01h\x01"s + "a"});
 }
 

@@ -77,6 +77,8 @@ void add_lists(Cases& cases) {
       {"durations", call, Answer::kRead, function(global("datetime", "timedelta"))},
       {"sizes", call_with, Answer::kRead,
        function_and(global("torch", "Size"), "K\1K\2K\3\x87\x85")},
+      {"long_sizes", call_with, Answer::kUnsupported,
+       function_and(global("torch", "Size"), "(K\1K\1K\1K\1K\1t\x85")},
       {"complex_numbers", call_with, Answer::kRead,
        function_and(global("builtins", "complex"), "K\1K\2\x86")},
       {"one_text", "h\0"s, Answer::kRead, unicode("a text of twenty...") + "\x94" + "0"},

@@ -40,6 +40,16 @@ TEST(TensorBridgeTest, ViewsShareMemoryWithTheTensorAndKeepItAlive) {
   EXPECT_EQ(tensor_of(view)[0][0].item<float>(), 9);
 }
 
+TEST(TensorBridgeTest, ShapesCompareWithLibtorchs) {
+  const at::Tensor tensor = torch::ones({2, 3});
+  const TensorView view = view_of(tensor);
+  EXPECT_TRUE(tensor.sizes() == view.shape);
+  EXPECT_TRUE(view.strides == tensor.strides());
+  EXPECT_FALSE(tensor.sizes() != view.shape);
+  EXPECT_TRUE(view.shape != tensor.strides());
+  EXPECT_EQ(torch::ones(view.shape).sizes(), view.shape);
+}
+
 TEST(TensorBridgeTest, TensorsOfOneStorageShareOneStorage) {
   const at::Tensor base = torch::rand({4, 5});
   const TensorView whole = view_of(base);

@@ -110,6 +110,9 @@ TEST(DimsTest, GrowsShrinksAndIsAssignedItsOwn) {
     EXPECT_TRUE(std::equal(numbers.begin() + 1, numbers.end() - 1, dims.cbegin()));
     dims.clear();
     EXPECT_EQ(dims.cbegin(), dims.cend());
+    EXPECT_EQ(dims.emplace_back(5), 5);
+    EXPECT_EQ(std::exchange(*dims.rbegin(), 6), 5);
+    EXPECT_EQ(dims, Numbers{6});
   }
 }
 

@@ -32,14 +32,15 @@ ManifestFile file_of(const nlohmann::json& json) {
 
 }  // namespace
 
-std::string write_folder_manifest(const std::vector<ManifestFile>& files,
-                                  const std::string& attempt) {
+std::string write_folder_manifest(const FolderManifest& manifest) {
   nlohmann::ordered_json json = {{"schema", kFolderSchema},
                                  {"writer", kWriter},
                                  {"xxh3_128", std::string(kSealDigits, '0')},
                                  {"files", nlohmann::ordered_json::array()}};
-  if (!attempt.empty()) json["attempt"] = attempt;
-  for (const ManifestFile& file : files) {
+  if (!manifest.attempt.empty()) json["attempt"] = manifest.attempt;
+  if (!manifest.publisher.empty()) json["publisher"] = manifest.publisher;
+  if (manifest.unknown_before != 0) json["unknown_before"] = manifest.unknown_before;
+  for (const ManifestFile& file : manifest.files) {
     nlohmann::ordered_json& listed = json["files"].emplace_back(nlohmann::ordered_json{
         {"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
     if (!file.machine.empty()) listed["machine"] = file.machine;
@@ -77,8 +78,16 @@ FolderManifest parse_folder_manifest(std::string_view text) {
     throw CorruptError("the folder's manifest is not one");
   }
   manifest.writer = writer.get<std::string>();
-  const auto attempt = json.find("attempt");
-  if (attempt != json.end() && attempt->is_string()) manifest.attempt = attempt->get<std::string>();
+  const auto text_of = [&](const char* name) {
+    const auto value = json.find(name);
+    return value != json.end() && value->is_string() ? value->get<std::string>() : std::string();
+  };
+  manifest.attempt = text_of("attempt");
+  manifest.publisher = text_of("publisher");
+  const auto unknown = json.find("unknown_before");
+  if (unknown != json.end() && unknown->is_number_unsigned()) {
+    manifest.unknown_before = unknown->get<std::uint64_t>();
+  }
   std::set<std::string> names;
   for (const auto& file : files) {
     manifest.files.push_back(file_of(file));

@@ -66,8 +66,7 @@ void check_names(const std::vector<NamedTensor>& tensors) {
 
 // Leaves one of each group of tensors that are the same elements.
 void drop_tied(NamedTensors& named) {
-  using Place = std::tuple<const Storage*, std::int64_t, DType, std::vector<std::int64_t>,
-                           std::vector<std::int64_t>>;
+  using Place = std::tuple<const Storage*, std::int64_t, DType, Dims, Dims>;
   const auto place_of = [](const TensorView& tensor) {
     return Place(tensor.storage.get(), tensor.storage_offset, tensor.dtype, tensor.shape,
                  tensor.strides);

@@ -31,7 +31,7 @@ std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::strin
   const ManifestFile data = add_plan(*building, dcp::kDataFile, plan.data());
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
-      add_text(*building, kFolderManifest, write_folder_manifest({data, metadata}));
+      add_text(*building, kFolderManifest, write_folder_manifest({.files = {data, metadata}}));
   if (job.checks_reads) check_mapped_reads();
   building->commit();
   return data.bytes + metadata.bytes + manifest.bytes;

@@ -6,7 +6,9 @@
 //             what others have, which files of it.
 //  2. choose  Rank 0 has what all have found. A checkpoint is one when it was published, and all
 //             see it, or each of its files is on some rank; otherwise a part was lost, or the save
-//             ended before it was published everywhere, or a disk does not give it. When none
+//             ended before it was published everywhere, or a disk does not give it. Parts of one
+//             that the machine that publishes it does not have are none; where that machine is not
+//             in the job they may be of one, which lacks what it has. When none
 //             sees any, the run begins anew; when some do and none of them is whole, nobody begins:
 //             what they have would be left behind. Unless there is elsewhere to look first
 //             (AgreeJob::may_lack_all).
@@ -34,17 +36,18 @@ using nlohmann::json;
 using Seen = std::vector<SeenCheckpoint>;
 using Agreed = std::vector<AgreedCheckpoint>;
 
-std::string text_of(const Seen& seen) {
+// What a rank has found, and where it is.
+std::string text_of(const Seen& seen, const std::string& machine) {
   json list = json::array();
   for (const SeenCheckpoint& one : seen) {
     json files = json::array();
     for (const SeenCheckpoint::File& file : one.files) {
       files.push_back({file.name, file.bytes, file.machine});
     }
-    list.push_back(
-        {one.name, one.order, one.identity, one.is_published, files, one.has, one.problem});
+    list.push_back({one.name, one.order, one.identity, one.is_published, files, one.has,
+                    one.publisher, one.problem, one.status});
   }
-  return json_text(list, -1);
+  return json_text(list, -1) + "\n" + machine;
 }
 
 std::string text_of(const Agreed& agreed) {
@@ -54,7 +57,7 @@ std::string text_of(const Agreed& agreed) {
     for (const AgreedCheckpoint::File& file : one.files) {
       files.push_back({file.name, file.bytes, file.rank});
     }
-    list.push_back({one.name, one.order, one.identity, files, one.lacks});
+    list.push_back({one.name, one.order, one.identity, files, one.lacks, one.status});
   }
   return json_text(list, -1);
 }
@@ -87,7 +90,9 @@ Seen parse_seen(const std::string& text) {
                             file.at(2).get<std::string>()});
     }
     seen.has = one.at(5).get<std::vector<std::string>>();
-    seen.problem = one.at(6).get<std::string>();
+    seen.publisher = one.at(6).get<std::string>();
+    seen.problem = one.at(7).get<std::string>();
+    seen.status = one.at(8).get<int>();
     return seen;
   });
 }
@@ -98,7 +103,8 @@ Agreed parse_agreed(const std::string& text) {
                             .order = one.at(1).get<std::vector<std::int64_t>>(),
                             .identity = one.at(2).get<std::string>(),
                             .files = {},
-                            .lacks = one.at(4).get<std::string>()};
+                            .lacks = one.at(4).get<std::string>(),
+                            .status = one.at(5).get<int>()};
     for (const json& file : one.at(3)) {
       agreed.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
                               file.at(2).get<std::int64_t>()});
@@ -117,7 +123,8 @@ struct Sighting {
 
 class Sightings {
  public:
-  void add(std::int64_t rank, Seen seen) {
+  void add(std::int64_t rank, Seen seen, const std::string& machine) {
+    machines_.insert(machine);
     for (SeenCheckpoint& one : seen) {
       Sighting& sighting = find(one, rank);
       for (const std::string& name : one.has) {
@@ -137,7 +144,7 @@ class Sightings {
   Agreed chosen() const {
     std::vector<const Sighting*> published;
     for (const Sighting& one : all_) {
-      if (one.seen.is_published) published.push_back(&one);
+      if (one.seen.is_published || has_lost_publisher(one)) published.push_back(&one);
     }
     Agreed agreed;
     for (const Sighting* one : published) {
@@ -156,6 +163,11 @@ class Sightings {
   }
 
  private:
+  bool has_lost_publisher(const Sighting& one) const {
+    return !one.seen.is_published && !one.seen.publisher.empty() &&
+           !machines_.contains(one.seen.publisher);
+  }
+
   Sighting& find(const SeenCheckpoint& one, std::int64_t rank) {
     const auto found = std::ranges::find_if(all_, [&](const Sighting& other) {
       return one.name == other.seen.name && one.order == other.seen.order &&
@@ -170,9 +182,15 @@ class Sightings {
                           .order = one.seen.order,
                           .identity = one.seen.identity,
                           .files = {},
-                          .lacks = {}};
+                          .lacks = {},
+                          .status = one.seen.status};
     if (!one.seen.problem.empty()) {
       made.lacks = fmt::format("rank {} cannot read it: {}", one.rank, one.seen.problem);
+      return made;
+    }
+    if (!one.seen.is_published) {
+      made.lacks =
+          fmt::format("{}, which has its .metadata, is not in this job", one.seen.publisher);
       return made;
     }
     std::vector<const SeenCheckpoint::File*> missing;
@@ -210,20 +228,24 @@ class Sightings {
   }
 
   std::vector<Sighting> all_;
+  std::set<std::string> machines_;
   std::int64_t ranks_ = 0;
 };
 
 // Of rank 0.
 Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   Sightings sightings;
-  sightings.add(call.me().rank, std::move(own));
+  sightings.add(call.me().rank, std::move(own), call.me().machine);
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
-    sightings.add(rank, parse_seen(call.wait_for("report/" + std::to_string(rank))));
+    const std::string said = call.wait_for("report/" + std::to_string(rank));
+    const std::size_t line = std::min(said.find('\n'), said.size());
+    sightings.add(rank, parse_seen(said.substr(0, line)),
+                  said.substr(std::min(line + 1, said.size())));
     call.unwatch(rank);
   }
   Agreed agreed = sightings.chosen();
-  if (const std::string why = why_none_is_whole(agreed); !may_lack_all && !why.empty()) {
-    decide_against(call, {.kind = Verdict::Kind::kUsage, .rank = call.me().rank, .why = why});
+  if (const Verdict why = why_none_is_whole(agreed); !may_lack_all && !why.is_good()) {
+    decide_against(call, why);
   }
   call.all_have_come();
   // Before the decision: whoever knows that there is one finds it.
@@ -234,7 +256,7 @@ Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
 
 // Of the others.
 Agreed learn(RollCall& call, const Seen& own) {
-  call.set("report/" + std::to_string(call.me().rank), text_of(own));
+  call.set("report/" + std::to_string(call.me().rank), text_of(own, call.me().machine));
   try {
     call.wait_for_decision();
   } catch (const RollCall::Unknown&) {
@@ -261,16 +283,23 @@ const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agree
   return found == agreed.end() ? nullptr : &*found;
 }
 
-std::string why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed) {
-  if (agreed.empty() || find_furthest(agreed) != nullptr) return "";
+Verdict why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed) {
+  if (agreed.empty() || find_furthest(agreed) != nullptr) return {};
+  Verdict verdict{.kind = Verdict::Kind::kUsage};
   std::string all;
   for (const AgreedCheckpoint& one : agreed) {
     all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.name, one.lacks);
+    if (one.status == 0 || verdict.status != 0) continue;
+    verdict.kind = Verdict::Kind::kFailed;
+    verdict.status = one.status;
   }
-  return fmt::format(
-      "there are checkpoints, and none that all ranks can go on from ({}). Start the job where "
-      "their parts are, give them back, or remove the checkpoints everywhere to begin anew",
-      all);
+  const char* const advice =
+      verdict.status == 0 ? "Start the job where their parts are, give them back, or remove the "
+                            "checkpoints everywhere to begin anew"
+                          : "Mend what does not give them, or put them aside, and start again";
+  verdict.why = fmt::format(
+      "there are checkpoints, and none that all ranks can go on from ({}). {}", all, advice);
+  return verdict;
 }
 
 }  // namespace cairn

@@ -32,9 +32,13 @@ struct SeenCheckpoint {
   // published knows them. Empty: who sees it has all that he needs.
   std::vector<File> files = {};
   std::vector<std::string> has = {};  // those that this rank can read, by name
-  // Why the disk does not give what says which one it is: then only name and order are known, this
-  // rank has nothing of it, and it counts as published.
+  // Of parts: the machine that has `.metadata`, where that is known. What it does not see published
+  // never was; while it is not in the job nobody can know, and it counts as published.
+  std::string publisher = {};
+  // Why the disk does not give what says which one it is, and StorageError::status(): then only
+  // name and order are known, this rank has nothing of it, and it counts as published.
   std::string problem = {};
+  int status = 0;
 };
 
 struct AgreedCheckpoint {
@@ -49,6 +53,7 @@ struct AgreedCheckpoint {
   std::string identity;
   std::vector<File> files;  // as SeenCheckpoint's
   std::string lacks;        // why nobody can go on from it; empty for one that all can
+  int status = 0;           // where that is a disk's fault: SeenCheckpoint's
 };
 
 struct AgreeJob {
@@ -65,16 +70,16 @@ struct AgreeJob {
 // on from, since all see them or each file of theirs is on some rank; and, before and between them,
 // those that they would have gone on from if nothing were lacking. Empty when no rank sees any
 // published: the run begins anew. On all ranks the same, or the same error: RankFailure for a rank
-// that does not come; what `look` throws; UsageError that says what is lacking where when there are
-// some and all of them lack something, unless may_lack_all. Works for any number of ranks, whatever
-// number saved.
+// that does not come; what `look` throws; why_none_is_whole() when there are some and all of them
+// lack something, unless may_lack_all. Works for any number of ranks, whatever number saved.
 std::vector<AgreedCheckpoint> agree_over_ranks(RankTable& table, const AgreeJob& job);
 
 // The furthest that lacks nothing; nullptr when there is none.
 const AgreedCheckpoint* find_furthest(const std::vector<AgreedCheckpoint>& agreed);
 
-// Where there are some and all lack something: why nobody may begin anew, and what to do. Empty
-// otherwise.
-std::string why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed);
+// Where there are some and all lack something: why nobody may begin anew, and what to do; good
+// otherwise. A fault of a disk's, which may be gone soon, when one of them has one; else the
+// caller's.
+Verdict why_none_is_whole(const std::vector<AgreedCheckpoint>& agreed);
 
 }  // namespace cairn

@@ -14,12 +14,12 @@
 //              decide against it before: the first decision stands, for all (roll_call.h). Before
 //              it nothing is published; behind it nobody but rank 0 can end the attempt.
 //  6. publish  Folders of other machines first, by who made them, each with a manifest of its files
-//              and of the attempt; what has the name there, and a machine of the job has published
-//              or put aside, becomes NAME.damaged, and NAME.unreadable what the disk does not give:
-//              neither is removed. Then rank 0's. It writes what verifies all of the checkpoint
-//              (the manifest of all files) and what makes it one, `.metadata`, as the last file;
-//              both are durable before the folder has its name: one rename, and the parent is
-//              synced. In a store of objects `.metadata` is the commit. Then the pointer is moved.
+//              and of the attempt; what has the name there, and may be a part of a checkpoint that
+//              is whole, is put aside and not removed (name_on_machine.h). Then rank 0's. It writes
+//              what verifies all of the checkpoint (the manifest of all files) and what makes it
+//              one, `.metadata`, as the last file; both are durable before the folder has its name:
+//              one rename, and the parent is synced. In a store of objects `.metadata` is the
+//              commit. Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
@@ -45,9 +45,10 @@
 
 #include "cairn/error.h"
 
-#include "checkpoint/ranks/see_checkpoints.h"
+#include "checkpoint/ranks/name_on_machine.h"
 #include "core/json_text.h"
 #include "core/xxh3.h"
+#include "format/dcp/write_metadata.h"
 #include "io/atomic_file.h"
 #include "io/cancellation.h"
 #include "io/file.h"
@@ -57,8 +58,6 @@ namespace cairn {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kMetadataName = ".metadata";
 
 // Moves on between two blocks.
 class LivingWrite final : public ObjectWrite {
@@ -83,23 +82,12 @@ class LivingWrite final : public ObjectWrite {
   RollCall& call_;
 };
 
-// What has, or had, the name of the checkpoint on a machine, and may be of a whole one: its parts on
-// the other machines are not replaced.
-struct Kept {
-  std::vector<std::string> identities = {};  // SeenCheckpoint's: what was published or put aside
-  bool is_unknown = false;                   // and what nobody can tell the identity of
-
-  bool holds(const std::string& identity) const {
-    return is_unknown || std::ranges::find(identities, identity) != identities.end();
-  }
-};
-
 struct Report {
   std::string id;
   std::int64_t home = 0;  // who made the folder that the files are in
   std::string machine;
   WrittenPart part;
-  Kept kept = {};  // of who made a folder
+  NameOnMachine name = {};  // of who made a folder
 };
 
 // The note, which may be bytes of any kind, stands behind the first line.
@@ -112,8 +100,7 @@ std::string text_of(const Report& report) {
                      {"home", report.home},
                      {"machine", report.machine},
                      {"files", files},
-                     {"kept", report.kept.identities},
-                     {"is_kept_unknown", report.kept.is_unknown}};
+                     {"name", text_of(report.name)}};
   return json_text(said, -1) + "\n" + report.part.note;
 }
 
@@ -134,8 +121,7 @@ Report parse_report(const std::string& text) {
                   .home = read.at("home").get<std::int64_t>(),
                   .machine = read.at("machine").get<std::string>(),
                   .part = {},
-                  .kept = {.identities = read.at("kept").get<std::vector<std::string>>(),
-                           .is_unknown = read.at("is_kept_unknown").get<bool>()}};
+                  .name = parse_name_on_machine(read.at("name").get<std::string>())};
     for (const json& file : read.at("files")) {
       report.part.files.push_back({.name = file.at(0).get<std::string>(),
                                    .bytes = file.at(1).get<std::uint64_t>(),
@@ -207,7 +193,11 @@ class Attempt {
     if (call_.leads()) {
       options_.id = draw_id_ ? draw_id_() : random_digits();
       folder_ = create_attempt_folder(store_, options_);
-      call_.set("call", json_text(json{{"id", options_.id}, {"name", base_name(job_.path)}}, -1));
+      const json called = {{"id", options_.id},
+                           {"name", base_name(job_.path)},
+                           {"machine", call_.me().machine},
+                           {"puts_aside", job_.puts_aside}};
+      call_.set("call", json_text(called, -1));
       return;
     }
     const json called = parse(call_.wait_for("call"));
@@ -219,55 +209,29 @@ class Attempt {
                       "checkpoints, in the same order",
                       name));
     }
+    publisher_ = called.value("machine", "");
     if (call_.me().machine_leader == call_.me().rank) {
-      make_home();
+      make_home(called.value("puts_aside", false));
     } else {
       join_home();
     }
   }
 
   // Of the first rank of a machine.
-  void make_home() {
+  void make_home(bool may_put_aside) {
     folder_ = join_attempt_folder(store_, options_);
     if (folder_ == nullptr) {
       home_ = call_.me().rank;
       AttemptFolderOptions own = options_;
-      own.overwrite = true;  // rank 0 knows whether it may be: without it there is no checkpoint
+      own.overwrite = true;  // rank 0 says what is kept
+      call_.beating([&] {    // disks that do not give something take long
+        put_unknown_aside(store_, job_.path, may_put_aside);
+        name_ = look_at_name(store_, job_.path);
+      });
       folder_ = create_attempt_folder(store_, own);
       refuse_rivals();
-      look_at_name();
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
-  }
-
-  // What has the name on a machine that is not rank 0's. What the disk does not give may be
-  // anybody's: who may overwrite has gone on from before it. But for the name itself, which could
-  // not be put aside.
-  void look_at_name() {
-    try {
-      found_ = see_checkpoint(store_, job_.path, base_name(job_.path));
-    } catch (const UnreadableError&) {
-      if (!job_.overwrite || !store_.stat(job_.path, /*follow=*/false)) throw;
-      is_unreadable_ = kept_.is_unknown = true;
-    }
-    if (found_ && found_->is_published && !job_.overwrite) refuse_to_replace();
-    look_aside();
-    if (found_ && found_->is_published) kept_.identities.push_back(found_->identity);
-  }
-
-  void look_aside() {
-    for (const char* ending : {kAsideDamaged, kAsideUnreadable}) {
-      for (const std::string& aside : names_aside(store_, job_.path, ending)) {
-        std::string attempt;
-        try {
-          attempt = attempt_of(store_, aside);
-        } catch (const UnreadableError&) {
-          // As good as one that does not say it.
-        }
-        kept_.is_unknown = kept_.is_unknown || attempt.empty();
-        kept_.identities.push_back(std::move(attempt));
-      }
-    }
   }
 
   // Where a checkpoint is more than one folder, no rename can tell an attempt that was given up and
@@ -343,7 +307,7 @@ class Attempt {
             .home = home_,
             .machine = call_.me().machine,
             .part = part_,
-            .kept = kept_};
+            .name = name_};
   }
 
   Report report_of(std::int64_t rank) {
@@ -359,7 +323,7 @@ class Attempt {
 
   void verify() {
     doing_ = "verifying the parts of all ranks";
-    std::set<std::string> names = {kMetadataName, kFolderManifest};
+    std::set<std::string> names = {dcp::kMetadataFile, kFolderManifest};
     for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
       Report of_rank = report_of(rank);
       for (const ManifestFile& file : of_rank.part.files) {
@@ -373,7 +337,11 @@ class Attempt {
         if (of_rank.home != 0) manifest_.back().machine = of_rank.machine;
         bytes_ += file.bytes;
       }
-      if (of_rank.home == rank && rank != 0) homes_.push_back(rank);
+      machines_.insert(of_rank.machine);
+      if (of_rank.home == rank && rank != 0) {
+        homes_.push_back(rank);
+        names_.push_back(std::move(of_rank.name));
+      }
       if (of_rank.home != rank || rank == 0) call_.unwatch(rank);  // not needed any more
       parts_.push_back({std::move(of_rank.part), rank});
     }
@@ -384,13 +352,26 @@ class Attempt {
     call_.move_on();
   }
 
+  // What has the name on each is looked at before anything is published.
   void meet_other_machines() {
     refuse_rivals();
-    if (store_.stat(job_.path)) refuse_to_replace();
-    look_aside();
-    Report own = own_report();
-    own.part = {};  // of no use to them
-    call_.set("report/0", text_of(own));
+    std::vector<NameOnMachine> all = names_;
+    call_.beating([&] { all.push_back(look_at_name(store_, job_.path)); });
+    if (all.back().is_there) refuse_to_replace();
+    json kept = json::array();
+    for (std::size_t i = 0; i < homes_.size(); ++i) {
+      if (!is_kept(names_[i], all, machines_)) continue;
+      kept.push_back(homes_[i]);
+      if (!job_.puts_aside) refuse_to_put_aside(homes_[i]);
+    }
+    call_.set("kept", json_text(json{{"homes", kept}, {"unknown", unknown_of(all)}}, -1));
+  }
+
+  [[noreturn]] void refuse_to_put_aside(std::int64_t home) const {
+    throw AlreadyExistsError(
+        fmt::format("{} is there already on the machine of {}: remove it, choose another "
+                    "save_folder, or set save_overwrite",
+                    job_.path, rank_name(home)));
   }
 
   void decide() {
@@ -413,12 +394,13 @@ class Attempt {
       if (!moved.is_good()) throw RollCall::Settled{moved};
     }
     call_.sign_of_life();
-    manifest_.push_back(file_of(kMetadataName, metadata_));
+    manifest_.push_back(file_of(dcp::kMetadataFile, metadata_));
     bytes_ += metadata_.size();
     call_.beating([this] {
       doing_ = "publishing " + job_.path;
-      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)},
-                       {kMetadataName, metadata_}});
+      folder_->commit(
+          {{kFolderManifest, write_folder_manifest({.attempt = options_.id, .files = manifest_})},
+           {dcp::kMetadataFile, metadata_}});
       is_published_ = true;
       doing_ = job_.path + " is saved, but not pointed at";
       if (job_.point) job_.point();
@@ -433,22 +415,24 @@ class Attempt {
     doing_ = "publishing the folder of its machine";
     Verdict verdict;
     try {
-      bool is_kept = false;
-      for (std::int64_t rank = 0; rank < call_.me().world_size; ++rank) {
+      for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
-        is_kept = is_kept || (found_ && of_rank.kept.holds(found_->identity));
         if (of_rank.home != home_) continue;
         for (const ManifestFile& file : of_rank.part.files) {
           check_size(rank, file);
           manifest_.push_back(file);
         }
       }
-      // What has the name here may be of a whole checkpoint, which rank 0, on another machine, does
-      // not know of. What no machine published or put aside is nobody's, and is replaced: an
-      // attempt that fails here again and again leaves one folder, and no more.
-      if (is_unreadable_) put_aside(store_, job_.path, kAsideUnreadable);
-      if (is_kept) put_aside(store_, job_.path, kAsideDamaged);
-      folder_->commit({{kFolderManifest, write_folder_manifest(manifest_, options_.id)}});
+      const json kept = parse(call_.wait_for("kept"));
+      const auto homes = kept.value("homes", std::vector<std::int64_t>());
+      if (std::ranges::find(homes, home_) != homes.end()) {
+        put_aside(store_, job_.path, kAsideDamaged);
+      }
+      folder_->commit({{kFolderManifest,
+                        write_folder_manifest({.attempt = options_.id,
+                                               .files = manifest_,
+                                               .publisher = publisher_,
+                                               .unknown_before = kept.value("unknown", 0U)})}});
     } catch (const MeetingError&) {
       throw;
     } catch (const std::exception&) {
@@ -537,10 +521,8 @@ class Attempt {
   std::string doing_;  // for messages
   std::unique_ptr<AttemptFolder> folder_;
   std::int64_t home_ = 0;
-  // Of who makes a folder:
-  std::optional<SeenCheckpoint> found_;  // what has its name
-  bool is_unreadable_ = false;           // its disk does not give what that is
-  Kept kept_;
+  std::string publisher_;  // rank 0's machine
+  NameOnMachine name_;     // of who makes a folder: before it did
   WrittenPart part_;
   std::uint64_t bytes_ = 0;
   bool is_reported_ = false;   // or may be
@@ -548,7 +530,9 @@ class Attempt {
   bool is_published_ = false;  // of rank 0
   // Of rank 0, and who makes a folder:
   std::vector<RankPart> parts_;
+  std::set<std::string> machines_;
   std::vector<std::int64_t> homes_;
+  std::vector<NameOnMachine> names_;  // of homes_
   std::vector<ManifestFile> manifest_;
   std::string metadata_;
 };

@@ -51,9 +51,12 @@ struct RankPart : WrittenPart {
 struct RankCommitJob {
   std::string path = {};  // of the folder; relative ones are each rank's own
   // Whether what is there may be replaced. Where parts lie on several machines nothing is: on rank
-  // 0's machine it is an error. What another one has published is an error without this, and with
-  // it becomes NAME.damaged there, and so do the parts of it on the others.
+  // 0's machine it is an error.
   bool overwrite = false;
+  // Whether what another machine has under that name, and may be a part of a checkpoint that is
+  // whole, may be put aside there (name_on_machine.h): of a run that goes on from before it.
+  // Without it that is AlreadyExistsError, or what the disk says. Rank 0's counts.
+  bool puts_aside = false;
   // Writes this rank's files, and says which, with sizes and hashes. On every rank.
   std::function<WrittenPart(PartPlace& place)> write_part = nullptr;
   // Gives `.metadata` for what all wrote, in the order of their ranks. On rank 0.

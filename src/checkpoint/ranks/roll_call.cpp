@@ -278,7 +278,7 @@ void RollCall::all_have_come() {
 
 void RollCall::forget() {
   std::vector<std::string>& keys = table_.to_forget;
-  for (const char* name : {"call", "done"}) {
+  for (const char* name : {"call", "kept", "done"}) {
     keys.push_back(key(name));
   }
   for (std::int64_t rank = 0; rank < me().world_size; ++rank) {

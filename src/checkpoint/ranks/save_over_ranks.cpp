@@ -148,7 +148,7 @@ RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const Ran
         state.emplace(state_of(table, job));
         return describe(*state);
       });
-  RankCommitJob commit{.path = job.path, .overwrite = job.overwrite};
+  RankCommitJob commit{.path = job.path, .overwrite = job.overwrite, .puts_aside = job.puts_aside};
   commit.write_part = [&](PartPlace& place) {
     return write_files(sharded::RankFiles(*state, planned.own, {.files = job.files}), place);
   };

@@ -17,8 +17,9 @@ namespace cairn {
 
 // The same on all ranks, but for what each has.
 struct RankSaveJob {
-  std::string path = {};  // of the folder; relative ones are each rank's own
-  bool overwrite = false;
+  std::string path = {};    // of the folder; relative ones are each rank's own
+  bool overwrite = false;   // RankCommitJob's
+  bool puts_aside = false;  // that, too
   // What this rank has: tensors, whole or with a `part`, and anything else. Of what several have
   // one writes each (sharded/global_plan.h). Not to change until the save is done.
   Value tree = {};

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <utility>
 
 #include "cairn/error.h"
 
 #include "checkpoint/folder/names_by_position.h"
-#include "checkpoint/plan/folder_manifest.h"
 #include "core/xxh3.h"
+#include "format/dcp/write_metadata.h"
 #include "io/file.h"
 #include "io/pieces.h"
 #include "io/source_part.h"
@@ -19,7 +20,6 @@
 namespace cairn {
 namespace {
 
-constexpr const char* kDcpMetadataName = ".metadata";
 constexpr std::size_t kMostSeen = 64;
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
@@ -30,24 +30,11 @@ std::string hash_of(const ByteSource& source, std::uint64_t most) {
   return fmt::format("{}-{}", source.size(), hash.digest128());
 }
 
-// Nothing for a folder without one that can be read: it is known by its `.metadata` then.
-std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& path) {
-  try {
-    return parse_folder_manifest(
-        as_text(read_all(*store.open(join_path(path, kFolderManifest))).view));
-  } catch (const CorruptError&) {
-    return std::nullopt;
-  } catch (const UnsupportedError&) {
-    return std::nullopt;
-  } catch (const NotFoundError&) {  // removed since
-    return std::nullopt;
-  }
-}
-
 // Of a folder that several ranks wrote.
 void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
+  if (!seen.is_published) seen.publisher = manifest.publisher;
   const auto own = store.stat(join_path(path, kFolderManifest));
   std::vector<ManifestFile> files = manifest.files;
   if (seen.is_published) {
@@ -62,7 +49,7 @@ void add_attempt(ObjectStore& store, const std::string& path, const FolderManife
 
 // Of one that some program wrote, here or where all see it.
 void add_files(ObjectStore& store, const std::string& path, SeenCheckpoint& seen) {
-  seen.identity = hash_of(*store.open(join_path(path, kDcpMetadataName)), UINT64_MAX);
+  seen.identity = hash_of(*store.open(join_path(path, dcp::kMetadataFile)), UINT64_MAX);
   for (const ListedName& listed : list_all(store, path)) {
     const auto info = info_of(store, path, listed);
     if (!info || info->type != ObjectInfo::Type::kObject) continue;
@@ -80,11 +67,25 @@ std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string&
   try {
     return see_checkpoint(store, path, name);
   } catch (const UnreadableError& e) {
-    return SeenCheckpoint{.name = name, .problem = e.what()};
+    const int status = e.status() == 0 ? EIO : e.status();
+    return SeenCheckpoint{.name = name, .problem = e.what(), .status = status};
   }
 }
 
 }  // namespace
+
+std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder) {
+  try {
+    return parse_folder_manifest(
+        as_text(read_all(*store.open(join_path(folder, kFolderManifest))).view));
+  } catch (const CorruptError&) {
+    return std::nullopt;
+  } catch (const UnsupportedError&) {
+    return std::nullopt;
+  } catch (const NotFoundError&) {  // removed since
+    return std::nullopt;
+  }
+}
 
 std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::string& path,
                                              const std::string& name) {
@@ -101,7 +102,7 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
     if (info->type != ObjectInfo::Type::kFolder) return std::nullopt;
     const std::vector<std::string> listed = list_names(store, path);
     const std::set<std::string> names(listed.begin(), listed.end());
-    seen.is_published = names.contains(kDcpMetadataName);
+    seen.is_published = names.contains(dcp::kMetadataFile);
     std::optional<FolderManifest> manifest;
     if (names.contains(kFolderManifest)) manifest = manifest_of(store, path);
     const bool is_of_ranks = manifest && !manifest->attempt.empty();
@@ -115,11 +116,6 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
   } catch (const NotFoundError&) {  // removed since
     return std::nullopt;
   }
-}
-
-std::string attempt_of(ObjectStore& store, const std::string& folder) {
-  const std::optional<FolderManifest> manifest = manifest_of(store, folder);
-  return manifest ? manifest->attempt : "";
 }
 
 bool is_part_of_one(ObjectStore& store, const std::string& path) {

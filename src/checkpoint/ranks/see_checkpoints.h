@@ -8,6 +8,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/storage/object_store.h"
 
+#include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/ranks/agree_over_ranks.h"
 
 namespace cairn {
@@ -22,10 +23,8 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
 // Whether it has files of one rank's machine, and lacks those of others, which lie there.
 bool is_part_of_one(ObjectStore& store, const std::string& path);
 
-// By which several ranks wrote the folder, as its manifest says: the identity of what all machines
-// have of it. Empty where none says so: another program's, a file, one whose manifest is damaged.
-// StorageError.
-std::string attempt_of(ObjectStore& store, const std::string& folder);
+// The manifest of a folder; nullopt where there is none, or it is damaged. StorageError.
+std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder);
 
 struct SeePlace {
   std::string folder = {};

@@ -61,7 +61,7 @@ class TreeBuilder {
   }
 
   std::size_t nodes_left_ = 200'000;
-  std::set<std::tuple<const Storage*, std::int64_t, std::vector<std::int64_t>>> seen_;
+  std::set<std::tuple<const Storage*, std::int64_t, Dims>> seen_;
 };
 
 std::string contents_text(const Contents& contents, const Console& console) {

@@ -65,7 +65,7 @@ using Locations = std::unordered_map<Key, Location, KeyHash>;
 // The objects behind the references, as what they should be.
 class Fields {
  public:
-  explicit Fields(Graph& graph) : graph_(graph), budget_(graph.budget()) {}
+  explicit Fields(Graph& graph) : graph_(graph) {}
 
   const Object& object(const Ref& ref, std::string_view type) const {
     const auto* object = graph_.find<Object>(ref);
@@ -102,7 +102,7 @@ class Fields {
     for (const std::int64_t dim : size->dims) {
       if (dim < 0) fail("has a negative number as " + std::string(what));
     }
-    budget_.take(pickle::bytes_beside(size->dims));
+    graph_.budget().take(pickle::bytes_beside(size->dims));
     return size->dims;
   }
 
@@ -110,7 +110,10 @@ class Fields {
   Ref find(const Object& object, std::string_view field) const {
     const auto* state = graph_.find<Container>(object.state);
     if (state == nullptr || !state->is_dict()) return None{};
+    constexpr std::size_t kFields =
+        16;  // PyTorch's classes have fewer: those are looked at for nothing
     for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
+      if (i >= 2 * kFields) graph_.charge(2);  // one object may be asked again and again
       const auto* key = graph_.find<pickle::Text>(state->items[i]);
       if (key != nullptr && key->text == field) return state->items[i + 1];
     }
@@ -128,8 +131,7 @@ class Fields {
     fail("has " + graph_.describe(ref) + " in place of " + expected);
   }
 
-  const Graph& graph_;
-  MemoryBudget& budget_;
+  Graph& graph_;
 };
 
 class Parser {
@@ -181,6 +183,12 @@ class Parser {
     return location;
   }
 
+  // Many chunks may be stored at one place.
+  Location copy_of(const Location& location) const {
+    budget_.take(MemoryBudget::allocation(location.transforms.size() * sizeof(std::string_view)));
+    return location;
+  }
+
   void read_items(const Ref& ref, Metadata& metadata) {
     const auto& items = fields_.dict(ref, "the dict state_dict_metadata").items;
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
@@ -202,7 +210,7 @@ class Parser {
     if (!fields_.is_object(ref, "BytesStorageMetadata")) return tensor(fqn, ref);
     const auto found = locations_.find({fqn, std::nullopt});
     if (found == locations_.end()) fail("does not say where it is stored");
-    return {.fqn = fqn, .chunks = {{.location = found->second}}};
+    return {.fqn = fqn, .chunks = {{.location = copy_of(found->second)}}};
   }
 
   Item tensor(std::string_view fqn, const Ref& ref) const {
@@ -238,7 +246,7 @@ class Parser {
       if (bytes == 0) return;
       fail("does not say where the chunk at " + describe(chunk.box.offsets) + " is stored");
     }
-    chunk.location = found->second;
+    chunk.location = copy_of(found->second);
     if (chunk.location.transforms.empty() && chunk.location.size < bytes) {
       fail("gives " + std::to_string(chunk.location.size) + " bytes to a chunk of " +
            std::to_string(bytes));
@@ -279,7 +287,8 @@ class Parser {
            name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
   }
 
-  // With what tables need (a vector that grows has two), and, of an item, what reading it will make.
+  // With what tables need (a vector that grows has two), and, of an item, what reading it will
+  // make.
   static constexpr std::uint64_t kLocationBytes = 2 * sizeof(Locations::value_type);
   static constexpr std::uint64_t kChunkBytes = 3 * sizeof(Chunk);
   static constexpr std::uint64_t kItemBytes = 4 * sizeof(Item);

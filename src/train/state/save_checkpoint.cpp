@@ -118,7 +118,7 @@ std::string save_sharded(const State& state, const std::string& path,
                                                             time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
   if (!options.store) job.path = shown_place(job.path);
-  RankSaves().fill(job, state, options, /*overwrite=*/true, nullptr);
+  RankSaves().fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
   return save_now(store, job).path;
 }
 
