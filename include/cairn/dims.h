@@ -1,7 +1,6 @@
 // Dims: the shape of a tensor, its strides, or where it begins in a larger one.
 #pragma once
 
-#include <algorithm>
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -114,7 +113,8 @@ class Dims {
     resize(count, value);
   }
   void resize(std::size_t count, std::int64_t value = 0) {
-    if (count > room_) grow(std::max(count, std::size_t{size_} * 2));
+    const std::size_t doubled = std::size_t{size_} * 2;
+    if (count > room_) grow(count < doubled ? doubled : count);
     for (std::size_t i = size_; i < count; ++i) {
       data()[i] = value;
     }

@@ -190,7 +190,9 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
       if (conflict->is_present && is_gone_on_from) continue;
       if (!may_rewrite_own) refuse(place, path, *conflict, {});
       result.unusable.push_back(
-          {path, "its other parts are on machines that are not in this job, or do not give them", ""});
+          {path,
+           "its other parts are on machines that are not in this job, or that do not give them",
+           ""});
       continue;
     }
     if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {

@@ -38,7 +38,7 @@ class Existence {
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
-// Endings of put_aside(): of what is no good checkpoint any more, and of what its disk does not give.
+// Endings of put_aside(): of what is no good checkpoint any more, and of what a disk does not give.
 inline constexpr const char* kAsideDamaged = "damaged";
 inline constexpr const char* kAsideUnreadable = "unreadable";
 
