@@ -72,9 +72,18 @@ std::string name_aside(const std::string& name, const std::string& ending, std::
 
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending) {
+  constexpr std::size_t kMost = 1000;  // where nothing in the folder can be looked at
   std::vector<std::string> names;
   std::string aside = name_aside(name, ending, 1);
-  while (store.stat(aside, /*follow=*/false)) {
+  const auto is_there = [&] {
+    try {
+      return store.stat(aside, /*follow=*/false).has_value();
+    } catch (const UnreadableError&) {  // something is
+      if (names.size() >= kMost) throw;
+      return true;
+    }
+  };
+  while (is_there()) {
     names.push_back(std::move(aside));
     aside = name_aside(name, ending, names.size() + 1);
   }

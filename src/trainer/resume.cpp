@@ -135,8 +135,7 @@ void refuse_parts(const SearchPlace& place) {
                             .writer = variables_of_writer(place.run_name)};
   for (const SeenCheckpoint& one : see_checkpoints(*place.store, look_at)) {
     const std::string path = join_path(place.folder, one.name);
-    const bool is_part =
-        one.is_published ? is_part_of_one(*place.store, path) : !one.publisher.empty();
+    const bool is_part = one.is_published ? is_part_of_one(*place.store, path) : one.was_published;
     if (!is_part) continue;
     throw UsageError("autoresume: " + path +
                      " has the files of one machine, and the others are on machines that are not "

@@ -47,11 +47,11 @@ SeenCheckpoint made_of_files(std::int64_t batch, const std::vector<std::string>&
   return one;
 }
 
-// The ranks of agree() are on machine "0".
-SeenCheckpoint part_of(std::int64_t batch, const std::string& publisher = "0") {
+SeenCheckpoint part_of(std::int64_t batch, bool was_published = false) {
   SeenCheckpoint part = seen(batch);
   part.is_published = false;
-  part.publisher = publisher;
+  part.was_published = was_published;
+  part.publisher = "east";
   return part;
 }
 
@@ -108,13 +108,16 @@ TEST(AgreeOverRanksTest, PartsThatWereNeverPublishedAreNone) {
   EXPECT_THAT(agree({{part_of(3)}, {part_of(3)}}), Each("none"));
 }
 
-TEST(AgreeOverRanksTest, WhetherPartsOfAMachineThatIsNotThereWerePublishedNobodyKnows) {
-  EXPECT_THAT(agree({{seen(2)}, {part_of(3, "9"), seen(2)}}), Each("ba2"));
-  EXPECT_THAT(agree({{seen(3)}, {part_of(3, "9"), seen(3)}}), Each("ba3"));
-  const auto got = agree({{}, {part_of(3, "9")}});
-  EXPECT_THAT(got, Each(got[0]));
-  EXPECT_THAT(got[0], HasSubstr("none that all ranks can go on from (ba3: 9, which has its "
-                                ".metadata, is not in this job). Start the job where"));
+TEST(AgreeOverRanksTest, PartsThatSayThatTheyWerePublishedLackWhatPublishesThem) {
+  EXPECT_THAT(agree({{seen(2)}, {part_of(3, true), seen(2)}}), Each("ba2"));
+  EXPECT_THAT(agree({{made_of_files(3, {"a"}, true)}, {made_of_files(3, {"b", "c"})}}),
+              Each("ba3 a:0 b:1 c:1"));
+  for (const auto& parts : {std::vector{part_of(3, true)}, {part_of(3), part_of(3, true)}}) {
+    const auto got = agree({{}, parts, {part_of(3)}});
+    EXPECT_THAT(got, Each(got[0]));
+    EXPECT_THAT(got[0], HasSubstr("none that all ranks can go on from (ba3: no machine of this job "
+                                  "has its .metadata (written on east)). Start the job where"));
+  }
 }
 
 TEST(AgreeOverRanksTest, ARankThatLostItsPartsIsNamedAndNobodyBeginsAnew) {

@@ -136,12 +136,13 @@ class CommitOverRanksTest : public ::testing::Test {
     return manifest ? manifest->attempt : "none";
   }
 
-  // As if the checkpoint had not been published.
-  static void forget(SimFileSystem& disk) {
-    for (const std::string& name : disk.list(kPath)) {
-      disk.remove(kPath + "/" + name);
-    }
-    disk.remove_folder(kPath);
+  // Behind what the other machines have published.
+  void fail_to_publish(std::int64_t ranks) {
+    work_ = [](SimJob::Rank& rank, PartPlace&) {
+      if (rank.number() == 0) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+    };
+    expect_one_error(save(ranks), "RankFailure of rank 0, errno 5");
+    work_ = nullptr;
   }
 
   void expect_nothing_left() {
@@ -415,8 +416,8 @@ TEST_F(CommitOverRanksTest, EachMachineHasAFolderOfItsRanksParts) {
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_THAT(disks_[0]->list(kPath),
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
-  EXPECT_THAT(disks_[1]->list(kPath),
-              ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+  EXPECT_THAT(disks_[1]->list(kPath), ElementsAre(".cairn_manifest.json", ".cairn_published",
+                                                  "__2_0.distcp", "__3_0.distcp"));
   EXPECT_EQ(problem(), "");
 }
 
@@ -462,25 +463,45 @@ TEST_F(CommitOverRanksTest, ACheckpointOfOtherMachinesIsNotReplaced) {
               ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
   EXPECT_THAT(disks_[2]->list(kPath + ".damaged"),
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
-  EXPECT_THAT(disks_[3]->list(kPath + ".damaged"),
-              ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+  EXPECT_THAT(
+      disks_[3]->list(kPath + ".damaged"),
+      ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
 }
 
-// Whether it was published nobody knows.
-TEST_F(CommitOverRanksTest, PartsOfAMachineThatIsNotInTheJobAreNotReplaced) {
+// What was published, and what failed beside it, whatever the machines are called.
+TEST_F(CommitOverRanksTest, WhatSaysThatItWasPublishedIsKeptWithoutWhatPublishesIt) {
   add_machines(1);
   machines_ = {"a", "b"};
   ASSERT_THAT(outcomes(save(4)), Each("ok"));
   const std::string first = attempt_in(1, kPath);
   puts_aside_ = true;
-  machines_ = {"c", "b"};
-  for (int i = 0; i < 3; ++i) {  // what rank 0 does not come to publish is nobody's
+  for (const std::string name : {"a", "c", "d", "e"}) {
+    machines_ = {name, "b"};
     disks_[0] = std::make_unique<SimFileSystem>();
-    ASSERT_THAT(outcomes(save(4)), Each("ok"));
-    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+    fail_to_publish(4);
   }
+  // And one, of the first that failed: whose machine was not there when the second came.
+  EXPECT_THAT(disks_[1]->list("/run"),
+              ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
+  ASSERT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_EQ(problem(), "");
   EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
+}
+
+// Rank 0 died behind its rename, or before it, and its machine is not there.
+TEST_F(CommitOverRanksTest, WhatNobodyKnowsTheEndOfIsKeptOnce) {
+  add_machines(1);
+  machines_ = {"a", "b"};
+  fail_to_publish(4);
+  const std::string first = attempt_in(1, kPath);
+  puts_aside_ = true;
+  for (const std::string name : {"c", "d", "e"}) {
+    machines_ = {name, "b"};
+    disks_[0] = std::make_unique<SimFileSystem>();
+    fail_to_publish(4);
+    EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
+    EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
+  }
 }
 
 // Rank 0's saver has put its folder aside, since nobody can go on from it: a third machine is gone,
@@ -489,6 +510,7 @@ TEST_F(CommitOverRanksTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   add_machines(2);
   ASSERT_THAT(outcomes(save(6)), Each("ok"));
   const std::string first = attempt_in(1, kPath);
+  disks_[1]->remove(kPath + "/.cairn_published");  // its rank died before it could say that
   put_aside(*local_store(*disks_[0]), kPath, kAsideUnreadable);
   disks_[2] = std::make_unique<SimFileSystem>();
   puts_aside_ = true;
@@ -499,38 +521,38 @@ TEST_F(CommitOverRanksTest, WhatRankZeroHasPutAsideIsPutAsideOnAllMachines) {
   expect_one_error(save(6), "RankFailure of rank 4, errno 5");
   work_ = nullptr;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_THAT(outcomes(save(6)), Each("ok"));
-    EXPECT_EQ(problem(), "");
+    fail_to_publish(6);
     EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
     EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
     EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
-    forget(*disks_[0]);
   }
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  EXPECT_EQ(problem(), "");
 }
 
-// Nobody knows what was put aside, and what else is of it.
+// Nobody knows what was put aside, and what else is of it: of attempts that do not say that they
+// were published.
 TEST_F(CommitOverRanksTest, WhatIsPutAsideAndDoesNotSayWhatItIsMayBeWhatOthersHave) {
   add_machines(2);
-  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  fail_to_publish(6);
   const std::string first = attempt_in(2, kPath);
   const auto store = local_store(*disks_[1]);
   const auto damaged = store->begin(kPath + "/.cairn_manifest.json");
   damaged->write(as_bytes(std::string_view("{}")));
   damaged->commit();
-  disks_[0] = std::make_unique<SimFileSystem>();  // has lost it
   const std::string before = disks_[1]->describe() + disks_[2]->describe();
   expect_one_error(save(6), "AlreadyExistsError: saving /run/ep0-ba7 on 6 ranks: rank 2: ");
   EXPECT_EQ(disks_[1]->describe() + disks_[2]->describe(), before);
   puts_aside_ = true;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_THAT(outcomes(save(6)), Each("ok"));
-    EXPECT_EQ(problem(), "");
-    for (const std::size_t machine : {1, 2}) {
-      EXPECT_THAT(disks_[machine]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
-    }
+    fail_to_publish(6);
+    EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7", "ep0-ba7.damaged"));
     EXPECT_EQ(attempt_in(2, kPath + ".damaged"), first);
-    forget(*disks_[0]);
   }
+  EXPECT_THAT(disks_[1]->list("/run"),
+              ElementsAre("ep0-ba7", "ep0-ba7.damaged", "ep0-ba7.damaged-2"));
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  EXPECT_EQ(problem(), "");
 }
 
 TEST_F(CommitOverRanksTest, WhatADiskDoesNotGiveIsPutAside) {
@@ -564,13 +586,9 @@ TEST_F(CommitOverRanksTest, WhatADiskDoesNotGiveIsPutAside) {
 TEST_F(CommitOverRanksTest, PartsThatNobodyPublishedAreReplaced) {
   disks_.push_back(std::make_unique<SimFileSystem>());
   for (int attempt = 0; attempt < 2; ++attempt) {
-    work_ = [](SimJob::Rank& rank, PartPlace&) {
-      if (rank.number() == 0) rank.files->fail(testing::FileCall::kRename, 1, EIO);
-    };
-    expect_one_error(save(4), "RankFailure of rank 0, errno 5");
+    fail_to_publish(4);
     EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
   }
-  work_ = nullptr;
   EXPECT_THAT(outcomes(save(4)), Each("ok"));
   EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
   EXPECT_EQ(problem(), "");
@@ -580,11 +598,7 @@ TEST_F(CommitOverRanksTest, PartsThatNobodyPublishedAreReplaced) {
 TEST_F(CommitOverRanksTest, WhatWasPutAsideUnpublishedKeepsNothing) {
   add_machines(2);
   machines_ = {"a", "b", "c"};
-  work_ = [](SimJob::Rank& rank, PartPlace&) {
-    if (rank.number() == 0) rank.files->fail(testing::FileCall::kRename, 1, EIO);
-  };
-  expect_one_error(save(6), "RankFailure of rank 0, errno 5");
-  work_ = nullptr;
+  fail_to_publish(6);
   std::swap(disks_[0], disks_[1]);
   machines_ = {"b", "a", "c"};
   put_aside(*local_store(*disks_[0]), kPath, kAsideDamaged);

@@ -108,8 +108,9 @@ class TwoMachines : public ::testing::Test {
 TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
   EXPECT_THAT(names_in(machine(0) + "/ep2-ba8"),
               ElementsAre(".cairn_manifest.json", ".metadata", "__0_0.distcp", "__1_0.distcp"));
-  EXPECT_THAT(names_in(machine(1) + "/ep2-ba8"),
-              ElementsAre(".cairn_manifest.json", "__2_0.distcp", "__3_0.distcp"));
+  EXPECT_THAT(
+      names_in(machine(1) + "/ep2-ba8"),
+      ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(outputs_of(job), Not(HasSubstr("warning: nobody")));
@@ -166,17 +167,17 @@ TEST_F(TwoMachines, WhereTheOtherMachineIsGoneNobodyBeginsAnew) {
   }
 }
 
-// It has what publishes the checkpoints of both.
+// It has what publishes the checkpoints of both. Gone, or there without its disk.
 TEST_F(TwoMachines, WhereTheFirstMachineIsGoneNobodyBeginsAnewEither) {
   std::filesystem::rename(machine(0), machine(9));
-  for (const Nodes& nodes : {Nodes{2, 2, 1, 1}, Nodes{1, 1, 2, 2}}) {
+  for (const Nodes& nodes : {Nodes{2, 2, 1, 1}, Nodes{1, 1, 2, 2}, Nodes{0, 0, 1, 1}}) {
     Job job(nodes, program(kInParts + in(folder_)));
     EXPECT_THAT(job.exit_codes(), Each(2)) << outputs_of(job);
     for (const auto& rank : job.ranks) {
       EXPECT_THAT(rank->output(),
-                  AllOf(HasSubstr("none that all ranks can go on from (ep2-ba8: "),
-                        HasSubstr("/0, which has its .metadata, is not in this job; ep1-ba4: "),
-                        Not(HasSubstr("begins at"))));
+                  AllOf(HasSubstr("none that all ranks can go on from (ep2-ba8: no machine of this "
+                                  "job has its .metadata (written on "),
+                        HasSubstr("/0); ep1-ba4: no "), Not(HasSubstr("begins at"))));
     }
   }
   std::filesystem::remove_all(machine(0));

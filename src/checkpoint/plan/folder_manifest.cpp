@@ -39,7 +39,6 @@ std::string write_folder_manifest(const FolderManifest& manifest) {
                                  {"files", nlohmann::ordered_json::array()}};
   if (!manifest.attempt.empty()) json["attempt"] = manifest.attempt;
   if (!manifest.publisher.empty()) json["publisher"] = manifest.publisher;
-  if (manifest.unknown_before != 0) json["unknown_before"] = manifest.unknown_before;
   for (const ManifestFile& file : manifest.files) {
     nlohmann::ordered_json& listed = json["files"].emplace_back(nlohmann::ordered_json{
         {"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
@@ -84,10 +83,6 @@ FolderManifest parse_folder_manifest(std::string_view text) {
   };
   manifest.attempt = text_of("attempt");
   manifest.publisher = text_of("publisher");
-  const auto unknown = json.find("unknown_before");
-  if (unknown != json.end() && unknown->is_number_unsigned()) {
-    manifest.unknown_before = unknown->get<std::uint64_t>();
-  }
   std::set<std::string> names;
   for (const auto& file : files) {
     manifest.files.push_back(file_of(file));

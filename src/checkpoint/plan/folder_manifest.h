@@ -9,9 +9,8 @@
 //
 // One that several ranks wrote together also has "attempt", which tells it from every other save of
 // the same name. Where its files lie on several machines, each has those of its own ranks, and such
-// a manifest of them, which names the machine of `.metadata` ("publisher") and how much had been
-// put aside then of which nobody can tell what it was ("unknown_before", where not 0:
-// name_on_machine.h). That beside `.metadata` lists all files, each with the "machine" it is on.
+// a manifest of them, which names the machine of `.metadata` ("publisher"); that beside `.metadata`
+// lists all files, each with the "machine" it is on.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +33,7 @@ struct FolderManifest {
   std::string writer = {};   // of what is read
   std::string attempt = {};  // empty: one process wrote it
   std::vector<ManifestFile> files = {};
-  // Of a part on another machine than that of `.metadata`.
-  std::string publisher = {};
-  std::uint64_t unknown_before = 0;
+  std::string publisher = {};  // of a part: which machine is to have `.metadata`
 };
 
 std::string write_folder_manifest(const FolderManifest& manifest);

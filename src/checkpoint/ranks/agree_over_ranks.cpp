@@ -6,12 +6,11 @@
 //             what others have, which files of it.
 //  2. choose  Rank 0 has what all have found. A checkpoint is one when it was published, and all
 //             see it, or each of its files is on some rank; otherwise a part was lost, or the save
-//             ended before it was published everywhere, or a disk does not give it. Parts of one
-//             that the machine that publishes it does not have are none; where that machine is not
-//             in the job they may be of one, which lacks what it has. When none
-//             sees any, the run begins anew; when some do and none of them is whole, nobody begins:
-//             what they have would be left behind. Unless there is elsewhere to look first
-//             (AgreeJob::may_lack_all).
+//             ended before it was published everywhere, or a disk does not give it. Parts
+//             alone are none, unless they say that they were published: then what publishes it was
+//             lost. When none sees any, the run begins anew; when some do and none of them is
+//             whole, nobody begins: what they have would be left behind. Unless there is elsewhere
+//             to look first (AgreeJob::may_lack_all).
 //  3. decide  What rank 0 has chosen is the decision, for all (consult.h). A rank that fails or
 //             does not come is one against it. Nobody decides for itself.
 // clang-format on
@@ -36,8 +35,7 @@ using nlohmann::json;
 using Seen = std::vector<SeenCheckpoint>;
 using Agreed = std::vector<AgreedCheckpoint>;
 
-// What a rank has found, and where it is.
-std::string text_of(const Seen& seen, const std::string& machine) {
+std::string text_of(const Seen& seen) {
   json list = json::array();
   for (const SeenCheckpoint& one : seen) {
     json files = json::array();
@@ -45,9 +43,9 @@ std::string text_of(const Seen& seen, const std::string& machine) {
       files.push_back({file.name, file.bytes, file.machine});
     }
     list.push_back({one.name, one.order, one.identity, one.is_published, files, one.has,
-                    one.publisher, one.problem, one.status});
+                    one.was_published, one.publisher, one.problem, one.status});
   }
-  return json_text(list, -1) + "\n" + machine;
+  return json_text(list, -1);
 }
 
 std::string text_of(const Agreed& agreed) {
@@ -90,9 +88,10 @@ Seen parse_seen(const std::string& text) {
                             file.at(2).get<std::string>()});
     }
     seen.has = one.at(5).get<std::vector<std::string>>();
-    seen.publisher = one.at(6).get<std::string>();
-    seen.problem = one.at(7).get<std::string>();
-    seen.status = one.at(8).get<int>();
+    seen.was_published = one.at(6).get<bool>();
+    seen.publisher = one.at(7).get<std::string>();
+    seen.problem = one.at(8).get<std::string>();
+    seen.status = one.at(9).get<int>();
     return seen;
   });
 }
@@ -123,14 +122,14 @@ struct Sighting {
 
 class Sightings {
  public:
-  void add(std::int64_t rank, Seen seen, const std::string& machine) {
-    machines_.insert(machine);
+  void add(std::int64_t rank, Seen seen) {
     for (SeenCheckpoint& one : seen) {
       Sighting& sighting = find(one, rank);
       for (const std::string& name : one.has) {
         sighting.has.try_emplace(name, rank);
       }
       sighting.seen_by.insert(rank);
+      if (one.was_published) sighting.seen.was_published = true;
       if (one.is_published && !sighting.seen.is_published) {
         sighting.seen = std::move(one);
         sighting.rank = rank;
@@ -144,7 +143,7 @@ class Sightings {
   Agreed chosen() const {
     std::vector<const Sighting*> published;
     for (const Sighting& one : all_) {
-      if (one.seen.is_published || has_lost_publisher(one)) published.push_back(&one);
+      if (one.seen.is_published || one.seen.was_published) published.push_back(&one);
     }
     Agreed agreed;
     for (const Sighting* one : published) {
@@ -163,11 +162,6 @@ class Sightings {
   }
 
  private:
-  bool has_lost_publisher(const Sighting& one) const {
-    return !one.seen.is_published && !one.seen.publisher.empty() &&
-           !machines_.contains(one.seen.publisher);
-  }
-
   Sighting& find(const SeenCheckpoint& one, std::int64_t rank) {
     const auto found = std::ranges::find_if(all_, [&](const Sighting& other) {
       return one.name == other.seen.name && one.order == other.seen.order &&
@@ -189,8 +183,8 @@ class Sightings {
       return made;
     }
     if (!one.seen.is_published) {
-      made.lacks =
-          fmt::format("{}, which has its .metadata, is not in this job", one.seen.publisher);
+      made.lacks = fmt::format("no machine of this job has its .metadata (written on {})",
+                               one.seen.publisher);
       return made;
     }
     std::vector<const SeenCheckpoint::File*> missing;
@@ -228,19 +222,15 @@ class Sightings {
   }
 
   std::vector<Sighting> all_;
-  std::set<std::string> machines_;
   std::int64_t ranks_ = 0;
 };
 
 // Of rank 0.
 Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
   Sightings sightings;
-  sightings.add(call.me().rank, std::move(own), call.me().machine);
+  sightings.add(call.me().rank, std::move(own));
   for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
-    const std::string said = call.wait_for("report/" + std::to_string(rank));
-    const std::size_t line = std::min(said.find('\n'), said.size());
-    sightings.add(rank, parse_seen(said.substr(0, line)),
-                  said.substr(std::min(line + 1, said.size())));
+    sightings.add(rank, parse_seen(call.wait_for("report/" + std::to_string(rank))));
     call.unwatch(rank);
   }
   Agreed agreed = sightings.chosen();
@@ -256,7 +246,7 @@ Agreed choose(RollCall& call, Seen own, bool may_lack_all) {
 
 // Of the others.
 Agreed learn(RollCall& call, const Seen& own) {
-  call.set("report/" + std::to_string(call.me().rank), text_of(own, call.me().machine));
+  call.set("report/" + std::to_string(call.me().rank), text_of(own));
   try {
     call.wait_for_decision();
   } catch (const RollCall::Unknown&) {

@@ -32,8 +32,8 @@ struct SeenCheckpoint {
   // published knows them. Empty: who sees it has all that he needs.
   std::vector<File> files = {};
   std::vector<std::string> has = {};  // those that this rank can read, by name
-  // Of parts: the machine that has `.metadata`, where that is known. What it does not see published
-  // never was; while it is not in the job nobody can know, and it counts as published.
+  // Of parts: that they are of one that was published all the same, and on which machine.
+  bool was_published = false;
   std::string publisher = {};
   // Why the disk does not give what says which one it is, and StorageError::status(): then only
   // name and order are known, this rank has nothing of it, and it counts as published.

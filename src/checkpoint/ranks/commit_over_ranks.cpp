@@ -20,7 +20,8 @@
 //              one, `.metadata`, as the last file; both are durable before the folder has its name:
 //              one rename, and the parent is synced. In a store of objects `.metadata` is the
 //              commit. Then the pointer is moved.
-//  7. tell     Only now is any rank told, and may remove what became superfluous.
+//  7. tell     Only now is any rank told, and may remove what became superfluous. Who made a folder
+//              marks it as published.
 //  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
 //              know what was decided touches nothing.
@@ -224,12 +225,11 @@ class Attempt {
       home_ = call_.me().rank;
       AttemptFolderOptions own = options_;
       own.overwrite = true;  // rank 0 says what is kept
-      call_.beating([&] {    // disks that do not give something take long
-        put_unknown_aside(store_, job_.path, may_put_aside);
-        name_ = look_at_name(store_, job_.path);
-      });
+      // Disks that do not give something take long.
+      call_.beating([&] { put_unknown_aside(store_, job_.path, may_put_aside); });
       folder_ = create_attempt_folder(store_, own);
       refuse_rivals();
+      call_.beating([&] { name_ = look_at_name(store_, job_.path); });
     }
     call_.set("home/" + std::to_string(call_.me().rank), std::to_string(home_));
   }
@@ -364,7 +364,7 @@ class Attempt {
       kept.push_back(homes_[i]);
       if (!job_.puts_aside) refuse_to_put_aside(homes_[i]);
     }
-    call_.set("kept", json_text(json{{"homes", kept}, {"unknown", unknown_of(all)}}, -1));
+    call_.set("kept", json_text(kept, -1));
   }
 
   [[noreturn]] void refuse_to_put_aside(std::int64_t home) const {
@@ -424,15 +424,12 @@ class Attempt {
         }
       }
       const json kept = parse(call_.wait_for("kept"));
-      const auto homes = kept.value("homes", std::vector<std::int64_t>());
-      if (std::ranges::find(homes, home_) != homes.end()) {
+      if (std::ranges::find(kept, json(home_)) != kept.end()) {
         put_aside(store_, job_.path, kAsideDamaged);
       }
-      folder_->commit({{kFolderManifest,
-                        write_folder_manifest({.attempt = options_.id,
-                                               .files = manifest_,
-                                               .publisher = publisher_,
-                                               .unknown_before = kept.value("unknown", 0U)})}});
+      folder_->commit({{kFolderManifest, write_folder_manifest({.attempt = options_.id,
+                                                                .files = manifest_,
+                                                                .publisher = publisher_})}});
     } catch (const MeetingError&) {
       throw;
     } catch (const std::exception&) {
@@ -457,6 +454,16 @@ class Attempt {
     const Verdict done = parse_verdict(call_.wait_for("done"));
     if (!done.is_good()) throw RollCall::Settled{done};
     call_.end();
+    if (home_ == call_.me().rank) mark();
+  }
+
+  // The checkpoint is saved also where the mark fails.
+  void mark() {
+    try {
+      mark_published(store_, job_.path, options_.id);
+    } catch (const StorageError&) {
+      return;
+    }
   }
 
   // Behind a decision for it only rank 0 knows how far it came.

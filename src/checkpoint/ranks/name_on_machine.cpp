@@ -21,21 +21,21 @@ namespace {
 using nlohmann::json;
 
 struct Content {
-  bool is_published = false;
   std::vector<std::string> names = {};  // in a folder
   FolderManifest manifest = {};         // of one that has it
 
   bool says_what_it_is() const { return !manifest.attempt.empty(); }
+  bool has(const char* name) const { return std::ranges::find(names, name) != names.end(); }
+  bool was_published() const { return has(dcp::kMetadataFile) || has(kPublishedMark); }
 };
 
 // nullopt: nothing has the name.
 std::optional<Content> content_of(ObjectStore& store, const std::string& path) {
   const auto there = store.stat(path);
   if (!there) return std::nullopt;
-  if (there->type != ObjectInfo::Type::kFolder) return Content{.is_published = true};
-  Content content{.names = list_names_if_any(store, path)};
-  content.is_published =
-      std::ranges::find(content.names, dcp::kMetadataFile) != content.names.end();
+  Content content;
+  if (there->type != ObjectInfo::Type::kFolder) return content;
+  content.names = list_names_if_any(store, path);
   if (auto manifest = manifest_of(store, path)) content.manifest = *std::move(manifest);
   return content;
 }
@@ -46,12 +46,16 @@ void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name
       std::optional<Content> content;
       try {
         content = content_of(store, aside);
-      } catch (const StorageError&) {
+      } catch (const UnreadableError&) {
         // It cannot say what it was: that is all that is asked of it.
       }
-      const bool is_known = content && content->says_what_it_is();
-      if (!is_known) ++name.unknown;
-      if (is_known && content->is_published) name.published.push_back(content->manifest.attempt);
+      if (!content || !content->says_what_it_is()) {
+        name.has_unknown_aside = true;
+      } else if (content->was_published()) {
+        name.published.push_back(content->manifest.attempt);
+      } else {
+        name.has_unpublished_aside = true;
+      }
     }
   }
 }
@@ -62,11 +66,11 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
   const char* ending = kAsideDamaged;
   try {
     const auto content = content_of(store, path);
-    if (!content || content->names.empty()) return;  // or a file
+    if (!content || content->names.empty()) return;  // or no folder: whoever makes one says so
     for (const std::string& name : content->names) {
       store.stat(join_path(path, name));  // who replaces or keeps it looks at each
     }
-    if (content->is_published || content->says_what_it_is()) return;
+    if (content->says_what_it_is() || content->has(dcp::kMetadataFile)) return;
     if (!may_put_aside) {
       throw AlreadyExistsError(store.describe(path) +
                                " is there already, and does not say what it is: put it aside, "
@@ -83,55 +87,53 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
   NameOnMachine name;
   if (auto content = content_of(store, path)) {
     name.is_there = true;
-    name.is_published = content->is_published;
+    name.was_published = content->was_published();
     name.attempt = std::move(content->manifest.attempt);
     name.publisher = std::move(content->manifest.publisher);
-    name.unknown_before = content->manifest.unknown_before;
-    if (name.is_published && !name.attempt.empty()) name.published.push_back(name.attempt);
+    if (name.was_published && !name.attempt.empty()) name.published.push_back(name.attempt);
   }
   look_aside(store, path, name);
   return name;
 }
 
+void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt) {
+  const auto mark = store.begin(join_path(path, kPublishedMark));
+  mark->write(as_bytes(attempt));
+  mark->commit();
+}
+
 std::string text_of(const NameOnMachine& name) {
-  return json_text(json::array({name.is_there, name.is_published, name.attempt, name.publisher,
-                                name.unknown_before, name.published, name.unknown}),
-                   -1);
+  return json_text(
+      json::array({name.is_there, name.was_published, name.attempt, name.publisher, name.published,
+                   name.has_unknown_aside, name.has_unpublished_aside}),
+      -1);
 }
 
 NameOnMachine parse_name_on_machine(const std::string& text) {
   try {
     const json read = json::parse(text);
     return {.is_there = read.at(0).get<bool>(),
-            .is_published = read.at(1).get<bool>(),
+            .was_published = read.at(1).get<bool>(),
             .attempt = read.at(2).get<std::string>(),
             .publisher = read.at(3).get<std::string>(),
-            .unknown_before = read.at(4).get<std::uint64_t>(),
-            .published = read.at(5).get<std::vector<std::string>>(),
-            .unknown = read.at(6).get<std::uint64_t>()};
+            .published = read.at(4).get<std::vector<std::string>>(),
+            .has_unknown_aside = read.at(5).get<bool>(),
+            .has_unpublished_aside = read.at(6).get<bool>()};
   } catch (const json::exception& e) {
     throw MeetingError("what a machine has under a name cannot be read: " + std::string(e.what()));
   }
 }
 
-std::uint64_t unknown_of(const std::vector<NameOnMachine>& all) {
-  std::uint64_t unknown = 0;
-  for (const NameOnMachine& name : all) {
-    unknown += name.unknown;
-  }
-  return unknown;
-}
-
 bool is_kept(const NameOnMachine& part, const std::vector<NameOnMachine>& all,
              const std::set<std::string>& machines) {
-  if (!part.is_there) return false;
-  if (part.is_published) return true;
-  if (part.attempt.empty()) return false;  // an empty folder
-  if (!machines.contains(part.publisher)) return true;
-  const bool is_published = std::ranges::any_of(all, [&](const NameOnMachine& one) {
-    return std::ranges::find(one.published, part.attempt) != one.published.end();
-  });
-  return is_published || unknown_of(all) > part.unknown_before;
+  if (part.was_published) return true;
+  if (part.attempt.empty()) return false;  // nothing is there, or an empty folder
+  bool is_known = machines.contains(part.publisher);
+  for (const NameOnMachine& one : all) {
+    if (std::ranges::find(one.published, part.attempt) != one.published.end()) return true;
+    is_known = is_known && !one.has_unknown_aside;
+  }
+  return !is_known && !part.has_unpublished_aside;
 }
 
 }  // namespace cairn

@@ -34,6 +34,7 @@ std::string hash_of(const ByteSource& source, std::uint64_t most) {
 void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
+  seen.was_published = !seen.is_published && names.contains(kPublishedMark);
   if (!seen.is_published) seen.publisher = manifest.publisher;
   const auto own = store.stat(join_path(path, kFolderManifest));
   std::vector<ManifestFile> files = manifest.files;

@@ -13,6 +13,9 @@
 
 namespace cairn {
 
+// A file in a part: the checkpoint was published, on another machine. It holds the attempt's id.
+inline constexpr const char* kPublishedMark = ".cairn_published";
+
 // Of the checkpoint at `path`, a file or a folder, whole or in part, with the files that this rank
 // has of it; nullopt when there is none. A folder is known by its manifest's attempt, and without
 // one by its `.metadata`; a file by its length and its end, where a torch.save file has the
