@@ -271,6 +271,17 @@ TEST(FolderManifestTest, RefusesWhatWouldBeReadForNothingOrForEver) {
       "a");
 }
 
+TEST(FolderManifestTest, ThatOfThousandsOfRanksIsRead) {
+  std::vector<ManifestFile> files;
+  for (int rank = 0; rank < 4096; ++rank) {
+    files.push_back({.name = "__" + std::to_string(rank) + "_0-0123456789abcdef.distcp",
+                     .bytes = 4,
+                     .xxh3_128 = std::string(32, '0')});
+  }
+  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({.files = files})).files.size(),
+            files.size());
+}
+
 TEST(FolderManifestTest, NewerOnesArePassedOver) {
   std::string text = write_folder_manifest({});
   text.replace(text.find("\"schema\":1"), 10, "\"schema\":2");

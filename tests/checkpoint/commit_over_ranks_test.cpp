@@ -43,6 +43,8 @@ struct Heard {
 
 class CommitOverRanksTest : public ::testing::Test {
  protected:
+  CommitOverRanksTest() { add_machines(1); }
+
   // One save of a job of so many ranks.
   std::vector<Heard> save(std::int64_t ranks, std::vector<SimFault> faults = {}) {
     std::vector<SimFileSystem*> where;
@@ -153,11 +155,7 @@ class CommitOverRanksTest : public ::testing::Test {
 
   std::uint64_t seed_ = 0;
   Fibers fibers_;
-  std::vector<std::unique_ptr<SimFileSystem>> disks_ = [] {
-    std::vector<std::unique_ptr<SimFileSystem>> one;
-    one.push_back(std::make_unique<SimFileSystem>());
-    return one;
-  }();
+  std::vector<std::unique_ptr<SimFileSystem>> disks_;
   std::vector<std::string> machines_;  // SimJob's
   bool overwrite_ = false;
   bool puts_aside_ = false;
@@ -348,15 +346,6 @@ TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
     work_ = nullptr;
     EXPECT_THAT(disks_[0]->list(kPath), SizeIs(4)) << disks_[0]->describe();
   }
-}
-
-TEST(RankManifestTest, TheManifestOfThousandsOfRanksIsRead) {
-  std::vector<ManifestFile> files;
-  for (int rank = 0; rank < 4096; ++rank) {
-    files.push_back(testing::file_of(fmt::format("__{}_0-0123456789abcdef.distcp", rank), "part"));
-  }
-  EXPECT_EQ(parse_folder_manifest(write_folder_manifest({.files = files})).files.size(),
-            files.size());
 }
 
 // --- In a store whose objects appear one by one --------------------------------------------------
@@ -604,7 +593,6 @@ TEST_F(CommitOverRanksTest, WhatWasPutAsideUnpublishedKeepsNothing) {
   put_aside(*local_store(*disks_[0]), kPath, kAsideDamaged);
   puts_aside_ = true;
   ASSERT_THAT(outcomes(save(6)), Each("ok"));
-  EXPECT_EQ(problem(), "");
   EXPECT_THAT(disks_[2]->list("/run"), ElementsAre("ep0-ba7"));
 }
 

@@ -43,6 +43,15 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
          target.storage().nbytes() == byte_size(view);
 }
 
+// A tensor of the module, and what of the checkpoint may be read straight into its storage. All
+// that is looked at of 100,000 tensors is looked at once: they lie all over memory.
+struct Placed {
+  at::Tensor target;
+  Value* value;  // of the same name: a tensor; or null
+  const c10::StorageImpl* live;
+  const Storage* saved;  // of the value, or null
+};
+
 // Which storage of the checkpoint goes into which of the module: one into one, or none.
 class Pairs {
  public:
@@ -50,23 +59,19 @@ class Pairs {
     memory_.reserve(tensors);
   }
 
-  // A tensor of the module; null: nothing is read straight into its storage.
-  void add(const at::Tensor& target, const TensorView* view) {
-    if (!target.has_storage() || !target.device().is_cpu()) return;
-    const c10::StorageImpl* const live = target.storage().unsafeGetStorageImpl();
-    const Storage* const saved = view == nullptr ? nullptr : view->storage.get();
-    const auto [known, is_new] = by_live_.try_emplace(live);
+  void add(const Placed& placed) {
+    const auto [known, is_new] = by_live_.try_emplace(placed.live);
     if (is_new) {
-      *known = saved;
-      const auto* const begin = static_cast<const std::byte*>(live->data());
-      memory_.push_back({begin, begin + live->nbytes(), live});
-    } else if (*known != saved) {
+      *known = placed.saved;
+      const auto* const begin = static_cast<const std::byte*>(placed.live->data());
+      memory_.push_back({begin, begin + placed.live->nbytes(), placed.live});
+    } else if (*known != placed.saved) {
       *known = nullptr;
     }
-    if (saved == nullptr) return;
-    const auto [other, is_first] = by_saved_.try_emplace(saved);
-    if (is_first) *other = live;
-    if (*other != live) *other = nullptr;
+    if (placed.saved == nullptr) return;
+    const auto [other, is_first] = by_saved_.try_emplace(placed.saved);
+    if (is_first) *other = placed.live;
+    if (*other != placed.live) *other = nullptr;
   }
   // Behind all of add(): what lies in one memory with another storage goes into none.
   void leave_out_overlaps() {
@@ -82,9 +87,9 @@ class Pairs {
       if (furthest == nullptr || furthest->end < memory.end) furthest = &memory;
     }
   }
-  bool is_one(const at::Tensor& target, const Storage* saved) {
-    const void* const live = target.storage().unsafeGetStorageImpl();
-    return *by_live_.find(live) == saved && *by_saved_.find(saved) == live;
+  bool is_one(const Placed& placed) {
+    return *by_live_.find(placed.live) == placed.saved &&
+           *by_saved_.find(placed.saved) == placed.live;
   }
 
  private:
@@ -98,40 +103,33 @@ class Pairs {
   PointerMap<const void*> by_saved_;
 };
 
-struct Placed {
-  at::Tensor target;
-  Value* value;  // of the same name: a tensor that may be read straight into the target; or null
-};
-
 // What may be placed, each with its value; `model` is nobody else's.
 std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model) {
   std::vector<Placed> found;
   found.reserve(model.as_dict().size());
+  Pairs pairs(found.capacity());
   std::string name;
   NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& target) {
     name.assign(prefix).append(own_name);
     const Value* value = in_order.find(name);
+    if (!target.has_storage() || !target.device().is_cpu()) return;
+    const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
       const bool has_bytes = view.storage != nullptr && view.numel() != 0;
-      if (!has_bytes || !is_alike(target, view) || !is_whole(target, view)) value = nullptr;
-    } else {
-      value = nullptr;
+      if (has_bytes && is_alike(target, view) && is_whole(target, view)) saved = view.storage.get();
     }
-    found.push_back(
-        {target, const_cast<Value*>(value)});  // NOLINT: of a dict that is nobody else's
+    const Placed placed{.target = target,
+                        .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
+                        .live = target.storage().unsafeGetStorageImpl(),
+                        .saved = saved};
+    pairs.add(placed);
+    if (saved != nullptr) found.push_back(placed);
   });
-  Pairs pairs(found.size());
-  for (const auto& [target, value] : found) {
-    pairs.add(target, value == nullptr ? nullptr : &value->as_tensor());
-  }
   pairs.leave_out_overlaps();
-  std::erase_if(found, [&](const Placed& placed) {
-    return placed.value == nullptr ||
-           !pairs.is_one(placed.target, placed.value->as_tensor().storage.get());
-  });
+  std::erase_if(found, [&](const Placed& placed) { return !pairs.is_one(placed); });
   return found;
 }
 
@@ -170,7 +168,15 @@ void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) 
   in_place.memory.reserve(found.size());
   in_place.storages = PointerMap<bool>(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
-  for (const auto& [target, value] : found) {
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    constexpr std::size_t kAhead = 8;
+    if (found.size() - i > kAhead) {
+      __builtin_prefetch(found[i + kAhead].live);
+      __builtin_prefetch(found[i + kAhead].target.unsafeGetTensorImpl());
+      __builtin_prefetch(found[i + kAhead].value->identity());
+    }
+    const at::Tensor& target = found[i].target;
+    Value* const value = found[i].value;
     const std::shared_ptr<const Storage> saved = value->as_tensor().storage;
     const bool is_alone = saved.use_count() == 2 && !value->may_be_shared();  // its, and this one
     std::shared_ptr<const Storage> live;

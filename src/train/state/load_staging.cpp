@@ -85,12 +85,14 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
   if (!is_all) return;
   std::shared_ptr<const ByteSource> file = WholeRead::file_of(opened_);
   if (file == nullptr || file->size() < kLeastWhole) return;
-  if (file->size() / 5 * 4 > about_wanted(state, options) + kMostUnwanted) return;
   try {
-    if (options.in_place) {
-      if (file->size() >= kLeastAhead) ahead_ = std::make_unique<CacheAhead>(std::move(file));
+    const bool is_ahead = options.in_place && file->size() >= kLeastAhead;
+    if (is_ahead) ahead_ = std::make_unique<CacheAhead>(file);  // asking takes time, too
+    if (file->size() / 5 * 4 > about_wanted(state, options) + kMostUnwanted) {
+      ahead_ = nullptr;
       return;
     }
+    if (options.in_place) return;
     whole_ = std::make_unique<Whole>(opened_, std::move(file));
   } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
   } catch (const std::system_error&) {  // nor a thread
