@@ -39,7 +39,8 @@ bool fits(std::string_view name, std::string_view pattern) {
 bool is_part(const std::string& name, const ObjectInfo& info) {
   return info.type == ObjectInfo::Type::kObject &&
          (fits(name, "__#_#.distcp") || fits(name, "__#_#-X.distcp") ||  // of an attempt
-          fits(name, "model-0000#-of-0000#.safetensors") || name == ".cairn_manifest.json");
+          fits(name, "model-0000#-of-0000#.safetensors") || name == ".cairn_manifest.json" ||
+          name == ".cairn_published");
 }
 
 // What a checkpoint that cairn does not write is known by: beside a new one it would be taken for

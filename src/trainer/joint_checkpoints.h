@@ -54,8 +54,12 @@ class JointCheckpoints {
 
  private:
   using Look = std::function<std::vector<SeenCheckpoint>()>;
+  struct Options {
+    bool may_lack_all = false;  // AgreeJob's
+    bool marks_parts = false;   // name_on_machine.h: of those that are found whole
+  };
   JointCheckpoints(const std::shared_ptr<ObjectStore>& here, const std::string& folder,
-                   const Look& look, bool may_lack_all = false);
+                   const Look& look, const Options& options);
 
   std::vector<AgreedCheckpoint> agreed_;
   std::shared_ptr<ObjectStore> store_;

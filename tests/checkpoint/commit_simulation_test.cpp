@@ -15,6 +15,7 @@
 //  5. All ranks of a start go on from the same checkpoint, or have the same error.
 //  6. Nothing is left but checkpoints, when remove_leftovers() has been there.
 //  7. Where nothing goes wrong every commit succeeds.
+//  8. No part on another machine says that its checkpoint was published when it was not.
 //
 // Proof that it notices, with about the number of schedules that it took, of the protocol with one
 // change:
@@ -22,7 +23,7 @@
 // parent not synced (13), a report before the part is written (1), told before it is published
 // (13), no wait for all reports (1), no signs of life (1), a decision written over in place of
 // exchanged (1260), rank 0 gone before all know (1), each rank going on from what it chose itself
-// (85). One id for all attempts: commit_over_ranks_test.cpp
+// (85), a part marked before it is published (1). One id for all attempts: commit_over_ranks_test.cpp
 // (AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne). The check for rivals is there because seeds
 // of this test found what happens without it.
 //
@@ -210,7 +211,7 @@ class Schedule {
   }
 
   Outcome save(SimJob& job, SimJob::Rank& rank, const SavedAs& as) {
-    RankCommitJob todo{.path = kSimulatedRun + "/" + simulated_name(as.batch)};
+    RankCommitJob todo{.path = kSimulatedRun + "/" + simulated_name(as.batch), .puts_aside = true};
     const bool is_slow = is_slow_ && rank.number() == as.batch % 3;
     todo.write_part = [&](PartPlace& place) {
       for (int block = 0; is_slow && block < 15; ++block) {
@@ -290,6 +291,7 @@ class Schedule {
     // back without its parts (docs/distributed.md).
     const std::int64_t last = machines_ > 1 || shared_ ? told_ - 1 : told_ - 6;
     for (std::int64_t batch = latest_ + 4; batch > 0 && batch > last; --batch) {
+      check_marks(batch);
       if (!read(".metadata", batch)) continue;
       const std::string problem =
           testing::problem_of([&](const std::string& name) { return read(name, batch); }, batch);
@@ -298,6 +300,23 @@ class Schedule {
       newest = std::max(newest, batch);
     }
     return newest;
+  }
+
+  // 8. What is superfluous each machine removes for itself.
+  void check_marks(std::int64_t batch) {
+    const std::string path = kSimulatedRun + "/" + simulated_name(batch);
+    const auto attempt_on = [&](SimFileSystem& disk) {
+      const auto manifest = manifest_of(*local_store(disk), path);
+      return manifest ? manifest->attempt : "";
+    };
+    for (std::size_t i = 1; i < disks_.size() && machines_ > 1 && !shared_; ++i) {
+      const std::string attempt = attempt_on(*disks_[i]);
+      if (!is_marked(*local_store(*disks_[i]), path, attempt)) continue;
+      const bool is_there = disks_[0]->stat(path + "/.metadata", true).has_value();
+      if (!is_there || attempt_on(*disks_[0]) != attempt) {
+        fail("marked, and not published: " + simulated_name(batch));
+      }
+    }
   }
 
   // Nothing of another attempt lies among its files.

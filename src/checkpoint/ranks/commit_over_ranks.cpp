@@ -40,6 +40,7 @@
 #include <exception>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -59,6 +60,9 @@ namespace cairn {
 namespace {
 
 using nlohmann::json;
+
+// Behind the verdict that rank 0 tells, when the checkpoint is there.
+constexpr std::string_view kPublished = "\npublished";
 
 // Moves on between two blocks.
 class LivingWrite final : public ObjectWrite {
@@ -443,7 +447,7 @@ class Attempt {
   // Of rank 0.
   void tell(const Verdict& verdict) {
     try {
-      call_.set("done", text_of(verdict));
+      call_.set("done", text_of(verdict) + std::string(is_published_ ? kPublished : ""));
     } catch (const MeetingError&) {
       // It is as it is; the others say that they do not know.
     }
@@ -451,19 +455,16 @@ class Attempt {
   }
 
   void learn() {
-    const Verdict done = parse_verdict(call_.wait_for("done"));
+    std::string said = call_.wait_for("done");
+    const bool is_published = said.ends_with(kPublished);
+    if (is_published) said.resize(said.size() - kPublished.size());
+    const Verdict done = parse_verdict(said);
+    // Also of what is not pointed at. Rank 0 waits for it a moment.
+    if (is_published && home_ == call_.me().rank) {
+      mark_published(store_, job_.path, options_.id);
+    }
     if (!done.is_good()) throw RollCall::Settled{done};
     call_.end();
-    if (home_ == call_.me().rank) mark();
-  }
-
-  // The checkpoint is saved also where the mark fails.
-  void mark() {
-    try {
-      mark_published(store_, job_.path, options_.id);
-    } catch (const StorageError&) {
-      return;
-    }
   }
 
   // Behind a decision for it only rank 0 knows how far it came.

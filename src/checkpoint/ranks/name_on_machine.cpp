@@ -1,6 +1,7 @@
 #include "checkpoint/ranks/name_on_machine.h"
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -12,8 +13,10 @@
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "core/json_text.h"
 #include "format/dcp/write_metadata.h"
+#include "io/atomic_file.h"
 #include "io/file.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 
 namespace cairn {
 namespace {
@@ -23,10 +26,10 @@ using nlohmann::json;
 struct Content {
   std::vector<std::string> names = {};  // in a folder
   FolderManifest manifest = {};         // of one that has it
+  bool has_metadata = false;
+  bool was_published = false;
 
   bool says_what_it_is() const { return !manifest.attempt.empty(); }
-  bool has(const char* name) const { return std::ranges::find(names, name) != names.end(); }
-  bool was_published() const { return has(dcp::kMetadataFile) || has(kPublishedMark); }
 };
 
 // nullopt: nothing has the name.
@@ -36,7 +39,12 @@ std::optional<Content> content_of(ObjectStore& store, const std::string& path) {
   Content content;
   if (there->type != ObjectInfo::Type::kFolder) return content;
   content.names = list_names_if_any(store, path);
+  content.has_metadata =
+      std::ranges::find(content.names, dcp::kMetadataFile) != content.names.end();
   if (auto manifest = manifest_of(store, path)) content.manifest = *std::move(manifest);
+  content.was_published =
+      content.has_metadata ||
+      (content.says_what_it_is() && is_marked(store, path, content.manifest.attempt));
   return content;
 }
 
@@ -51,7 +59,7 @@ void look_aside(ObjectStore& store, const std::string& path, NameOnMachine& name
       }
       if (!content || !content->says_what_it_is()) {
         name.has_unknown_aside = true;
-      } else if (content->was_published()) {
+      } else if (content->was_published) {
         name.published.push_back(content->manifest.attempt);
       } else {
         name.has_unpublished_aside = true;
@@ -70,7 +78,7 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
     for (const std::string& name : content->names) {
       store.stat(join_path(path, name));  // who replaces or keeps it looks at each
     }
-    if (content->says_what_it_is() || content->has(dcp::kMetadataFile)) return;
+    if (content->says_what_it_is() || content->has_metadata) return;
     if (!may_put_aside) {
       throw AlreadyExistsError(store.describe(path) +
                                " is there already, and does not say what it is: put it aside, "
@@ -87,7 +95,7 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
   NameOnMachine name;
   if (auto content = content_of(store, path)) {
     name.is_there = true;
-    name.was_published = content->was_published();
+    name.was_published = content->was_published;
     name.attempt = std::move(content->manifest.attempt);
     name.publisher = std::move(content->manifest.publisher);
     if (name.was_published && !name.attempt.empty()) name.published.push_back(name.attempt);
@@ -97,9 +105,16 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path) {
 }
 
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt) {
-  const auto mark = store.begin(join_path(path, kPublishedMark));
-  mark->write(as_bytes(attempt));
-  mark->commit();
+  if (!is_local(store)) return;  // other stores are no machine's own
+  try {
+    const auto manifest = manifest_of(store, path);
+    if (!manifest || manifest->attempt != attempt) return;
+    AtomicFile mark(files_of(store), join_path(path, kPublishedMark), {});
+    mark.write(as_bytes(attempt));
+    mark.commit();
+  } catch (const std::exception&) {
+    return;
+  }
 }
 
 std::string text_of(const NameOnMachine& name) {

@@ -5,7 +5,8 @@
 // clang-format off
 //  1. A part, a folder of a machine that is not rank 0's, says which attempt it is of, and which
 //     machine is to publish it (`.metadata`): rank 0's. When its rank learns that it did, it leaves
-//     a mark in the part. Without one the attempt failed, or a rank died in the moment between.
+//     a mark in the part; a start that finds the checkpoint whole does so, too. Without a mark the
+//     attempt failed, or one of the ranks died in the moment between.
 //  2. Before a machine makes a folder it puts aside what has the name there and does not say what
 //     it is: NAME.unreadable when its disk does not give it, NAME.damaged otherwise. What an
 //     attempt leaves always says it.
@@ -50,7 +51,8 @@ void put_unknown_aside(ObjectStore& store, const std::string& path, bool may_put
 // StorageError.
 NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 
-// Step 1: of a part that is there, and was published. StorageError.
+// Step 1: of a part that was published, if it is there and of that attempt. Never fails: the next
+// start does it, then.
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt);
 
 // As it travels between ranks. parse_name_on_machine(): MeetingError.

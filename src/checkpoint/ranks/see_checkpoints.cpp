@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t kMostSeen = 64;
+constexpr std::size_t kMostSeen = 64;  // and as many more that nobody published, as far as is known
 constexpr std::uint64_t kTail = std::uint64_t{64} << 10;
 
 std::string hash_of(const ByteSource& source, std::uint64_t most) {
@@ -34,8 +34,10 @@ std::string hash_of(const ByteSource& source, std::uint64_t most) {
 void add_attempt(ObjectStore& store, const std::string& path, const FolderManifest& manifest,
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
-  seen.was_published = !seen.is_published && names.contains(kPublishedMark);
-  if (!seen.is_published) seen.publisher = manifest.publisher;
+  if (!seen.is_published) {
+    seen.was_published = is_marked(store, path, manifest.attempt);
+    seen.publisher = manifest.publisher;
+  }
   const auto own = store.stat(join_path(path, kFolderManifest));
   std::vector<ManifestFile> files = manifest.files;
   if (seen.is_published) {
@@ -119,6 +121,15 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
   }
 }
 
+bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt) {
+  try {
+    const auto mark = store.open(join_path(folder, kPublishedMark));
+    return mark->size() == attempt.size() && as_text(read_all(*mark).view) == attempt;
+  } catch (const NotFoundError&) {
+    return false;
+  }
+}
+
 bool is_part_of_one(ObjectStore& store, const std::string& path) {
   const auto seen = see_checkpoint(store, path, path);
   if (!seen || !seen->is_published) return seen.has_value();
@@ -132,11 +143,16 @@ std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& 
   std::vector<SeenCheckpoint> all;
   if (!store.stat(place.folder)) return all;
   NamesByPosition names(store, place.folder, place.filename, place.writer);
-  while (all.size() < kMostSeen && names.next() != nullptr) {
+  std::size_t unpublished = 0;  // what failed saves have left must not hide what is whole
+  while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
     const NamedFile file = names.take();
     auto seen = see_or_tell(store, file.path,
                             relative_path(normal_path(file.path), normal_path(place.folder)));
     if (!seen) continue;
+    if (!seen->is_published && !seen->was_published) {
+      if (unpublished == kMostSeen) continue;
+      ++unpublished;
+    }
     seen->order = order_of(file.claim);
     all.push_back(std::move(*seen));
   }

@@ -13,7 +13,8 @@
 
 namespace cairn {
 
-// A file in a part: the checkpoint was published, on another machine. It holds the attempt's id.
+// A file in a part: the checkpoint was published, on another machine. It holds the attempt's id,
+// for which it counts.
 inline constexpr const char* kPublishedMark = ".cairn_published";
 
 // Of the checkpoint at `path`, a file or a folder, whole or in part, with the files that this rank
@@ -26,6 +27,9 @@ std::optional<SeenCheckpoint> see_checkpoint(ObjectStore& store, const std::stri
 // Whether it has files of one rank's machine, and lacks those of others, which lie there.
 bool is_part_of_one(ObjectStore& store, const std::string& path);
 
+// Whether a folder of that attempt has the mark. StorageError.
+bool is_marked(ObjectStore& store, const std::string& folder, const std::string& attempt);
+
 // The manifest of a folder; nullopt where there is none, or it is damaged. StorageError.
 std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder);
 
@@ -36,7 +40,7 @@ struct SeePlace {
 };
 
 // Those in the folder with names of that format, by their paths from there, the furthest first by
-// what their names claim, and no more than 64. None when there is no such folder. Of one that its
+// what their names claim, and no more than 128. None when there is no such folder. Of one that its
 // disk does not give SeenCheckpoint::problem says so: it does not decide about the others.
 // StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);
