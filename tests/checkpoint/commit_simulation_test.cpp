@@ -23,8 +23,9 @@
 // parent not synced (13), a report before the part is written (1), told before it is published
 // (13), no wait for all reports (1), no signs of life (1), a decision written over in place of
 // exchanged (1260), rank 0 gone before all know (1), each rank going on from what it chose itself
-// (85), a part marked before it is published (1). One id for all attempts: commit_over_ranks_test.cpp
-// (AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne). The check for rivals is there because seeds
+// (85), a part marked before it is published (1). One id for all attempts:
+// commit_over_ranks_test.cpp (AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne). The check for
+// rivals is there because seeds
 // of this test found what happens without it.
 //
 // CI goes through few seconds' worth; CAIRN_SIMULATED_SCHEDULES=100000 through as many as are asked
