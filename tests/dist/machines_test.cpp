@@ -111,8 +111,11 @@ TEST_F(TwoMachines, EachHasItsPartsAndARunGoesOnBitForBit) {
   EXPECT_THAT(
       names_in(machine(1) + "/ep2-ba8"),
       ElementsAre(".cairn_manifest.json", ".cairn_published", "__2_0.distcp", "__3_0.distcp"));
+  const std::string mark = machine(1) + "/ep2-ba8/.cairn_published";
+  std::filesystem::remove(mark);  // as if its rank had died before it could leave it
   Job job(Nodes{0, 0, 1, 1}, program(kInParts + in(folder_)));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_TRUE(std::filesystem::exists(mark));
   EXPECT_THAT(outputs_of(job), Not(HasSubstr("warning: nobody")));
   expect_to_begin_at(job, 8);
   expect_unbroken(job);

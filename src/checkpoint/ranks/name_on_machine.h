@@ -1,6 +1,6 @@
 // What has the name of a checkpoint on one machine of several without a file system in common, and
 // what is to become of it when that name is saved: nothing that may be a part of a whole checkpoint
-// is replaced, and what failed attempts leave does not pile up.
+// is replaced, and what failed attempts at that name leave does not pile up.
 //
 // clang-format off
 //  1. A part, a folder of a machine that is not rank 0's, says which attempt it is of, and which
@@ -17,7 +17,7 @@
 //      - when nobody can know that, since the machine that was to publish it is not in the job, or
 //        something was put aside that does not say what it was; but not when a part that does not
 //        say that it was published was put aside on this machine before.
-//     Any other part was never published, and is replaced.
+//     Any other part is taken for one of an attempt that failed, and is replaced.
 // clang-format on
 #pragma once
 
