@@ -58,6 +58,30 @@ TEST_F(CommitOverMachinesTest, AMarkThatFailsIsLeftOut) {
   EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7"));
 }
 
+// Nothing of it is left on any machine, and what it made way for is where it was put.
+TEST_F(CommitOverMachinesTest, WhatRankZeroCannotPublishIsRemovedByTheOthers) {
+  add_machines(2);
+  const auto fails = [](std::int64_t number) {
+    return [number](SimJob::Rank& rank, PartPlace&) {
+      if (rank.number() == number) rank.files->fail(testing::FileCall::kRename, 1, EIO);
+    };
+  };
+  for (const std::int64_t rank : {0, 4}) {
+    work_ = fails(rank);
+    expect_one_error(save(6), "RankFailure of rank " + std::to_string(rank) + ", errno 5");
+    expect_nothing_left();
+  }
+  work_ = nullptr;
+  ASSERT_THAT(outcomes(save(6)), Each("ok"));
+  const std::string first = attempt_in(1, kPath);
+  disks_[0] = std::make_unique<SimFileSystem>();
+  puts_aside_ = true;
+  work_ = fails(0);
+  expect_one_error(save(6), "RankFailure of rank 0, errno 5");
+  EXPECT_THAT(disks_[1]->list("/run"), ElementsAre("ep0-ba7.damaged"));
+  EXPECT_EQ(attempt_in(1, kPath + ".damaged"), first);
+}
+
 TEST_F(CommitOverMachinesTest, AMachineThatCannotPublishItsFolderIsAnErrorOnAll) {
   disks_.push_back(std::make_unique<SimFileSystem>());
   work_ = [](SimJob::Rank& rank, PartPlace&) {

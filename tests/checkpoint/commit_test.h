@@ -126,12 +126,16 @@ class CommitTest : public ::testing::Test {
     return manifest ? manifest->attempt : "none";
   }
 
-  // Behind what the other machines have published.
+  // Rank 0 dies behind what the other machines have published.
   void fail_to_publish(std::int64_t ranks) {
     work_ = [](SimJob::Rank& rank, PartPlace&) {
-      if (rank.number() == 0) rank.files->fail(FileCall::kRename, 1, EIO);
+      if (rank.number() != 0) return;
+      rank.files->before_each([is_dead = false](FileCall call, std::uint64_t) mutable {
+        is_dead = is_dead || call == FileCall::kRename;
+        if (is_dead) throw SimulatedCrash{};  // NOLINT(hicpp-exception-baseclass)
+      });
     };
-    expect_one_error(save(ranks), "RankFailure of rank 0, errno 5");
+    expect_one_error(save(ranks), "RankFailure of rank 0, errno 0");
     work_ = nullptr;
   }
 

@@ -22,7 +22,8 @@
 //              commit. Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous. Who made a folder
 //              marks it as published.
-//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. What a
+//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. Decided for
+//              and not published: who has published another machine's folder removes it. What a
 //              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
 //              know what was decided touches nothing.
 //
@@ -61,8 +62,9 @@ namespace {
 
 using nlohmann::json;
 
-// Behind the verdict that rank 0 tells, when the checkpoint is there.
+// Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";
+constexpr std::string_view kUndone = "\nundone";
 
 // Moves on between two blocks.
 class LivingWrite final : public ObjectWrite {
@@ -447,22 +449,35 @@ class Attempt {
   // Of rank 0.
   void tell(const Verdict& verdict) {
     try {
-      call_.set("done", text_of(verdict) + std::string(is_published_ ? kPublished : ""));
+      const std::string_view end = is_published_ ? kPublished : is_undone() ? kUndone : "";
+      call_.set("done", text_of(verdict) + std::string(end));
     } catch (const MeetingError&) {
       // It is as it is; the others say that they do not know.
     }
     call_.end();
   }
 
+  // Of what was decided for, and whose name nothing had.
+  bool is_undone() const {
+    if (!is_decided_ || homes_.empty()) return false;
+    try {
+      return !store_.stat(job_.path);
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
   void learn() {
     std::string said = call_.wait_for("done");
-    const bool is_published = said.ends_with(kPublished);
-    if (is_published) said.resize(said.size() - kPublished.size());
-    const Verdict done = parse_verdict(said);
+    const auto take = [&](std::string_view end) {
+      if (!said.ends_with(end)) return false;
+      said.resize(said.size() - end.size());
+      return home_ == call_.me().rank;
+    };
     // Also of what is not pointed at. Rank 0 waits for it a moment.
-    if (is_published && home_ == call_.me().rank) {
-      mark_published(store_, job_.path, options_.id);
-    }
+    if (take(kPublished)) mark_published(store_, job_.path, options_.id);
+    if (take(kUndone)) remove_unpublished(store_, job_.path, options_.id);
+    const Verdict done = parse_verdict(said);
     if (!done.is_good()) throw RollCall::Settled{done};
     call_.end();
   }

@@ -117,6 +117,15 @@ void mark_published(ObjectStore& store, const std::string& path, const std::stri
   }
 }
 
+void remove_unpublished(ObjectStore& store, const std::string& path, const std::string& attempt) {
+  try {
+    const auto manifest = manifest_of(store, path);
+    if (manifest && manifest->attempt == attempt) store.remove_folder(path);
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
 std::string text_of(const NameOnMachine& name) {
   return json_text(
       json::array({name.is_there, name.was_published, name.attempt, name.publisher, name.published,

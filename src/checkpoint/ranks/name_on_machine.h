@@ -55,6 +55,10 @@ NameOnMachine look_at_name(ObjectStore& store, const std::string& path);
 // start does it, then.
 void mark_published(ObjectStore& store, const std::string& path, const std::string& attempt);
 
+// Removes a part of that attempt, which never will be published. Never fails: then it is what a
+// failed attempt leaves.
+void remove_unpublished(ObjectStore& store, const std::string& path, const std::string& attempt);
+
 // As it travels between ranks. parse_name_on_machine(): MeetingError.
 std::string text_of(const NameOnMachine& name);
 NameOnMachine parse_name_on_machine(const std::string& text);
