@@ -22,10 +22,10 @@
 //              commit. Then the pointer is moved.
 //  7. tell     Only now is any rank told, and may remove what became superfluous. Who made a folder
 //              marks it as published.
-//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. Decided for
-//              and not published: who has published another machine's folder removes it. What a
-//              dead one leaves is under a temporary name (remove_leftovers()). A rank that does not
-//              know what was decided touches nothing.
+//  8. abort    Decided against: each rank lets go of its files, and rank 0 of the folder. Decided
+//              for and not published: who has published another machine's folder removes it. What
+//              a dead one leaves is under a temporary name (remove_leftovers()), or a part that
+//              nobody publishes. A rank that does not know what was decided touches nothing.
 //
 // A rank that dies behind its report is not needed for the checkpoint: it may be published. One
 // that dies before is an error on all others within Patience::silence and a look; so is one that
