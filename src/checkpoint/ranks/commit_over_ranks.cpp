@@ -457,7 +457,7 @@ class Attempt {
     call_.end();
   }
 
-  // Of what was decided for, and whose name nothing had.
+  // Whether it was decided for and is not there: then nobody publishes it any more.
   bool is_undone() const {
     if (!is_decided_ || homes_.empty()) return false;
     try {

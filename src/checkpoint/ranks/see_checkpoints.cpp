@@ -35,7 +35,7 @@ void add_attempt(ObjectStore& store, const std::string& path, const FolderManife
                  const std::set<std::string>& names, SeenCheckpoint& seen) {
   seen.identity = manifest.attempt;
   if (!seen.is_published) {
-    seen.was_published = is_marked(store, path, manifest.attempt);
+    seen.was_published = names.contains(kPublishedMark) && is_marked(store, path, manifest.attempt);
     seen.publisher = manifest.publisher;
   }
   const auto own = store.stat(join_path(path, kFolderManifest));

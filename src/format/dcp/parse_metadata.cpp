@@ -110,10 +110,9 @@ class Fields {
   Ref find(const Object& object, std::string_view field) const {
     const auto* state = graph_.find<Container>(object.state);
     if (state == nullptr || !state->is_dict()) return None{};
-    constexpr std::size_t kFields =
-        16;  // PyTorch's classes have fewer: those are looked at for nothing
+    constexpr std::size_t kFree = 16;  // fields: PyTorch's classes have fewer
     for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
-      if (i >= 2 * kFields) graph_.charge(2);  // one object may be asked again and again
+      if (i >= 2 * kFree) graph_.charge(2);  // one object may be asked again and again
       const auto* key = graph_.find<pickle::Text>(state->items[i]);
       if (key != nullptr && key->text == field) return state->items[i + 1];
     }
