@@ -1,11 +1,11 @@
 // What saving and loading cost, beside what the machine can do with the same bytes: run by
 // checkpoint_bench.py, which sets torch.save and torch.load beside it.
 //
-//   checkpoint_bench FOLDER SIZES [RUNS [saves | loads]]
+//   checkpoint_bench FOLDER SIZES [RUNS [saves | loads | all [DEVICE]]]
 //
-// With `saves` nothing is loaded, which takes most of the time, nor recycled; stall_first and
-// saver_first are then the first ones only in the first run. With `loads` one save is made, to be
-// loaded.
+// DEVICE is where the model's tensors are, "cpu" or "cuda:0". With `saves` nothing is loaded, which
+// takes most of the time, nor recycled; stall_first and saver_first are then the first ones only in
+// the first run. With `loads` one save is made, to be loaded.
 //
 // SIZES is a file of numbers: the elements of each float32 parameter of a model. Prints a line for
 // each run and quantity: name, seconds, CPU seconds of all threads; of memory name and MiB. The
@@ -22,6 +22,13 @@
 //   load_cold      load_checkpoint() into the live parameters, every byte verified, from the disk
 //   load_warm      the same from the page cache
 //   in_place_cold, in_place_warm  both, read straight into the parameters: in_place
+// of a device that is not the processor, each of the same bytes:
+//   device_copy    from memory of the device to other memory of it
+//   to_host, to_device  with one copy from, or into, its memory, pinned memory on the host
+//   to_cpu         .cpu() of every tensor
+//   steps          products of matrices on the device; steps_saving: while an asynchronous save is
+//                  written
+// and of all:
 //   gather         the state as a Value of views, by checkpoint_value(), which keeps nothing
 // and of a saver, as a run has one (StateGatherer, SavePipeline): its first save of a model, and
 // those that follow, of the same tensors with other numbers:
@@ -33,6 +40,7 @@
 //   async_memory   the same from submit() on, when the pipeline is new
 //   load_memory, in_place_memory  the same while load_checkpoint() runs, pages of a mapped file
 //                  among them
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fcntl.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -160,8 +168,12 @@ class RawFile {
 
 class Bench {
  public:
-  Bench(std::string folder, const std::vector<std::int64_t>& sizes, const std::string& only)
-      : folder_(std::move(folder)), only_saves_(only == "saves"), only_loads_(only == "loads") {
+  Bench(std::string folder, const std::vector<std::int64_t>& sizes, const std::string& only,
+        c10::Device device)
+      : folder_(std::move(folder)),
+        only_saves_(only == "saves"),
+        only_loads_(only == "loads"),
+        device_(device) {
     state_.model = std::make_shared<Parameters>(sizes);
     std::size_t bytes = 0;
     for (const std::int64_t size : sizes)
@@ -174,6 +186,7 @@ class Bench {
       std::memcpy(from_.data() + at, tensor.data_ptr(), tensor.nbytes());
       at += tensor.nbytes();
     }
+    state_.model->module().to(device_);
     std::memset(to_.data(), 1, bytes);
   }
 
@@ -186,6 +199,7 @@ class Bench {
       const cairn::PageMemory fresh(from_.size());
       std::memcpy(fresh.data(), from_.data(), from_.size());
     });
+    if (!device_.is_cpu()) on_device();
     raw();
     if (!only_saves_ && !only_loads_) recycled();
     settle();
@@ -197,6 +211,43 @@ class Bench {
   }
 
  private:
+  void on_device() {
+    const torch::NoGradGuard no_grad;
+    const at::TensorOptions bytes(at::kByte);
+    const auto size = static_cast<std::int64_t>(from_.size());
+    const at::Tensor host = at::empty({size}, bytes.pinned_memory(true));
+    std::memcpy(host.data_ptr(), from_.data(), from_.size());
+    const at::Tensor memory = at::empty({size}, bytes.device(device_));
+    const at::Tensor other = at::empty_like(memory);
+    time("to_device", [&] { memory.copy_(host, /*non_blocking=*/true); });
+    time("device_copy", [&] { other.copy_(memory); });
+    time("to_host", [&] { host.copy_(memory, /*non_blocking=*/true); });
+    time("to_cpu", [&] {
+      for (const at::Tensor& tensor : state_.model->module().parameters()) {
+        (void)tensor.cpu();
+      }
+    });
+  }
+
+  void steps(const char* name) {
+    constexpr int kSteps = 400;
+    const torch::NoGradGuard no_grad;
+    at::Tensor a = torch::rand({2048, 2048}, at::TensorOptions(at::kFloat).device(device_));
+    const at::Tensor b = torch::rand_like(a) / 1024;
+    time(name, [&] {
+      for (int i = 0; i < kSteps; ++i) {
+        a = a.matmul(b);
+        if (i % 10 == 0) wait_for_device();
+      }
+    });
+  }
+
+  void wait_for_device() const {
+    if (device_.is_cpu()) return;
+    const c10::impl::VirtualGuardImpl guard(device_.type());
+    guard.synchronizeStream(guard.getStream(device_));
+  }
+
   void saver() {
     memory("save_memory", [&] { cairn::save(weights(), path()); });
     settle();
@@ -214,6 +265,12 @@ class Bench {
     time("async_save", [&] { pipeline_.wait(); });
     if (!async_memory_) async_memory_ = grown;  // of the first time: its memory is kept
     if (prints_) std::printf("async_memory %.1f\n", *async_memory_);
+    settle();
+    if (device_.is_cpu()) return;
+    steps("steps");
+    pipeline_.submit({.value = gathered(), .path = path()});
+    steps("steps_saving");
+    pipeline_.wait();
     settle();
   }
 
@@ -258,6 +315,7 @@ class Bench {
       for (at::Tensor tensor : state_.model->module().parameters()) {
         tensor.set_data(tensor.clone());
       }
+      wait_for_device();
       const std::string name = in_place ? "in_place" : "load";
       const auto load = [&] {
         cairn::load_checkpoint(path(), state_, logger_,
@@ -271,7 +329,7 @@ class Bench {
       time((name + "_warm").c_str(), load);
       memory((name + "_memory").c_str(), load);
     }
-    const at::Tensor first = state_.model->module().parameters().front();
+    const at::Tensor first = state_.model->module().parameters().front().cpu();
     if (std::memcmp(first.data_ptr(), from_.data(), first.nbytes()) != 0) {
       throw std::runtime_error("what was loaded is not what was saved");
     }
@@ -303,6 +361,7 @@ class Bench {
     const std::clock_t cpu = std::clock();
     const auto start = std::chrono::steady_clock::now();
     body();
+    wait_for_device();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (!prints_) return;
     std::printf("%s %.5f %.5f\n", name, seconds.count(),
@@ -316,6 +375,7 @@ class Bench {
   std::string folder_;
   bool only_saves_;
   bool only_loads_;
+  c10::Device device_;
   cairn::State state_;
   cairn::Logger logger_{state_};
   cairn::PageMemory from_;
@@ -331,7 +391,8 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS [saves | loads]]\n", stderr);
+    std::fputs("usage: checkpoint_bench FOLDER SIZES [RUNS [saves | loads | all [DEVICE]]]\n",
+               stderr);
     return 2;
   }
   std::ifstream file(argv[2]);
@@ -341,7 +402,7 @@ int main(int argc, char** argv) {
   }
   const int runs = argc > 3 ? std::stoi(argv[3]) : 3;
   try {
-    Bench bench(argv[1], sizes, argc > 4 ? argv[4] : "");
+    Bench bench(argv[1], sizes, argc > 4 ? argv[4] : "", c10::Device(argc > 5 ? argv[5] : "cpu"));
     for (int run = 0; run <= runs; ++run) {
       bench.run(run > 0);
     }

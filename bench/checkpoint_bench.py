@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Saving and loading beside torch.save, torch.load, memcpy and raw direct I/O of the same bytes.
 
-  bench/checkpoint_bench.py build/release/bin/checkpoint_bench [FOLDER] [MIB] [ROUNDS] [TENSORS...]
+  bench/checkpoint_bench.py [--device=cuda:0] build/release/bin/checkpoint_bench
+                            [FOLDER] [MIB] [ROUNDS] [TENSORS...]
 
 Default: 1024 MiB of random-looking float32 in 256, 10000 and 100000 tensors, of equal sizes and of
 those of a transformer, 5 rounds in which cairn and torch take turns. Every row is a ratio of
@@ -12,7 +13,11 @@ its rows are left out. The exit code is 1 when a row misses what it must reach.
 
 Needs 5 times MIB of memory and of disk in FOLDER, and a machine that does nothing else: when raw
 I/O of one round takes twice that of another, the run says so and cannot be judged.
+
+With --device the model's tensors, cairn's and torch's, are on that one (with torch.load they come
+there), and copies between it and pinned memory stand beside them.
 """
+import argparse
 import itertools
 import math
 import os
@@ -54,6 +59,15 @@ ROWS = [  # what, divided by, must; of (name, column): 0 is seconds, 1 CPU secon
     ("... warm / memcpy into memory in use", ("load_warm", 0), ("memcpy", 0), None),
     ("... cold / torch.load and copy", ("load_cold", 0), ("torch_load_cold", 0), None),
     ("... warm / torch.load and copy", ("load_warm", 0), ("torch_load_warm", 0), None),
+    ("stall of an asynchronous save / one copy to pinned memory", ("stall", 0), ("to_host", 0),
+     None),
+    ("stall of an asynchronous save / .cpu() of every tensor", ("stall", 0), ("to_cpu", 0), None),
+    ("stall of an asynchronous save / a copy on the device", ("stall", 0), ("device_copy", 0),
+     None),
+    ("steps while an asynchronous save is written / without", ("steps_saving", 0), ("steps", 0),
+     None),
+    ("load into live parameters, verified, warm / copy from pinned memory", ("load_warm", 0),
+     ("to_device", 0), None),
     ("raw direct write over a file / into a new one", ("raw_rewrite", 0), ("raw_write", 0), None),
     ("more memory, save that waits, MiB", ("save_memory", 0), None, 32),
     ("more memory, load in place, MiB", ("in_place_memory", 0), None, 64),
@@ -96,12 +110,12 @@ def measured(name, body):
     return result, f"{name} {seconds:.5f} {cpu:.5f}"
 
 
-def run_torch(folder, sizes_file):
+def run_torch(folder, sizes_file, device):
     import torch
 
     with open(sizes_file) as file:
         sizes = [int(line) for line in file]
-    state = {"state": {"model": {f"layer{i}_weight": torch.rand(size)
+    state = {"state": {"model": {f"layer{i}_weight": torch.rand(size, device=device)
                                  for i, size in enumerate(sizes)}}}
     live = {name: torch.zeros_like(tensor) for name, tensor in state["state"]["model"].items()}
     path = os.path.join(folder, "torch_save.pt")
@@ -109,6 +123,8 @@ def run_torch(folder, sizes_file):
     def load():
         for name, tensor in torch.load(path)["state"]["model"].items():
             live[name].copy_(tensor)
+        if device != "cpu":
+            torch.cuda.synchronize()
 
     for is_last in (False, True):  # the first one warms up
         if os.path.exists(path):
@@ -138,15 +154,16 @@ def collect(samples, command):
         samples.setdefault(name, []).append([float(amount) for amount in amounts])
 
 
-def measure(program, python, folder, sizes, rounds):
+def measure(program, python, folder, sizes, rounds, device):
     sizes_file = os.path.join(folder, "sizes")
     with open(sizes_file, "w") as file:
         file.write("\n".join(map(str, sizes)))
     samples = {}
     for _ in range(rounds):
-        collect(samples, [program, folder, sizes_file, "1"])
+        collect(samples, [program, folder, sizes_file, "1", "all", device])
         if python:
-            collect(samples, [python, os.path.abspath(__file__), "--torch", folder, sizes_file])
+            collect(samples, [python, os.path.abspath(__file__), "--device", device, "--torch",
+                              folder, sizes_file])
     return samples
 
 
@@ -200,7 +217,7 @@ def print_growth(fewest, most, counts):
     return good
 
 
-def main(program, folder=".", mib=1024, rounds=5, *counts):
+def run(device, program, folder=".", mib=1024, rounds=5, *counts):
     counts = [int(count) for count in counts] or [256, 10_000, 100_000]
     python = next((p for p in (sys.executable, "/usr/bin/python3") if has_torch(p)), None)
     if python is None:
@@ -212,7 +229,7 @@ def main(program, folder=".", mib=1024, rounds=5, *counts):
             for count in counts:
                 sizes = sizes_of(count, int(mib) << 18)
                 load = os.getloadavg()[0]
-                by_count.append(measure(program, python, inside, sizes, int(rounds)))
+                by_count.append(measure(program, python, inside, sizes, int(rounds), device))
                 print(f"\n{sum(sizes) >> 18} MiB in {len(sizes)} tensors of {mix}, {rounds} "
                       f"rounds, load average before {load:.1f}", flush=True)
                 print_amounts(by_count[-1])
@@ -224,7 +241,12 @@ def main(program, folder=".", mib=1024, rounds=5, *counts):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--torch":
-        run_torch(*sys.argv[2:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--torch", action="store_true")  # one round of torch's side, by itself
+    parser.add_argument("what", nargs="+")
+    arguments = parser.parse_args()
+    if arguments.torch:
+        run_torch(*arguments.what, arguments.device)
     else:
-        sys.exit(main(*sys.argv[1:]))
+        sys.exit(run(arguments.device, *arguments.what))

@@ -225,6 +225,22 @@ at::Tensor& sim_fill(at::Tensor& tensor, const at::Scalar& value) {
   return tensor;
 }
 
+std::atomic<std::uint64_t> gathered = 0;
+
+at::Tensor& sim_cat(const at::ITensorListRef& tensors, std::int64_t dim, at::Tensor& out) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) {
+    parts.push_back(on_host(tensor));
+  }
+  SimStreams::all().enqueue(current_stream, [parts, dim, to = on_host(out)] {
+    SimStreams::all().begin_copy();
+    const torch::NoGradGuard no_grad;
+    to.copy_(at::cat(parts, dim));
+  });
+  ++gathered;
+  return out;
+}
+
 void give_memory_of(const at::Tensor& other, const at::Tensor& to) {
   c10::TensorImpl* const impl = to.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(other.storage());
@@ -285,6 +301,20 @@ void let_sim_device_compute() {
   }();
   static_cast<void>(is_done);
 }
+
+struct SimGathering::Kernel {
+  torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                         __LINE__};
+};
+
+SimGathering::SimGathering() : kernel_(std::make_unique<Kernel>()) {
+  make_known();
+  gathered = 0;
+  kernel_->library.impl("cat.out", sim_cat);
+}
+SimGathering::~SimGathering() = default;
+
+std::uint64_t SimGathering::count() const { return gathered; }
 
 void move_to_sim_device(const at::Tensor& tensor) {
   give_memory_of(tensor.detach().to(sim_device()), tensor);

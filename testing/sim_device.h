@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace cairn::testing {
 
@@ -26,6 +27,20 @@ void run_on_sim_device(std::function<void()> work);
 void let_sim_device_compute();
 // In place, as Module::to(), which refuses devices that libtorch does not know.
 void move_to_sim_device(const at::Tensor& tensor);
+// While there is one: the device puts pieces together, as late as everything (at::cat).
+class SimGathering {
+ public:
+  SimGathering();
+  ~SimGathering();
+  SimGathering(const SimGathering&) = delete;
+  SimGathering& operator=(const SimGathering&) = delete;
+
+  std::uint64_t count() const;  // of what was put together since
+
+ private:
+  struct Kernel;
+  std::unique_ptr<Kernel> kernel_;
+};
 // From now on the n-th copy, counted from 1, fails when it is done.
 void fail_sim_copy(std::uint64_t n);
 // From now on, or no more: all streams but the default one do their work at once, as on a device

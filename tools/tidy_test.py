@@ -36,6 +36,7 @@ class TidyTest(unittest.TestCase):
                    "callbacks/ may not include loggers/")
         self.fails({"src/train/a.h": HEADER + '#include "cairn/checkpoint.h"\n'}, "umbrella")
         self.fails({"src/new/a.h": HEADER}, "no row")
+        self.fails({"src/io/a.h": HEADER + "#include <filesystem>\n"}, "<filesystem> crashes")
 
     def test_a_public_header_is_of_the_folder_that_defines_it(self):
         self.passes({"src/value/a.h": HEADER + '#include "cairn/value.h"\n'})

@@ -1,7 +1,11 @@
 #include "format/stream_plan.h"
 
+#include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "cairn/byte_source.h"
 #include "cairn/error.h"
 
 #include "core/crc32.h"
@@ -15,16 +19,93 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kCachedBytes = std::size_t{256} << 10;
+constexpr std::uint64_t kAheadBytes = std::uint64_t{16} << 20;
+
+// As much as a core has near it at a time.
+void write_near(ByteView bytes, ByteSink& sink) {
+  for (; bytes.size() > kCachedBytes; bytes = bytes.subspan(kCachedBytes)) {
+    sink.write(bytes.first(kCachedBytes));
+  }
+  sink.write(bytes);
+}
+
+// Storages that have to be read: what is next of one source with one call, as much as fits, and
+// larger ones in such pieces. Of a device, or of a bucket, each call costs as much as a MiB.
+class PartsAhead {
+ public:
+  explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
+
+  // Whether write() is the way to that part.
+  static bool reads(const CheckpointPlan::Part& part) {
+    return part.elements == nullptr && part.storage->source() != nullptr &&
+           !part.storage->try_view();
+  }
+
+  void write(std::size_t index, ByteSink& sink) {
+    const CheckpointPlan::Part& part = parts_[index];
+    if (part.size <= kAheadBytes) return write_near(read(index), sink);
+    ahead_.clear();
+    for (std::uint64_t done = 0; done < part.size; done += kAheadBytes) {
+      const auto piece = room().first(std::min(kAheadBytes, part.size - done));
+      part.storage->read_into(done, piece);
+      write_near(piece, sink);
+    }
+  }
+
+ private:
+  // All of a part. An error is its own: where one of those behind it cannot be read, it is read
+  // alone.
+  ByteView read(std::size_t index) {
+    if (index < first_ || index - first_ >= ahead_.size()) {
+      first_ = index;
+      try {
+        fill(parts_.size());
+      } catch (const Error&) {
+        fill(index + 1);
+      }
+    }
+    return ahead_[index - first_].into;
+  }
+
+  // From first_ on, at most until `end`.
+  void fill(std::size_t end) {
+    ahead_.clear();
+    const ByteSource& source = *parts_[first_].storage->source();
+    std::span<std::byte> left = room();
+    for (std::size_t i = first_; i < end && parts_[i].size <= left.size(); ++i) {
+      const CheckpointPlan::Part& part = parts_[i];
+      const bool is_next = part.storage != nullptr && part.storage->source() == &source;
+      if (part.size > 0 && !(is_next && reads(part))) break;
+      ahead_.push_back({is_next ? part.storage->source_offset() : 0, left.first(part.size)});
+      left = left.subspan(part.size);
+    }
+    std::vector<ByteSource::Range> ranges = std::exchange(ahead_, {});
+    source.read(ranges);
+    ahead_ = std::move(ranges);
+  }
+
+  std::span<std::byte> room() {
+    if (room_ == nullptr) room_ = std::make_unique_for_overwrite<std::byte[]>(kAheadBytes);
+    return {room_.get(), kAheadBytes};
+  }
+
+  const std::vector<CheckpointPlan::Part>& parts_;
+  std::size_t first_ = 0;
+  std::vector<ByteSource::Range> ahead_;  // of the parts from first_ on
+  std::unique_ptr<std::byte[]> room_;
+};
 
 // The parts of a plan, streamed. A storage that is made when it is asked for is made once for parts
 // that follow one another.
 class PartStream {
  public:
-  explicit PartStream(const CheckpointPlan& plan) : plan_(plan) {}
+  explicit PartStream(const CheckpointPlan& plan) : plan_(plan), ahead_(plan.parts()) {}
 
   void write(std::size_t index, ByteSink& sink) {
     try {
-      write(plan_.parts()[index], sink);
+      const CheckpointPlan::Part& part = plan_.parts()[index];
+      if (part.size == 0) return;
+      PartsAhead::reads(part) ? ahead_.write(index, sink) : write(part, sink);
     } catch (Error& e) {
       const std::string name = plan_.name_of(index);
       if (!name.empty()) e.add_context(name);
@@ -34,7 +115,6 @@ class PartStream {
 
  private:
   void write(const CheckpointPlan::Part& part, ByteSink& sink) {
-    if (part.size == 0) return;
     if (part.storage.get() != loaded_) {
       bytes_ = {};  // before the next one is loaded
       loaded_ = nullptr;
@@ -47,6 +127,7 @@ class PartStream {
   }
 
   const CheckpointPlan& plan_;
+  PartsAhead ahead_;
   const Storage* loaded_ = nullptr;
   GapBridge bridge_;
   SharedBytes bytes_;

@@ -114,11 +114,19 @@ class FileSystem {
 // The real one. Stateless; safe from several threads.
 FileSystem& posix_file_system();
 
+// All of a folder, and itself: files first, then the folders from the inside out. Links are
+// removed, never followed. StorageError.
+void remove_tree(FileSystem& files, const std::string& root);
+
 // --- Paths --------------------------------------------------------------------------------------
+// By cairn's own means: the libtorch of PyTorch's wheels exports symbols of std::filesystem that
+// are not those of the program's libstdc++ (pytorch/pytorch#133437), and those crash.
 
 std::string join_path(const std::string& folder, const std::string& name);
 std::string parent_path(const std::string& path);  // "." for a bare name
 std::string base_name(const std::string& path);
+// Behind the current folder; as it is when it is empty, or when that folder is gone.
+std::string absolute_path(const std::string& path);
 // `path` as seen from `folder`, by the text of both alone: "../a/f" for "x/a/f" from "x/b".
 std::string relative_path(const std::string& path, const std::string& folder);
 // Without ".", "x/.." and double slashes, by its text alone. Of a URI only what is behind its root:

@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "cairn/error.h"
 
+#include "io/file.h"
 #include "io/file_error.h"
 
 namespace cairn {
@@ -27,13 +27,6 @@ std::size_t most_open() {
   struct rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
   return std::clamp<std::size_t>(limit.rlim_cur / 4, kLeast, kMost);
-}
-
-std::string absolute(const std::string& path) {
-  if (path.starts_with('/')) return path;
-  std::vector<char> folder(PATH_MAX);
-  if (getcwd(folder.data(), folder.size()) == nullptr) return path;
-  return std::string(folder.data()) + "/" + path;
 }
 
 std::int64_t nanoseconds(const timespec& time) {
@@ -88,7 +81,7 @@ FileHandles& handles() {
 }  // namespace
 
 FileHandle::FileHandle(FileDescriptor fd, const std::string& path)
-    : path_(path), absolute_path_(absolute(path)), opened_(state_of(fd)) {
+    : path_(path), absolute_path_(absolute_path(path)), opened_(state_of(fd)) {
   handles().keep(*this, std::make_shared<const FileDescriptor>(std::move(fd)));
 }
 

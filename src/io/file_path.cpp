@@ -1,9 +1,60 @@
-#include <filesystem>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "io/file.h"
 #include "io/uri.h"
 
 namespace cairn {
+namespace {
+
+// What stands between slashes. What names a folder, because it ends with a slash or a dot, has an
+// empty name in the end.
+using Names = std::vector<std::string_view>;
+
+// Without ".", "x/.." and double slashes.
+Names normal_names(std::string_view path) {
+  const bool is_absolute = path.starts_with('/');
+  Names names;
+  bool is_folder = path.ends_with('/');
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, end);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    if (name.empty()) continue;
+    const bool is_last = path.find_first_not_of('/') == std::string_view::npos;
+    if (name == "..") {
+      const bool goes_up = names.empty() || names.back() == "..";
+      if (!goes_up) names.pop_back();
+      if (goes_up && !is_absolute) names.push_back(name);
+    } else if (name != ".") {
+      names.push_back(name);
+      continue;
+    }
+    is_folder |= is_last;
+  }
+  if (is_folder && !names.empty() && names.back() != "..") names.emplace_back();
+  return names;
+}
+
+std::string joined(const Names& names) {
+  std::string path;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) path += '/';
+    path += names[i];
+  }
+  return path;
+}
+
+std::string normal_text(const std::string& path) {
+  const std::string text = (path.starts_with('/') ? "/" : "") + joined(normal_names(path));
+  return text.empty() && !path.empty() ? "." : text;
+}
+
+}  // namespace
 
 std::string join_path(const std::string& folder, const std::string& name) {
   if (folder.empty() || name.starts_with('/')) return name;
@@ -27,23 +78,38 @@ std::string base_name(const std::string& path) {
   return path.substr(begin, end + 1 - begin);
 }
 
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/') || path.empty()) return path;
+  std::vector<char> folder(PATH_MAX);
+  if (getcwd(folder.data(), folder.size()) == nullptr) return path;
+  return join_path(folder.data(), path);
+}
+
 std::string relative_path(const std::string& path, const std::string& folder) {
-  std::filesystem::path target = path;
-  std::filesystem::path from = folder;
-  if (target.is_absolute() != from.is_absolute()) {
-    target = std::filesystem::absolute(target);
-    from = std::filesystem::absolute(from);
+  const bool is_absolute = path.starts_with('/');
+  const Names to = normal_names(path);
+  Names names = normal_names(folder);
+  const auto [own, above] = std::ranges::mismatch(to, names);
+  // From outside the current folder nobody finds back without its name.
+  const bool is_outside = std::find(above, names.end(), "..") != names.end();
+  if (is_absolute != folder.starts_with('/') || is_outside) {
+    const std::string target = absolute_path(path);
+    const std::string from = absolute_path(folder);
+    const bool are_absolute = target.starts_with('/') && from.starts_with('/');
+    return are_absolute ? relative_path(target, from) : path;
   }
-  return target.lexically_normal().lexically_relative(from.lexically_normal()).string();
+  names.erase(std::remove(above, names.end(), ""), names.end());
+  Names way(static_cast<std::size_t>(names.end() - above), "..");
+  const bool is_same = way.empty() && (own == to.end() || own->empty());
+  way.insert(way.end(), own, to.end());
+  return is_same ? "." : joined(way);
 }
 
 std::string normal_path(const std::string& path) {
-  if (!scheme_of(path).empty()) {
-    const Uri uri = split_uri(path);
-    const std::string below = std::filesystem::path("/" + uri.path).lexically_normal().string();
-    return uri.root() + (below == "/" ? "" : below);
-  }
-  return std::filesystem::path(path).lexically_normal().string();
+  if (scheme_of(path).empty()) return normal_text(path);
+  const Uri uri = split_uri(path);
+  const std::string below = normal_text("/" + uri.path);
+  return uri.root() + (below == "/" ? "" : below);
 }
 
 }  // namespace cairn

@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
+#include <exception>
+#include <vector>
+
+#include "cairn/error.h"
 
 #include "core/environment.h"
 #include "io/file.h"
@@ -15,12 +17,12 @@
 namespace cairn {
 namespace {
 
-namespace fs = std::filesystem;
-
-// What cannot be removed is left; links are not followed.
+// What cannot be removed is left.
 void remove_all(const std::string& path) noexcept {
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
+  try {
+    remove_tree(posix_file_system(), path);
+  } catch (const std::exception&) {
+  }
 }
 
 bool is_own_folder(const std::string& path) {
@@ -29,10 +31,14 @@ bool is_own_folder(const std::string& path) {
 }
 
 void remove_those_of_the_killed(const std::string& folder, const std::string& prefix) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string path = entry.path().string();
-    if (!base_name(path).starts_with(prefix + "-") || !is_own_folder(path)) continue;
+  std::vector<std::string> names;
+  try {
+    names = posix_file_system().list(folder);
+  } catch (const Error&) {  // making one beside them says what is wrong
+  }
+  for (const std::string& name : names) {
+    const std::string path = join_path(folder, name);
+    if (!name.starts_with(prefix + "-") || !is_own_folder(path)) continue;
     const auto lock = posix_file_system().lock_folder(path);
     if (lock != nullptr) remove_all(path);
   }

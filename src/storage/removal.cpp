@@ -12,24 +12,6 @@ bool is_folder(FileSystem& files, const std::string& path) {
   return info && info->type == FileInfo::Type::kFolder;
 }
 
-// Files first, then the folders from the inside out. Links are removed, never followed.
-void remove_tree(FileSystem& files, const std::string& root) {
-  std::vector<std::string> folders = {root};  // each behind the one that holds it
-  for (std::size_t i = 0; i < folders.size(); ++i) {
-    for (const std::string& name : files.list(folders[i])) {
-      const std::string path = join_path(folders[i], name);
-      if (is_folder(files, path)) {
-        folders.push_back(path);
-      } else {
-        files.remove(path);
-      }
-    }
-  }
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    files.remove_folder(*folder);
-  }
-}
-
 }  // namespace
 
 bool remove_file(FileSystem& files, const std::string& path) {

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "cairn/error.h"
@@ -19,12 +20,15 @@
 #include "io/file_descriptor.h"
 #include "io/file_writer.h"
 #include "io/page_memory.h"
+#include "io/real_path.h"
 #include "testing/file_bytes.h"
 #include "testing/pattern.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
+
+namespace fs = std::filesystem;
 
 using testing::pattern;
 using testing::TempFolder;
@@ -77,6 +81,55 @@ TEST(FilePathTest, PartsOfPaths) {
   EXPECT_EQ(normal_path("s3://bucket/../../other"), "s3://bucket/other");
   EXPECT_EQ(normal_path("s3://bucket/"), "s3://bucket");
   EXPECT_EQ(normal_path("dbfs:/Volumes//a"), "dbfs:/Volumes/a");
+}
+
+// By text alone, as std::filesystem has it, which cairn itself does not use.
+TEST(PathTest, IsNormalAndRelativeAsInTheStandardLibrary) {
+  const std::string letters = "ab./";
+  std::vector<std::string> paths = {""};
+  for (std::size_t begin = 0, length = 0; length < 6; ++length) {
+    for (const std::size_t end = paths.size(); begin < end; ++begin) {
+      for (const char letter : letters) {
+        paths.push_back(paths[begin] + letter);
+      }
+    }
+  }
+  for (const std::string& path : paths) {
+    if (path.starts_with("//")) continue;  // of which it keeps two
+    ASSERT_EQ(normal_path(path), fs::path(path).lexically_normal().string()) << path;
+    ASSERT_EQ(absolute_path(path).empty(), path.empty());
+  }
+  for (std::size_t i = 0; i < paths.size(); i += 7) {
+    for (const std::string folder : {"", ".", "a", "a/", "a/b", "/", "/a", "/a/b/", "/b/a"}) {
+      const std::string& path = paths[i];
+      if (path.starts_with("//") || path.starts_with('/') != folder.starts_with('/')) continue;
+      const fs::path expected =
+          fs::path(path).lexically_normal().lexically_relative(fs::path(folder).lexically_normal());
+      ASSERT_EQ(normal_path(relative_path(path, folder)), expected.lexically_normal().string())
+          << path << " from " << folder;
+    }
+  }
+}
+
+TEST(PathTest, FromOutsideTheCurrentFolderAPathIsFoundByItsName) {
+  const std::string here = fs::current_path().string();
+  EXPECT_EQ(relative_path("a", "../x"), "../" + base_name(here) + "/a");
+  EXPECT_EQ(relative_path(here + "/a", "b"), "../a");
+}
+
+TEST(PathTest, IsRealAsFarAsItExists) {
+  const TempFolder folder;
+  const std::string real = fs::canonical(folder.path()).string();
+  fs::create_directories(folder / "run/deep");
+  fs::create_directory_symlink(folder / "run/deep", folder / "link");
+  fs::create_directory_symlink(folder / "to itself", folder / "to itself");
+  EXPECT_EQ(real_path(folder / "link"), real + "/run/deep");
+  EXPECT_EQ(real_path(folder / "link/../x//y"), real + "/run/x/y");
+  EXPECT_EQ(real_path(folder / "link/no/./such"), real + "/run/deep/no/such");
+  EXPECT_EQ(real_path(folder / "to itself/x"), normal_path(folder / "to itself/x"));
+  EXPECT_EQ(real_path("/"), "/");
+  EXPECT_EQ(real_path("no such"), fs::current_path().string() + "/no such");
+  EXPECT_EQ(real_path(""), "");
 }
 
 class LargeFileTest : public ::testing::TestWithParam<std::size_t> {};

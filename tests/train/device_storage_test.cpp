@@ -12,6 +12,9 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/model.h"
+#include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/plan/save_pipeline.h"
@@ -62,6 +65,15 @@ struct Net : torch::nn::Module {
       register_parameter(name, tensor, tensor.is_floating_point());
     }
   }
+};
+
+struct NetModel final : Model {
+  explicit NetModel(const std::map<std::string, at::Tensor>& parameters)
+      : net(std::make_shared<Net>(parameters)) {}
+  torch::nn::Module& module() override { return *net; }
+  Outputs forward(const Batch& /*batch*/) override { return {}; }
+  Losses loss(const Outputs& /*outputs*/, const Batch& /*batch*/) override { return {}; }
+  std::shared_ptr<Net> net;
 };
 
 class DeviceStorageTest : public ::testing::TestWithParam<const char*> {
@@ -230,6 +242,99 @@ TEST_P(DeviceStorageTest, AModuleTakesASavedStateInPlaceWhoeverHasItsMemory) {
   EXPECT_EQ(bits_of(before.as_tensor()), bits_of(host));  // a view of live memory stays one
 }
 
+TEST_P(DeviceStorageTest, AModuleOfManySmallTensorsTakesASavedState) {
+  const TempFolder folder;
+  std::map<std::string, at::Tensor> live;
+  std::map<std::string, at::Tensor> host;
+  Dict saved;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string name = "w" + std::to_string(i);
+    host[name] = torch::rand({i % 37, 40}).to(i % 2 == 0 ? at::kFloat : at::kHalf);
+    live[name] = host[name].to(device).fill_(0);
+    saved.set(name, view_of(host[name]));
+  }
+  save(saved, folder / "w.pt");
+  Net net(live);
+  load_state_dict(net, load(folder / "w.pt"));
+  for (const auto& [name, tensor] : net.named_parameters().pairs()) {
+    ASSERT_EQ(tensor.device(), device);
+    ASSERT_TRUE(bits_of(tensor) == bits_of(host[name])) << name;
+  }
+}
+
+// Weights that together need several rooms, and one that needs more than one.
+std::map<std::string, at::Tensor> weights_on_host() {
+  std::map<std::string, at::Tensor> host = {{"largest", torch::rand({kLarge * 2})},
+                                            {"transposed", torch::rand({70, 30}).t()},
+                                            {"empty", torch::empty({0, 4})},
+                                            {"of another dtype", torch::rand({100})}};
+  for (int i = 0; i < 4; ++i) {
+    host["large " + std::to_string(i)] = torch::rand({kLarge / 2});
+  }
+  for (int i = 0; i < 200; ++i) {
+    host["small " + std::to_string(i)] = torch::rand({i + 1});
+  }
+  return host;
+}
+
+Value weights_of(const std::map<std::string, at::Tensor>& host) {
+  Dict model;
+  for (const auto& [name, tensor] : host) {
+    model.set(name, view_of(tensor));
+  }
+  return Dict{{"state", Dict{{"model", model}}}};
+}
+
+TEST_P(DeviceStorageTest, AnInPlaceLoadReadsIntoTheWeightsThatAreThere) {
+  const TempFolder folder;
+  const auto host = weights_on_host();
+  save(weights_of(host), folder / "w.pt");
+  std::map<std::string, at::Tensor> live;
+  std::map<std::string, const void*> places;
+  for (const auto& [name, tensor] : host) {
+    const at::ScalarType type = name == "of another dtype" ? at::kDouble : at::kFloat;
+    live[name] = torch::zeros_like(tensor, type).to(device);
+    places[name] = live[name].data_ptr();
+  }
+  State state;
+  state.model = std::make_shared<NetModel>(live);
+  Logger logger(state);
+  const c10::StreamGuard on_stream(new_stream(device));
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : live) {
+    tensor.fill_(-1);  // enqueued before, and not to be seen behind
+  }
+  load_checkpoint(folder / "w.pt", state, logger, {.load_weights_only = true, .in_place = true});
+  for (const auto& [name, tensor] : live) {
+    const at::Tensor expected = host.at(name).to(tensor.scalar_type());
+    ASSERT_TRUE(bits_of(tensor) == bits_of(expected)) << name;
+    const bool is_converted = name == "of another dtype";
+    EXPECT_TRUE(is_converted || tensor.data_ptr() == places[name]) << name;
+  }
+}
+
+TEST_P(DeviceStorageTest, AnInPlaceLoadOfADamagedFileSaysThatTheWeightsAreLost) {
+  const TempFolder folder;
+  const auto host = weights_on_host();
+  save(weights_of(host), folder / "w.pt");
+  std::string bytes = testing::read_file(folder / "w.pt");
+  const Value saved = load(folder / "w.pt");
+  bytes[saved.at("state").at("model").at("small 199").as_tensor().storage->source_offset()] ^= 1;
+  testing::write_file(folder / "w.pt", bytes);
+  std::map<std::string, at::Tensor> live;
+  for (const auto& [name, tensor] : host) {
+    live[name] = tensor.to(device);
+  }
+  State state;
+  state.model = std::make_shared<NetModel>(live);
+  Logger logger(state);
+  EXPECT_THAT(message_of<CorruptError>([&] {
+                load_checkpoint(folder / "w.pt", state, logger,
+                                {.load_weights_only = true, .in_place = true});
+              }),
+              AllOf(HasSubstr("small 199"), HasSubstr("are lost")));
+}
+
 TEST_P(DeviceStorageTest, MemoryThatWasMadeSmallerIsAUsageError) {
   const at::Tensor tensor = filled(100, 1, device);
   const Value value = view_of(tensor);
@@ -250,6 +355,45 @@ TEST(SimulatedDeviceTest, ASnapshotWaitsAFewTimesAndNotForEachTensor) {
   const Value taken = snapshotter.take(tensors);
   EXPECT_LE(testing::sim_device_waits() - before, 2);
   EXPECT_EQ(taken, Value(tensors));
+}
+
+// Small tensors are put together on the device, where it can and has the memory: with a hundred
+// copies for each the processor would be slower than the device.
+TEST(SimulatedDeviceTest, ManySmallTensorsComeWithFewCopies) {
+  List tensors;
+  std::vector<at::Tensor> host;
+  for (int i = 0; i < 20'000; ++i) {  // some 13 MiB
+    host.push_back(torch::full({i % 331}, i, at::kFloat));
+    tensors.emplace_back(view_of(host.back().to(testing::sim_device())));
+  }
+  Snapshotter snapshotter;
+  Value taken;
+  {
+    const testing::SimGathering gathering;
+    taken = snapshotter.take(tensors);
+    EXPECT_GE(gathering.count(), 2);
+    EXPECT_LE(gathering.count(), 20);
+  }
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    ASSERT_EQ(bits_of(taken.as_items()[i].as_tensor()), bits_of(host[i])) << i;
+  }
+  EXPECT_EQ(snapshotter.take(tensors), taken) << "one by one";
+}
+
+TEST(SimulatedDeviceTest, AFailureWhilePuttingTogetherIsAStorageErrorToo) {
+  List tensors;
+  for (int i = 0; i < 2000; ++i) {
+    tensors.emplace_back(view_of(filled(1000, static_cast<float>(i), testing::sim_device())));
+  }
+  const testing::SimGathering gathering;
+  Snapshotter snapshotter;
+  for (std::uint64_t n = 1; n <= 4; ++n) {  // at least twice put together and copied
+    testing::fail_sim_copy(n);
+    EXPECT_THAT(message_of<StorageError>([&] { snapshotter.take(tensors); }),
+                HasSubstr("a copy failed"))
+        << n;
+  }
+  EXPECT_EQ(snapshotter.take(tensors), Value(tensors));
 }
 
 // As a kernel that was enqueued after the copies, and is done before them by a device that may.
@@ -285,7 +429,7 @@ TEST(SimulatedDeviceTest, ACopyThatFailsIsAStorageErrorAndTheNextSaveWorks) {
   const Value value = view_of(filled(kLarge, 1, testing::sim_device()));
   save(value, folder / "w.pt");
   SavePipeline pipeline({.async = true, .store = local_store()});
-  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB through 8
+  for (std::uint64_t n = 1; n <= 3; ++n) {  // 20 MiB, 4 at a time at most
     for (const bool async : {false, true}) {
       testing::fail_sim_copy(n);
       try {
@@ -310,7 +454,7 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
   const c10::Device device = testing::sim_device();
   const TempFolder folder;
   const at::Tensor host = torch::rand({600});
-  const at::Tensor large = torch::rand({kLarge});  // goes there in three pieces
+  const at::Tensor large = torch::rand({kLarge});  // goes there in pieces
   save(Dict{{"alone", view_of(host)}, {"held", view_of(host)}, {"large", view_of(large)}},
        folder / "w.pt");
   int failures = 0;
@@ -336,7 +480,7 @@ TEST(SimulatedDeviceTest, ALoadThatFailsAtAnyCopyChangesNothing) {
     EXPECT_TRUE(is_all(view, 2)) << n;
     EXPECT_TRUE(is_all(view_of(net.named_parameters()["large"].detach()), 3)) << n;
   }
-  EXPECT_EQ(failures, 7);  // five to the device; the old elements aside, the new ones in place
+  EXPECT_GE(failures, 9);  // seven to the device; the old elements aside, the new ones in place
 }
 
 TEST(SimulatedDeviceTest, WhatCannotBeCopiedIsRefusedBeforeAnythingIsWritten) {

@@ -227,8 +227,8 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
                                               std::uint64_t bytes,
                                               std::span<const SharedBytes> views) {
   std::shared_ptr<PageMemory> memory = arena(bytes);
-  std::vector<StorageRead> reads;  // of a device, or a file: many at once
-  std::mutex mutex;                // of those
+  const std::size_t pieces = (bytes + kPieceBytes - 1) / kPieceBytes;
+  std::vector<std::vector<StorageRead>> reads(pieces);  // of a device, or a file: many at once
   const auto copy_some = [&](std::size_t piece) {
     const std::uint64_t begin = piece * kPieceBytes;
     const std::uint64_t end = std::min(bytes, begin + kPieceBytes);
@@ -250,14 +250,19 @@ std::shared_ptr<PageMemory> Snapshotter::take(std::span<const Storage* const> st
         copy(i, from->view);
       } else if (offsets[i] >= begin) {  // once, whatever pieces it lies in
         const std::shared_ptr<const void> not_owned;
-        const std::lock_guard lock(mutex);
-        reads.push_back({{not_owned, storage},
-                         {memory->data() + offsets[i], static_cast<std::size_t>(storage->size())}});
+        reads[piece].push_back(
+            {{not_owned, storage},
+             {memory->data() + offsets[i], static_cast<std::size_t>(storage->size())}});
       }
     }
   };
-  for_each_parallel((bytes + kPieceBytes - 1) / kPieceBytes, copy_some, bytes);
-  read_storages(reads);
+  for_each_parallel(pieces, copy_some, bytes);
+  std::vector<StorageRead> all;
+  for (std::vector<StorageRead>& some : reads) {
+    all.insert(all.end(), some.begin(), some.end());
+    some = {};
+  }
+  read_storages(all);
   return memory;
 }
 

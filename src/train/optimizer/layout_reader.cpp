@@ -227,7 +227,9 @@ void StateReader::read(const std::string& key, const Value& value, at::Tensor& t
     return;
   }
   target = field.shape ? at::empty(*field.shape, options) : at::empty_like(parameter, options);
-  copy_to_new(target, read);
+  if (DeviceUploads::takes(target, read)) return source_.uploads.add(target, read);
+  const torch::NoGradGuard no_grad;
+  target.copy_(read);
 }
 
 void StateReader::refuse_the_rest() {

@@ -19,6 +19,7 @@
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
+#include "train/state/device_storage.h"
 
 namespace cairn {
 namespace {
@@ -59,6 +60,7 @@ class Plan final : public OptimizerLoad {
   std::vector<OptionsPointer> options_;
   std::vector<std::pair<at::Tensor, StatePointer>> states_;
   std::vector<at::Tensor> shared_;  // of states_
+  DeviceUploads uploads_;           // of states_
   ParamStates fresh_;               // prepare()
 };
 
@@ -156,8 +158,8 @@ void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
     state = layout_.initial_state(parameter, options);
   } else if (saved->is_dict()) {
     const auto& group = optimizer_.param_groups()[g].params();
-    state = cairn::read_state(layout_, {saved->as_dict(), name, parameter, group, options, shared_},
-                              misfits);
+    state = cairn::read_state(
+        layout_, {saved->as_dict(), name, parameter, group, options, shared_, uploads_}, misfits);
   } else {
     misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
   }
@@ -173,6 +175,7 @@ void Plan::refuse_unlisted_states() {
 }
 
 void Plan::prepare() {
+  uploads_.finish();
   for (const at::Tensor& tensor : shared_) {
     if (tensor.storage().use_count() == 1) continue;
     tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(tensor.clone().storage());

@@ -18,8 +18,9 @@ class OptimizerLoad {
   // What does not fit; empty: apply() will succeed.
   std::vector<std::string> misfits;
 
-  // Once nobody needs the Value that it was planned from any more, and before apply(): makes the
-  // state's own what lies in memory that others have, too.
+  // Once nobody needs the Value that it was planned from any more, and before apply(): brings what
+  // is for a device there, and makes the state's own what lies in memory that others have, too.
+  // What libtorch throws.
   virtual void prepare() = 0;
   virtual void apply() noexcept = 0;  // once
 };

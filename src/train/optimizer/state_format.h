@@ -12,6 +12,8 @@
 
 namespace cairn {
 
+class DeviceUploads;
+
 // nullptr when there are none (yet).
 inline const GroupExtras* find_extras(const torch::optim::OptimizerOptions& options) {
   return dynamic_cast<const GroupExtras*>(&options);
@@ -32,6 +34,7 @@ struct StateSource {
   const std::vector<at::Tensor>& group;           // the live parameters of its group
   const torch::optim::OptimizerOptions& options;  // of the group that the state was saved with
   std::vector<at::Tensor>& shared;  // gets those read tensors that lie in the saved ones' memory
+  DeviceUploads& uploads;           // gets what is yet to be brought to a device
 };
 struct LiveState {
   const torch::optim::OptimizerParamState& values;

@@ -78,7 +78,7 @@ class CheckpointLoad {
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
   void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
-  void place_model(Value& saved);                       // step 2, in place
+  void place_model(Value& saved, bool with_devices);    // step 2, in place
   void read_in_place(LoadStaging& staging);             // step 5
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
@@ -479,7 +479,7 @@ bool CheckpointLoad::may_need(const std::string& key) const {
 }
 
 // Not where the names are those of an older Composer, or those of another entry are taken.
-void CheckpointLoad::place_model(Value& saved) {
+void CheckpointLoad::place_model(Value& saved, bool with_devices) {
   const auto is_taken_as_it_is = [&] {
     const Value* const model = saved.find("model");
     Value present = saved;
@@ -488,11 +488,13 @@ void CheckpointLoad::place_model(Value& saved) {
     return model != nullptr && taken != nullptr && taken->identity() == model->identity();
   };
   if (!is_taken_as_it_is()) return;
-  place_in(state_.model->module(), saved.mutable_dict()["model"], in_place_);
+  place_in(state_.model->module(), saved.mutable_dict()["model"], with_devices, in_place_);
 }
 
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
-  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"]);
+  if (options_.in_place) {
+    place_model(checkpoint.mutable_dict()["state"], /*with_devices=*/staging.may_read_in_parts());
+  }
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
   staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
                              .of_state = is_needed,
@@ -509,16 +511,17 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
 // sharded run each rank reads a part.
 Verify CheckpointLoad::how_to_read() const {
   const bool is_part =
-      (!in_place_.reads.empty() || is_sharded(state_)) && options_.verify == Verify::kFull;
+      (!in_place_.empty() || is_sharded(state_)) && options_.verify == Verify::kFull;
   return is_part ? Verify::kWhatIsRead : options_.verify;
 }
 
 void CheckpointLoad::read_in_place(LoadStaging& staging) {
-  if (in_place_.reads.empty()) return;
+  if (in_place_.empty()) return;
   in_place_.check();
   is_overwriting_ = true;
   if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
-  staging.read(in_place_.reads, how_to_read());
+  in_place_.fill(
+      [&](const std::vector<StorageRead>& reads) { staging.read(reads, how_to_read()); });
 }
 
 std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,

@@ -10,29 +10,51 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cairn/error.h"
 #include "cairn/node_arena.h"
 
+#include "core/round_up.h"
+#include "io/parallel.h"
 #include "io/stream_copy.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
 namespace {
 
-constexpr std::size_t kStagingBytes = std::size_t{8} << 20;  // of each of the two buffers
+// Of each buffer: 64 MiB in all. One processor copies out of them at a fraction of a device's rate.
+constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
+constexpr unsigned kMostLanes = 8;
+constexpr std::uint64_t kLaneBytes = std::uint64_t{4} << 20;  // for less a thread does not pay
 constexpr std::size_t kStagedAlignment = 64;
-constexpr std::size_t kLeastUpload = std::size_t{1} << 20;  // less is libtorch's own copy
+constexpr std::size_t kWorthGathering = 8;  // pieces: each copy of its own costs as much as 200 KiB
 
+// So much of a storage, and where it is, or goes to, on the host.
+template <class Bytes>
 struct DevicePiece {
   c10::Storage memory;
   std::uint64_t offset;
-  std::span<std::byte> into;
+  Bytes host;
 };
+
+unsigned lanes_for(std::uint64_t bytes) {
+  const unsigned most = std::clamp(std::thread::hardware_concurrency(), 1u, kMostLanes);
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / kLaneBytes, 1, most));
+}
+
+// Each lane fills both of its buffers, where there is enough.
+std::size_t buffer_bytes_for(std::uint64_t bytes, unsigned lanes) {
+  const std::uint64_t share = round_up(bytes / (2 * lanes), kStagedAlignment);
+  const std::uint64_t least = std::min<std::uint64_t>(bytes, kLaneBytes / 4);
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(share, least, kStagingBytes));
+}
 
 // Memory that the device can write to while the host goes on. Where it has none (libtorch pins for
 // CUDA and the like), any: then the copies do not overlap, and are right.
@@ -51,32 +73,31 @@ at::Tensor staging_of(std::size_t bytes, std::atomic<bool>& can_pin) {
 
 // Two buffers, each with a side stream of its own. What they are used for is waited for in the end,
 // also when something was thrown: until then the device may be at work in them.
-class StagingBuffers {
+class StagingLane {
  public:
   using Streams = std::array<c10::Stream, 2>;
 
-  StagingBuffers(const Streams& streams, std::uint64_t bytes, std::atomic<bool>& can_pin)
+  // Both streams wait for `before`. `bytes`: of each buffer.
+  StagingLane(const Streams& streams, const std::vector<c10::Event>& before, std::size_t bytes,
+              std::atomic<bool>& can_pin)
       : device_(streams[0].device()),
         can_pin_(can_pin),
-        bytes_(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, kStagingBytes))),
-        buffers_{Buffer{streams[0]}, Buffer{streams[1]}} {}
-  StagingBuffers(const StagingBuffers&) = delete;
-  StagingBuffers& operator=(const StagingBuffers&) = delete;
-  ~StagingBuffers() {
+        bytes_(bytes),
+        buffers_{Buffer{streams[0]}, Buffer{streams[1]}} {
+    for (const c10::Event& event : before) {
+      for (const Buffer& buffer : buffers_) {
+        event.block(buffer.stream);
+      }
+    }
+  }
+  StagingLane(const StagingLane&) = delete;
+  StagingLane& operator=(const StagingLane&) = delete;
+  ~StagingLane() {
     for (Buffer& buffer : buffers_) {
       try {
         wait(buffer);
       } catch (...) {  // the error that is on its way says what happened
       }
-    }
-  }
-
-  // Both side streams wait for what is on `work` now.
-  void wait_for(const c10::Stream& work) {
-    c10::Event done(device_.type());
-    done.record(work);
-    for (const Buffer& buffer : buffers_) {
-      done.block(buffer.stream);
     }
   }
 
@@ -88,30 +109,55 @@ class StagingBuffers {
   struct Buffer {
     c10::Stream stream;
     at::Tensor staging = {};
+    at::Tensor room = {};  // as much on the device
     bool is_at_work = false;
-    std::size_t used = 0;
     std::vector<Place> places = {};
   };
 
-  Buffer& buffer() { return buffers_[current_]; }
-  void turn() { current_ = 1 - current_; }
-  std::size_t bytes() const { return bytes_; }
-
-  // Part of the buffer.
+  // The other one than the last time.
+  Buffer& next() {
+    current_ = 1 - current_;
+    return buffers_[current_];
+  }
   at::Tensor staged(Buffer& buffer, std::size_t begin, std::size_t size) const {
     if (!buffer.staging.defined()) buffer.staging = staging_of(bytes_, can_pin_);
     return buffer.staging.narrow(0, static_cast<std::int64_t>(begin),
                                  static_cast<std::int64_t>(size));
   }
-  at::Tensor on_device(const c10::Storage& memory, std::uint64_t offset, std::size_t size) const {
-    const auto count = static_cast<std::int64_t>(size);
-    return tensor_over(memory, {{count}, {1}, static_cast<std::int64_t>(offset)},
+  at::Tensor room(Buffer& buffer, std::size_t begin, std::size_t size) const {
+    if (!buffer.room.defined()) {
+      buffer.room = at::empty({static_cast<std::int64_t>(bytes_)},
+                              at::TensorOptions(at::kByte).device(device_));
+    }
+    return buffer.room.narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(size));
+  }
+  template <class Bytes>
+  at::Tensor on_device(const DevicePiece<Bytes>& piece) const {
+    const auto count = static_cast<std::int64_t>(piece.host.size());
+    return tensor_over(piece.memory, {{count}, {1}, static_cast<std::int64_t>(piece.offset)},
                        at::TensorOptions(at::kByte).device(device_));
   }
   static void enqueue(Buffer& buffer, at::Tensor to, const at::Tensor& from) {
     const c10::StreamGuard on_side(buffer.stream);
     buffer.is_at_work = true;  // before: the device may have begun when something is thrown
     to.copy_(from, /*non_blocking=*/true);
+  }
+  // Whether `enqueue_all` could: by way of the room, so that the host copies once for many pieces.
+  // Not where the device has no memory left for that, or cannot do it.
+  bool by_way_of_room(Buffer& buffer, std::size_t pieces,
+                      const std::function<void()>& enqueue_all) {
+    if (pieces < kWorthGathering || !has_room_) return false;
+    try {
+      const c10::StreamGuard on_side(buffer.stream);
+      buffer.is_at_work = true;
+      enqueue_all();
+      return true;
+    } catch (const c10::OutOfMemoryError&) {
+    } catch (const c10::NotImplementedError&) {
+    }
+    has_room_ = false;
+    wait(buffer);
+    return false;
   }
   void wait(Buffer& buffer) const {
     if (!buffer.is_at_work) return;
@@ -122,43 +168,54 @@ class StagingBuffers {
  private:
   const c10::Device device_;
   std::atomic<bool>& can_pin_;
-  const std::size_t bytes_;  // of each
+  const std::size_t bytes_;
   std::array<Buffer, 2> buffers_;
   std::size_t current_ = 0;
+  bool has_room_ = true;
 };
 
-// Steps 4 and 5, once.
-class StagedCopy : public StagingBuffers {
- public:
-  using StagingBuffers::StagingBuffers;
+using Download = DevicePiece<std::span<std::byte>>;
+using Upload = DevicePiece<ByteView>;
 
-  void copy(const DevicePiece& piece) {
-    std::uint64_t offset = piece.offset;
-    std::span<std::byte> into = piece.into;
-    while (!into.empty()) {
-      if (buffer().used == bytes()) {
-        turn();
-        empty(buffer());
-      }
-      Buffer& filled = buffer();
-      const std::size_t size = std::min(into.size(), bytes() - filled.used);
-      filled.places.push_back({filled.used, into.first(size)});
-      enqueue(filled, staged(filled, filled.used, size), on_device(piece.memory, offset, size));
-      const std::size_t end = filled.used + size + kStagedAlignment - 1;
-      filled.used = std::min(end / kStagedAlignment * kStagedAlignment, bytes());
-      offset += size;
-      into = into.subspan(size);
+// Steps 4 and 5 of one lane.
+class DownloadLane : public StagingLane {
+ public:
+  using StagingLane::StagingLane;
+
+  // What fits a buffer.
+  void copy(std::span<const Download> pieces) {
+    Buffer& filled = next();
+    empty(filled);
+    if (by_way_of_room(filled, pieces.size(), [&] { gather(filled, pieces); })) return;
+    filled.places.clear();
+    std::size_t used = 0;
+    for (const Download& piece : pieces) {
+      filled.places.push_back({used, piece.host});
+      enqueue(filled, staged(filled, used, piece.host.size()), on_device(piece));
+      used += round_up(piece.host.size(), kStagedAlignment);
     }
   }
 
   void finish() {
-    turn();  // the older one first
-    empty(buffer());
-    turn();
-    empty(buffer());
+    empty(next());  // the older one first
+    empty(next());
   }
 
  private:
+  void gather(Buffer& filled, std::span<const Download> pieces) const {
+    std::vector<at::Tensor> parts;
+    parts.reserve(pieces.size());
+    std::size_t used = 0;
+    for (const Download& piece : pieces) {
+      parts.push_back(on_device(piece));
+      filled.places.push_back({used, piece.host});
+      used += piece.host.size();
+    }
+    at::Tensor gathered = room(filled, 0, used);
+    at::cat_out(gathered, parts);
+    staged(filled, 0, used).copy_(gathered, /*non_blocking=*/true);
+  }
+
   void empty(Buffer& filled) {
     if (filled.places.empty()) return;
     wait(filled);
@@ -168,28 +225,54 @@ class StagedCopy : public StagingBuffers {
       copier.copy(place.into.data(), from + place.begin, place.into.size());
     }
     filled.places.clear();
-    filled.used = 0;
   }
 };
 
-// The other way: returns when all of it is on the device.
-class StagedUpload : public StagingBuffers {
+// The other way.
+class UploadLane : public StagingLane {
  public:
-  using StagingBuffers::StagingBuffers;
+  using StagingLane::StagingLane;
 
-  void copy(ByteView from, const c10::Storage& memory) {
-    for (std::uint64_t done = 0; done < from.size(); turn()) {
-      Buffer& filled = buffer();
-      wait(filled);
-      const std::size_t size = std::min<std::size_t>(from.size() - done, bytes());
-      const at::Tensor part = staged(filled, 0, size);
-      std::memcpy(part.data_ptr(), from.data() + done, size);
-      enqueue(filled, on_device(memory, done, size), part);
-      done += size;
+  void copy(std::span<const Upload> pieces) {
+    Buffer& filled = next();
+    wait(filled);
+    if (by_way_of_room(filled, pieces.size(), [&] { scatter(filled, pieces); })) return;
+    std::size_t used = 0;
+    for (const Upload& piece : pieces) {
+      const at::Tensor part = staged(filled, used, piece.host.size());
+      stream_copy(static_cast<std::byte*>(part.data_ptr()), piece.host.data(), piece.host.size());
+      enqueue(filled, on_device(piece), part);
+      used += round_up(piece.host.size(), kStagedAlignment);
     }
-    for (int i = 0; i < 2; ++i, turn()) {
-      wait(buffer());
+  }
+
+  void finish() {
+    wait(next());
+    wait(next());
+  }
+
+ private:
+  void scatter(Buffer& filled, std::span<const Upload> pieces) const {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+    std::vector<at::Tensor> to;
+    std::vector<at::Tensor> from;
+    std::size_t used = 0;
+    StreamCopier copier;
+    auto* const staging = static_cast<std::byte*>(staged(filled, 0, 1).data_ptr());
+    for (const Upload& piece : pieces) {
+      copier.copy(staging + used, piece.host.data(), piece.host.size());
+      to.push_back(on_device(piece));
+      from.push_back(room(filled, used, piece.host.size()));
+      used += round_up(piece.host.size(), kStagedAlignment);
     }
+    copier.fence();
+    room(filled, 0, used).copy_(staged(filled, 0, used), /*non_blocking=*/true);
+    at::_foreach_copy_(to, from);
+#else
+    static_cast<void>(filled);
+    static_cast<void>(pieces);
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "this libtorch copies tensors one by one");
+#endif
   }
 };
 
@@ -199,8 +282,11 @@ class DeviceMemory final : public ByteSource {
   // One a device. UsageError when it has no streams.
   static std::shared_ptr<DeviceMemory> of(c10::Device device);
 
-  explicit DeviceMemory(c10::Device device)
-      : device_(device), name_(device.str()), sides_{side_stream(), side_stream()} {}
+  explicit DeviceMemory(c10::Device device) : device_(device), name_(device.str()) {
+    while (sides_.size() < kMostLanes) {
+      sides_.push_back({side_stream(), side_stream()});
+    }
+  }
 
   std::uint64_t size() const override {
     const std::lock_guard lock(mutex_);
@@ -208,24 +294,33 @@ class DeviceMemory final : public ByteSource {
   }
   const std::string& name() const override { return name_; }
   void read(std::span<const Range> ranges) const override;
-  // `memory` is of this device, new, and as long as `bytes`. What libtorch throws.
-  void upload(ByteView bytes, const c10::Storage& memory) const;
+  // What libtorch throws.
+  void upload(const std::vector<Upload>& pieces) const {
+    copy<UploadLane>(pieces, {guard().getStream(device_)});  // which may still use what was there
+  }
 
   std::uint64_t add(const c10::Storage& memory);
   void remove(std::uint64_t begin);
   void note_stream();
 
  private:
+  using Memories = std::map<std::uint64_t, c10::Storage>;  // by where they begin
+
   c10::impl::VirtualGuardImpl guard() const { return c10::impl::VirtualGuardImpl(device_.type()); }
   c10::Stream side_stream() const { return guard().getStreamFromGlobalPool(device_); }
-  DevicePiece piece_of(const Range& range) const;  // with the lock held
+  // With the lock held. `at`: where the range before was found; becomes where this one is. In the
+  // order of their offsets nothing is looked for.
+  Download piece_of(const Range& range, Memories::const_iterator& at) const;
+  // Steps 3 to 5, by lanes of this kind.
+  template <class Lane, class Piece>
+  void copy(const std::vector<Piece>& wholes, const std::vector<c10::Stream>& streams) const;
 
   const c10::Device device_;
   const std::string name_;
-  const StagingBuffers::Streams sides_;
+  std::vector<StagingLane::Streams> sides_;
   mutable std::atomic<bool> can_pin_ = true;
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, c10::Storage> memories_;  // by where they begin
+  Memories memories_;
   std::uint64_t end_ = 0;
   std::vector<c10::Stream> streams_;  // step 1's
 };
@@ -255,7 +350,7 @@ std::uint64_t DeviceMemory::add(const c10::Storage& memory) {
 }
 
 void DeviceMemory::remove(std::uint64_t begin) {
-  std::map<std::uint64_t, c10::Storage>::node_type memory;  // let go of without the lock
+  Memories::node_type memory;  // let go of without the lock
   const std::lock_guard lock(mutex_);
   memory = memories_.extract(begin);
   if (memories_.empty()) streams_.clear();
@@ -267,10 +362,17 @@ void DeviceMemory::note_stream() {
   if (std::ranges::find(streams_, stream) == streams_.end()) streams_.push_back(stream);
 }
 
-DevicePiece DeviceMemory::piece_of(const Range& range) const {
-  const auto behind = memories_.upper_bound(range.offset);
-  if (behind != memories_.begin()) {
-    const auto& [begin, memory] = *std::prev(behind);
+Download DeviceMemory::piece_of(const Range& range, Memories::const_iterator& at) const {
+  const auto begins_behind = [&](Memories::const_iterator memory) {
+    return memory == memories_.end() || range.offset < memory->first;
+  };
+  if (!begins_behind(at) && !begins_behind(std::next(at))) ++at;
+  if (begins_behind(at) || !begins_behind(std::next(at))) {
+    at = memories_.upper_bound(range.offset);
+    if (at != memories_.begin()) --at;
+  }
+  if (!begins_behind(at)) {
+    const auto& [begin, memory] = *at;
     const std::uint64_t offset = range.offset - begin;
     const std::uint64_t bytes = memory.nbytes();
     if (offset <= bytes && range.into.size() <= bytes - offset) return {memory, offset, range.into};
@@ -279,40 +381,71 @@ DevicePiece DeviceMemory::piece_of(const Range& range) const {
                    "resized after its state_dict() was taken, or given back");
 }
 
-void DeviceMemory::read(std::span<const Range> ranges) const {
-  std::vector<DevicePiece> pieces;
-  std::vector<c10::Stream> streams = {guard().getStream(device_)};
+template <class Lane, class Piece>
+void DeviceMemory::copy(const std::vector<Piece>& wholes,
+                        const std::vector<c10::Stream>& streams) const {
   std::uint64_t bytes = 0;
+  for (const Piece& whole : wholes) {
+    bytes += round_up(whole.host.size(), kStagedAlignment);
+  }
+  const unsigned lanes = lanes_for(bytes);
+  const std::size_t buffer_bytes = buffer_bytes_for(bytes, lanes);
+  std::vector<Piece> pieces;       // that fit a buffer
+  std::vector<std::size_t> fills;  // of a buffer: the first piece of each
+  pieces.reserve(wholes.size() + bytes / buffer_bytes);
+  std::size_t room = 0;
+  for (const Piece& whole : wholes) {
+    for (std::size_t done = 0; done < whole.host.size();) {
+      const std::size_t size = std::min(buffer_bytes, whole.host.size() - done);
+      if (size > room) {
+        fills.push_back(pieces.size());
+        room = buffer_bytes;
+      }
+      room -= std::min(round_up(size, kStagedAlignment), room);
+      pieces.push_back({whole.memory, whole.offset + done, whole.host.subspan(done, size)});
+      done += size;
+    }
+  }
+  std::vector<c10::Event> before;
+  for (const c10::Stream& stream : streams) {
+    before.emplace_back(device_.type()).record(stream);
+  }
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](std::size_t i) {
+    const torch::NoGradGuard no_grad;
+    Lane lane(sides_[i], before, buffer_bytes, can_pin_);
+    try {
+      for (std::size_t fill = next++; fill < fills.size(); fill = next++) {
+        const std::size_t end = fill + 1 < fills.size() ? fills[fill + 1] : pieces.size();
+        lane.copy(std::span(pieces).subspan(fills[fill], end - fills[fill]));
+      }
+      lane.finish();
+    } catch (...) {
+      next = fills.size();  // a few increments past it do no harm
+      throw;
+    }
+  };
+  for_each_in_lanes(lanes, lanes, work);
+}
+
+void DeviceMemory::read(std::span<const Range> ranges) const {
+  std::vector<Download> pieces;
+  std::vector<c10::Stream> streams = {guard().getStream(device_)};
   {
     const std::lock_guard lock(mutex_);
+    Memories::const_iterator memory = memories_.begin();
     for (const Range& range : ranges) {
-      if (range.into.empty()) continue;
-      pieces.push_back(piece_of(range));
-      bytes += range.into.size() + kStagedAlignment;
+      if (!range.into.empty()) pieces.push_back(piece_of(range, memory));
     }
     streams.insert(streams.end(), streams_.begin(), streams_.end());
   }
   if (pieces.empty()) return;
   try {
-    const torch::NoGradGuard no_grad;
-    StagedCopy copy(sides_, bytes, can_pin_);
-    for (const c10::Stream& stream : streams) {
-      copy.wait_for(stream);
-    }
-    for (const DevicePiece& piece : pieces) {
-      copy.copy(piece);
-    }
-    copy.finish();
+    copy<DownloadLane>(pieces, streams);
   } catch (const c10::Error& e) {
     throw StorageError(
         "cannot copy the tensors of " + name_ + " to the host: " + e.what_without_backtrace(), EIO);
   }
-}
-
-void DeviceMemory::upload(ByteView bytes, const c10::Storage& memory) const {
-  StagedUpload upload(sides_, bytes.size(), can_pin_);
-  upload.wait_for(guard().getStream(device_));  // which may still use what had this memory before
-  upload.copy(bytes, memory);
 }
 
 class DeviceStorage final : public Storage {
@@ -320,11 +453,13 @@ class DeviceStorage final : public Storage {
   DeviceStorage(std::shared_ptr<DeviceMemory> device, const c10::Storage& memory)
       : Storage(memory.nbytes(), device->name()),
         device_(std::move(device)),
+        memory_(memory.unsafeGetStorageImpl()),
         begin_(device_->add(memory)) {}
   ~DeviceStorage() override { device_->remove(begin_); }
 
   const ByteSource* source() const override { return device_.get(); }
   std::uint64_t source_offset() const override { return begin_; }
+  const c10::StorageImpl* memory() const { return memory_; }
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
@@ -334,6 +469,7 @@ class DeviceStorage final : public Storage {
 
  private:
   const std::shared_ptr<DeviceMemory> device_;
+  const c10::StorageImpl* const memory_;  // which device_ keeps
   const std::uint64_t begin_;
 };
 
@@ -347,25 +483,52 @@ std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
   return made;
 }
 
+const c10::StorageImpl* device_memory_of(const Storage& storage) {
+  const auto* const found = dynamic_cast<const DeviceStorage*>(&storage);
+  return found == nullptr ? nullptr : found->memory();
+}
+
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }
 
-void copy_to_new(at::Tensor& to, const at::Tensor& from) {
-  const torch::NoGradGuard no_grad;
-  const auto bytes = static_cast<std::size_t>(from.numel()) * from.element_size();
+bool DeviceUploads::takes(const at::Tensor& to, const at::Tensor& from) {
   const bool is_alike = to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
                         to.strides() == from.strides() && from.is_non_overlapping_and_dense() &&
                         !from.is_conj() && !from.is_neg() && to.storage_offset() == 0;
-  if (!to.is_cpu() && from.is_cpu() && is_alike && bytes >= kLeastUpload &&
-      to.storage().nbytes() >= bytes) {
-    std::shared_ptr<DeviceMemory> device;
-    try {
-      device = DeviceMemory::of(to.device());
-    } catch (const UsageError&) {  // no side streams
-    }
-    const ByteView elements{static_cast<const std::byte*>(from.data_ptr()), bytes};
-    if (device != nullptr) return device->upload(elements, to.storage());
+  return is_alike && !to.is_cpu() && from.is_cpu() && to.storage().nbytes() >= from.nbytes();
+}
+
+void DeviceUploads::add(at::Tensor to, at::Tensor from) {
+  tensors_.push_back({std::move(to), std::move(from)});
+}
+
+void DeviceUploads::finish() {
+  std::vector<Tensors> left = std::exchange(tensors_, {});
+  while (!left.empty()) {
+    const c10::Device device = left.front().to.device();
+    const auto others = std::stable_partition(
+        left.begin(), left.end(), [&](const Tensors& one) { return one.to.device() != device; });
+    upload({others, left.end()}, device);
+    left.erase(others, left.end());
   }
-  to.copy_(from);
+}
+
+void DeviceUploads::upload(std::span<const Tensors> tensors, c10::Device device) {
+  const torch::NoGradGuard no_grad;
+  std::shared_ptr<DeviceMemory> memory;
+  try {
+    memory = DeviceMemory::of(device);
+  } catch (const UsageError&) {  // it has no side streams
+    for (const auto& [to, from] : tensors) {
+      to.copy_(from);
+    }
+    return;
+  }
+  std::vector<Upload> pieces;
+  for (const auto& [to, from] : tensors) {
+    const ByteView elements{static_cast<const std::byte*>(from.data_ptr()), from.nbytes()};
+    if (!elements.empty()) pieces.push_back({to.storage(), 0, elements});
+  }
+  if (!pieces.empty()) memory->upload(pieces);
 }
 
 }  // namespace cairn

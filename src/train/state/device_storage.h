@@ -7,8 +7,9 @@
 //     does, reads them with one call.
 //  3. That call waits, on the device, for what was enqueued before: on the caller's current stream
 //     and on those of 1.
-//  4. It copies through two staging buffers in pinned memory, each filled on a side stream of its
-//     own: while the device fills one, what is in the other goes to its places.
+//  4. It copies by lanes, each a thread, as one processor is slower than a device. Each has two
+//     staging buffers in pinned memory, each filled on a side stream of its own: while the device
+//     fills one, what is in the other goes to its places.
 //  5. It returns when all bytes are there, so what is enqueued later is not seen. On an error, too,
 //     it waits until the device is done with memory and buffers.
 // clang-format on
@@ -19,6 +20,8 @@
 #include <c10/core/Storage.h>
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "cairn/tensor.h"
 
@@ -29,13 +32,34 @@ namespace cairn {
 // memory has become smaller since. The location is the device's name, "cuda:0".
 std::shared_ptr<const Storage> device_storage(const c10::Storage& memory);
 
+// The memory of a device_storage(); null of any other.
+const c10::StorageImpl* device_memory_of(const Storage& storage);
+
 // Notes the current stream of this thread for all storages of `device` that live: what is on it
 // when they are read is waited for. device_storage() does it, too. A stream that is not libtorch's
 // own must outlive the storages.
 void note_stream(c10::Device device);
 
-// to.copy_(from) into memory that was made for it and that nobody uses yet. Much memory of the host
-// goes to a device as in 4, and is there when this returns. What libtorch throws.
-void copy_to_new(at::Tensor& to, const at::Tensor& from);
+// Elements of the host for memory of devices: many tensors at once, as in 4, the other way. What is
+// on this thread's current stream may still use that memory before, and nobody else.
+class DeviceUploads {
+ public:
+  // Whether this is one. Not between two dtypes, or orders of elements: that is to.copy_(from).
+  static bool takes(const at::Tensor& to, const at::Tensor& from);
+
+  // What it takes. `from` must stay as it is until finish(), which writes `to`.
+  void add(at::Tensor to, at::Tensor from);
+  // They are there when it returns. What libtorch throws; then, too, nothing is left to do.
+  void finish();
+
+ private:
+  struct Tensors {
+    at::Tensor to;
+    at::Tensor from;
+  };
+  static void upload(std::span<const Tensors> tensors, c10::Device device);
+
+  std::vector<Tensors> tensors_;
+};
 
 }  // namespace cairn

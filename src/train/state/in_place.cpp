@@ -11,6 +11,9 @@
 #include "cairn/error.h"
 #include "cairn/node_arena.h"
 
+#include "core/round_up.h"
+#include "io/page_memory.h"
+#include "train/state/device_storage.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
 #include "train/state/tensor_bridge.h"
@@ -27,9 +30,9 @@ bool has_type(const at::Tensor& target, const TensorView& view) {
 }
 
 bool is_alike(const at::Tensor& target, const TensorView& view) {
-  const bool is_plain = target.device().is_cpu() && target.layout() == at::kStrided &&
-                        !target.is_quantized() && !target.is_conj() && !target.is_neg() &&
-                        view.quantizer == nullptr && view.part == nullptr;
+  const bool is_plain = target.layout() == at::kStrided && !target.is_quantized() &&
+                        !target.is_conj() && !target.is_neg() && view.quantizer == nullptr &&
+                        view.part == nullptr;
   if (!is_plain || !has_type(target, view)) return false;
   const auto address = reinterpret_cast<std::uintptr_t>(target.data_ptr());
   return address % item_size(view.dtype) == 0 && std::ranges::equal(target.sizes(), view.shape) &&
@@ -104,7 +107,8 @@ class Pairs {
 };
 
 // What may be placed, each with its value; `model` is nobody else's.
-std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model) {
+std::vector<Placed> candidates(const torch::nn::Module& module, const Value& model,
+                               bool with_devices) {
   std::vector<Placed> found;
   found.reserve(model.as_dict().size());
   Pairs pairs(found.capacity());
@@ -114,7 +118,8 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
                                     const at::Tensor& target) {
     name.assign(prefix).append(own_name);
     const Value* value = in_order.find(name);
-    if (!target.has_storage() || !target.device().is_cpu()) return;
+    const bool may_hold_it = target.device().is_cpu() || (with_devices && !target.is_meta());
+    if (!target.has_storage() || !may_hold_it) return;
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
@@ -145,13 +150,23 @@ void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
   }
 }
 
+// Of the memory of a tensor; null where a device has no streams.
+std::shared_ptr<const Storage> live_storage(const at::Tensor& tensor, const std::string& location) {
+  if (tensor.device().is_cpu()) return storage_over(tensor.storage(), location);
+  try {
+    return device_storage(tensor.storage());
+  } catch (const UsageError&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void InPlace::check() const {
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    const bool is_there =
-        memory[i].data() == reads[i].into.data() && memory[i].nbytes() == reads[i].into.size();
-    if (!is_there) {
+  for (const std::vector<Place>* places : {&on_host, &on_devices}) {
+    for (const Place& place : *places) {
+      const c10::Storage& memory = place.memory;
+      if (memory.data() == place.data && memory.nbytes() == place.saved->size()) continue;
       throw Error(
           "a weight was given other memory while the checkpoint was loaded (by the "
           "load_state_dict() of an algorithm or a callback, say): not with in_place");
@@ -159,13 +174,52 @@ void InPlace::check() const {
   }
 }
 
-void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) {
+void InPlace::fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
+  std::vector<StorageRead> reads;
+  reads.reserve(on_host.size());
+  for (const auto& [saved, memory, data] : on_host) {
+    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
+    reads.push_back({saved, {into, memory.nbytes()}});
+  }
+  if (!reads.empty()) read(reads);
+  fill_devices(read);
+}
+
+void InPlace::fill_devices(
+    const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
+  constexpr std::size_t kRoomBytes = std::size_t{32} << 20;
+  constexpr std::size_t kAlignment = 64;
+  PageMemory room;
+  for (std::size_t i = 0; i < on_devices.size();) {
+    const std::size_t first_bytes = on_devices[i].memory.nbytes();
+    if (room.size() < first_bytes || room.size() == 0) {
+      room = PageMemory();  // first: never both at once
+      room = PageMemory(std::max(kRoomBytes, first_bytes));
+    }
+    std::vector<StorageRead> reads;
+    DeviceUploads uploads;
+    for (std::size_t used = 0; i < on_devices.size(); ++i) {
+      const auto& [saved, memory, data] = on_devices[i];
+      const std::size_t bytes = memory.nbytes();
+      if (used > room.size() || bytes > room.size() - used) break;
+      reads.push_back({saved, {room.data() + used, bytes}});
+      const auto size = static_cast<std::int64_t>(bytes);
+      uploads.add(
+          tensor_over(memory, {{size}, {1}}, at::TensorOptions(at::kByte).device(memory.device())),
+          at::from_blob(room.data() + used, {size}, at::TensorOptions(at::kByte)));
+      used += round_up(bytes, kAlignment);
+    }
+    read(reads);
+    uploads.finish();
+  }
+}
+
+void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
   if (!model.is_dict()) return;
   const NodeArena arena;
   model.mutable_dict();  // nobody else's from now on
-  const std::vector<Placed> found = candidates(module, model);
-  in_place.reads.reserve(found.size());
-  in_place.memory.reserve(found.size());
+  const std::vector<Placed> found = candidates(module, model, with_devices);
+  in_place.on_host.reserve(found.size());
   in_place.storages = PointerMap<bool>(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -182,10 +236,10 @@ void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place) 
     std::shared_ptr<const Storage> live;
     if (!is_alone) live = *made.try_emplace(saved.get()).first;
     if (live == nullptr) {
-      live = storage_over(target.storage(), saved->location());
-      in_place.reads.push_back(
-          {saved, {static_cast<std::byte*>(target.data_ptr()), target.storage().nbytes()}});
-      in_place.memory.push_back(target.storage());
+      live = live_storage(target, saved->location());
+      if (live == nullptr) continue;
+      auto& places = target.device().is_cpu() ? in_place.on_host : in_place.on_devices;
+      places.push_back({saved, target.storage(), target.storage().data()});
       in_place.storages.try_emplace(live.get());
       if (!is_alone) *made.find(saved.get()) = live;
     }

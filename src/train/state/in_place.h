@@ -3,6 +3,8 @@
 
 #include <c10/core/Storage.h>
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -16,22 +18,38 @@ class Module;
 
 namespace cairn {
 
-struct InPlace {
-  // The memory of live tensors, filled by nobody yet: what stands there are the elements of before.
-  std::vector<StorageRead> reads;
-  std::vector<c10::Storage> memory;  // of each
-  PointerMap<bool> storages;         // over it; until the others are staged
+// What stands there are the elements of before.
+class InPlace {
+ public:
+  // A storage of the checkpoint, and the memory of the live tensor that it goes into.
+  struct Place {
+    std::shared_ptr<const Storage> saved;
+    c10::Storage memory;
+    const void* data;  // where that was
+  };
+  std::vector<Place> on_host;
+  std::vector<Place> on_devices;
+  PointerMap<bool> storages;  // over that memory; until the others are staged
 
+  bool empty() const { return on_host.empty() && on_devices.empty(); }
   // That the memory is where it was: Error when a weight was given other memory meanwhile.
   void check() const;
+  // Fills it by `read`, of the host with one call. What is for devices comes through 32 MiB of the
+  // host, or as much as the largest storage has, one such after the other. What `read` and libtorch
+  // throw.
+  void fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
+
+ private:
+  void fill_devices(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the
 // module's tensor of that name, and adds them to `in_place`. A tensor qualifies that lies in memory
-// of the host and has the dtype, the shape and the order of elements of the checkpoint's, when each
-// of the two is the whole of its storage, and has it for itself, or for tensors of the same names
-// in both, and no other storage of the module has any of its memory. The others stay as they are.
-// What nobody else has of `model` is changed where it is.
-void place_in(const torch::nn::Module& module, Value& model, InPlace& in_place);
+// of the host or, `with_devices`, of a device with streams, and has the dtype, the shape and the
+// order of elements of the checkpoint's, when each of the two is the whole of its storage, and has
+// it for itself, or for tensors of the same names in both, and no other storage of the module has
+// any of its memory. The others stay as they are. What nobody else has of `model` is changed where
+// it is.
+void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place);
 
 }  // namespace cairn

@@ -150,6 +150,8 @@ void LoadStaging::copy_from_mirror() {
   copies_.clear();
 }
 
+bool LoadStaging::may_read_in_parts() const { return WholeRead::file_of(opened_) != nullptr; }
+
 void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) {
   if (!reads.empty()) ahead_ = nullptr;
   check_whole(opened_.read(reads, verify), opened_.path(), kRefusal);

@@ -53,6 +53,8 @@ class LoadStaging {
   // Step 3, once: called again it does nothing, or fails as it did. `verify`: of what step 1 does
   // not read. CorruptError that says what is damaged, StorageError.
   void finish(Verify verify);
+  // Whether many calls of read() cost no more than one: each verifies what it reads, and no more.
+  bool may_read_in_parts() const;
   // Fills these places, verified so. Throws as finish().
   void read(const std::vector<StorageRead>& reads, Verify verify);
 

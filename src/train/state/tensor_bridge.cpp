@@ -174,14 +174,16 @@ at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
 }
 
 bool is_over(const TensorView& view, const at::Tensor& tensor) {
-  if (view.storage == nullptr || typeid(*view.storage) != typeid(TorchStorage)) return false;
-  const bool is_plain = tensor.layout() == at::kStrided && tensor.has_storage() &&
-                        !tensor.is_quantized() && !tensor.is_conj() && !tensor.is_neg() &&
-                        view.quantizer == nullptr;
-  if (!is_plain) return false;
-  const c10::Storage& memory = static_cast<const TorchStorage&>(*view.storage).memory();
-  return memory.unsafeGetStorageImpl() == tensor.storage().unsafeGetStorageImpl() &&
-         view.storage_offset == tensor.storage_offset() && tensor.numel() != 0 &&
+  const auto memory_of = [](const Storage& storage) -> const c10::StorageImpl* {
+    if (typeid(storage) != typeid(TorchStorage)) return device_memory_of(storage);
+    return static_cast<const TorchStorage&>(storage).memory().unsafeGetStorageImpl();
+  };
+  if (view.storage == nullptr || !tensor.has_storage()) return false;
+  const c10::StorageImpl* const memory = memory_of(*view.storage);
+  if (memory != tensor.storage().unsafeGetStorageImpl()) return false;
+  const bool is_plain = tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+                        !tensor.is_conj() && !tensor.is_neg() && view.quantizer == nullptr;
+  return is_plain && view.storage_offset == tensor.storage_offset() && tensor.numel() != 0 &&
          std::ranges::equal(tensor.sizes(), view.shape) &&
          std::ranges::equal(tensor.strides(), view.strides) &&
          scalar_type_of(view.dtype) == tensor.scalar_type();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "cairn/train/state_dict.h"
 
@@ -63,12 +64,24 @@ void TensorLoad::arrange(const std::function<void()>& before_elements) {
   const bool is_alike = elements_.scalar_type() == target_.scalar_type() &&
                         elements_.device() == target_.device() && !elements_.is_conj();
   if (is_in_order && is_alike) return;
-  if (before_elements) before_elements();
   const at::TensorOptions options = target_.options().requires_grad(false);
   at::Tensor fresh = is_dense_ ? at::empty_strided(target_.sizes(), target_.strides(), options)
                                : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
-  copy_to_new(fresh, elements_);
+  if (DeviceUploads::takes(fresh, elements_)) {
+    on_host_ = std::exchange(elements_, fresh);
+    return;
+  }
+  if (before_elements) before_elements();
+  fresh.copy_(elements_);
   elements_ = fresh;
+}
+
+void TensorLoad::upload(std::vector<TensorLoad>& loads) {
+  DeviceUploads uploads;
+  for (TensorLoad& load : loads) {
+    if (load.on_host_.defined()) uploads.add(load.elements_, std::exchange(load.on_host_, {}));
+  }
+  uploads.finish();
 }
 
 bool TensorLoad::may_hand_over() const noexcept {
@@ -162,6 +175,7 @@ void TensorLoad::release(std::vector<TensorLoad>& loads) noexcept {
 }
 
 void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last) {
+  TensorLoad::upload(loads);
   for (TensorLoad& load : loads) {
     load.put_aside();
   }

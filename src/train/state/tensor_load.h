@@ -2,7 +2,9 @@
 //
 // clang-format off
 //  1. Making a TensorLoad does all that may fail: the elements are brought into the tensor's dtype
-//     and device and, where its memory has no gaps, into the order in which they lie there.
+//     and device and, where its memory has no gaps, into the order in which they lie there. What a
+//     device gets as it is goes there in the beginning of apply_all(), all at once
+//     (device_storage.h).
 //  2. apply_all() hands the memory of the new elements over, so that nothing is copied and weights
 //     are held twice no longer than needed, when
 //       - nobody else has it, and nobody else has the tensor's: no view, no Value of a
@@ -41,6 +43,7 @@ class TensorLoad {
   // Whether the new elements have the target's own memory.
   bool is_there() const noexcept { return !elements_.defined(); }
   void arrange(const std::function<void()>& before_elements);  // step 1
+  static void upload(std::vector<TensorLoad>& loads);          // step 1, the rest
   bool may_hand_over() const noexcept;
   void hand_over() noexcept;
   bool needs_libtorch() const noexcept;
@@ -53,13 +56,15 @@ class TensorLoad {
 
   at::Tensor target_;
   at::Tensor elements_;     // undefined: is_there()
+  at::Tensor on_host_;      // what upload() writes to elements_
   at::Tensor before_;       // where libtorch copied
   bool is_on_host_ = true;  // the target
   bool is_strided_ = true;
   bool is_dense_ = true;  // no gaps in the target; its elements and the new ones lie in one order
 };
 
-// Applies all; or throws with none applied, which only libtorch's own copies can cause. Memory is
+// Applies all; or throws with none applied, which only copies to a device, and libtorch's own, can
+// cause. Memory is
 // handed over where the Values that it was loaded into are gone. `last` is called when nothing of
 // that can fail any more, before steps 2 and 3; what it throws, nothing applied, goes on.
 void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last = {});

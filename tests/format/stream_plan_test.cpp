@@ -1,0 +1,134 @@
+// The executor that streams a plan: how it reads what has to be read.
+#include "format/stream_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cairn/error.h"
+#include "cairn/value.h"
+
+#include "format/torch_plan.h"
+#include "testing/counting_source.h"
+#include "testing/keys.h"
+#include "testing/message_of.h"
+#include "testing/string_sink.h"
+
+namespace cairn {
+namespace {
+
+using testing::CountingSource;
+using testing::shared;
+
+// As a device, or a bucket: bytes that have to be read. Each is the low byte of a mix of where it
+// is.
+std::shared_ptr<CountingSource> far_away(std::uint64_t size) {
+  std::string text(size, '\0');
+  for (std::uint64_t i = 0; i < size; ++i) {
+    text[i] = static_cast<char>((i ^ (i >> 8) ^ (i >> 16)) * 31);
+  }
+  return std::make_shared<CountingSource>(source_of(shared(text), "far"));
+}
+
+TensorView tensor_in(const std::shared_ptr<const ByteSource>& source, std::uint64_t offset,
+                     std::uint64_t size) {
+  return {.dtype = DType::kUInt8,
+          .shape = {static_cast<std::int64_t>(size)},
+          .strides = {1},
+          .storage = storage_of(source, offset, size)};
+}
+
+std::string streamed(const Value& value) {
+  testing::StringSink sink;
+  stream_plan(TorchPlan(pickle::encode(value), {}, TorchPlan::Room::kToGrow), sink);
+  return std::move(sink.text);
+}
+
+// The same with all tensors in memory.
+Value in_memory(const Value& value) {
+  Dict near;
+  for (const auto& [key, item] : value.as_dict()) {
+    TensorView tensor = item.as_tensor();
+    tensor.storage = storage_of(tensor.storage->bytes());
+    near.set(key, tensor);
+  }
+  return near;
+}
+
+TEST(StreamPlanTest, ManySmallStoragesOfASourceAreReadWithOneCall) {
+  const auto source = far_away(300'000);
+  Dict value;
+  for (int i = 0; i < 1000; ++i) {
+    value.set("w" + std::to_string(i), tensor_in(source, 300 * i, i % 300));  // some are empty
+  }
+  const std::string file = streamed(value);
+  EXPECT_EQ(source->reads, 1);
+  EXPECT_EQ(file, streamed(in_memory(value)));
+}
+
+TEST(StreamPlanTest, LargeStoragesAreReadInPiecesThatFitInMemory) {
+  constexpr std::uint64_t kSize = (std::uint64_t{40} << 20) + 1;
+  const auto source = far_away(kSize);
+  const Value value = Dict{{"before", tensor_in(source, 5, 1000)},
+                           {"large", tensor_in(source, 0, kSize)},
+                           {"behind", tensor_in(source, 7, 1000)},
+                           {"behind that", tensor_in(source, 9, 1000)}};
+  const std::string file = streamed(value);
+  EXPECT_EQ(source->reads, 5);  // the large one in three
+  EXPECT_EQ(source->bytes, kSize + 3000);
+  EXPECT_TRUE(file == streamed(in_memory(value)));
+}
+
+TEST(StreamPlanTest, OfSeveralSourcesEachIsReadByItself) {
+  const auto one = far_away(1000);
+  const auto other = far_away(2000);
+  const Value value = Dict{{"a", tensor_in(one, 0, 500)},
+                           {"b", tensor_in(one, 500, 500)},
+                           {"c", tensor_in(other, 1000, 900)},
+                           {"near", tensor_in(source_of(shared("near"), "near"), 0, 4)},
+                           {"d", tensor_in(other, 0, 100)},
+                           {"e", tensor_in(one, 200, 100)}};
+  const std::string file = streamed(value);
+  EXPECT_EQ(one->reads, 2);
+  EXPECT_EQ(other->reads, 2);
+  EXPECT_EQ(file, streamed(in_memory(value)));
+}
+
+// Fails to read one byte.
+class FailingSource final : public ByteSource {
+ public:
+  std::uint64_t size() const override { return 1000; }
+  const std::string& name() const override { return name_; }
+  void read(std::span<const Range> ranges) const override {
+    for (const Range& range : ranges) {
+      if (range.offset <= 700 && 700 < range.offset + range.into.size()) {
+        throw StorageError("byte 700 of far cannot be read", 5);
+      }
+      std::fill(range.into.begin(), range.into.end(), std::byte{1});
+    }
+  }
+
+ private:
+  std::string name_ = "far";
+};
+
+TEST(StreamPlanTest, AnErrorIsThatOfItsStorageWhateverIsReadWithIt) {
+  const auto source = std::make_shared<FailingSource>();
+  Dict value;
+  for (int i = 0; i < 10; ++i) {
+    value.set("w" + std::to_string(i), tensor_in(source, 100 * i, 100));
+  }
+  const Value good = [&] {
+    Dict dict = value;
+    dict.erase("w7");
+    return Value(dict);
+  }();
+  EXPECT_FALSE(streamed(good).empty());
+  const TorchPlan plan(pickle::encode(Value(value)), {}, TorchPlan::Room::kToGrow);
+  testing::StringSink sink;
+  const std::string message = testing::message_of<StorageError>([&] { stream_plan(plan, sink); });
+  EXPECT_THAT(message, ::testing::HasSubstr("byte 700"));
+  EXPECT_GE(sink.text.size(), plan.parts()[7].offset) << "those before it were written";
+}
+
+}  // namespace
+}  // namespace cairn
