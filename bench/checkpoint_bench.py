@@ -140,8 +140,8 @@ def run_torch(folder, sizes_file, device):
     os.remove(path)
 
 
-def has_torch(python):
-    command = [python, "-c", "import torch"]
+def has_torch(python, device):
+    command = [python, "-c", f"import torch; torch.zeros(1, device='{device}')"]
     return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
 
 
@@ -219,9 +219,9 @@ def print_growth(fewest, most, counts):
 
 def run(device, program, folder=".", mib=1024, rounds=5, *counts):
     counts = [int(count) for count in counts] or [256, 10_000, 100_000]
-    python = next((p for p in (sys.executable, "/usr/bin/python3") if has_torch(p)), None)
+    python = next((p for p in (sys.executable, "/usr/bin/python3") if has_torch(p, device)), None)
     if python is None:
-        print("python3-torch is not installed: its rows are left out")
+        print(f"there is no python3-torch for {device}: its rows are left out")
     good = True
     with tempfile.TemporaryDirectory(dir=folder) as inside:
         for mix, sizes_of in MIXES.items():

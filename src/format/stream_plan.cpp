@@ -11,6 +11,7 @@
 #include "core/crc32.h"
 #include "core/xxh3.h"
 #include "io/copying_sink.h"
+#include "io/device_source.h"
 #include "io/gap_bridge.h"
 #include "io/pieces.h"
 #include "value/tensor_stream.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t kCachedBytes = std::size_t{256} << 10;
 constexpr std::uint64_t kAheadBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kSmallBytes = std::uint64_t{1} << 20;
 
 // As much as a core has near it at a time.
 void write_near(ByteView bytes, ByteSink& sink) {
@@ -29,16 +31,17 @@ void write_near(ByteView bytes, ByteSink& sink) {
   sink.write(bytes);
 }
 
-// Storages that have to be read: what is next of one source with one call, as much as fits, and
-// larger ones in such pieces. Of a device, or of a bucket, each call costs as much as a MiB.
+// Storages that have to be read: small ones many at once, as each call costs as much as a MiB of a
+// device or a bucket; those of a device in pieces. Other large ones are loaded by themselves.
 class PartsAhead {
  public:
   explicit PartsAhead(const std::vector<CheckpointPlan::Part>& parts) : parts_(parts) {}
 
   // Whether write() is the way to that part.
   static bool reads(const CheckpointPlan::Part& part) {
-    return part.elements == nullptr && part.storage->source() != nullptr &&
-           !part.storage->try_view();
+    const ByteSource* const source = part.storage->source();
+    if (source == nullptr || part.elements != nullptr || part.storage->try_view()) return false;
+    return part.size < kSmallBytes || dynamic_cast<const DeviceSource*>(source) != nullptr;
   }
 
   void write(std::size_t index, ByteSink& sink) {
@@ -53,35 +56,42 @@ class PartsAhead {
   }
 
  private:
-  // All of a part. An error is its own: where one of those behind it cannot be read, it is read
-  // alone.
+  // All of a part. An error is its own: where one of those that it is read with cannot be read,
+  // each is read alone.
   ByteView read(std::size_t index) {
-    if (index < first_ || index - first_ >= ahead_.size()) {
+    if (index - first_ >= ahead_.size()) {
       first_ = index;
       try {
-        fill(parts_.size());
+        fill(is_alone_ ? index + 1 : parts_.size());
+      } catch (const CancelledError&) {
+        throw;
       } catch (const Error&) {
+        if (std::exchange(is_alone_, true)) throw;
         fill(index + 1);
       }
     }
-    return ahead_[index - first_].into;
+    return ahead_[index - first_];
   }
 
   // From first_ on, at most until `end`.
   void fill(std::size_t end) {
     ahead_.clear();
     const ByteSource& source = *parts_[first_].storage->source();
+    std::vector<ByteView> ahead;
+    std::vector<ByteSource::Range> ranges;
     std::span<std::byte> left = room();
     for (std::size_t i = first_; i < end && parts_[i].size <= left.size(); ++i) {
       const CheckpointPlan::Part& part = parts_[i];
-      const bool is_next = part.storage != nullptr && part.storage->source() == &source;
-      if (part.size > 0 && !(is_next && reads(part))) break;
-      ahead_.push_back({is_next ? part.storage->source_offset() : 0, left.first(part.size)});
+      const auto into = left.first(part.size);
+      if (part.size > 0) {
+        if (part.storage->source() != &source || !reads(part)) break;
+        ranges.push_back({part.storage->source_offset(), into});
+      }
+      ahead.push_back(into);
       left = left.subspan(part.size);
     }
-    std::vector<ByteSource::Range> ranges = std::exchange(ahead_, {});
     source.read(ranges);
-    ahead_ = std::move(ranges);
+    ahead_ = std::move(ahead);
   }
 
   std::span<std::byte> room() {
@@ -90,8 +100,9 @@ class PartsAhead {
   }
 
   const std::vector<CheckpointPlan::Part>& parts_;
+  bool is_alone_ = false;
   std::size_t first_ = 0;
-  std::vector<ByteSource::Range> ahead_;  // of the parts from first_ on
+  std::vector<ByteView> ahead_;  // the parts from first_ on
   std::unique_ptr<std::byte[]> room_;
 };
 

@@ -12,11 +12,11 @@
 
 namespace cairn {
 
-// Writes the whole file into `sink`. Each byte is read once: a piece that fits the processor's
-// cache goes through the checksum, then to the sink (twice where checksums come first). Memory:
-// what stands between two parts, 16 MiB for storages that are read, at most one that is made, and
-// 32 MiB for elements that do not lie one after the other. UsageError, CorruptError as the plan and
-// its tensors; StorageError.
+// Writes the whole file into `sink`. Of tensors in memory each byte is read once: a piece that fits
+// the processor's cache goes through the checksum, then to the sink (twice where checksums come
+// first). Memory: what stands between two parts, 16 MiB for storages that are read, at most one
+// that is made or large and elsewhere, and 32 MiB for elements that do not lie one after the other.
+// UsageError, CorruptError as the plan and its tensors; StorageError.
 void stream_plan(const CheckpointPlan& plan, ByteSink& sink);
 
 // XXH3-64 of every part, what Check::kXxh3First wants.

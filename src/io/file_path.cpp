@@ -1,7 +1,8 @@
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -80,15 +81,14 @@ std::string base_name(const std::string& path) {
 
 std::string absolute_path(const std::string& path) {
   if (path.starts_with('/') || path.empty()) return path;
-  std::vector<char> folder(PATH_MAX);
-  if (getcwd(folder.data(), folder.size()) == nullptr) return path;
-  return join_path(folder.data(), path);
+  const std::unique_ptr<char, decltype(&std::free)> folder(getcwd(nullptr, 0), &std::free);
+  return folder == nullptr ? path : join_path(folder.get(), path);
 }
 
 std::string relative_path(const std::string& path, const std::string& folder) {
   const bool is_absolute = path.starts_with('/');
   const Names to = normal_names(path);
-  Names names = normal_names(folder);
+  const Names names = normal_names(folder);
   const auto [own, above] = std::ranges::mismatch(to, names);
   // From outside the current folder nobody finds back without its name.
   const bool is_outside = std::find(above, names.end(), "..") != names.end();
@@ -98,11 +98,11 @@ std::string relative_path(const std::string& path, const std::string& folder) {
     const bool are_absolute = target.starts_with('/') && from.starts_with('/');
     return are_absolute ? relative_path(target, from) : path;
   }
-  names.erase(std::remove(above, names.end(), ""), names.end());
-  Names way(static_cast<std::size_t>(names.end() - above), "..");
+  const bool ends_empty = above != names.end() && names.back().empty();
+  Names way(static_cast<std::size_t>(names.end() - above) - (ends_empty ? 1 : 0), "..");
   const bool is_same = way.empty() && (own == to.end() || own->empty());
   way.insert(way.end(), own, to.end());
-  return is_same ? "." : joined(way);
+  return is_same ? "." : normal_text(joined(way));
 }
 
 std::string normal_path(const std::string& path) {

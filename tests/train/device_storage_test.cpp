@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TempFolder;
 
-constexpr std::int64_t kLarge = 5 << 20;  // floats: 20 MiB, more than both staging buffers hold
+constexpr std::int64_t kLarge = 5 << 20;  // floats: 20 MiB, more than two staging buffers hold
 
 c10::Stream new_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
@@ -259,6 +259,30 @@ TEST_P(DeviceStorageTest, AModuleOfManySmallTensorsTakesASavedState) {
   for (const auto& [name, tensor] : net.named_parameters().pairs()) {
     ASSERT_EQ(tensor.device(), device);
     ASSERT_TRUE(bits_of(tensor) == bits_of(host[name])) << name;
+  }
+}
+
+// More than all staging buffers hold, so that each is used again, with large and with small pieces.
+TEST_P(DeviceStorageTest, EveryBufferIsUsedAgainWhenWhatWasInItHasArrived) {
+  std::map<std::string, at::Tensor> host;
+  for (int i = 0; i < 5; ++i) {
+    host["large " + std::to_string(i)] = torch::rand({kLarge});
+  }
+  for (int i = 0; i < 5000; ++i) {
+    host["small " + std::to_string(i)] = torch::rand({5000 + i});
+  }
+  std::map<std::string, at::Tensor> live;
+  Dict state;
+  for (const auto& [name, tensor] : host) {
+    live[name] = filled(tensor.numel(), -1, device);
+    state.set(name, view_of(tensor));
+  }
+  Net net(live);
+  load_state_dict(net, state);
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(state_dict(net));
+  for (const auto& [name, tensor] : host) {
+    ASSERT_TRUE(bits_of(taken.at(name).as_tensor()) == bits_of(tensor)) << name;
   }
 }
 

@@ -91,7 +91,8 @@ class StateFields {
   virtual const std::vector<at::Tensor>& group() const = 0;
 
   // On the parameter's device after loading and, where it is a float, in its dtype. Its elements
-  // come to another device than the CPU after describe_state(), which must not look at them.
+  // come to another device than the CPU later: describe_state() and is_empty() must not look at
+  // them.
   virtual void tensor(const char* key, at::Tensor& value, const TensorField& field) = 0;
   void tensor(const char* key, at::Tensor& value) { tensor(key, value, {}); }
   // A list of such, each of TensorField's shape or None; written when there is one.

@@ -103,12 +103,12 @@ struct LoadCheckpointOptions {
 // (data_ptr(), from_blob() of it) are invalid then, Values of state_dict() and views are not.
 //
 // With `in_place` weights are read straight into the model, when everything else was read, was
-// checked and fits: no memory beside, no pointer is invalid, and half of the time. Those on a GPU
-// come from a file of this machine's disks, and through 32 MiB of the host's memory, or as much as
-// the largest has; from elsewhere as without it. In return an error of that last part (a byte of
-// the weights is damaged, the disk fails) leaves the model with some of each, and says so. What is
-// loaded is verified, and no other byte of the file. For weights too large to be held twice, and
-// new models, whose weights nobody misses.
+// checked and fits: no memory beside, no pointer is invalid, and half of the time. In return an
+// error of that last part (a byte of the weights is damaged, the disk fails) leaves the model with
+// some of each, and says so. What is loaded is verified, and no other byte of the file. For weights
+// too large to be held twice, and new models, whose weights nobody misses. Those on a GPU come from
+// a `.pt` of this machine's disks through 32 MiB of the host's memory, or as much as the largest
+// has, and take longer than without; from elsewhere they come as without it.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 // Of a file that was opened, by find_latest() for one.

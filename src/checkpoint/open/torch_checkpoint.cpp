@@ -4,9 +4,16 @@
 
 namespace cairn {
 
+const std::string& TorchCheckpoint::difference() const {
+  std::call_once(difference_->once, [&] {
+    if (manifest) difference_->text = compare_with_records(*manifest, file.records());
+  });
+  return difference_->text;
+}
+
 TorchCheckpoint open_torch_checkpoint(const std::shared_ptr<const ByteSource>& source) {
-  const std::string path = source->name();
-  TorchCheckpoint checkpoint{path, source, TorchFile(source), std::nullopt};
+  TorchCheckpoint checkpoint(source);
+  const std::string& path = checkpoint.path;
   const FileRecord* record = checkpoint.file.find_record(kManifestRecord);
   if (record == nullptr) return checkpoint;
   if (!checkpoint.file.matches_crc(*record)) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,10 +16,24 @@
 namespace cairn {
 
 struct TorchCheckpoint {
+  explicit TorchCheckpoint(const std::shared_ptr<const ByteSource>& opened)
+      : path(opened->name()), source(opened), file(opened) {}
+
   std::string path;
   std::shared_ptr<const ByteSource> source;
   TorchFile file;
-  std::optional<Manifest> manifest;
+  std::optional<Manifest> manifest = std::nullopt;
+
+  // How the records differ from the manifest; empty when they do not, or there is none. Found once:
+  // it takes a look at each record. From any thread.
+  const std::string& difference() const;
+
+ private:
+  struct Difference {
+    std::once_flag once;
+    std::string text;
+  };
+  std::shared_ptr<Difference> difference_ = std::make_shared<Difference>();
 };
 
 // Reads the directory of records and the manifest. UnsupportedError, CorruptError.

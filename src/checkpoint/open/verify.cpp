@@ -169,13 +169,9 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
     read.places = reads.take(*checkpoint.source);
     add_damaged_records(checkpoint, read, wanted(checkpoint.file.records(), read.places), report);
   }
-  if (checkpoint.manifest) {
-    report.info = checkpoint.manifest->info;
-    const std::string difference =
-        compare_with_records(*checkpoint.manifest, checkpoint.file.records());
-    if (!difference.empty()) {
-      report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
-    }
+  if (checkpoint.manifest) report.info = checkpoint.manifest->info;
+  if (const std::string& difference = checkpoint.difference(); !difference.empty()) {
+    report.damage.push_back({.what = difference, .begin = 0, .end = report.bytes});
   }
   if (how == Verify::kFull) {
     check_layout(checkpoint, between ? between->bytes() : *checkpoint.source, report);

@@ -24,6 +24,8 @@
 namespace cairn {
 namespace {
 
+constexpr std::uint64_t kMostWaiting = std::uint64_t{64} << 20;
+
 using OptionsPointer = std::unique_ptr<torch::optim::OptimizerOptions>;
 using StatePointer = std::unique_ptr<torch::optim::OptimizerParamState>;
 
@@ -164,6 +166,8 @@ void Plan::read_state(const Value& key, std::size_t g, std::size_t i) {
     misfits.push_back(fmt::format("state/{} is a {}, no dict", name, saved->type_name()));
   }
   if (state) states_.emplace_back(parameter, std::move(state));
+  // What was read for it is in memory until then.
+  if (uploads_.bytes() >= kMostWaiting) uploads_.finish();
 }
 
 void Plan::refuse_unlisted_states() {

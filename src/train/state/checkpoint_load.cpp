@@ -492,15 +492,13 @@ void CheckpointLoad::place_model(Value& saved, bool with_devices) {
 }
 
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
-  if (options_.in_place) {
-    place_model(checkpoint.mutable_dict()["state"], /*with_devices=*/staging.may_read_in_parts());
-  }
+  if (options_.in_place)
+    place_model(checkpoint.mutable_dict()["state"], staging.may_read_in_parts());
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
-  staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
-                             .of_state = is_needed,
-                             .storage = [&](const Storage& s) {
-                               return in_place_.storages.find(&s) == nullptr;
-                             }});
+  const auto is_elsewhere = [&](const Storage& s) { return !in_place_.storages.find(&s); };
+  staging.stage(
+      checkpoint,
+      {.with_others = !options_.load_weights_only, .of_state = is_needed, .storage = is_elsewhere});
   in_place_.storages = {};
 } catch (const std::bad_alloc&) {
   checkpoint = Value();
@@ -510,18 +508,16 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
 // What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
 // sharded run each rank reads a part.
 Verify CheckpointLoad::how_to_read() const {
-  const bool is_part =
-      (!in_place_.empty() || is_sharded(state_)) && options_.verify == Verify::kFull;
-  return is_part ? Verify::kWhatIsRead : options_.verify;
+  const bool is_part = !in_place_.empty() || is_sharded(state_);
+  return is_part && options_.verify == Verify::kFull ? Verify::kWhatIsRead : options_.verify;
 }
 
 void CheckpointLoad::read_in_place(LoadStaging& staging) {
   if (in_place_.empty()) return;
-  in_place_.check();
+  in_place_.prepare();
   is_overwriting_ = true;
   if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
-  in_place_.fill(
-      [&](const std::vector<StorageRead>& reads) { staging.read(reads, how_to_read()); });
+  in_place_.fill([&](const auto& reads) { staging.read(reads, how_to_read()); });
 }
 
 std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,
@@ -553,8 +549,9 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
     throw MismatchError(path + " does not fit this run, " + undo() + listed_misfits());
   } catch (const std::bad_alloc&) {
     checkpoint = Value();
-    undo();
-    throw;
+    const std::string undone = undo();
+    if (!is_overwriting_) throw;
+    throw Error("cannot load " + path + ", " + undone + ": there is no memory left");
   } catch (Error& e) {
     checkpoint = Value();
     e.add_context("cannot load " + path + ", " + undo());

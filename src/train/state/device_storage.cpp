@@ -22,6 +22,7 @@
 #include "cairn/node_arena.h"
 
 #include "core/round_up.h"
+#include "io/device_source.h"
 #include "io/parallel.h"
 #include "io/stream_copy.h"
 #include "train/state/tensor_bridge.h"
@@ -56,16 +57,24 @@ std::size_t buffer_bytes_for(std::uint64_t bytes, unsigned lanes) {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(share, least, kStagingBytes));
 }
 
+// Of libtorch's page-locked memory, what is known of a device.
+struct Pinning {
+  std::atomic<bool> has_worked = false;
+  std::atomic<bool> is_missing = false;  // failed before it ever worked
+};
+
 // Memory that the device can write to while the host goes on. Where it has none (libtorch pins for
-// CUDA and the like), any: then the copies do not overlap, and are right.
-at::Tensor staging_of(std::size_t bytes, std::atomic<bool>& can_pin) {
+// CUDA and the like), or none is left, any: then the copies do not overlap, and are right.
+at::Tensor staging_of(std::size_t bytes, Pinning& pinning) {
   const auto size = static_cast<std::int64_t>(bytes);
   const at::TensorOptions options = at::TensorOptions(at::kByte);
-  if (can_pin) {
+  if (!pinning.is_missing) {
     try {
-      return at::empty({size}, options.pinned_memory(true));
+      at::Tensor made = at::empty({size}, options.pinned_memory(true));
+      pinning.has_worked = true;
+      return made;
     } catch (const c10::Error&) {
-      can_pin = false;
+      if (!pinning.has_worked) pinning.is_missing = true;
     }
   }
   return at::empty({size}, options);
@@ -77,14 +86,26 @@ class StagingLane {
  public:
   using Streams = std::array<c10::Stream, 2>;
 
-  // Both streams wait for `before`. `bytes`: of each buffer.
-  StagingLane(const Streams& streams, const std::vector<c10::Event>& before, std::size_t bytes,
-              std::atomic<bool>& can_pin)
+  // What all lanes of a call share.
+  struct Common {
+    std::vector<c10::Event> before;  // what their streams wait for
+    std::size_t buffer_bytes;
+    at::Tensor rooms;  // on the device, two for each lane; or undefined
+    Pinning& pinning;
+  };
+
+  StagingLane(const Streams& streams, std::size_t index, Common& common)
       : device_(streams[0].device()),
-        can_pin_(can_pin),
-        bytes_(bytes),
+        pinning_(common.pinning),
+        bytes_(common.buffer_bytes),
         buffers_{Buffer{streams[0]}, Buffer{streams[1]}} {
-    for (const c10::Event& event : before) {
+    const auto bytes = static_cast<std::int64_t>(bytes_);
+    auto begin = static_cast<std::int64_t>(2 * index) * bytes;
+    for (Buffer& buffer : buffers_) {
+      if (common.rooms.defined()) buffer.room = common.rooms.narrow(0, begin, bytes);
+      begin += bytes;
+    }
+    for (const c10::Event& event : common.before) {
       for (const Buffer& buffer : buffers_) {
         event.block(buffer.stream);
       }
@@ -109,7 +130,7 @@ class StagingLane {
   struct Buffer {
     c10::Stream stream;
     at::Tensor staging = {};
-    at::Tensor room = {};  // as much on the device
+    at::Tensor room = {};  // as much on the device, or undefined
     bool is_at_work = false;
     std::vector<Place> places = {};
   };
@@ -120,15 +141,11 @@ class StagingLane {
     return buffers_[current_];
   }
   at::Tensor staged(Buffer& buffer, std::size_t begin, std::size_t size) const {
-    if (!buffer.staging.defined()) buffer.staging = staging_of(bytes_, can_pin_);
+    if (!buffer.staging.defined()) buffer.staging = staging_of(bytes_, pinning_);
     return buffer.staging.narrow(0, static_cast<std::int64_t>(begin),
                                  static_cast<std::int64_t>(size));
   }
-  at::Tensor room(Buffer& buffer, std::size_t begin, std::size_t size) const {
-    if (!buffer.room.defined()) {
-      buffer.room = at::empty({static_cast<std::int64_t>(bytes_)},
-                              at::TensorOptions(at::kByte).device(device_));
-    }
+  static at::Tensor room(const Buffer& buffer, std::size_t begin, std::size_t size) {
     return buffer.room.narrow(0, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(size));
   }
   template <class Bytes>
@@ -142,21 +159,22 @@ class StagingLane {
     buffer.is_at_work = true;  // before: the device may have begun when something is thrown
     to.copy_(from, /*non_blocking=*/true);
   }
-  // Whether `enqueue_all` could: by way of the room, so that the host copies once for many pieces.
-  // Not where the device has no memory left for that, or cannot do it.
+  // Whether `enqueue_all` could: by way of the room, where there is one, so that the host copies
+  // once for many pieces. A device that cannot is asked once.
   bool by_way_of_room(Buffer& buffer, std::size_t pieces,
                       const std::function<void()>& enqueue_all) {
-    if (pieces < kWorthGathering || !has_room_) return false;
+    if (pieces < kWorthGathering || !buffer.room.defined()) return false;
     try {
       const c10::StreamGuard on_side(buffer.stream);
       buffer.is_at_work = true;
       enqueue_all();
       return true;
-    } catch (const c10::OutOfMemoryError&) {
-    } catch (const c10::NotImplementedError&) {
+    } catch (const c10::Error&) {  // a device that is broken says so again, piece by piece
     }
-    has_room_ = false;
-    wait(buffer);
+    for (Buffer& one : buffers_) {
+      wait(one);
+      one.room = at::Tensor();
+    }
     return false;
   }
   void wait(Buffer& buffer) const {
@@ -167,11 +185,10 @@ class StagingLane {
 
  private:
   const c10::Device device_;
-  std::atomic<bool>& can_pin_;
+  Pinning& pinning_;
   const std::size_t bytes_;
   std::array<Buffer, 2> buffers_;
   std::size_t current_ = 0;
-  bool has_room_ = true;
 };
 
 using Download = DevicePiece<std::span<std::byte>>;
@@ -277,7 +294,7 @@ class UploadLane : public StagingLane {
 };
 
 // Step 2: every storage of a device has a range, which no other gets.
-class DeviceMemory final : public ByteSource {
+class DeviceMemory final : public DeviceSource {
  public:
   // One a device. UsageError when it has no streams.
   static std::shared_ptr<DeviceMemory> of(c10::Device device);
@@ -311,6 +328,8 @@ class DeviceMemory final : public ByteSource {
   // With the lock held. `at`: where the range before was found; becomes where this one is. In the
   // order of their offsets nothing is looked for.
   Download piece_of(const Range& range, Memories::const_iterator& at) const;
+  // Memory of the device, of the current stream; undefined when there is none left.
+  at::Tensor rooms(std::size_t bytes) const;
   // Steps 3 to 5, by lanes of this kind.
   template <class Lane, class Piece>
   void copy(const std::vector<Piece>& wholes, const std::vector<c10::Stream>& streams) const;
@@ -318,7 +337,7 @@ class DeviceMemory final : public ByteSource {
   const c10::Device device_;
   const std::string name_;
   std::vector<StagingLane::Streams> sides_;
-  mutable std::atomic<bool> can_pin_ = true;
+  mutable Pinning pinning_;
   mutable std::mutex mutex_;
   Memories memories_;
   std::uint64_t end_ = 0;
@@ -381,6 +400,15 @@ Download DeviceMemory::piece_of(const Range& range, Memories::const_iterator& at
                    "resized after its state_dict() was taken, or given back");
 }
 
+at::Tensor DeviceMemory::rooms(std::size_t bytes) const {
+  try {
+    return at::empty({static_cast<std::int64_t>(bytes)},
+                     at::TensorOptions(at::kByte).device(device_));
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
 template <class Lane, class Piece>
 void DeviceMemory::copy(const std::vector<Piece>& wholes,
                         const std::vector<c10::Stream>& streams) const {
@@ -406,15 +434,22 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
       done += size;
     }
   }
-  std::vector<c10::Event> before;
+  StagingLane::Common common{
+      .before = {}, .buffer_bytes = buffer_bytes, .rooms = {}, .pinning = pinning_};
+  bool has_small = false;
+  for (std::size_t i = 0; i < fills.size(); ++i) {
+    has_small |=
+        (i + 1 < fills.size() ? fills[i + 1] : pieces.size()) - fills[i] >= kWorthGathering;
+  }
+  if (has_small) common.rooms = rooms(2 * lanes * buffer_bytes);
   for (const c10::Stream& stream : streams) {
-    before.emplace_back(device_.type()).record(stream);
+    common.before.emplace_back(device_.type()).record(stream);
   }
   std::atomic<std::size_t> next = 0;
   const auto work = [&](std::size_t i) {
     const torch::NoGradGuard no_grad;
-    Lane lane(sides_[i], before, buffer_bytes, can_pin_);
     try {
+      Lane lane(sides_[i], i, common);
       for (std::size_t fill = next++; fill < fills.size(); fill = next++) {
         const std::size_t end = fill + 1 < fills.size() ? fills[fill + 1] : pieces.size();
         lane.copy(std::span(pieces).subspan(fills[fill], end - fills[fill]));
@@ -498,10 +533,12 @@ bool DeviceUploads::takes(const at::Tensor& to, const at::Tensor& from) {
 }
 
 void DeviceUploads::add(at::Tensor to, at::Tensor from) {
+  bytes_ += from.nbytes();
   tensors_.push_back({std::move(to), std::move(from)});
 }
 
 void DeviceUploads::finish() {
+  bytes_ = 0;
   std::vector<Tensors> left = std::exchange(tensors_, {});
   while (!left.empty()) {
     const c10::Device device = left.front().to.device();

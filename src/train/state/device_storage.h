@@ -9,7 +9,9 @@
 //     and on those of 1.
 //  4. It copies by lanes, each a thread, as one processor is slower than a device. Each has two
 //     staging buffers in pinned memory, each filled on a side stream of its own: while the device
-//     fills one, what is in the other goes to its places.
+//     fills one, what is in the other goes to its places. Where many small pieces fill a buffer
+//     they are put together in a room on the device first, if there is memory for it, and copied
+//     as one. The rooms are the current stream's when the call returns.
 //  5. It returns when all bytes are there, so what is enqueued later is not seen. On an error, too,
 //     it waits until the device is done with memory and buffers.
 // clang-format on
@@ -19,6 +21,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -49,6 +52,8 @@ class DeviceUploads {
 
   // What it takes. `from` must stay as it is until finish(), which writes `to`.
   void add(at::Tensor to, at::Tensor from);
+  // Of what was added since the last finish().
+  std::uint64_t bytes() const { return bytes_; }
   // They are there when it returns. What libtorch throws; then, too, nothing is left to do.
   void finish();
 
@@ -60,6 +65,7 @@ class DeviceUploads {
   static void upload(std::span<const Tensors> tensors, c10::Device device);
 
   std::vector<Tensors> tensors_;
+  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace cairn

@@ -123,7 +123,9 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
-      const bool has_bytes = view.storage != nullptr && view.numel() != 0;
+      // On a device it is read in parts: what has to be made would be made for each.
+      const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
+                             (target.device().is_cpu() || view.storage->source() != nullptr);
       if (has_bytes && is_alike(target, view) && is_whole(target, view)) saved = view.storage.get();
     }
     const Placed placed{.target = target,
@@ -174,6 +176,16 @@ void InPlace::check() const {
   }
 }
 
+void InPlace::prepare() {
+  check();
+  if (on_devices.empty()) return;
+  std::size_t bytes = std::size_t{32} << 20;
+  for (const Place& place : on_devices) {
+    bytes = std::max(bytes, place.memory.nbytes());
+  }
+  room_ = PageMemory(bytes);
+}
+
 void InPlace::fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
   std::vector<StorageRead> reads;
   reads.reserve(on_host.size());
@@ -187,26 +199,19 @@ void InPlace::fill(const std::function<void(const std::vector<StorageRead>& read
 
 void InPlace::fill_devices(
     const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
-  constexpr std::size_t kRoomBytes = std::size_t{32} << 20;
   constexpr std::size_t kAlignment = 64;
-  PageMemory room;
   for (std::size_t i = 0; i < on_devices.size();) {
-    const std::size_t first_bytes = on_devices[i].memory.nbytes();
-    if (room.size() < first_bytes || room.size() == 0) {
-      room = PageMemory();  // first: never both at once
-      room = PageMemory(std::max(kRoomBytes, first_bytes));
-    }
     std::vector<StorageRead> reads;
     DeviceUploads uploads;
     for (std::size_t used = 0; i < on_devices.size(); ++i) {
       const auto& [saved, memory, data] = on_devices[i];
       const std::size_t bytes = memory.nbytes();
-      if (used > room.size() || bytes > room.size() - used) break;
-      reads.push_back({saved, {room.data() + used, bytes}});
+      if (used > room_.size() || bytes > room_.size() - used) break;
+      reads.push_back({saved, {room_.data() + used, bytes}});
       const auto size = static_cast<std::int64_t>(bytes);
       uploads.add(
           tensor_over(memory, {{size}, {1}}, at::TensorOptions(at::kByte).device(memory.device())),
-          at::from_blob(room.data() + used, {size}, at::TensorOptions(at::kByte)));
+          at::from_blob(room_.data() + used, {size}, at::TensorOptions(at::kByte)));
       used += round_up(bytes, kAlignment);
     }
     read(reads);

@@ -11,6 +11,7 @@
 #include "cairn/value.h"
 
 #include "core/pointer_map.h"
+#include "io/page_memory.h"
 
 namespace torch::nn {
 class Module;
@@ -32,14 +33,18 @@ class InPlace {
   PointerMap<bool> storages;  // over that memory; until the others are staged
 
   bool empty() const { return on_host.empty() && on_devices.empty(); }
-  // That the memory is where it was: Error when a weight was given other memory meanwhile.
-  void check() const;
-  // Fills it by `read`, of the host with one call. What is for devices comes through 32 MiB of the
-  // host, or as much as the largest storage has, one such after the other. What `read` and libtorch
-  // throw.
+  // Takes the memory that fill() needs. std::bad_alloc; Error when a weight was given other memory
+  // meanwhile.
+  void prepare();
+  // Behind prepare(). Fills it by `read`, of the host with one call. What is for devices comes
+  // through 32 MiB of the host, or as much as the largest storage has, one such after the other.
+  // What `read` and libtorch throw.
   void fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
 
  private:
+  PageMemory room_;
+
+  void check() const;
   void fill_devices(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
 };
 
