@@ -122,6 +122,16 @@ TEST(RetentionTest, HeldItemsStayAndTakeNobodysPlace) {
   EXPECT_THAT(decide(items, {}, kNow).decisions[0].reasons, ElementsAre("pinned"));
 }
 
+TEST(RetentionTest, WhoHoldsOneHoldsItsPosition) {
+  auto items = items_at({10, 10, 20});
+  items[1].held_by = "pinned";
+  EXPECT_THAT(kept(items, {.last = 1}), ElementsAre(10, 10, 20));
+  items[0].held_by = "latest";
+  const RetentionPlan plan = decide(items, {}, kNow);
+  EXPECT_THAT(plan.decisions[0].reasons, ElementsAre("latest"));
+  EXPECT_THAT(plan.decisions[1].reasons, ElementsAre("latest", "pinned"));
+}
+
 TEST(RetentionTest, DamagedAndPositionlessItemsStayAndTakeNobodysPlace) {
   auto items = items_at({10, 20, 30, 40});
   items[1].is_good = false;
@@ -263,7 +273,7 @@ RC_GTEST_PROP(RetentionProperty, SeveralRulesKeepWhatAnyOfThemKeeps, ()) {
   RC_ASSERT(keeps(items, rules) == any);
 }
 
-RC_GTEST_PROP(RetentionProperty, APinOnlyAddsTheOneThatItIsOn, ()) {
+RC_GTEST_PROP(RetentionProperty, APinOnlyAddsThePositionThatItIsOn, ()) {
   auto items = random_items();
   RC_PRE(!items.empty());
   const RetentionRules rules = random_rules();
@@ -271,6 +281,12 @@ RC_GTEST_PROP(RetentionProperty, APinOnlyAddsTheOneThatItIsOn, ()) {
   const std::size_t pinned = *rc::gen::inRange<std::size_t>(0, items.size());
   items[pinned].held_by = "pinned";
   expected[pinned] = true;
+  for (std::size_t i = 0; i < items.size() && items[pinned].is_good; ++i) {
+    const bool is_beside = items[i].series == items[pinned].series &&
+                           items[i].timestamp == items[pinned].timestamp &&
+                           items[pinned].timestamp.has_value();
+    if (is_beside) expected[i] = true;
+  }
   RC_ASSERT(keeps(items, rules) == expected);
 }
 

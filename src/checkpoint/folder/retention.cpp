@@ -129,6 +129,16 @@ void keep_within(Series& series, std::chrono::seconds age, Clock::time_point now
   }
 }
 
+// Who holds one holds its position: what is left of a group could take another's place the next
+// time.
+void keep_held(Series& series) {
+  for (Group& group : series) {
+    const auto held = std::ranges::find_if(
+        group.items, [](const RetentionItem* item) { return !item->held_by.empty(); });
+    if (held != group.items.end()) group.reasons.push_back((*held)->held_by);
+  }
+}
+
 void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
   series.front().reasons.emplace_back("the newest good one");
   keep_last(series, rules.last);
@@ -141,6 +151,7 @@ void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
     keep_best(series, rule);
   }
   if (rules.within) keep_within(series, *rules.within, now);
+  keep_held(series);
 }
 
 // Step 6: whether `item` is damaged, and perhaps newer than all that is good of the series.
@@ -164,7 +175,8 @@ void check(const RetentionRules& rules) {
 Decision decision_of(const RetentionItem& item, const Group* group, bool is_blocked) {
   Decision decision;
   if (group != nullptr) decision.reasons = group->reasons;
-  if (!item.held_by.empty()) decision.reasons.push_back(item.held_by);
+  const bool is_told = std::ranges::find(decision.reasons, item.held_by) != decision.reasons.end();
+  if (!item.held_by.empty() && !is_told) decision.reasons.push_back(item.held_by);
   if (!item.is_good) {
     decision.reasons.emplace_back("it does not verify: no rule is for it");
   } else if (!item.timestamp) {

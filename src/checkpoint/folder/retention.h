@@ -8,7 +8,7 @@
 //     position, is kept, and takes nobody's place.
 //  4. What a rule chooses is kept; with several rules, what any of them chooses.
 //  5. Whatever the rules say: the newest good one of each series is kept, and what is pinned,
-//     linked to, or being written.
+//     linked to, or being written, with all of its position.
 //  6. While something damaged is as new as the newest good one of its series, or as anything at all
 //     when it cannot tell its series, nothing is removed: the good ones may soon be needed.
 //
