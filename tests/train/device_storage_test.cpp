@@ -1,6 +1,7 @@
 // Tensors of a device: saved, loaded and snapshot while the device computes. All of it on a
 // simulated device, which works as late as it may, and on CUDA's first where there is one.
 
+#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
@@ -162,12 +163,15 @@ TEST_P(DeviceStorageTest, ASnapshotSeesAllThatWasEnqueuedBeforeAndNothingOfLater
 TEST_P(DeviceStorageTest, AnotherThreadSeesWhatTheStreamOfTheViewWasGiven) {
   Value live;
   at::Tensor weight;
+  c10::Event filled_first(device.type());
   {
     const c10::StreamGuard on_one(new_stream(device));
     weight = filled(1000, 1, device);
     live = view_of(weight);
+    filled_first.record(on_one.current_stream());
   }
   const c10::StreamGuard on_other(new_stream(device));
+  filled_first.block(on_other.current_stream());
   ASSERT_EQ(view_of(weight).storage, live.as_tensor().storage);
   weight.fill_(2);
   std::thread([&] { EXPECT_TRUE(is_all(live, 2)); }).join();
