@@ -436,10 +436,13 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
   }
   StagingLane::Common common{
       .before = {}, .buffer_bytes = buffer_bytes, .rooms = {}, .pinning = pinning_};
+  const auto pieces_of = [&](std::size_t fill) {
+    const std::size_t end = fill + 1 < fills.size() ? fills[fill + 1] : pieces.size();
+    return std::span(pieces).subspan(fills[fill], end - fills[fill]);
+  };
   bool has_small = false;
-  for (std::size_t i = 0; i < fills.size(); ++i) {
-    has_small |=
-        (i + 1 < fills.size() ? fills[i + 1] : pieces.size()) - fills[i] >= kWorthGathering;
+  for (std::size_t fill = 0; fill < fills.size(); ++fill) {
+    has_small |= pieces_of(fill).size() >= kWorthGathering;
   }
   if (has_small) common.rooms = rooms(2 * lanes * buffer_bytes);
   for (const c10::Stream& stream : streams) {
@@ -451,8 +454,7 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
     try {
       Lane lane(sides_[i], i, common);
       for (std::size_t fill = next++; fill < fills.size(); fill = next++) {
-        const std::size_t end = fill + 1 < fills.size() ? fills[fill + 1] : pieces.size();
-        lane.copy(std::span(pieces).subspan(fills[fill], end - fills[fill]));
+        lane.copy(pieces_of(fill));
       }
       lane.finish();
     } catch (...) {
