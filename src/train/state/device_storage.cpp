@@ -198,6 +198,7 @@ using Upload = DevicePiece<ByteView>;
 class DownloadLane : public StagingLane {
  public:
   using StagingLane::StagingLane;
+  static constexpr bool kUsesRooms = true;
 
   // What fits a buffer.
   void copy(std::span<const Download> pieces) {
@@ -245,10 +246,26 @@ class DownloadLane : public StagingLane {
   }
 };
 
+// to[i].copy_(from[i]) of each; with few kernels for many, where libtorch can.
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+constexpr bool kCanSpread = true;
+void spread(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
+  at::_foreach_copy_(to, from);
+}
+#else
+constexpr bool kCanSpread = false;
+void spread(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i].copy_(from[i]);
+  }
+}
+#endif
+
 // The other way.
 class UploadLane : public StagingLane {
  public:
   using StagingLane::StagingLane;
+  static constexpr bool kUsesRooms = kCanSpread;
 
   void copy(std::span<const Upload> pieces) {
     Buffer& filled = next();
@@ -270,7 +287,6 @@ class UploadLane : public StagingLane {
 
  private:
   void scatter(Buffer& filled, std::span<const Upload> pieces) const {
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
     std::vector<at::Tensor> to;
     std::vector<at::Tensor> from;
     std::size_t used = 0;
@@ -284,12 +300,7 @@ class UploadLane : public StagingLane {
     }
     copier.fence();
     room(filled, 0, used).copy_(staged(filled, 0, used), /*non_blocking=*/true);
-    at::_foreach_copy_(to, from);
-#else
-    static_cast<void>(filled);
-    static_cast<void>(pieces);
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "this libtorch copies tensors one by one");
-#endif
+    spread(to, from);
   }
 };
 
@@ -444,7 +455,7 @@ void DeviceMemory::copy(const std::vector<Piece>& wholes,
   for (std::size_t fill = 0; fill < fills.size(); ++fill) {
     has_small |= pieces_of(fill).size() >= kWorthGathering;
   }
-  if (has_small) common.rooms = rooms(2 * lanes * buffer_bytes);
+  if (Lane::kUsesRooms && has_small) common.rooms = rooms(2 * lanes * buffer_bytes);
   for (const c10::Stream& stream : streams) {
     common.before.emplace_back(device_.type()).record(stream);
   }

@@ -19,7 +19,8 @@ class Module;
 
 namespace cairn {
 
-// What stands there are the elements of before.
+// Memory of live tensors that a checkpoint is read into: until fill() the elements of before stand
+// there.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.
