@@ -282,7 +282,7 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
 
 HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("if-match");
-  return wanted.empty() || wanted == object.etag ? kGoOn : error(412, "PreconditionFailed");
+  return wanted.empty() || wanted == object.etag || !options_.checks_reads ? kGoOn : error(412, "PreconditionFailed");
 }
 
 void FakeS3::describe(const Asked& asked, const Object& object, HttpReply& reply) {
@@ -326,6 +326,7 @@ HttpReply FakeS3::check_condition(const Asked& asked, const std::string& path, b
   const std::string none = asked.header("if-none-match");
   if ((match.empty() && none.empty()) || how == FakeS3Options::Conditions::kIgnore) return kGoOn;
   if (how == FakeS3Options::Conditions::kRefuse) return error(501, "NotImplemented");
+  if (how == FakeS3Options::Conditions::kBusy) return error(503, "SlowDown");
   const auto found = objects_.find(path);
   if (!none.empty()) {
     return found == objects_.end() ? kGoOn : error(412, "PreconditionFailed");

@@ -13,8 +13,8 @@
 namespace cairn::testing {
 
 struct FakeS3Options {
-  // What it does with If-Match and If-None-Match of a write.
-  enum class Conditions : std::uint8_t { kCheck, kIgnore, kRefuse };
+  // What it does with If-Match and If-None-Match of a write. kBusy: it never has time for one.
+  enum class Conditions : std::uint8_t { kCheck, kIgnore, kRefuse, kBusy };
 
   std::string access_key = "AKIDFAKE";
   std::string secret_key = "canary-secret-of-the-fake";
@@ -23,6 +23,7 @@ struct FakeS3Options {
   std::string region = "us-east-1";
   Conditions conditions = Conditions::kCheck;
   Conditions upload_conditions = Conditions::kCheck;  // of an upload that is completed
+  bool checks_reads = true;  // If-Match of a read; otherwise it sends what is there
   bool like_ceph = false;  // If-Match without quotes, and no ETag of a completed upload
   bool keeps_old = false;  // of a name that is there: says 200, and replaces nothing
   bool keeps_crc64 = true;

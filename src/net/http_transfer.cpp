@@ -30,21 +30,17 @@ std::string lower_case_name(std::string_view name) {
 
 // What a broken network, a server that restarts, or one that is overloaded does.
 bool may_work_later(CURLcode code) {
-  constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_PROXY,
-                                   CURLE_COULDNT_RESOLVE_HOST,
-                                   CURLE_COULDNT_CONNECT,
-                                   CURLE_PARTIAL_FILE,
-                                   CURLE_OPERATION_TIMEDOUT,
-                                   CURLE_SSL_CONNECT_ERROR,
-                                   CURLE_GOT_NOTHING,
-                                   CURLE_SEND_ERROR,
-                                   CURLE_RECV_ERROR,
-                                   CURLE_SEND_FAIL_REWIND,
-                                   CURLE_HTTP2,
-                                   CURLE_HTTP2_STREAM,
-                                   CURLE_WEIRD_SERVER_REPLY};
+  constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,
+                                   CURLE_PARTIAL_FILE,         CURLE_OPERATION_TIMEDOUT,
+                                   CURLE_SSL_CONNECT_ERROR,    CURLE_GOT_NOTHING,
+                                   CURLE_SEND_ERROR,           CURLE_RECV_ERROR,
+                                   CURLE_SEND_FAIL_REWIND,     CURLE_HTTP2,
+                                   CURLE_HTTP2_STREAM,         CURLE_WEIRD_SERVER_REPLY};
   return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
 }
+
+// Of CURLE_COULDNT_RESOLVE_PROXY: a name that nobody knows now, and not one that is none.
+bool is_proxy_unknown(std::string_view said) { return said.starts_with("Could not resolve"); }
 
 }  // namespace
 
@@ -232,14 +228,27 @@ std::size_t HttpTransfer::take_body(std::string_view bytes) {
   return bytes.size();
 }
 
+// What libcurl says of a proxy may repeat all that the environment has for it, a password, too.
+std::string HttpTransfer::failure_of(CURLcode code) const {
+  if (!too_much_.empty()) return too_much_;
+  const std::string_view said = error_.data();
+  if (code != CURLE_COULDNT_RESOLVE_PROXY) {
+    return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
+  }
+  return is_proxy_unknown(said) ? "the proxy of the environment (https_proxy, all_proxy, "
+                                  "http_proxy) is not found: its name cannot be resolved"
+                                : "the proxy of the environment (https_proxy, all_proxy, "
+                                  "http_proxy) is no URL: in its user and password write %2F for "
+                                  "/, %23 for #, %40 for @ and %20 for a space";
+}
+
 void HttpTransfer::finish(CURLcode code) {
   if (code != CURLE_OK) {
-    const bool says_more = error_[0] != '\0';
-    response_.failure = !too_much_.empty() ? too_much_
-                        : says_more        ? std::string(error_.data())
-                                           : std::string(api_.easy_strerror(code));
+    response_.failure = failure_of(code);
     response_.is_too_long = !too_much_.empty();
-    response_.may_work_later = too_much_.empty() && may_work_later(code);
+    const bool may_pass = code == CURLE_COULDNT_RESOLVE_PROXY ? is_proxy_unknown(error_.data())
+                                                              : may_work_later(code);
+    response_.may_work_later = too_much_.empty() && may_pass;
   } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
     response_.failure = "the connection broke off in the headers of the answer";
     response_.may_work_later = true;

@@ -38,6 +38,7 @@ class HttpTransfer {
   int seek_body(curl_off_t offset);
   std::size_t take_header(std::string_view line);
   std::size_t take_body(std::string_view bytes);
+  std::string failure_of(CURLcode code) const;
 
   const CurlApi& api_;
   HttpRequest request_;

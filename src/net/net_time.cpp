@@ -24,6 +24,7 @@ std::optional<int> digits(std::string_view text, std::size_t offset, std::size_t
 
 struct Fields {
   std::optional<int> year, month, day, hour, minute, second;
+  chrono::minutes zone{0};  // by so much it is later there
 };
 
 std::optional<NetTime> time_of(const Fields& f) {
@@ -32,10 +33,26 @@ std::optional<NetTime> time_of(const Fields& f) {
                                     chrono::day(unsigned(*f.day))};
   if (!date.ok() || *f.hour > 23 || *f.minute > 59 || *f.second > 60) return std::nullopt;
   const chrono::sys_seconds whole = chrono::sys_days(date) + chrono::hours(*f.hour) +
-                                    chrono::minutes(*f.minute) + chrono::seconds(*f.second);
+                                    chrono::minutes(*f.minute) + chrono::seconds(*f.second) -
+                                    f.zone;
   // NetTime counts nanoseconds: it ends in the year 2262, and keys may be said to hold for longer.
   return std::clamp(whole, chrono::ceil<chrono::seconds>(NetTime::min()),
                     chrono::floor<chrono::seconds>(NetTime::max()));
+}
+
+// What stands behind the seconds: perhaps a fraction, then "Z", "+01:00" or "-0330".
+std::optional<chrono::minutes> zone_in(std::string_view text) {
+  if (text.starts_with('.')) {
+    text.remove_prefix(std::min(text.find_first_not_of("0123456789", 1), text.size()));
+  }
+  if (text == "Z") return chrono::minutes(0);
+  const bool has_colon = text.size() == 6 && text[3] == ':';
+  if ((!has_colon && text.size() != 5) || (text[0] != '+' && text[0] != '-')) return std::nullopt;
+  const auto hours = digits(text, 1, 2);
+  const auto minutes = digits(text, has_colon ? 4 : 3, 2);
+  if (!hours || !minutes || *hours > 23 || *minutes > 59) return std::nullopt;
+  const chrono::minutes zone = chrono::hours(*hours) + chrono::minutes(*minutes);
+  return text[0] == '-' ? -zone : zone;
 }
 
 struct Broken {
@@ -68,13 +85,16 @@ std::optional<NetTime> parse_http_date(std::string_view text) {
 }
 
 std::optional<NetTime> parse_iso_time(std::string_view text) {
-  if (text.size() < 20 || text[10] != 'T' || text.back() != 'Z') return std::nullopt;
+  if (text.size() < 20 || text[10] != 'T') return std::nullopt;
+  const auto zone = zone_in(text.substr(19));
+  if (!zone) return std::nullopt;
   return time_of({.year = digits(text, 0, 4),
                   .month = digits(text, 5, 2),
                   .day = digits(text, 8, 2),
                   .hour = digits(text, 11, 2),
                   .minute = digits(text, 14, 2),
-                  .second = digits(text, 17, 2)});
+                  .second = digits(text, 17, 2),
+                  .zone = *zone});
 }
 
 std::string basic_iso_time(NetTime time) {

@@ -2,6 +2,7 @@
 
 #include "cairn/error.h"
 
+#include "io/file.h"
 #include "io/source_part.h"
 #include "storage/object_folder.h"
 
@@ -40,6 +41,7 @@ std::unique_ptr<FolderWrite> ObjectStore::begin_folder(const std::string& name, 
 
 void ObjectStore::rename(const std::string& from, const std::string& to) {
   const auto source = open(from);
+  if (normal_path(from) == normal_path(to)) return;
   BeginOptions options;  // a variable: of one made in the call GCC 12 calls a string uninitialized
   options.expected_bytes = source->size();
   const auto copy = begin(to, options);

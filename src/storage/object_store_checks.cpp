@@ -284,6 +284,8 @@ void objects_can_be_renamed(const Subject& s) {
   s.store.rename(s.path("a"), s.path("b"));
   expect(!s.store.stat(s.path("a")), "the old name is gone");
   expect_equal(s.read("b"), std::string("bytes"), "the object under its new name");
+  s.store.rename(s.path("b"), s.path("b"));
+  expect_equal(s.read("b"), std::string("bytes"), "an object that was renamed to its own name");
 }
 
 void add_to(FolderWrite& folder, const std::string& name, const std::string& text) {

@@ -242,6 +242,20 @@ TEST_F(CredentialsTest, AProgramHasItsTime) {
   two.join();
 }
 
+// awscli writes the time of its machine's zone.
+TEST_F(CredentialsTest, TheirEndIsReadAsItIsWritten) {
+  const auto end = [&](const std::string& text) {
+    const std::string answer = write_file("answer", json_keys("P", text, "SessionToken"));
+    set("AWS_CONFIG_FILE",
+        write_file("config", "[default]\ncredential_process = cat " + answer + "\n"));
+    return found().expires;
+  };
+  EXPECT_EQ(end("2099-05-24T02:00:00+02:00"), parse_iso_time("2099-05-24T00:00:00Z"));
+  EXPECT_EQ(end(""), std::nullopt);
+  EXPECT_THAT(message_of<StorageError>([&] { end("tomorrow"); }),
+              HasSubstr("Expiration is no time: tomorrow"));
+}
+
 // A clock that a test puts forward.
 class MovedClock final : public NetClock {
  public:
@@ -269,6 +283,8 @@ TEST_F(CredentialsTest, TheyAreFetchedAgainBeforeTheirEnd) {
   EXPECT_EQ(source->get().access_key, "ID1");
   source->refused(source->get());
   EXPECT_EQ(source->get().access_key, "ID2");
+  EXPECT_EQ(source->get().access_key, "ID2") << "others would end as soon";
+  clock->time += std::chrono::seconds(31);
   EXPECT_EQ(source->get().access_key, "ID3") << "it ends soon";
   const std::vector<std::function<Credentials()>> ways = {
       []() -> Credentials { throw StorageError("no answer", 0, true); },
@@ -301,7 +317,11 @@ TEST_F(CredentialsTest, ASourceThatFailsIsLeftAloneForAWhile) {
       clock);
   for (int i = 0; i < 10; ++i)
     EXPECT_EQ(source->get().access_key, "ID");
-  EXPECT_EQ(asked, 2) << "the first time, and as they end soon";
+  EXPECT_EQ(asked, 1);
+  clock->time += std::chrono::seconds(31);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(source->get().access_key, "ID");
+  EXPECT_EQ(asked, 2) << "as they end soon";
   clock->time += std::chrono::seconds(31);
   EXPECT_EQ(source->get().access_key, "ID");
   EXPECT_EQ(asked, 3);

@@ -25,11 +25,13 @@ namespace cairn {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::HttpAsked;
 using testing::HttpReply;
 using testing::HttpServer;
+using ::testing::Not;
 
 HttpResponse send(HttpRequest request) {
   return shared_http_client()->start(std::move(request))->wait();
@@ -156,6 +158,23 @@ TEST(HttpTest, ProxiesAreThoseOfTheEnvironment) {
   EXPECT_NE(send({.url = "http://example.invalid/a"}).failure, "");
 }
 
+TEST(HttpTest, APasswordOfAProxyIsInNoMessage) {
+  const testing::CleanAwsEnvironment clean;
+  for (const char* proxy : {"http://me:can/ary@127.0.0.1:1", "http://me:can#ary@127.0.0.1:1",
+                            "http://me:can ary@127.0.0.1:1", "http://me:canary@127.0.0.1:99999",
+                            "http://me:canary@[::1:1"}) {
+    const testing::EnvironmentVariable variable("http_proxy", proxy);
+    const HttpResponse response = send({.url = "http://example.invalid/a"});
+    EXPECT_THAT(response.failure, AllOf(Not(HasSubstr("can")), Not(HasSubstr("ary@")))) << proxy;
+    EXPECT_THAT(response.failure, HasSubstr("proxy")) << proxy;
+    EXPECT_FALSE(response.may_work_later) << response.failure;
+  }
+  const testing::EnvironmentVariable variable("http_proxy", "http://me:canary@proxy.invalid:1");
+  const HttpResponse response = send({.url = "http://example.invalid/a"});
+  EXPECT_THAT(response.failure, HasSubstr("cannot be resolved"));
+  EXPECT_TRUE(response.may_work_later);
+}
+
 // A server that does not answer until the test is over.
 class SilentServer {
  public:
@@ -238,8 +257,8 @@ TEST(HttpLoopsTest, WhatIsUnderWayAtOnceIsSharedByTwoThreadsAndKeepsItsConnectio
   for (int round = 0; round < 10; ++round) {
     std::vector<std::unique_ptr<HttpCall>> calls;
     for (int i = 0; i < kAtOnce; ++i) {
-      calls.push_back(loops.start(
-          {.method = "PUT", .url = server.url(), .body = {owned(std::to_string(i))}}));
+      calls.push_back(
+          loops.start({.method = "PUT", .url = server.url(), .body = {owned(std::to_string(i))}}));
       // All are under way until the last one is there.
       if (i == 2) {
         EXPECT_THAT(loops.under_way(), ElementsAre(2, 1));

@@ -12,6 +12,9 @@ TEST(NetTimeTest, IsReadAndWritten) {
   EXPECT_EQ(http_date(*time), "Fri, 24 May 2013 00:00:09 GMT");
   EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09Z"), time);
   EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09.123Z"), time);
+  EXPECT_EQ(parse_iso_time("2013-05-24T00:00:09+00:00"), time);
+  EXPECT_EQ(parse_iso_time("2013-05-24T01:30:09.123+01:30"), time);
+  EXPECT_EQ(parse_iso_time("2013-05-23T20:00:09-0400"), time);
 }
 
 // Of what a clock that counts nanoseconds can say, the end or the beginning.
@@ -26,7 +29,10 @@ TEST(NetTimeTest, WhatIsNoneIsNone) {
                            "Fri, 31 Feb 2013 00:00:09 GMT", "Fri, 24 May 2013 24:00:09 GMT"}) {
     EXPECT_FALSE(parse_http_date(text)) << text;
   }
-  for (const char* text : {"", "2013-05-24", "2013-05-24T00:00:09+01:00", "2013-13-24T00:00:09Z"}) {
+  for (const char* text :
+       {"", "2013-05-24", "2013-05-24T00:00:09", "2013-13-24T00:00:09Z", "2013-05-24T00:00:09+1:00",
+        "2013-05-24T00:00:09+01:60", "2013-05-24T00:00:09+24:00", "2013-05-24T00:00:09 01:00",
+        "2013-05-24T00:00:09.5"}) {
     EXPECT_FALSE(parse_iso_time(text)) << text;
   }
 }

@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <barrier>
+#include <thread>
+#include <utility>
+
 #include "cairn/error.h"
 
 #include "s3_fixture.h"
@@ -149,7 +154,7 @@ TEST(S3FaultsTest, OnlyUploadsThatAreKnownToBeOldAreAborted) {
   const std::string text(kSomeParts, 'a');
   victim->write(as_bytes(text));
   ASSERT_EQ(served.fake.uploads(), 1U);
-  for (const char* unknown : {" ", "2020-01-02 03:04:05", "2020-01-02T03:04:05.000+00:00"}) {
+  for (const char* unknown : {" ", "2020-01-02 03:04:05", "2020-01-02T03:04:05.000"}) {
     served.keys.initiated = unknown;
     served.fake.change(served.keys);
     store->remove_leftovers("run", {});
@@ -181,13 +186,18 @@ TEST(S3FaultsTest, AnUploadThatWasRemovedMayBeBegunAgain) {
 
 // --- What is read --------------------------------------------------------------------------------
 
+std::string numbered_text(std::size_t size) {
+  std::string text;
+  for (int i = 0; text.size() < size; ++i)
+    text += std::to_string(i) + " ";
+  return text.substr(0, size);
+}
+
 // Broken off before it could be seen that they are others than those that were asked for.
 TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   S3Served served;
   const auto store = served.store();
-  std::string text;
-  for (int i = 0; text.size() < 4 << 20; ++i)
-    text += std::to_string(i) + " ";
+  const std::string text = numbered_text(4 << 20);
   write_text(*store, "a", text);
   const auto source = store->open("a");
   HttpReply other = {.headers = {{"Content-Length", std::to_string(text.size())}},
@@ -201,6 +211,99 @@ TEST(S3FaultsTest, BytesOfAnotherPlaceAreNotTakenForABeginning) {
   const ByteSource::Range range{2'000'000, std::as_writable_bytes(std::span(into))};
   source->read({&range, 1});
   EXPECT_TRUE(into == text.substr(2'000'000, 1'000'000));
+}
+
+// As some servers do, and caches in front of others.
+TEST(S3FaultsTest, WhoIgnoresTheConditionOfAReadIsFoundOut) {
+  S3Served served({.checks_reads = false});
+  const auto store = served.store();
+  const std::string text = numbered_text(1 << 20);
+  write_text(*store, "a", text);
+  const auto source = store->open("a");
+  // An answer that breaks off is of another version: what comes behind it is not put to it.
+  std::string into(512 << 10, '\0');
+  const HttpReply half = {.status = 206,
+                          .headers = {{"Content-Length", std::to_string(into.size())},
+                                      {"Content-Range", "bytes 0-524287/1048576"},
+                                      {"ETag", "\"another\""}},
+                          .body = std::string(1000, 'x'),
+                          .closes = true};
+  served.fake.answer_next("GET /bucket/a", half);
+  const ByteSource::Range range{0, std::as_writable_bytes(std::span(into))};
+  source->read({&range, 1});
+  EXPECT_TRUE(into == text.substr(0, into.size()));
+
+  write_text(*store, "a", numbered_text(2 << 20));
+  EXPECT_THAT(message_of<StorageError>([&] { source->view(0, 10); }), HasSubstr("was replaced"));
+}
+
+TEST(S3FaultsTest, WhoIsTooBusyToCheckAConditionIsAskedAgainLater) {
+  FakeS3Options options = {.conditions = FakeS3Options::Conditions::kBusy};
+  S3Served served(options);
+  const auto store = served.store();
+  EXPECT_THAT(message_of<StorageError>([&] { store->features(); }), HasSubstr("SlowDown"));
+  EXPECT_TRUE(served.fake.objects().empty());
+  options.conditions = FakeS3Options::Conditions::kCheck;
+  options.upload_conditions = FakeS3Options::Conditions::kBusy;
+  served.fake.change(options);
+  EXPECT_THAT(message_of<StorageError>([&] { store->features(); }), HasSubstr("SlowDown"));
+  EXPECT_TRUE(served.fake.objects().empty());
+  EXPECT_EQ(served.fake.uploads(), 0U);
+  options.upload_conditions = FakeS3Options::Conditions::kCheck;
+  served.fake.change(options);
+  EXPECT_TRUE(store->features().versioned_writes);
+  EXPECT_TRUE(store->features().fenced_writes);
+  EXPECT_TRUE(served.fake.objects().empty());
+}
+
+TEST(S3FaultsTest, WhoMayNotRemoveFindsOutAllTheSame) {
+  S3Served served;
+  const auto store = served.store();
+  served.fake.answer_next("DELETE /bucket/.cairn-probe", {.status = 403}, 100);
+  EXPECT_TRUE(store->features().fenced_writes);
+  const std::size_t left = served.fake.objects().size();
+  EXPECT_TRUE(store->features().fenced_writes);
+  write_text(*store, "a", "x", WriteCondition::absent());
+  EXPECT_EQ(served.fake.objects().size(), left + 1) << "nothing was tried out once more";
+}
+
+// Signs no request before as many threads want to sign one.
+class MeetingClock final : public NetClock {
+ public:
+  explicit MeetingClock(std::ptrdiff_t threads) : meeting_(threads) {}
+  NetTime now() override {
+    thread_local bool has_met = false;
+    if (!std::exchange(has_met, true)) meeting_.arrive_and_wait();
+    return std::chrono::system_clock::now();
+  }
+  void sleep_for(std::chrono::milliseconds /*pause*/) override {}
+
+ private:
+  std::barrier<> meeting_;
+};
+
+TEST(S3FaultsTest, ARegionIsCorrectedForAllThatAreUnderWay) {
+  constexpr int kThreads = 6;
+  S3Served served({.region = "eu-central-1"});
+  served.fake.put_object("bucket/a", "x");
+  const testing::CleanAwsEnvironment clean;
+  const auto store = s3::make_s3_store(s3::resolve_config(
+      served.options(), {.retries = {.clock = std::make_shared<MeetingClock>(kThreads)}}));
+  std::array<std::string, kThreads> read;
+  std::vector<std::thread> threads;
+  for (std::string& text : read) {
+    threads.emplace_back([&] {
+      try {
+        text = read_text(*store, "a");
+      } catch (const std::exception& e) {
+        text = e.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_THAT(read, ::testing::Each("x"));
 }
 
 }  // namespace

@@ -184,7 +184,8 @@ class ObjectStore {
   // Removes a folder with all that is in it: it is there whole, or gone, also after a crash in
   // between. False when there is none.
   virtual bool remove_folder(const std::string& name) = 0;
-  // Gives an object another name, in place of what has it. The default copies and removes.
+  // Gives an object another name, in place of what has it; its own changes nothing. The default
+  // copies and removes.
   virtual void rename(const std::string& from, const std::string& to);
 
   // nullopt when there is no pointer of that name.

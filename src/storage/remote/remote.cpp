@@ -1,5 +1,6 @@
 #include "storage/remote/remote.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -193,6 +194,7 @@ bool RemoteCall::again(std::optional<std::chrono::milliseconds> server_asks) {
 HttpResponse RemoteCall::wait() {
   for (;;) {
     HttpResponse response = call_->wait();
+    if (is_of_other_version(response)) response.status = 412;
     if (answered(response)) {
       response.received += received_;
       return response;
@@ -226,6 +228,16 @@ bool RemoteCall::answered(const HttpResponse& response) {
       text + (response.may_work_later ? " (tried " + std::to_string(attempts_.made()) + " times)"
                                       : std::string()),
       response.status, response.may_work_later);
+}
+
+// Some servers, and caches in front of others, do not look at the condition of a read, and send
+// what is there now with its version: that is as good as a refusal.
+bool RemoteCall::is_of_other_version(const HttpResponse& response) const {
+  if (request_.method != "GET" || !is_success(response)) return false;
+  const auto given = remote_.same_version(response);
+  return given && std::ranges::any_of(request_.headers, [&](const HttpHeader& asked) {
+           return asked.name == given->name && asked.value != given->value;
+         });
 }
 
 // What a range asks for first: "bytes=5-9" is 5. nullopt when it is none, or the last bytes.

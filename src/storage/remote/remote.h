@@ -176,6 +176,7 @@ class RemoteCall {
   bool answered(const HttpResponse& response);
   std::optional<std::uint64_t> first_byte() const;
   bool begins_at(const HttpResponse& response, std::uint64_t first) const;
+  bool is_of_other_version(const HttpResponse& response) const;
   void check_range(const HttpResponse& response) const;
   bool resume_behind(const HttpResponse& response);
 

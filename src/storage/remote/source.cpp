@@ -4,7 +4,8 @@
 //     formats begin at the end. A small object is there whole.
 //  2. Ranges are sorted; near ones become one request, large ones several; as many as the settings
 //     allow are under way at once, each straight into its place.
-//  3. Every request says which version it means: bytes of another one are never mixed in.
+//  3. Every request says which version it means, and every answer that does is held against it:
+//     bytes of another one are never mixed in.
 //  4. One that breaks off goes on where it stopped (remote.cpp).
 #include "storage/remote/source.h"
 

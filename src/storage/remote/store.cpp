@@ -159,6 +159,7 @@ class RemoteStore final : public ObjectStore {
   void rename(const std::string& from, const std::string& to) override {
     const auto there = container_->head(key_of(from));
     if (!there) throw NotFoundError("there is no object " + describe(from));
+    if (key_of(from) == key_of(to)) return;
     if (there->size > container_->largest_copy()) return ObjectStore::rename(from, to);
     container_->copy(key_of(from), key_to_write(to));
     container_->remove(key_of(from));

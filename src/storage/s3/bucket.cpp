@@ -1,6 +1,7 @@
 #include "storage/s3/bucket.h"
 
 #include <array>
+#include <exception>
 
 #include "core/crc64.h"
 #include "net/digest.h"
@@ -217,30 +218,83 @@ void Bucket::copy(const std::string& from, const std::string& to) {
   if (parse_copy_etag(response.body).empty()) connection_->refuse(response, "copying to", to);
 }
 
-// With an object of its own, so that nobody's is touched. A server that checks a condition refuses
-// what does not hold, and does what holds: only both together show it.
-std::optional<Conditions> Bucket::probe(const std::string& folder) {
-  const std::string key = folder + ".cairn-probe-" + new_write_id();
-  const auto ask = [&](std::vector<HttpHeader> condition) {
+namespace {
+
+// An object of a probe's own, so that nobody's is touched.
+class ProbeObject {
+ public:
+  ProbeObject(Connection& connection, const std::string& folder)
+      : connection_(connection), key_(folder + ".cairn-probe-" + new_write_id()) {}
+  // Removes what there is of it. Who may write and not remove finds out as much: it is in nobody's
+  // way.
+  ~ProbeObject() {
+    if (!upload_.empty()) remove({{"uploadId", upload_}});
+    if (is_there_) remove({});
+  }
+  ProbeObject(const ProbeObject&) = delete;
+  ProbeObject& operator=(const ProbeObject&) = delete;
+
+  const std::string& key() const { return key_; }
+  void is_there() { is_there_ = true; }
+  void set_upload(const std::string& id) { upload_ = id; }  // under way; "": none
+
+ private:
+  void remove(Query query) {
+    try {
+      const bool is_given_up = std::uncaught_exceptions() > exceptions_;
+      connection_.send({.method = "DELETE",
+                        .key = key_,
+                        .query = std::move(query),
+                        .is_last_wish = is_given_up});
+    } catch (const std::exception&) {
+    }
+  }
+
+  Connection& connection_;
+  const std::string key_;
+  const int exceptions_ = std::uncaught_exceptions();
+  bool is_there_ = false;
+  std::string upload_ = {};
+};
+
+}  // namespace
+
+// What a server says that has too much to do tells nothing about conditions: StorageError.
+HttpResponse Bucket::ask(RemoteRequest request) {
+  const std::string key = request.key;
+  HttpResponse response = connection_->send(std::move(request));
+  const bool is_busy = (is_passing_status(response.status) && response.status != 500) ||
+                       is_passing_code(parse_error(response.body).code);
+  if (is_busy)
+    connection_->refuse(response, "finding out whether the server checks conditions of", key);
+  return response;
+}
+
+// A server that checks a condition refuses what does not hold, and does what holds: only both
+// together show it.
+Conditions Bucket::probe(const std::string& folder) {
+  ProbeObject object(*connection_, folder);
+  const std::string& key = object.key();
+  const auto put = [&](std::vector<HttpHeader> condition) {
     RemoteRequest request = {.method = "PUT", .key = key, .headers = write_headers(new_write_id())};
     for (HttpHeader& header : condition)
       request.headers.push_back(std::move(header));
-    return connection_->send(std::move(request));
+    return ask(std::move(request));
   };
   const auto holds = [&](const char* name, const std::string& value) {
-    return is_success(ask({{name, value}}));
+    return is_success(put({{name, value}}));
   };
-  const HttpResponse made = ask({});
+  const HttpResponse made = put({});
   connection_->check(made, "writing", key);
+  object.is_there();
   const std::string etag(made.header("etag"));
   Conditions found;
-  found.absent = ask({{"if-none-match", "*"}}).status == 412;
-  if (ask({{"if-match", std::string(kNoEtag)}}).status == 412 && !etag.empty()) {
+  found.absent = put({{"if-none-match", "*"}}).status == 412;
+  if (put({{"if-match", std::string(kNoEtag)}}).status == 412 && !etag.empty()) {
     found.version = holds("if-match", etag);
     found.bare = !found.version && holds("if-match", unquoted(etag));
     found.version = found.version || found.bare;
   }
-  remove(key);
   return found;
 }
 
@@ -250,44 +304,48 @@ Conditions Bucket::conditions(const std::string& folder) {
     const std::scoped_lock lock(mutex_);
     if (conditions_) return *conditions_;
   }
-  const auto found = probe(folder);
+  const Conditions found = probe(folder);
   const std::scoped_lock lock(mutex_);
   if (!conditions_) conditions_ = found;
   return *conditions_;
 }
 
 // As probe(): completes uploads that their condition forbids, and then one that it allows.
-bool Bucket::probe_upload(const std::string& key) {
+bool Bucket::probe_upload(const std::string& folder) {
+  ProbeObject object(*connection_, folder);
+  const std::string& key = object.key();
   const std::vector<HttpHeader> headers = write_headers(new_write_id());
-  const HttpResponse made = connection_->send({.method = "PUT", .key = key, .headers = headers});
+  const HttpResponse made = ask({.method = "PUT", .key = key, .headers = headers});
   connection_->check(made, "writing", key);
+  object.is_there();
   const WriteCondition its_own = WriteCondition::of_version(std::string(made.header("etag")));
-  const HttpResponse begun = connection_->send(
-      {.method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = headers});
+  const HttpResponse begun =
+      ask({.method = "POST", .key = key, .query = {{"uploads", ""}}, .headers = headers});
   const std::string id = is_success(begun) ? parse_upload_id(begun.body) : "";
   if (id.empty()) return false;
+  object.set_upload(id);
   const auto byte = std::make_shared<const std::string>("x");
-  const HttpResponse part = connection_->send({.method = "PUT",
-                                               .key = key,
-                                               .query = {{"partNumber", "1"}, {"uploadId", id}},
-                                               .body = {{as_bytes(*byte), byte}}});
+  const HttpResponse part = ask({.method = "PUT",
+                                 .key = key,
+                                 .query = {{"partNumber", "1"}, {"uploadId", id}},
+                                 .body = {{as_bytes(*byte), byte}}});
   const auto body = std::make_shared<const std::string>(
       complete_body({{.number = 1, .etag = std::string(part.header("etag"))}}));
   const auto complete = [&](std::vector<HttpHeader> condition) {
     condition.push_back({"content-type", "application/xml"});
-    return connection_->send({.method = "POST",
-                              .key = key,
-                              .query = {{"uploadId", id}},
-                              .headers = std::move(condition),
-                              .body = {{as_bytes(*body), body}},
-                              .is_answered_late = true});
+    return ask({.method = "POST",
+                .key = key,
+                .query = {{"uploadId", id}},
+                .headers = std::move(condition),
+                .body = {{as_bytes(*body), body}},
+                .is_answered_late = true});
   };
   const auto refuses = [&](const std::string& name, const std::string_view value) {
     return complete({{name, std::string(value)}}).status == 412;
   };
   bool checks = is_success(part) && refuses("if-none-match", "*") && refuses("if-match", kNoEtag);
   if (checks) checks = parse_complete(complete(condition_headers(key, its_own)).body).is_done;
-  if (!checks) connection_->send({.method = "DELETE", .key = key, .query = {{"uploadId", id}}});
+  if (checks) object.set_upload("");
   return checks;
 }
 
@@ -297,9 +355,7 @@ bool Bucket::checks_upload_conditions(const std::string& folder) {
     const std::scoped_lock lock(mutex_);
     if (checks_upload_conditions_) return *checks_upload_conditions_;
   }
-  const std::string key = folder + ".cairn-probe-" + new_write_id();
-  const bool checks = probe_upload(key);
-  remove(key);
+  const bool checks = probe_upload(folder);
   const std::scoped_lock lock(mutex_);
   if (!checks_upload_conditions_) checks_upload_conditions_ = checks;
   return *checks_upload_conditions_;

@@ -53,8 +53,9 @@ class Bucket final : public RemoteContainer {
   Conditions conditions(const std::string& folder);
   // The same of the completion of an upload: whether it checks both. False where none can be begun.
   bool checks_upload_conditions(const std::string& folder);
-  std::optional<Conditions> probe(const std::string& folder);
-  bool probe_upload(const std::string& key);
+  Conditions probe(const std::string& folder);
+  bool probe_upload(const std::string& folder);
+  HttpResponse ask(RemoteRequest request);
   // What a write says besides its bytes: access, encryption, who wrote it.
   std::vector<HttpHeader> write_headers(const std::string& write_id) const;
   // Of these what the options say.

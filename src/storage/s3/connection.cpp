@@ -1,6 +1,7 @@
 #include "storage/s3/connection.h"
 
 #include <algorithm>
+#include <array>
 
 #include "net/digest.h"
 #include "storage/s3/sigv4.h"
@@ -14,6 +15,18 @@ bool is_one_of(const std::string& code, std::initializer_list<std::string_view> 
 
 std::string amazon_host(const std::string& region) {
   return "s3." + region + (region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
+}
+
+// What sign() tells learn(): each line is a text.
+template <std::size_t kCount>
+std::array<std::string, kCount> lines_of(std::string_view text) {
+  std::array<std::string, kCount> lines;
+  for (std::string& line : lines) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 RemoteSettings settings_of(const Config& config) {
@@ -76,7 +89,7 @@ SignedRequest Connection::sign(const RemoteRequest& request) {
   return {.http = {.method = request.method,
                    .url = url.origin() + url.path + (query.empty() ? "" : "?" + query),
                    .headers = std::move(headers)},
-          .signed_by = skew + "\n" + by.access_key + "\n" + by.session_token};
+          .signed_by = skew + "\n" + region + "\n" + by.access_key + "\n" + by.session_token};
 }
 
 // The hash is signed, and the server compares it with the body. Over TLS a checksum does as well,
@@ -107,16 +120,12 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   const bool is_refusal = response.status == 400 || response.status == 403;
   const bool is_skewed = error.code == "RequestTimeTooSkewed";
   const bool has_no_code = error.code.empty() && response.status == 403;  // to HEAD
-  const std::size_t skew_end = signed_by.find('\n');
-  const std::string skew = signed_by.substr(0, skew_end);
+  const auto [skew, region_signed, access_key, session_token] = lines_of<4>(signed_by);
   if (is_refusal && (is_skewed || has_no_code) && learn_time(response, is_skewed, skew)) {
     return true;
   }
   if (is_one_of(error.code, {"ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"})) {
-    const std::string keys = signed_by.substr(skew_end + 1);
-    const std::size_t end = keys.find('\n');
-    config_.credentials->refused(
-        {.access_key = keys.substr(0, end), .session_token = keys.substr(end + 1)});
+    config_.credentials->refused({.access_key = access_key, .session_token = session_token});
     return true;
   }
   const bool is_elsewhere = response.status == 301 || response.status == 307 ||
@@ -126,7 +135,8 @@ bool Connection::learn(const HttpResponse& response, const RemoteError& error,
   if (!is_elsewhere) return false;
   std::string region(response.header("x-amz-bucket-region"));
   if (region.empty()) region = parse_error(response.body).region;
-  if (region.empty() || region == this->region()) return false;
+  // Another thread may have learned it since the request was signed.
+  if (region.empty() || region == region_signed) return false;
   const std::scoped_lock lock(mutex_);
   region_ = region;
   return true;

@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "core/printable.h"
 #include "io/file.h"
 #include "io/program.h"
 #include "io/source_part.h"
@@ -32,6 +33,14 @@ std::string answer_of(const HttpResponse& response, const std::string& where) {
   return keys_answer(response, "keys for S3 from " + where);
 }
 
+// When keys end: never, where nothing is said of it.
+std::optional<NetTime> end_in(const std::string& text, const std::string& where) {
+  if (text.empty()) return std::nullopt;
+  const auto end = parse_iso_time(text);
+  if (!end) refuse_fetch(where, "the answer's Expiration is no time: " + printable_line(text));
+  return end;
+}
+
 // All those servers say it in nearly the same words.
 Credentials credentials_of(const std::string& text, const std::string& where, const char* token) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -42,7 +51,7 @@ Credentials credentials_of(const std::string& text, const std::string& where, co
   Credentials credentials = {.access_key = field("AccessKeyId"),
                              .secret_key = field("SecretAccessKey"),
                              .session_token = field(token),
-                             .expires = parse_iso_time(field("Expiration"))};
+                             .expires = end_in(field("Expiration"), where)};
   if (!credentials.complete()) refuse_fetch(where, "the answer has no keys");
   return credentials;
 }
@@ -100,7 +109,7 @@ Credentials fetch_web_identity(const CredentialContext& context, const WebIdenti
   Credentials credentials = {.access_key = keys.child("AccessKeyId").text().get(),
                              .secret_key = keys.child("SecretAccessKey").text().get(),
                              .session_token = keys.child("SessionToken").text().get(),
-                             .expires = parse_iso_time(keys.child("Expiration").text().get())};
+                             .expires = end_in(keys.child("Expiration").text().get(), where)};
   if (!credentials.complete()) refuse_fetch(where, "the answer has no keys");
   return credentials;
 }

@@ -12,7 +12,8 @@ namespace {
 // So long before their end they are fetched anew.
 constexpr std::chrono::minutes kEarly{5};
 // So long nobody asks again behind a failure, as long as those that are kept hold: a source that
-// hangs would make every request wait for its end.
+// hangs would make every request wait for its end. Nor behind others that end as soon: some sources
+// give the same until shortly before.
 constexpr std::chrono::seconds kPauseOfKeys{30};
 
 constexpr const char* kNoKeys =
@@ -49,6 +50,7 @@ class FetchedCredentials final : public CredentialSource {
     try {
       kept_ = fetch();
       is_refused_ = false;
+      next_try_ = pause_behind(clock_->now());
     } catch (const StorageError&) {
       if (!holds || is_refused_) throw;
       next_try_ = clock_->now() + kPauseOfKeys;
@@ -65,6 +67,12 @@ class FetchedCredentials final : public CredentialSource {
   }
 
  private:
+  // Until when those that were just fetched do, though they end soon.
+  NetTime pause_behind(NetTime now) const {
+    if (!kept_.expires || *kept_.expires <= now) return now;
+    return now + std::min<NetTime::duration>(kPauseOfKeys, (*kept_.expires - now) / 2);
+  }
+
   // What goes wrong with keys says nothing of the object that was asked for: a token file that is
   // away for a moment is no checkpoint that is not there. Only where there never were keys, a
   // configuration that cannot work is called so.
@@ -98,7 +106,7 @@ class FetchedCredentials final : public CredentialSource {
   const std::string what_;
   Turns turns_;  // of what follows; who fetches has it as long
   Credentials kept_ = {};
-  NetTime next_try_ = {};  // behind a failure
+  NetTime next_try_ = {};
   bool is_refused_ = false;
 };
 

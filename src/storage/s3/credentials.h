@@ -47,8 +47,8 @@ class CredentialSource {
 std::shared_ptr<CredentialSource> fixed_credentials(Credentials credentials);
 
 // Fetches them when they are asked for, a while before they expire, and when they were refused.
-// When that fails, those of before are used as long as they hold, and for half a minute nobody
-// tries again. `what` messages call them.
+// When that fails, or gives some that end as soon, what there is is used as long as it holds, and
+// for half a minute nobody tries again. `what` messages call them.
 std::shared_ptr<CredentialSource> fetched_credentials(std::function<Credentials()> fetch,
                                                       std::shared_ptr<NetClock> clock,
                                                       std::string what = "keys for S3");
