@@ -99,6 +99,9 @@ class Storage {
   // All bytes: what try_view() gives, otherwise read or made now, each time anew. Keep what is
   // returned for as long as the view is used: it may be the only owner. Throws as read_into().
   SharedBytes bytes() const;
+  // The same of `size` bytes from `offset` on, which costs what read_into() does. UsageError when
+  // that reaches outside.
+  SharedBytes bytes(std::uint64_t offset, std::uint64_t size) const;
 
   // Of a range of a source: which, and where in it, so that many can be read with one call.
   // Otherwise nullptr, and 0.
@@ -116,6 +119,8 @@ class Storage {
   virtual SharedBytes load() const;
 
  private:
+  void check_range(std::uint64_t offset, std::uint64_t size) const;
+
   std::uint64_t size_;
   std::string location_;
 };

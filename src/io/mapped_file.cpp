@@ -169,6 +169,7 @@ Mappings& mappings() {
 }
 
 std::atomic<int> guards = 0;
+thread_local int guards_here = 0;
 struct sigaction handler_before = {};
 
 // Step 3. Only calls that a signal handler may make.
@@ -245,12 +246,14 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
 GuardedReads::GuardedReads() {
   handle_bus_errors();
   if (guards++ == 0) mappings().set_guarded(true);
+  ++guards_here;
 }
 GuardedReads::~GuardedReads() {
+  --guards_here;
   if (--guards == 0) mappings().set_guarded(false);
 }
 
-bool reads_are_guarded() { return guards != 0; }
+bool reads_are_guarded() { return guards_here != 0; }
 
 void check_mapped_reads(const std::string& path) { mappings().check(path); }
 void check_mapped_pages() { mappings().check({}, /*only_pages=*/true); }

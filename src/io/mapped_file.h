@@ -33,7 +33,9 @@ namespace cairn {
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged = nullptr);
 
-// While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS.
+// While one lives, in whatever thread, pages that cannot be read are zeros rather than SIGBUS. The
+// thread that made it ends it, and asks what became of what it read; what for_each_parallel() does
+// for it belongs to it.
 class GuardedReads {
  public:
   GuardedReads();
@@ -42,8 +44,8 @@ class GuardedReads {
   GuardedReads& operator=(const GuardedReads&) = delete;
 };
 
-// Whether one lives. Without one nobody is told of such pages: then files are better read than
-// mapped.
+// Whether one of this thread's lives. Without one nobody here asks for such pages, whoever else
+// does: then files are better read than mapped.
 bool reads_are_guarded();
 
 // UnreadableError that names the file, and the byte, when a mapping of `path`, or of a file below

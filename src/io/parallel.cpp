@@ -4,12 +4,14 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "io/cancellation.h"
+#include "io/mapped_file.h"
 
 namespace cairn {
 namespace {
@@ -35,8 +37,11 @@ void run(std::size_t count, const std::function<void(std::size_t)>& work, std::s
   std::mutex mutex;
   std::exception_ptr error;
   Cancellation* const cancellation = cancellation_here();
+  const bool is_guarded = reads_are_guarded();
   const auto do_some = [&] {
     const CancelScope scope(cancellation);
+    std::optional<GuardedReads> guard;
+    if (is_guarded) guard.emplace();
     try {
       for (std::size_t i = next++; i < count; i = next++) {
         work(i);

@@ -10,7 +10,7 @@ namespace cairn {
 // Calls work(i) once for every i below `count`, in any order, from as many threads as there are
 // cores, this one among them; returns when all are done. When a call throws, no further ones are
 // started, and the exception (of several, one) is thrown here. What cancels this thread's work
-// cancels theirs.
+// cancels theirs, and what guards its reads (io/mapped_file.h) guards theirs.
 //
 // `bytes` is how much there is to look at in all: below 32 MiB, where a second thread costs more
 // than it saves, this one does it alone. `least_threads`, where the work is to wait for a disk: so

@@ -8,10 +8,18 @@
 
 namespace cairn {
 
+// From the first to behind the last byte of its storage that an element of a tensor has; nothing of
+// one without elements. CorruptError when that is outside, as check_bounds().
+struct Reach {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+Reach reach_of(const TensorView& tensor);
+
 // Safe to read from several threads.
 class ElementReader {
  public:
-  // Loads the storage. CorruptError when the tensor reaches outside it. Where several elements
+  // Loads what the tensor reaches of its storage. CorruptError when the tensor reaches outside it. Where several elements
   // share a byte (quint4x2), bytes are counted in their place.
   explicit ElementReader(const TensorView& tensor);
 
@@ -21,7 +29,7 @@ class ElementReader {
   bool is_contiguous() const { return is_contiguous_; }
   ByteView view(std::uint64_t first, std::uint64_t count) const;
   // Gives the memory of what view() showed back, as SharedBytes::release() does.
-  void release(ByteView part) const { storage_.release(part); }
+  void release(ByteView part) const { bytes_.release(part); }
 
   // Fills `out`, a whole number of elements, from the element number `first` on.
   void read(std::uint64_t first, std::span<std::byte> out) const;
@@ -32,10 +40,9 @@ class ElementReader {
   std::uint64_t place_of(std::uint64_t element) const;
   void read_strided(std::uint64_t first, std::span<std::byte> out) const;
 
-  SharedBytes storage_;
+  SharedBytes bytes_;  // from the first element on
   Dims shape_;
   Dims strides_;
-  std::uint64_t offset_ = 0;
   std::uint64_t numel_ = 0;
   std::size_t item_size_ = 1;
   bool is_contiguous_ = false;

@@ -70,12 +70,14 @@ class MadeStorage final : public Storage {
 
 }  // namespace
 
+void Storage::check_range(std::uint64_t offset, std::uint64_t size) const {
+  if (offset <= size_ && size <= size_ - offset) return;
+  throw UsageError("bytes " + std::to_string(offset) + " to " + std::to_string(offset + size) +
+                   " of a storage were asked for, which has " + std::to_string(size_));
+}
+
 void Storage::read_into(std::uint64_t offset, std::span<std::byte> into) const {
-  if (offset > size_ || into.size() > size_ - offset) {
-    throw UsageError("bytes " + std::to_string(offset) + " to " +
-                     std::to_string(offset + into.size()) +
-                     " of a storage were asked for, which has " + std::to_string(size_));
-  }
+  check_range(offset, into.size());
   if (!into.empty()) read(offset, into);
 }
 
@@ -87,6 +89,16 @@ SharedBytes Storage::bytes() const {
                        std::to_string(loaded.view.size()));
   }
   return loaded;
+}
+
+SharedBytes Storage::bytes(std::uint64_t offset, std::uint64_t size) const {
+  check_range(offset, size);
+  if (const auto view = try_view()) return view->part(offset, size);
+  if (size == size_) return bytes();
+  if (source() != nullptr) return source()->view(source_offset() + offset, size);
+  const auto buffer = std::make_shared<std::vector<std::byte>>(size);
+  read_into(offset, *buffer);
+  return {ByteView(*buffer), buffer};
 }
 
 SharedBytes Storage::load() const {

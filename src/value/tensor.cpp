@@ -104,8 +104,7 @@ SharedBytes TensorView::contiguous_bytes() const {
   const std::uint64_t bytes = byte_size(*this);
   if (bytes == 0) return {};
   if (elements_per_byte(dtype) > 1 || is_contiguous()) {
-    return storage->bytes().part(static_cast<std::size_t>(storage_offset) * item_size(dtype),
-                                 bytes);
+    return storage->bytes(static_cast<std::uint64_t>(storage_offset) * item_size(dtype), bytes);
   }
   auto copy = std::make_shared<std::vector<std::byte>>(bytes);
   ElementReader(*this).read(0, *copy);
@@ -206,6 +205,16 @@ void check_bounds(const TensorView& tensor, std::uint64_t storage_bytes) {
 
 void check_bounds(const TensorView& tensor) {
   check_bounds(tensor, tensor.storage ? tensor.storage->size() : 0);
+}
+
+Reach reach_of(const TensorView& tensor) {
+  check_bounds(tensor);
+  const std::optional<std::int64_t> last = last_element(tensor);
+  if (!last) return {};
+  if (elements_per_byte(tensor.dtype) > 1) return {.offset = 0, .size = byte_size(tensor)};
+  const std::size_t bytes = item_size(tensor.dtype);
+  const auto first = static_cast<std::uint64_t>(tensor.storage_offset);
+  return {.offset = first * bytes, .size = (static_cast<std::uint64_t>(*last) + 1 - first) * bytes};
 }
 
 }  // namespace cairn

@@ -7,13 +7,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <barrier>
+#include <future>
 #include <string>
+#include <thread>
 
 #include "cairn/error.h"
 
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
+#include "io/parallel.h"
 #include "testing/message_of.h"
 #include "testing/temp_folder.h"
 
@@ -194,6 +199,44 @@ TEST_F(ViewedFile, IsWhatItWasWhenItsNameIsGone) {
   const SharedBytes whole = source_->view(0, 5 * kPage);
   EXPECT_EQ(unlink(path_.c_str()), 0);
   EXPECT_NO_THROW(check_mapped_reads());
+}
+
+// Of zeros that stand for pages which cannot be read, that thread asks about its own files alone.
+TEST_F(ViewedFile, IsReadWhereAnotherThreadAloneIsTold) {
+  std::promise<void> begun;
+  std::promise<void> over;
+  std::thread another([&] {
+    const GuardedReads guard;
+    begun.set_value();
+    over.get_future().wait();
+  });
+  begun.get_future().wait();
+  EXPECT_FALSE(reads_are_guarded());
+  const SharedBytes whole = source_->view(0, 5 * kPage);
+  EXPECT_EQ(truncate(path_.c_str(), kPage), 0);
+  EXPECT_EQ(as_text(whole.view), std::string(5 * kPage, 'x'));
+  EXPECT_THROW(source_->view(0, 5 * kPage), UnreadableError);
+  over.set_value();
+  another.join();
+}
+
+TEST(GuardedReadsTest, AreThoseOfWhoeverWorksForTheThread) {
+  constexpr unsigned kThreads = 4;
+  std::barrier all(kThreads);
+  const auto are_guarded = [&] {
+    std::atomic<int> guarded = 0;
+    for_each_parallel(
+        kThreads,
+        [&](std::size_t) {
+          all.arrive_and_wait();
+          guarded += reads_are_guarded() ? 1 : 0;
+        },
+        ~std::uint64_t{0}, kThreads);
+    return guarded.load();
+  };
+  EXPECT_EQ(are_guarded(), 0);
+  const GuardedReads guard;
+  EXPECT_EQ(are_guarded(), 4);
 }
 
 }  // namespace

@@ -425,6 +425,21 @@ TEST(OptimizerStateDictTest, KeepsPythonOnlyOptionsAndUnknownOnesOfAFile) {
   EXPECT_EQ(keys(group_of(live.state())).back(), "params");
 }
 
+TEST(OptimizerStateDictTest, UnknownTensorsOfAFileTakeWhatTheyTakeThere) {
+  Trained trained(SGD({.lr = 0.1}));
+  const Value state = trained.state();
+  Dict group = group_of(state).as_dict();
+  TensorView spread = view_of(torch::ones({1}));
+  spread.shape = {std::int64_t{1} << 40};
+  spread.strides = {0};
+  group.set("unknown", spread);
+  trained.load(Dict{{"state", state.at("state")}, {"param_groups", List{group}}});
+  const Value kept = group_of(trained.state()).at("unknown");
+  EXPECT_EQ(kept.as_tensor().shape, spread.shape);
+  EXPECT_EQ(kept.as_tensor().storage->size(), sizeof(float));
+  EXPECT_NE(kept.as_tensor().storage, spread.storage) << "a copy: it does not hold the file";
+}
+
 TEST(OptimizerStateDictTest, RefusesOptionsUnderWhichPyTorchTrainsDifferently) {
   Trained adamw(AdamW(), 1);
   const Value before = frozen(adamw.state());

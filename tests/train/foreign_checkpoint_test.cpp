@@ -2,6 +2,7 @@
 // (tests/data/composer-releases) pickle torchmetrics.
 #include <gmock/gmock.h>
 
+#include "cairn/algorithms/ema.h"
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/foreign.h"
@@ -12,6 +13,7 @@
 
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
+#include "train/state/foreign_parts.h"
 
 namespace cairn {
 namespace {
@@ -175,6 +177,19 @@ TEST(ForeignParts, NumpysNumbersServeAsPythons) {
   save(checkpoint, temp / "numpy.pt");
   Trainer trainer(foreign_options(temp / "numpy.pt"));
   EXPECT_EQ(*find_path(trainer.state().state_dict(), "schedulers/StepLR/gamma"), Value(0.25));
+}
+
+// However many entries a file has of an algorithm's name, no more are asked for than there are such
+// algorithms: each object of the file is compared with all that is needed.
+TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
+  TrainerOptions options = testing::tiny_options();
+  options.algorithms = {std::make_shared<EMA>(EMAOptions{})};
+  Trainer trainer(std::move(options));
+  const Value entry = Tuple{{"EMA", Dict{}}};
+  const Value many = Dict{{"algorithms", List(1000, entry)}};
+  const std::vector<std::string> of_many = needed_parts(trainer.state(), many);
+  EXPECT_THAT(of_many, ::testing::Contains("algorithms/0"));
+  EXPECT_EQ(of_many, needed_parts(trainer.state(), Dict{{"algorithms", List{entry}}}));
 }
 
 }  // namespace

@@ -399,5 +399,13 @@ TEST_F(Loading, WhatABackwardPassStillNeedsCannotBeReplacedUnnoticed) {
   EXPECT_THROW(loss.backward(), c10::Error);
 }
 
+TEST_F(Loading, AStateWithoutAModelIsRefused) {
+  State state;
+  Logger logger(state);
+  for (const bool in_place : {false, true}) {
+    EXPECT_THROW(load_checkpoint(path, state, logger, {.in_place = in_place}), UsageError);
+  }
+}
+
 }  // namespace
 }  // namespace cairn

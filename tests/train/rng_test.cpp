@@ -15,6 +15,7 @@
 namespace cairn {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -154,6 +155,16 @@ TEST(RngTest, SeedsOutOfRangeAreRefused) {
   EXPECT_THROW(seed_all(std::int64_t{1} << 32), UsageError);
   EXPECT_NO_THROW(seed_all((std::int64_t{1} << 32) - 1));
   EXPECT_GE(random_seed(), 0);
+}
+
+TEST(RngTest, AStateThatNoGeneratorHasIsNotMade) {
+  seed_all(6);
+  const Value present = rng_states();
+  TensorView huge = find_path(present, "0/torch")->as_tensor();
+  huge.shape = {std::int64_t{1} << 37};
+  huge.strides = {0};
+  const Value states = List{Dict{{"torch", huge}}};
+  EXPECT_THAT(check_rng_states(states).misfits, ElementsAre(HasSubstr("137438953472 bytes")));
 }
 
 }  // namespace

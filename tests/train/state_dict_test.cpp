@@ -6,6 +6,7 @@
 
 #include "cairn/error.h"
 
+#include "testing/counting_source.h"
 #include "testing/keys.h"
 
 namespace cairn {
@@ -110,6 +111,29 @@ TEST(TensorBridgeTest, UnalignedBytesOfForeignFilesAreCopied) {
   std::memcpy(bytes->data() + 1, values, sizeof values);
   const TensorView view = make_tensor(DType::kFloat32, {4}, {ByteView(*bytes).subspan(1), bytes});
   EXPECT_TRUE(torch::equal(tensor_of(view, true), torch::tensor({1.F, 2.F, 3.F, 4.F})));
+}
+
+TEST(TensorBridgeTest, APartOfAFilesStorageTakesThatPart) {
+  const std::string bytes(1 << 20, 'x');
+  const auto source = std::make_shared<const testing::CountingSource>(
+      source_of({as_bytes(bytes), nullptr}, "a file"));
+  const TensorView part = {.dtype = DType::kUInt8,
+                           .shape = {7},
+                           .strides = {1},
+                           .storage_offset = 100,
+                           .storage = storage_of(source, 0, bytes.size())};
+  for (const bool share : {false, true}) {
+    EXPECT_TRUE(tensor_of(part, share).equal(torch::full({7}, 'x', at::kByte)));
+  }
+  EXPECT_EQ(source->bytes, 14U);
+}
+
+TEST(TensorBridgeTest, AFewBytesAreNotCopiedAsMany) {
+  TensorView view = view_of(torch::ones({1}));
+  view.shape = {std::int64_t{1} << 40};
+  view.strides = {0};
+  EXPECT_THROW(tensor_of(view), CorruptError);
+  EXPECT_EQ(tensor_of(view, /*share=*/true).numel(), std::int64_t{1} << 40);
 }
 
 TEST(StateDictTest, NamesAndOrderArePythons) {

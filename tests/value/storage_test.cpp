@@ -45,6 +45,8 @@ TEST(StorageTest, EveryKindGivesAnyPartAndTheWhole) {
   for (const auto& storage : all_kinds()) {
     EXPECT_EQ(storage->size(), 10U);
     EXPECT_EQ(as_text(storage->bytes().view), "0123456789");
+    EXPECT_EQ(as_text(storage->bytes(3, 4).view), "3456");
+    EXPECT_EQ(as_text(storage->bytes(10, 0).view), "");
     EXPECT_EQ(wrong_range_of(*storage), "");
   }
 }
@@ -55,6 +57,8 @@ TEST(StorageTest, WhatReachesOutsideIsAUsageError) {
     EXPECT_THROW(storage->read_into(9, two), UsageError);
     EXPECT_THROW(storage->read_into(~std::uint64_t{0}, two), UsageError);
     EXPECT_NO_THROW(storage->read_into(10, {}));
+    EXPECT_THROW(storage->bytes(9, 2), UsageError);
+    EXPECT_THROW(storage->bytes(2, ~std::uint64_t{0}), UsageError);
   }
 }
 

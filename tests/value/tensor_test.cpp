@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 #include "cairn/value.h"
 
+#include "testing/counting_source.h"
 #include "value/element_reader.h"
 
 namespace cairn {
@@ -125,6 +126,25 @@ TEST(TensorTest, EveryDTypeIsFoundByItsName) {
 
 TEST(TensorTest, MakeTensorWantsExactlyTheBytesOfTheShape) {
   EXPECT_THROW(make_tensor(DType::kFloat32, {7}, floats({0, 1})), UsageError);
+}
+
+// As the weights of a flat parameter: each is a part of one storage.
+TEST(TensorTest, APartOfAStorageCostsThatPart) {
+  const std::string bytes(1 << 20, 'x');
+  const auto source = std::make_shared<const testing::CountingSource>(
+      source_of({as_bytes(bytes), nullptr}, "a file"));
+  const TensorView part = {.dtype = DType::kFloat32,
+                           .shape = {10, 3},
+                           .strides = {3, 1},
+                           .storage_offset = 1000,
+                           .storage = storage_of(source, 0, bytes.size())};
+  EXPECT_EQ(part.contiguous_bytes().view.size(), 120U);
+  EXPECT_EQ(source->bytes, 120U);
+  TensorView spread = part;
+  spread.strides = {30, 2};
+  EXPECT_EQ(spread.contiguous_bytes().view.size(), 120U);
+  EXPECT_EQ(source->bytes, 120U + (9 * 30 + 2 * 2 + 1) * 4);
+  EXPECT_EQ(ElementReader(spread).numel(), 30U);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <map>
+#include <memory>
 
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
@@ -126,11 +128,23 @@ GroupExtras GroupReader::extras() {
     extras.initial_lr = find_number(*value);
     if (!extras.initial_lr) wrong("initial_lr", "a number", *value);
   }
+  // Copies: tensors are not to keep a whole file in memory. What shares bytes still does.
+  std::map<const Storage*, std::shared_ptr<const Storage>> copies;
   for (const auto& [key, value] : saved_) {
     if (key.is_str() && key.as_str() == "params") continue;
-    // A copy: the tensor is not to keep a whole file in memory.
-    extras.loaded.set(key,
-                      value.is_tensor() ? Value(view_of(tensor_of(value.as_tensor()))) : value);
+    if (!value.is_tensor() || value.as_tensor().storage == nullptr) {
+      extras.loaded.set(key, value);
+      continue;
+    }
+    TensorView tensor = value.as_tensor();
+    std::shared_ptr<const Storage>& copy = copies[tensor.storage.get()];
+    if (copy == nullptr) {
+      const auto bytes = std::make_shared<std::vector<std::byte>>(tensor.storage->size());
+      tensor.storage->read_into(0, *bytes);
+      copy = storage_of({*bytes, bytes}, tensor.storage->location());
+    }
+    tensor.storage = copy;
+    extras.loaded.set(key, std::move(tensor));
   }
   return extras;
 }

@@ -96,7 +96,6 @@ class CheckpointLoad {
   void misfit(const std::string& text) { misfits_.push_back(text); }
   const Dict* dict_entry(const Value& saved, const char* key);
 
-  std::vector<std::string> needed_parts(const Value& saved) const;
   void pass_over(Value& saved, const std::vector<std::string>& needed);
   void plan_model(const Value& model);
   void plan_optimizer(const Value& saved);
@@ -137,36 +136,6 @@ const Dict* CheckpointLoad::dict_entry(const Value& saved, const char* key) {
   if (entry->is_dict()) return &entry->as_dict();
   misfit("state/" + std::string(key) + " is a " + std::string(entry->type_name()) + ", not a dict");
   return nullptr;
-}
-
-// The paths below "state" of what the run's objects will be asked to load.
-std::vector<std::string> CheckpointLoad::needed_parts(const Value& saved) const {
-  std::vector<std::string> parts = {"model", "timestamp", "rank_zero_seed", "run_name",
-                                    "dataset_state"};
-  if (state_.optimizer) parts.push_back("optimizers/" + optimizer_name(*state_.optimizer));
-  if (state_.scaler) parts.push_back("scaler/" + state_.scaler->name());
-  const auto add_names = [&](const std::string& folder, const auto& objects) {
-    std::vector<std::string> names;
-    for (const auto& object : objects) {
-      names.push_back(object->name());
-    }
-    for (const std::string& name : entry_names(names)) {
-      parts.push_back(folder + "/" + name);
-    }
-  };
-  add_names("schedulers", state_.schedulers);
-  add_names("callbacks", state_.callbacks);
-  const Value* algorithms = saved.find("algorithms");
-  for (std::size_t i = 0;
-       algorithms != nullptr && algorithms->is_list() && i < algorithms->as_items().size(); ++i) {
-    const Value& pair = algorithms->as_items()[i];
-    const bool is_live =
-        (pair.is_tuple() || pair.is_list()) && !pair.as_items().empty() &&
-        std::any_of(state_.algorithms.begin(), state_.algorithms.end(),
-                    [&](const auto& live) { return pair.as_items()[0] == Value(live->name()); });
-    if (is_live) parts.push_back("algorithms/" + std::to_string(i));
-  }
-  return parts;
 }
 
 void CheckpointLoad::pass_over(Value& saved, const std::vector<std::string>& needed) {
@@ -371,7 +340,7 @@ void CheckpointLoad::check(const Value& checkpoint) {
   Value saved = checkpoint.at("state");
   if (!saved.is_dict()) return misfit("its \"state\" is no dict");
   migrate_state(saved);
-  pass_over(saved, needed_parts(saved));
+  pass_over(saved, needed_parts(state_, saved));
   if (const Value* model = saved.find("model")) {
     plan_model(*model);
   } else {
@@ -568,6 +537,7 @@ std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& s
 }  // namespace
 
 std::optional<Value> load_now(const LoadJob& job, State& state, Logger& logger) {
+  if (!state.model) throw UsageError("a checkpoint cannot be loaded into a State without a model");
   const Checkpoint opened =
       job.checkpoint ? *job.checkpoint : open_checkpoint(job.path, job.options.store);
   const std::string& path = opened.path();

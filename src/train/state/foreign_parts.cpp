@@ -7,8 +7,12 @@
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
+#include "cairn/train/optimizer.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
 
 #include "checkpoint/convert/drop_foreign.h"
+#include "train/state/entry_names.h"
 
 namespace cairn {
 namespace {
@@ -62,6 +66,40 @@ Value plain_numbers(const Value& value) {
 }
 
 }  // namespace
+
+std::vector<std::string> needed_parts(const State& state, const Value& saved) {
+  std::vector<std::string> parts = {"model", "timestamp", "rank_zero_seed", "run_name",
+                                    "dataset_state"};
+  if (state.optimizer) parts.push_back("optimizers/" + optimizer_name(*state.optimizer));
+  if (state.scaler) parts.push_back("scaler/" + state.scaler->name());
+  const auto add_names = [&](const std::string& folder, const auto& objects) {
+    std::vector<std::string> names;
+    for (const auto& object : objects) {
+      names.push_back(object->name());
+    }
+    for (const std::string& name : entry_names(names)) {
+      parts.push_back(folder + "/" + name);
+    }
+  };
+  add_names("schedulers", state.schedulers);
+  add_names("callbacks", state.callbacks);
+  std::map<std::string, std::size_t> live;  // as many entries of a name as try_algorithms() takes
+  for (const auto& algorithm : state.algorithms) {
+    ++live[algorithm->name()];
+  }
+  const Value* algorithms = saved.find("algorithms");
+  for (std::size_t i = 0;
+       algorithms != nullptr && algorithms->is_list() && i < algorithms->as_items().size(); ++i) {
+    const Value& pair = algorithms->as_items()[i];
+    const bool has_name = (pair.is_tuple() || pair.is_list()) && !pair.as_items().empty() &&
+                          pair.as_items()[0].is_str();
+    const auto found = has_name ? live.find(pair.as_items()[0].as_str()) : live.end();
+    if (found == live.end() || found->second == 0) continue;
+    --found->second;
+    parts.push_back("algorithms/" + std::to_string(i));
+  }
+  return parts;
+}
 
 std::vector<std::string> pass_over_foreign(Value& tree, const std::vector<std::string>& needed,
                                            const std::string& prefix) {

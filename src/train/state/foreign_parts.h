@@ -8,6 +8,12 @@
 
 namespace cairn {
 
+class State;
+
+// The paths below "state" of what the objects of this run will be asked to load: so many as it has
+// objects, whatever `saved` has.
+std::vector<std::string> needed_parts(const State& state, const Value& saved);
+
 // Takes the foreign objects (cairn/foreign.h) out of `tree`, a dict, and returns a line for each
 // class that says what was passed over. `needed` are paths: an object in one of them, or around it,
 // is an UnsupportedError that names its key, its class and the way out, and nothing is changed.

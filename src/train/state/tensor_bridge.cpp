@@ -19,6 +19,8 @@
 
 #include "core/pointer_map.h"
 #include "train/state/device_storage.h"
+#include "value/element_reader.h"
+#include "value/tensor_pieces.h"
 
 namespace cairn {
 namespace {
@@ -234,7 +236,7 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
   }
   const at::TensorOptions options = at::TensorOptions(scalar_type_of(view.dtype));
   const std::size_t size = item_size(view.dtype);
-  check_bounds(view);
+  share ? check_bounds(view) : check_extent(view);  // what is copied has each element
   if (view.numel() == 0) return at::empty(view.shape, options);
   if (typeid(*view.storage) == typeid(TorchStorage)) {
     const auto& memory = static_cast<const TorchStorage&>(*view.storage).memory();
@@ -245,11 +247,12 @@ at::Tensor tensor_of(const TensorView& view, bool share) {
       return share ? tensor : tensor.clone();
     }
   }
-  const SharedBytes loaded = view.storage->bytes();
-  const std::byte* data = loaded.view.data() + view.storage_offset * size;
+  const Reach reach = reach_of(view);
+  const SharedBytes loaded = view.storage->bytes(reach.offset, reach.size);
+  const std::byte* const data = loaded.view.data();
   if (!is_aligned(data, size)) {  // a file not written by PyTorch
-    at::Tensor copy = at::empty(view.shape, options);
     const SharedBytes bytes = view.contiguous_bytes();
+    at::Tensor copy = at::empty(view.shape, options);
     std::memcpy(copy.data_ptr(), bytes.view.data(), bytes.view.size());
     return copy;
   }
