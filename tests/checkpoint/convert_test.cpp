@@ -319,6 +319,40 @@ TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
   EXPECT_EQ(testing::read_file(temp / "mine/letter"), "dear");
 }
 
+TEST(ConvertTest, WhatLiesBesideACheckpointIsNotReplacedWithIt) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1})}}, temp / "in.pt");
+  const auto expect_refused = [&](const std::string& out, const ConvertOptions& options,
+                                  const std::string& file) {
+    testing::write_file(join_path(out, file), "dear");
+    const std::string message =
+        testing::message_of<UsageError>([&] { convert(temp / "in.pt", out, options); });
+    EXPECT_THAT(message, ::testing::HasSubstr("it holds " + file)) << out;
+    EXPECT_EQ(testing::read_file(join_path(out, file)), "dear");
+    EXPECT_EQ(read(out), read(temp / "in.pt"));
+    posix_file_system().remove(join_path(out, file));
+    convert(temp / "in.pt", out, options);
+  };
+  const ConvertOptions shards = {.shard_bytes = 4, .overwrite = true};
+  convert(temp / "in.pt", temp / "shards", shards);
+  expect_refused(temp / "shards", shards, "config.json");
+  const ConvertOptions dcp = {.to = "dcp", .overwrite = true};
+  convert(temp / "in.pt", temp / "dcp", dcp);
+  expect_refused(temp / "dcp", dcp, "ep0-ba3-rank0.pt");
+}
+
+// By whatever name, as with a variant of Hugging Face's.
+TEST(ConvertTest, WhatAnIndexNamesIsReplacedWithIt) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1})}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out/own.fp16.safetensors");
+  testing::write_file(temp / "out/model.safetensors.index.fp16.json",
+                      R"({"weight_map": {"w": "own.fp16.safetensors"}})");
+  convert(temp / "in.pt", temp / "out", {.shard_bytes = 4, .overwrite = true});
+  EXPECT_EQ(read(temp / "out"), read(temp / "in.pt"));
+  EXPECT_FALSE(posix_file_system().stat(temp / "out/own.fp16.safetensors"));
+}
+
 TEST(ConvertTest, ADamagedInputIsRefusedBeforeAnythingIsWritten) {
   const TempFolder temp;
   save(Dict{{"w", floats({1, 2, 3})}}, temp / "in.pt");

@@ -47,7 +47,8 @@ struct ConvertOptions {
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
   // and their index.
   std::uint64_t shard_bytes = 0;
-  bool overwrite = false;         // an existing file, or folder that is a checkpoint
+  // An existing file, or a folder that is a checkpoint and holds nothing else.
+  bool overwrite = false;
   Verify verify = Verify::kFull;  // of the input, before it is used
   // Of both; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;

@@ -22,6 +22,7 @@
 #include "checkpoint/convert/map_tensors.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/own_files.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
 #include "checkpoint/plan/named_tensors.h"
@@ -122,7 +123,8 @@ FolderState state_of_way(ObjectStore& store, const std::string& out, const Objec
   return is_of_objects ? state_of_folder(store, out) : FolderState::kOther;
 }
 
-// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
+// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder, and no
+// file that lies beside one.
 void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
                const ConvertOptions& options) {
   const auto there = store->stat(out);
@@ -133,7 +135,9 @@ void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
   }
   if (state == FolderState::kMarked) return;
-  if (there->type == ObjectInfo::Type::kFolder) open_source(out, {.store = store});
+  if (there->type != ObjectInfo::Type::kFolder) return;
+  open_source(out, {.store = store});
+  check_only_own_files(*store, out);
 }
 
 std::string without_end(std::string path) {
