@@ -134,6 +134,17 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
 }
 
+TEST(ConvertTest, OptionsOfAModelAreNotItsWeights) {
+  const TempFolder temp;
+  const Dict options = {{"arch", "resnet"}, {"layers", 50}};
+  save(Dict{{"model", options}, {"state_dict", Dict{{"w", floats({3})}}}}, temp / "in.pt");
+  EXPECT_EQ(convert(temp / "in.pt", temp / "w.pt", {.weights_only = true}).tensors, 1U);
+  EXPECT_EQ(read(temp / "w.pt"), (Dict{{"w", floats({3})}}));
+  save(Dict{{"model", options}}, temp / "none.pt");
+  EXPECT_THROW(convert(temp / "none.pt", temp / "x.pt", {.weights_only = true}), UsageError);
+  EXPECT_FALSE(posix_file_system().stat(temp / "x.pt"));
+}
+
 // Present Composer loads the names of numpy 2 only, and old numpy knows only its own.
 TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;

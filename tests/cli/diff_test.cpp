@@ -111,6 +111,29 @@ TEST_F(DiffTest, WeightsAreFoundInOtherFilesWhateverIsAroundThem) {
   EXPECT_EQ(differences({"--weights-only", a, b}, kDone)["same_tensors"], 2);
 }
 
+TEST_F(DiffTest, OptionsOfAModelAreNotTakenForItsWeights) {
+  const auto file = [&](const char* name, float weight) {
+    return saved(name, Dict{{"model", Dict{{"arch", "resnet"}, {"layers", 50}}},
+                            {"state_dict", Dict{{"w", tensor({weight})}}}});
+  };
+  const json object =
+      differences({"--weights-only", file("a.pt", 1), file("b.pt", 2)}, kNegativeAnswer);
+  EXPECT_EQ(object["tensors"].at(0)["path"], "w");
+}
+
+TEST_F(DiffTest, WhereThereAreNoWeightsToCompareNothingIsIdentical) {
+  const std::string none = saved("none.pt", Dict{{"model", Dict{{"layers", 50}}}});
+  const Answer answer = run({"diff", "--weights-only", none, none});
+  EXPECT_EQ(answer.code, kFailed);
+  EXPECT_THAT(answer.err, HasSubstr("none.pt holds no tensor"));
+  EXPECT_EQ(answer.out, "");
+  const std::string twice =
+      saved("twice.pt", Dict{{"a", Dict{{"b", tensor({1})}}}, {"a.b", tensor({2})}});
+  const Answer collision = run({"diff", "--weights-only", twice, twice});
+  EXPECT_EQ(collision.code, kFailed);
+  EXPECT_THAT(collision.err, HasSubstr("a/b and a.b have one name"));
+}
+
 TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
   std::string bfloat("\x80\x3f\x00\x40", 4);  // 1, 2
   const std::string a = saved("a.pt", Dict{{"w", tensor({1, 2.01F})}, {"lr", 0.1}});

@@ -24,8 +24,9 @@ struct ConvertOptions {
   std::string to = {};
 
   // Only the model's state dict: `state/model` of a Composer checkpoint, or `model`, `state_dict`
-  // or `module` of others. A file that is a flat state dict already stays as it is. Of a
-  // TorchScript archive: what its state_dict() has in Python. UsageError when there is none.
+  // or `module` of others, the first that holds a tensor. A file that is a flat state dict already
+  // stays as it is. Of a TorchScript archive: what its state_dict() has in Python. UsageError when
+  // there is none.
   bool weights_only = false;
   // Patterns over paths ("state/model/*"; `*` crosses "/"), with all that is in what they match.
   // They are applied to what weights_only leaves.

@@ -207,8 +207,8 @@ Value model_of(const Value& root, const std::string& in) {
                        std::all_of(model.as_dict().begin(), model.as_dict().end(),
                                    [](const auto& entry) { return entry.second.is_tensor(); });
   if (is_flat || &model != &root) return model;
-  throw UsageError(in + " has no state/model, so its weights must be named: include the part " +
-                   "that holds them");
+  throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
+                   "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
 // Another storage, which tells when it is read for the first time.
