@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <complex>
+#include <cstring>
+
 #include <nlohmann/json.hpp>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -145,6 +149,36 @@ TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
   EXPECT_EQ(differences({"--atol", "0.001", a, b}, kNegativeAnswer)["tensors"].at(0)["differing"],
             1);
   EXPECT_EQ(run({"diff", "--atol", "-1", a, b}).code, kFailed);
+}
+
+TEST_F(DiffTest, ToleranceIsAFiniteNumber) {
+  const std::string a = saved("a.pt", Dict{{"w", tensor({1})}});
+  const std::string b = saved("b.pt", Dict{{"w", tensor({2})}});
+  for (const char* atol : {"nan", "inf"}) {
+    const Answer answer = run({"diff", "--atol", atol, a, b});
+    EXPECT_EQ(answer.code, kFailed) << atol;
+    EXPECT_THAT(answer.err, HasSubstr("--atol"));
+    EXPECT_EQ(answer.out, "");
+  }
+}
+
+TEST_F(DiffTest, ANaNIsTheSameAsANaNWhateverNumberItIsIn) {
+  const double nan = std::nan("");
+  NumpyScalar scalar;
+  std::memcpy(scalar.bytes.data(), &nan, sizeof(nan));
+  const auto file = [&](const char* name, double number) {
+    return saved(
+        name,
+        Dict{{"float", nan}, {"complex", std::complex<double>(number, nan)}, {"numpy", scalar}});
+  };
+  const std::string a = file("a.pt", 1);
+  EXPECT_EQ(differences({a, a}, kDone)["same_values"], 3);
+  const std::string b = file("b.pt", 2);
+  EXPECT_EQ(differences({a, b}, kNegativeAnswer)["values"].at(0)["path"], "complex");
+  const auto numbers = [&](const char* name, double number) {
+    return saved(name, Dict{{"complex", std::complex<double>(number, 1)}});
+  };
+  EXPECT_EQ(run({"diff", "--atol", "0.2", numbers("c.pt", 1), numbers("d.pt", 1.1)}).code, kDone);
 }
 
 TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {

@@ -167,6 +167,9 @@ json describe(const Differences& differences) {
 }
 
 int run_diff(DiffArgs options, Console& console) {
+  if (options.compare.atol && !std::isfinite(*options.compare.atol)) {
+    throw UsageError(fmt::format("--atol {}: a finite number is needed", *options.compare.atol));
+  }
   const Value a = read(options.a, options.weights_only);
   const Value b = read(options.b, options.weights_only);
   options.compare.tensors_only = options.weights_only;
