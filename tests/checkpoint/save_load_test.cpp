@@ -104,6 +104,20 @@ TEST(SaveTest, AFolderWhereAFileShouldBeAndTheReverse) {
               HasSubstr("missing.pt"));
 }
 
+TEST(SaveTest, ADeviceOrPipeIsNotReplaced) {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe.pt";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const bool overwrite : {false, true}) {
+    EXPECT_THAT(message_of<UsageError>([&] { save(1, pipe, {.overwrite = overwrite}); }),
+                HasSubstr("a device or a pipe"));
+    EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
+  }
+  std::filesystem::create_symlink(pipe, folder / "link.pt");
+  save(1, folder / "link.pt", {.overwrite = true});  // of which only the link is replaced
+  EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
+}
+
 TEST(SaveTest, AnUnwritableFolderIsAClearError) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
   const TempFolder folder;
