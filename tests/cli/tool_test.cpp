@@ -62,6 +62,18 @@ TEST(ToolTest, WithJsonAnErrorIsAnObjectToo) {
   EXPECT_THAT(object["error"].get<std::string>(), HasSubstr("no-such-file.pt"));
 }
 
+TEST(ToolTest, WithJsonWrongUsageIsAnObjectToo) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"ls", "--json"},
+                                                    {"--json", "no-such-command"},
+                                                    {"--json", "ls", "--no-such-option", "."}}) {
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, 2);
+    const auto object = nlohmann::json::parse(answer.out);
+    EXPECT_EQ(object["exit_code"], 2);
+    EXPECT_THAT(answer.err, HasSubstr(object["error"].get<std::string>()));
+  }
+}
+
 // A stream that has taken `limit` bytes takes no more, as a pipe that nobody reads.
 class ClosedPipe final : public std::streambuf {
  public:
