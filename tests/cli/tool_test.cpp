@@ -4,12 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <streambuf>
 
 #include <nlohmann/json.hpp>
 
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+#include "cairn/storage/stores.h"
+
 #include "run_tool.h"
+#include "storage/forwarding_store.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
@@ -71,6 +79,56 @@ TEST(ToolTest, WithJsonWrongUsageIsAnObjectToo) {
     const auto object = nlohmann::json::parse(answer.out);
     EXPECT_EQ(object["exit_code"], 2);
     EXPECT_THAT(answer.err, HasSubstr(object["error"].get<std::string>()));
+  }
+}
+
+// The files of the machine, of which the first shard of a model is cut off when the second is
+// opened.
+class CutOff final : public ForwardingStore {
+ public:
+  CutOff() : ForwardingStore(local_store()) {}
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return under_->stat("/" + name, follow);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    const std::size_t second = name.find("-00002-");
+    if (second != std::string::npos) {
+      std::string first = "/" + name;
+      first[second + 6] = '1';
+      std::filesystem::resize_file(first, 4096);  // behind its header
+    }
+    return under_->open("/" + name);
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    return under_->list("/" + folder, page);
+  }
+  std::optional<Pointer> read_pointer(const std::string&) override { return std::nullopt; }
+};
+
+TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
+  const testing::TempFolder temp;
+  register_object_store("cutoff", [](const std::string&) { return std::make_shared<CutOff>(); });
+  const std::string zeros(100'000, '\0');
+  const auto tensor = [&](std::int64_t size) {
+    return make_tensor(DType::kUInt8, {size}, {as_bytes(zeros), nullptr});
+  };
+  save(Dict{{"a", tensor(100'000)}, {"b", tensor(100'000)}}, temp / "whole.pt");
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"inspect", "--stats"}, {"diff", temp / "whole.pt"}}) {
+    for (const bool json : {false, true}) {
+      convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000, .overwrite = true});
+      const std::string place = "cutoff://disk" + (temp / "shards");
+      std::vector<std::string> all = arguments;
+      all.push_back(place);
+      if (json) all.emplace_back("--json");
+      const Answer answer = run(all);
+      EXPECT_EQ(answer.code, kFailed) << answer.out;
+      EXPECT_THAT(answer.err, HasSubstr("cannot read"));
+      EXPECT_EQ(answer.out.empty(), !json) << answer.out;
+      if (json) {
+        EXPECT_TRUE(nlohmann::json::parse(answer.out).contains("error"));
+      }
+    }
   }
 }
 

@@ -19,6 +19,7 @@
 #include "cli/view/table.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -178,6 +179,7 @@ int run_diff(DiffArgs options, Console& console) {
     ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a)});
     options.compare.on_progress = [&](std::uint64_t bytes) { bar.add(bytes); };
     differences = compare_values(a, b, options.compare);
+    check_mapped_reads();  // before anything is said of what was read
   }
   if (console.json) {
     console.print_json(describe(differences));

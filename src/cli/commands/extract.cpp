@@ -15,6 +15,7 @@
 #include "cli/view/npy.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 #include "value/plain_json.h"
@@ -91,6 +92,7 @@ void write(const Value& value, const ExtractArgs& options) {
   remove_leftovers_of(*store, options.out);
   const auto file = store->begin(options.out, {.condition = condition_of(options.force)});
   write_npy(only_part(value), *file);
+  check_mapped_reads();
   file->commit();
 }
 
@@ -98,7 +100,9 @@ int run_extract(const ExtractArgs& options, Console& console) {
   check_stays(options.out);
   const Value value = find_parts(open_source(options.path)->read(), options);
   if (options.out.empty()) {
-    console.print_json(plain_json(value));
+    const nlohmann::json object = plain_json(value);
+    check_mapped_reads();  // before anything is said of what was read
+    console.print_json(object);
     return kDone;
   }
   write(value, options);

@@ -20,6 +20,7 @@
 #include "cli/view/tensor_table.h"
 #include "cli/view/tree.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
 #include "value/timestamp_fields.h"
 
 namespace cairn::cli {
@@ -180,6 +181,7 @@ int run_inspect(InspectArgs options, Console& console) {
                         fmt::format("{}", fmt::join(options.tensors, " ")));
   }
   if (options.stats) add_stats(rows, console);
+  check_mapped_reads();  // before anything is said of what was read
   if (console.json) {
     json object = describe(inspected, root);
     if (!options.tensors.empty()) object["tensors"] = describe(rows);
