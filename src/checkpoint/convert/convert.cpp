@@ -146,9 +146,9 @@ std::string without_end(std::string path) {
   return path;
 }
 
-// The place of IN without its secrets, which its store takes for it, too.
-std::string shown_in(const std::string& in, const ConvertOptions& options) {
-  return options.store ? in : shown_place(in);
+// A place without its secrets, which its store takes for it, too.
+std::string shown_name(const std::string& place, const ConvertOptions& options) {
+  return options.store ? place : shown_place(place);
 }
 
 // IN is read until the end, while a folder of objects is replaced one by one.
@@ -156,10 +156,11 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
                  const std::string& out, const ConvertOptions& options) {
   if (store->features().whole_folders || !is_folder(*store, out)) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
-  const std::string from = without_end(normal_path(pointer ? pointer->target : in));
+  const std::string source = shown_name(pointer ? pointer->target : in, options);
+  const std::string from = without_end(normal_path(source));
   const std::string to = without_end(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
-  throw UsageError("cannot convert " + shown_in(in, options) + " into " + out +
+  throw UsageError("cannot convert " + shown_name(in, options) + " into " + out +
                    ": the store replaces a folder object by object, while it is still read; " +
                    "choose another name");
 }
@@ -177,9 +178,9 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
       report("checking", more, total);
     };
   }
-  const std::string shown = shown_in(in, options);
-  auto source = open_source(shown, opening);
-  check_whole(source->verify(options.verify), shown);
+  const std::string path = shown_name(in, options);
+  auto source = open_source(path, opening);
+  check_whole(source->verify(options.verify), path);
   return source;
 }
 
@@ -286,8 +287,9 @@ ConvertResult convert(const std::string& in, const std::string& out,
   const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
-  check_way(store, out, options);
-  check_apart(in, store, out, options);
+  const std::string place = shown_name(out, options);
+  check_way(store, place, options);
+  check_apart(in, store, place, options);
   const auto source = open_checked(in, options);
   const SourceInfo info = source->info();
   Value value = source->read();
@@ -296,13 +298,13 @@ ConvertResult convert(const std::string& in, const std::string& out,
   }
   if (options.weights_only) {
     std::optional<Value> weights = source->state_dict();
-    value = weights ? script_model(std::move(*weights), value, shown_in(in, options))
-                    : model_of(value, shown_in(in, options));
+    value = weights ? script_model(std::move(*weights), value, shown_name(in, options))
+                    : model_of(value, shown_name(in, options));
   }
   ConvertResult result;
   Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
-                   .path = out,
+                   .path = place,
                    .condition = condition_of(options.overwrite),
                    .checks_reads = true},
           .rename = {},
@@ -316,12 +318,12 @@ ConvertResult convert(const std::string& in, const std::string& out,
   for (const auto& [from, to] : options.rename) {
     job.rename.push_back({from, to});
   }
-  remove_leftovers_of(*store, out);
+  remove_leftovers_of(*store, place);
   result.format = target.name;
   try {
     target.write(std::move(job), result);
   } catch (Error& e) {
-    e.add_context("converting " + shown_in(in, options));
+    e.add_context("converting " + shown_name(in, options));
     throw;
   }
   return result;

@@ -17,6 +17,7 @@
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
 #include "core/printable.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -152,10 +153,11 @@ int run_convert(ConvertArgs options, Console& console) {
     };
     result = convert(options.in, options.out, options.convert);
   }
+  const std::string out = shown_place(options.out);
   if (console.json) {
-    print_json(result, options.out, console);
+    print_json(result, out, console);
   } else {
-    print(result, options.out, console);
+    print(result, out, console);
   }
   return kDone;
 }

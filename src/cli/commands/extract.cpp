@@ -71,7 +71,7 @@ Value find_parts(const Value& root, const ExtractArgs& options) {
     if (const Value* part = find_path(root, key)) {
       parts.set(key, *part);
     } else if (!PartFinder(key, parts).find(root, "")) {
-      throw NotFoundError(options.path + " has nothing at '" + key +
+      throw NotFoundError(shown_place(options.path) + " has nothing at '" + key +
                           "'; `cairn inspect` shows the paths that there are");
     }
   }
@@ -108,11 +108,11 @@ int run_extract(const ExtractArgs& options, Console& console) {
   write(value, options);
   const auto info = store_of(options.out, nullptr)->stat(options.out);
   const std::uint64_t bytes = info ? info->size : 0;
+  const std::string out = shown_place(options.out);
   if (console.json) {
-    console.print_json(
-        {{"path", options.out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
+    console.print_json({{"path", out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
   } else {
-    console.out << printable_line(options.out) << ": " << printable_line(value_text(value)) << ", "
+    console.out << printable_line(out) << ": " << printable_line(value_text(value)) << ", "
                 << console.bytes(bytes) << "\n";
   }
   return kDone;

@@ -57,7 +57,8 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
     found.push_back(listed.path);
   }
   std::sort(found.begin(), found.end());
-  if (found.empty()) throw NotFoundError("there are no checkpoints in the folder " + path);
+  if (found.empty())
+    throw NotFoundError("there are no checkpoints in the folder " + shown_place(path));
   return found;
 }
 
@@ -158,7 +159,7 @@ void print_json(const std::vector<Checked>& all, const VerifyArgs& options, Cons
 }
 
 // "2 of 5 damaged, 1 not read"; empty when the table has said it all.
-std::string summary(const std::vector<Checked>& all, std::ptrdiff_t damaged) {
+std::string count_text(const std::vector<Checked>& all, std::ptrdiff_t damaged) {
   const auto unread =
       std::count_if(all.begin(), all.end(), [](const Checked& c) { return !c.problem.empty(); });
   if (damaged == 0 && all.size() == 1) return {};
@@ -176,7 +177,7 @@ int run_verify(const VerifyArgs& options, Console& console) {
     print_json(all, options, console);
   } else {
     print(all, options, console);
-    console.out << summary(all, damaged);
+    console.out << count_text(all, damaged);
   }
   if (damaged > 0) return kNegativeAnswer;
   const auto problem =

@@ -17,6 +17,7 @@
 #include "core/printable.h"
 #include "io/file_size_limit.h"
 #include "io/mapped_file.h"
+#include "storage/place.h"
 #include "terminal/terminal.h"
 
 namespace cairn::cli {
@@ -62,6 +63,19 @@ int report(const Failure& failure, bool json, std::ostream& out, std::ostream& e
   return failure.code;
 }
 
+// What CLI11 says of the command line, without the secrets of places in it.
+std::string without_secrets(std::string text, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const std::string shown = shown_place(argument);
+    if (shown == argument) continue;
+    for (std::size_t at = 0; (at = text.find(argument, at)) != std::string::npos;) {
+      text.replace(at, argument.size(), shown);
+      at += shown.size();
+    }
+  }
+  return text;
+}
+
 // Also of a command line that could not be read to its end.
 bool asks_for_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
@@ -104,7 +118,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
-    const std::string message = std::string(error.what()) + " (see cairn --help)";
+    const std::string message = without_secrets(error.what(), arguments) + " (see cairn --help)";
     return report({message, kFailed}, asks_for_json(arguments), out, err);
   } catch (const std::exception& error) {
     return report({error.what(), exit_code_of(error)}, options.json, out, err);
