@@ -75,9 +75,8 @@ TEST(VerifyTest, FullNamesTheDamagedTensorAndRangeWhereQuickSeesNothing) {
 
 TEST(VerifyTest, WhatCouldNotBeReadIsCountedApart) {
   const testing::TempFolder temp;
-  testing::write_file(temp / "notes.txt", "not a checkpoint");
   const std::string damaged = damaged_composer_file(temp);
-  const Answer good = run({"verify", kComposer, temp / "absent.pt", temp / "notes.txt"});
+  const Answer good = run({"verify", kComposer, temp / "absent.pt", temp / "gone.pt"});
   EXPECT_EQ(good.code, kNotFound);
   EXPECT_THAT(good.out, HasSubstr("\n1 checked, none damaged, 2 not read\n"));
   EXPECT_THAT(run({"verify", "--full", kComposer, damaged, temp / "absent.pt"}).out,
