@@ -21,6 +21,7 @@
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
+#include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
 
