@@ -72,6 +72,10 @@ void check_target(FileSystem& files, const std::string& path, bool overwrite) {
   if (there->type == FileInfo::Type::kFolder) {
     throw UsageError("cannot write " + path + ": a folder has that name");
   }
+  if (there->type == FileInfo::Type::kOther) {  // replaced, nobody would find it again
+    throw UsageError("cannot write " + path +
+                     ": this is a device or a pipe, not a file; give another name");
+  }
   if (!overwrite) {
     throw AlreadyExistsError(path + " exists already: choose another name, or allow overwriting");
   }

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 
 #include "io/file.h"
+#include "io/real_path.h"
 #include "storage/local_store.h"
 #include "storage/pages.h"
 
@@ -55,6 +56,12 @@ bool Existence::operator()(const std::string& name) {
     }
   }
   return listed->second.contains(base_name(own));
+}
+
+std::string real_name(ObjectStore& store, const std::string& name) {
+  std::string real = is_local(store) ? real_path(name) : normal_path(name);
+  if (real.size() > 1 && real.ends_with('/')) real.pop_back();
+  return real;
 }
 
 bool is_folder(ObjectStore& store, const std::string& name) {

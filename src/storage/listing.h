@@ -35,6 +35,10 @@ class Existence {
   std::map<std::string, std::set<std::string>> folders_;  // their names
 };
 
+// By which names of one thing are equal: without a slash at its end, and in a folder of files the
+// absolute path, links followed.
+std::string real_name(ObjectStore& store, const std::string& name);
+
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 

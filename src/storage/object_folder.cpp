@@ -61,9 +61,8 @@ Contents contents_of(ObjectStore& store, const std::string& folder) {
 FolderState state_of(const Contents& contents) {
   auto state = FolderState::kLeftBehind;
   for (const auto& [name, info] : contents) {
-    const bool is_known_by = is_folder_marker(name) && info.type == ObjectInfo::Type::kObject;
-    if (!is_known_by && !is_part(name, info)) return FolderState::kOther;
-    if (is_known_by) state = FolderState::kMarked;
+    if (!is_folder_file(name, info)) return FolderState::kOther;
+    if (is_folder_marker(name)) state = FolderState::kMarked;
   }
   return state;
 }
@@ -276,6 +275,10 @@ bool is_folder_marker(const std::string& name) {
   const bool is_index = name.find(".safetensors.index.") != std::string::npos ||
                         name.find(".bin.index.") != std::string::npos;
   return name == ".metadata" || fits(name, "__#.metadata") || (is_index && name.ends_with(".json"));
+}
+
+bool is_folder_file(const std::string& name, const ObjectInfo& info) {
+  return is_part(name, info) || (is_folder_marker(name) && info.type == ObjectInfo::Type::kObject);
 }
 
 FolderState state_of_folder(ObjectStore& store, const std::string& name) {

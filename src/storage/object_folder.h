@@ -32,6 +32,9 @@ namespace cairn {
 // `.metadata` of torch.distributed.checkpoint, the index of shards.
 bool is_folder_marker(const std::string& name);
 
+// Whether it is one of those, or another file that a writer of such a folder makes.
+bool is_folder_file(const std::string& name, const ObjectInfo& info);
+
 enum class FolderState : std::uint8_t {
   kLeftBehind,  // nothing but what a writer of such a folder makes before (1)
   kMarked,      // nothing but that and (1)

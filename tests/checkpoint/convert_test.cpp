@@ -134,6 +134,17 @@ TEST(ConvertTest, WeightsOnlyIsTheModelsStateDict) {
   EXPECT_THROW(convert(temp / "other.pt", temp / "x.pt", {.weights_only = true}), UsageError);
 }
 
+TEST(ConvertTest, OptionsOfAModelAreNotItsWeights) {
+  const TempFolder temp;
+  const Dict options = {{"arch", "resnet"}, {"layers", 50}};
+  save(Dict{{"model", options}, {"state_dict", Dict{{"w", floats({3})}}}}, temp / "in.pt");
+  EXPECT_EQ(convert(temp / "in.pt", temp / "w.pt", {.weights_only = true}).tensors, 1U);
+  EXPECT_EQ(read(temp / "w.pt"), (Dict{{"w", floats({3})}}));
+  save(Dict{{"model", options}}, temp / "none.pt");
+  EXPECT_THROW(convert(temp / "none.pt", temp / "x.pt", {.weights_only = true}), UsageError);
+  EXPECT_FALSE(posix_file_system().stat(temp / "x.pt"));
+}
+
 // Present Composer loads the names of numpy 2 only, and old numpy knows only its own.
 TEST(ConvertTest, NumpysModulesKeepTheNamesThatTheFileHad) {
   const TempFolder temp;
@@ -317,6 +328,40 @@ TEST(ConvertTest, AnExistingOutputIsReplacedOnlyWhenAllowed) {
   EXPECT_THROW(convert(temp / "in.pt", temp / "mine", {.shard_bytes = 4, .overwrite = true}),
                UsageError);
   EXPECT_EQ(testing::read_file(temp / "mine/letter"), "dear");
+}
+
+TEST(ConvertTest, WhatLiesBesideACheckpointIsNotReplacedWithIt) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1})}}, temp / "in.pt");
+  const auto expect_refused = [&](const std::string& out, const ConvertOptions& options,
+                                  const std::string& file) {
+    testing::write_file(join_path(out, file), "dear");
+    const std::string message =
+        testing::message_of<UsageError>([&] { convert(temp / "in.pt", out, options); });
+    EXPECT_THAT(message, ::testing::HasSubstr("it holds " + file)) << out;
+    EXPECT_EQ(testing::read_file(join_path(out, file)), "dear");
+    EXPECT_EQ(read(out), read(temp / "in.pt"));
+    posix_file_system().remove(join_path(out, file));
+    convert(temp / "in.pt", out, options);
+  };
+  const ConvertOptions shards = {.shard_bytes = 4, .overwrite = true};
+  convert(temp / "in.pt", temp / "shards", shards);
+  expect_refused(temp / "shards", shards, "config.json");
+  const ConvertOptions dcp = {.to = "dcp", .overwrite = true};
+  convert(temp / "in.pt", temp / "dcp", dcp);
+  expect_refused(temp / "dcp", dcp, "ep0-ba3-rank0.pt");
+}
+
+// By whatever name, as with a variant of Hugging Face's.
+TEST(ConvertTest, WhatAnIndexNamesIsReplacedWithIt) {
+  const TempFolder temp;
+  save(Dict{{"w", floats({1})}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out/own.fp16.safetensors");
+  testing::write_file(temp / "out/model.safetensors.index.fp16.json",
+                      R"({"weight_map": {"w": "own.fp16.safetensors"}})");
+  convert(temp / "in.pt", temp / "out", {.shard_bytes = 4, .overwrite = true});
+  EXPECT_EQ(read(temp / "out"), read(temp / "in.pt"));
+  EXPECT_FALSE(posix_file_system().stat(temp / "out/own.fp16.safetensors"));
 }
 
 TEST(ConvertTest, ADamagedInputIsRefusedBeforeAnythingIsWritten) {

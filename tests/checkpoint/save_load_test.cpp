@@ -21,6 +21,7 @@
 #include "testing/faulty_file_system.h"
 #include "testing/message_of.h"
 #include "testing/sample_checkpoint.h"
+#include "testing/string_sink.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
 
@@ -102,6 +103,20 @@ TEST(SaveTest, AFolderWhereAFileShouldBeAndTheReverse) {
   EXPECT_THAT(message_of<UsageError>([&] { load(folder.path()); }), HasSubstr("is a folder"));
   EXPECT_THAT(message_of<NotFoundError>([&] { load(folder / "missing.pt"); }),
               HasSubstr("missing.pt"));
+}
+
+TEST(SaveTest, ADeviceOrPipeIsNotReplaced) {
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe.pt";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const bool overwrite : {false, true}) {
+    EXPECT_THAT(message_of<UsageError>([&] { save(1, pipe, {.overwrite = overwrite}); }),
+                HasSubstr("a device or a pipe"));
+    EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
+  }
+  std::filesystem::create_symlink(pipe, folder / "link.pt");
+  save(1, folder / "link.pt", {.overwrite = true});  // of which only the link is replaced
+  EXPECT_EQ(posix_file_system().stat(pipe)->type, FileInfo::Type::kOther);
 }
 
 TEST(SaveTest, AnUnwritableFolderIsAClearError) {

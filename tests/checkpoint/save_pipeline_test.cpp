@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <future>
 
 #include "cairn/error.h"
@@ -14,6 +15,7 @@
 #include "testing/faulty_file_system.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
+#include "testing/temp_folder.h"
 
 namespace cairn {
 namespace {
@@ -83,6 +85,21 @@ TEST_P(SavePipelineTest, ConstantNamesAreNotRemovedAfterTheirOwnSave) {
   }
   pipeline.wait();
   EXPECT_EQ(batch_at("/ckpt/same.pt"), 3);
+}
+
+// As after a restart that writes its save_folder in another way.
+TEST_P(SavePipelineTest, TheirOtherPathsAreNotRemovedEither) {
+  const testing::TempFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::create_directory_symlink(folder / "run", folder / "alias");
+  SavePipeline pipeline({.async = GetParam()});
+  SaveJob job = request(1);
+  job.path = folder / "run/same.pt";
+  job.latest = folder / "run/latest";
+  job.remove_afterwards = {std::filesystem::relative(job.path), folder / "alias/same.pt"};
+  pipeline.submit(std::move(job));
+  pipeline.wait();
+  EXPECT_EQ(batch_of_sample(load(folder / "run/same.pt")), 1);
 }
 
 TEST_P(SavePipelineTest, WhatLatestPointsAtIsNeverRemoved) {

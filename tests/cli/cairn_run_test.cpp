@@ -46,6 +46,12 @@ TEST(CairnRun, TellsEachProcessWhoItIs) {
   EXPECT_EQ(read_file(folder / "rank2-of3"), "2 3 2 3 0 127.0.0.1\n");
 }
 
+TEST(CairnRun, TwoDashesMayStandBeforeTheProgram) {
+  const Ran ran = run({"-n", "2", "--", "sh", "-c", "test $RANK = 1 || echo \"$@\"", "sh", "--"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.output;
+  EXPECT_EQ(ran.output, "--\n");
+}
+
 TEST(CairnRun, IsOneMachineOfSeveral) {
   const Ran ran =
       run({"-n", "2", "--world_size", "6", "--node_rank", "2", "--master_addr", "first",

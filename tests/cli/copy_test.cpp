@@ -75,6 +75,26 @@ TEST_F(CopyTest, AnExistingOneIsReplacedOnlyWhenAsked) {
   EXPECT_TRUE(read_file(out) == read_file(kComposer));
 }
 
+TEST_F(CopyTest, AFolderThatHoldsOtherFilesIsNotReplaced) {
+  const std::string from = temp_ / "from";
+  cairn::convert(kComposer, from, {.to = "safetensors", .weights_only = true, .shard_bytes = 200});
+  testing::write_file(temp_ / "from/config.json", "new");
+  const std::string backups = temp_ / "backups";
+  save(sample_checkpoint(1), join_path(backups, "a.pt"));
+  testing::write_file(join_path(backups, "thesis.tex"), "by hand");
+  const Answer answer = run({"copy", "--overwrite", from, backups});
+  EXPECT_EQ(answer.code, kFailed);
+  EXPECT_THAT(answer.err, HasSubstr("cannot replace " + backups + ": it holds a.pt"));
+  EXPECT_THAT(list_names(*local_store(), backups), ElementsAre("a.pt", "thesis.tex"));
+  // What has a new version is not lost, nor is anything of a folder that is empty.
+  posix_file_system().make_folders(temp_ / "to");
+  for (const char* was : {"", "old"}) {
+    if (*was != '\0') testing::write_file(temp_ / "to/config.json", was);
+    EXPECT_EQ(run({"copy", "--overwrite", from, temp_ / "to"}).code, kDone);
+    EXPECT_EQ(read_file(temp_ / "to/config.json"), "new");
+  }
+}
+
 TEST_F(CopyTest, WhatAPointerPointsAtIsCopied) {
   save(sample_checkpoint(3), temp_ / "ep1.pt");
   local_store()->move_pointer(temp_ / "latest.pt", temp_ / "ep1.pt");

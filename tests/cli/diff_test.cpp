@@ -1,6 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <complex>
+#include <cstring>
+
 #include <nlohmann/json.hpp>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -111,6 +115,29 @@ TEST_F(DiffTest, WeightsAreFoundInOtherFilesWhateverIsAroundThem) {
   EXPECT_EQ(differences({"--weights-only", a, b}, kDone)["same_tensors"], 2);
 }
 
+TEST_F(DiffTest, OptionsOfAModelAreNotTakenForItsWeights) {
+  const auto file = [&](const char* name, float weight) {
+    return saved(name, Dict{{"model", Dict{{"arch", "resnet"}, {"layers", 50}}},
+                            {"state_dict", Dict{{"w", tensor({weight})}}}});
+  };
+  const json object =
+      differences({"--weights-only", file("a.pt", 1), file("b.pt", 2)}, kNegativeAnswer);
+  EXPECT_EQ(object["tensors"].at(0)["path"], "w");
+}
+
+TEST_F(DiffTest, WhereThereAreNoWeightsToCompareNothingIsIdentical) {
+  const std::string none = saved("none.pt", Dict{{"model", Dict{{"layers", 50}}}});
+  const Answer answer = run({"diff", "--weights-only", none, none});
+  EXPECT_EQ(answer.code, kFailed);
+  EXPECT_THAT(answer.err, HasSubstr("none.pt holds no tensor"));
+  EXPECT_EQ(answer.out, "");
+  const std::string twice =
+      saved("twice.pt", Dict{{"a", Dict{{"b", tensor({1})}}}, {"a.b", tensor({2})}});
+  const Answer collision = run({"diff", "--weights-only", twice, twice});
+  EXPECT_EQ(collision.code, kFailed);
+  EXPECT_THAT(collision.err, HasSubstr("a/b and a.b have one name"));
+}
+
 TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
   std::string bfloat("\x80\x3f\x00\x40", 4);  // 1, 2
   const std::string a = saved("a.pt", Dict{{"w", tensor({1, 2.01F})}, {"lr", 0.1}});
@@ -122,6 +149,36 @@ TEST_F(DiffTest, AToleranceForgivesNumbersAndDtypes) {
   EXPECT_EQ(differences({"--atol", "0.001", a, b}, kNegativeAnswer)["tensors"].at(0)["differing"],
             1);
   EXPECT_EQ(run({"diff", "--atol", "-1", a, b}).code, kFailed);
+}
+
+TEST_F(DiffTest, ToleranceIsAFiniteNumber) {
+  const std::string a = saved("a.pt", Dict{{"w", tensor({1})}});
+  const std::string b = saved("b.pt", Dict{{"w", tensor({2})}});
+  for (const char* atol : {"nan", "inf"}) {
+    const Answer answer = run({"diff", "--atol", atol, a, b});
+    EXPECT_EQ(answer.code, kFailed) << atol;
+    EXPECT_THAT(answer.err, HasSubstr("--atol"));
+    EXPECT_EQ(answer.out, "");
+  }
+}
+
+TEST_F(DiffTest, ANaNIsTheSameAsANaNWhateverNumberItIsIn) {
+  const double nan = std::nan("");
+  NumpyScalar scalar;
+  std::memcpy(scalar.bytes.data(), &nan, sizeof(nan));
+  const auto file = [&](const char* name, double number) {
+    return saved(
+        name,
+        Dict{{"float", nan}, {"complex", std::complex<double>(number, nan)}, {"numpy", scalar}});
+  };
+  const std::string a = file("a.pt", 1);
+  EXPECT_EQ(differences({a, a}, kDone)["same_values"], 3);
+  const std::string b = file("b.pt", 2);
+  EXPECT_EQ(differences({a, b}, kNegativeAnswer)["values"].at(0)["path"], "complex");
+  const auto numbers = [&](const char* name, double number) {
+    return saved(name, Dict{{"complex", std::complex<double>(number, 1)}});
+  };
+  EXPECT_EQ(run({"diff", "--atol", "0.2", numbers("c.pt", 1), numbers("d.pt", 1.1)}).code, kDone);
 }
 
 TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {

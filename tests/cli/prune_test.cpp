@@ -139,6 +139,27 @@ TEST_F(PruneTest, PinnedAndLinkedOnesStay) {
   EXPECT_THAT(answer.out, HasSubstr("latest-rank0.pt points at it"));
 }
 
+// However the folder is written, and however the link is: they are the same places.
+TEST_F(PruneTest, LinkedOnesStayHoweverTheFolderIsWritten) {
+  const testing::TempFolder elsewhere;
+  const std::string alias = elsewhere / "alias";
+  std::filesystem::create_directory_symlink(folder_.path(), alias);
+  save({10, 20, 30, 40});
+  folder_.link("latest-rank0.pt", RunFolder::name(10));
+  folder_.link("best.pt", folder_ / RunFolder::name(20));
+  folder_.link("chosen.pt", alias + "/" + RunFolder::name(30));
+  for (const std::string& folder :
+       {folder_.path() + "/", folder_.path() + "//", folder_ / ".",
+        folder_ / "../" + base_name(folder_.path()),
+        std::filesystem::relative(folder_.path()).string(), alias, alias + "/"}) {
+    const Answer answer = run({"prune", folder, "--keep-last", "1", "--yes"});
+    EXPECT_EQ(answer.code, kDone) << answer.err;
+    EXPECT_THAT(answer.out, HasSubstr("kept 4, removed 0")) << folder;
+    EXPECT_THAT(run({"ls", folder}).out, HasSubstr("latest")) << folder;
+  }
+  EXPECT_THAT(left({10, 20, 30, 40}), ElementsAre(10, 20, 30, 40));
+}
+
 TEST_F(PruneTest, NothingGoesWhenTheNewestDoesNotVerify) {
   save({10, 20, 30});
   folder_.damage(RunFolder::name(30), /*visibly=*/false);  // only a full check finds it

@@ -4,13 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <streambuf>
 
 #include <nlohmann/json.hpp>
 
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/convert.h"
+#include "cairn/storage/stores.h"
+
 #include "run_tool.h"
+#include "storage/forwarding_store.h"
 #include "testing/child_process.h"
+#include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
 
@@ -19,6 +28,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::kData;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(ToolTest, WrongUsageIsToldOnStderrAndHasExitCodeTwo) {
@@ -60,6 +70,123 @@ TEST(ToolTest, WithJsonAnErrorIsAnObjectToo) {
   const auto object = nlohmann::json::parse(answer.out);
   EXPECT_EQ(object["exit_code"], 3);
   EXPECT_THAT(object["error"].get<std::string>(), HasSubstr("no-such-file.pt"));
+}
+
+TEST(ToolTest, WithJsonWrongUsageIsAnObjectToo) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"ls", "--json"},
+                                                    {"--json", "no-such-command"},
+                                                    {"--json", "ls", "--no-such-option", "."}}) {
+    const Answer answer = run(arguments);
+    EXPECT_EQ(answer.code, 2);
+    const auto object = nlohmann::json::parse(answer.out);
+    EXPECT_EQ(object["exit_code"], 2);
+    EXPECT_THAT(answer.err, HasSubstr(object["error"].get<std::string>()));
+  }
+}
+
+TEST(ToolTest, NoAnswerHoldsThePasswordOfAPlace) {
+  const testing::TempFolder temp;
+  const auto store = memory_store();
+  register_object_store("guarded", [&](const std::string&) { return store; });
+  const std::string host = "guarded://user:SECRET@host/";
+  const std::string run_folder = host + "run";
+  const std::string file = run_folder + "/ep1-ba10-rank0.pt";
+  save(testing::sample_checkpoint(10), "run/ep1-ba10-rank0.pt",
+       {.info = testing::sample_info(10), .store = store});
+  store->move_pointer("run/latest-rank0.pt", "run/ep1-ba10-rank0.pt");
+  save(1, "run/damaged.pt", {.store = store});
+  save(1, "other/1.pt", {.store = store});
+  const std::string own = temp / "own.pt";
+  save(Dict{{"w", 1}}, own);
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"inspect", file},
+        {"inspect", "--tensors", "zzz", file},
+        {"inspect", run_folder},
+        {"extract", file, "zzz"},
+        {"extract", own, "w", "--out", host + "w.pt"},
+        {"extract", own, "w", "--out", file},
+        {"convert", own, file},
+        {"convert", own, host + "new.pt"},
+        {"convert", file, host + "shards", "--weights-only", "--shard-size", "1000"},
+        {"convert", file, host + "folder/"},
+        {"convert", host + "absent.pt", own},
+        {"copy", own, host + "copied/"},
+        {"copy", own, file},
+        {"copy", file, file},
+        {"diff", file, host + "absent.pt"},
+        {"diff", "--weights-only", host + "other/1.pt", file},
+        {"dump", run_folder},
+        {"ls", run_folder},
+        {"ls", host + "absent"},
+        {"prune", run_folder, "--keep-last", "1"},
+        {"verify", file, host + "absent.pt"},
+        {"verify", run_folder},
+        {"resume", "--explain", run_folder},
+        {"resume", "--explain", host + "other"},
+        {"doctor", run_folder},
+        {"ls", run_folder, file}}) {
+    for (const bool json : {false, true}) {
+      if (json) arguments.emplace_back("--json");
+      const Answer answer = run(arguments);
+      EXPECT_THAT(answer.out + answer.err, Not(HasSubstr("SECRET")))
+          << arguments[0] << " " << arguments[1];
+    }
+  }
+  EXPECT_THAT(run({"inspect", file}).out, StartsWith("guarded://host/run/ep1-ba10-rank0.pt\n"));
+  EXPECT_EQ(run({"ls", run_folder}).code, kDone);
+  EXPECT_THAT(run({"resume", "--explain", run_folder}).out,
+              StartsWith("guarded://host/run/ep1-ba10-rank0.pt\n"));
+}
+
+// The files of the machine, of which the first shard of a model is cut off when the second is
+// opened.
+class CutOff final : public ForwardingStore {
+ public:
+  CutOff() : ForwardingStore(local_store()) {}
+  std::optional<ObjectInfo> stat(const std::string& name, bool follow) override {
+    return under_->stat("/" + name, follow);
+  }
+  std::shared_ptr<const ByteSource> open(const std::string& name) override {
+    const std::size_t second = name.find("-00002-");
+    if (second != std::string::npos) {
+      std::string first = "/" + name;
+      first[second + 6] = '1';
+      std::filesystem::resize_file(first, 4096);  // behind its header
+    }
+    return under_->open("/" + name);
+  }
+  ListPage list(const std::string& folder, const std::string& page) override {
+    return under_->list("/" + folder, page);
+  }
+  std::optional<Pointer> read_pointer(const std::string&) override { return std::nullopt; }
+};
+
+TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
+  const testing::TempFolder temp;
+  register_object_store("cutoff", [](const std::string&) { return std::make_shared<CutOff>(); });
+  const std::string zeros(100'000, '\0');
+  const auto tensor = [&](std::int64_t size) {
+    return make_tensor(DType::kUInt8, {size}, {as_bytes(zeros), nullptr});
+  };
+  save(Dict{{"a", tensor(100'000)}, {"b", tensor(100'000)}}, temp / "whole.pt");
+  for (std::vector<std::string> arguments :
+       {std::vector<std::string>{"inspect", "--stats"}, {"diff", temp / "whole.pt"}}) {
+    for (const bool json : {false, true}) {
+      std::filesystem::remove_all(temp / "shards");
+      convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000});
+      const std::string place = "cutoff://disk" + (temp / "shards");
+      std::vector<std::string> all = arguments;
+      all.push_back(place);
+      if (json) all.emplace_back("--json");
+      const Answer answer = run(all);
+      EXPECT_EQ(answer.code, kFailed) << answer.out;
+      EXPECT_THAT(answer.err, HasSubstr("cannot read"));
+      EXPECT_EQ(answer.out.empty(), !json) << answer.out;
+      if (json) {
+        EXPECT_TRUE(nlohmann::json::parse(answer.out).contains("error"));
+      }
+    }
+  }
 }
 
 // A stream that has taken `limit` bytes takes no more, as a pipe that nobody reads.

@@ -73,6 +73,20 @@ TEST(VerifyTest, FullNamesTheDamagedTensorAndRangeWhereQuickSeesNothing) {
   EXPECT_EQ(damage["end"].get<int>() - damage["begin"].get<int>(), 16 * 8 * 4);
 }
 
+TEST(VerifyTest, WhatCouldNotBeReadIsCountedApart) {
+  const testing::TempFolder temp;
+  const std::string damaged = damaged_composer_file(temp);
+  const Answer good = run({"verify", kComposer, temp / "absent.pt", temp / "gone.pt"});
+  EXPECT_EQ(good.code, kNotFound);
+  EXPECT_THAT(good.out, HasSubstr("\n1 checked, none damaged, 2 not read\n"));
+  EXPECT_THAT(run({"verify", "--full", kComposer, damaged, temp / "absent.pt"}).out,
+              HasSubstr("\n1 of 2 damaged, 1 not read\n"));
+  const json row = json::parse(run({"verify", "--json", temp / "absent.pt"}).out)["files"].at(0);
+  EXPECT_EQ(row["state"], "not read");
+  EXPECT_EQ(row["manifest"], nullptr);
+  EXPECT_EQ(row["checksums"], nullptr);
+}
+
 TEST(VerifyTest, AFolderIsCheckedFileByFile) {
   const RunFolder folder;
   folder.save(20);

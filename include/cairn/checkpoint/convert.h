@@ -24,8 +24,9 @@ struct ConvertOptions {
   std::string to = {};
 
   // Only the model's state dict: `state/model` of a Composer checkpoint, or `model`, `state_dict`
-  // or `module` of others. A file that is a flat state dict already stays as it is. Of a
-  // TorchScript archive: what its state_dict() has in Python. UsageError when there is none.
+  // or `module` of others, the first that holds a tensor. A file that is a flat state dict already
+  // stays as it is. Of a TorchScript archive: what its state_dict() has in Python. UsageError when
+  // there is none.
   bool weights_only = false;
   // Patterns over paths ("state/model/*"; `*` crosses "/"), with all that is in what they match.
   // They are applied to what weights_only leaves.
@@ -47,7 +48,8 @@ struct ConvertOptions {
   // When not 0, `out` is a folder of safetensors files with at most so many bytes of tensors each,
   // and their index.
   std::uint64_t shard_bytes = 0;
-  bool overwrite = false;         // an existing file, or folder that is a checkpoint
+  // An existing file, or a folder that is a checkpoint and holds nothing else.
+  bool overwrite = false;
   Verify verify = Verify::kFull;  // of the input, before it is used
   // Of both; local_store() when null.
   std::shared_ptr<ObjectStore> store = nullptr;

@@ -14,7 +14,9 @@
 namespace cairn {
 
 struct CopyOptions {
-  bool overwrite = false;         // a file, or folder, that has the name
+  // A file that has the name, or a folder with no file but a checkpoint's own, and those that
+  // `from` has, too.
+  bool overwrite = false;
   Verify verify = Verify::kFull;  // of what is copied, before anything is written
   // In which the names are: by default what their places say (cairn/storage/stores.h).
   std::shared_ptr<ObjectStore> from_store = nullptr;
@@ -35,8 +37,9 @@ struct CopyResult {
 // StorageError. It appears whole, and of a folder what readers know it by last.
 // Memory: 8 MiB beside what the stores need. Reads twice: to verify, and to copy.
 // NotFoundError; CorruptError, and nothing was written; AlreadyExistsError; UsageError for what is
-// no checkpoint, for a folder with folders or pointers in it, for a name with another format's
-// extension (convert() is for that), and for a place in itself; StorageError.
+// no checkpoint, for a folder with folders or pointers in it, for one to replace that holds other
+// files, for a name with another format's extension (convert() is for that), and for a place in
+// itself; StorageError.
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
                            const CopyOptions& options = {});
 

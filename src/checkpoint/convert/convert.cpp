@@ -22,6 +22,7 @@
 #include "checkpoint/convert/map_tensors.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/own_files.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
 #include "checkpoint/plan/named_tensors.h"
@@ -122,7 +123,8 @@ FolderState state_of_way(ObjectStore& store, const std::string& out, const Objec
   return is_of_objects ? state_of_folder(store, out) : FolderState::kOther;
 }
 
-// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder.
+// Only a checkpoint is ever replaced, so that a slip of the hand costs no other folder, and no
+// file that lies beside one.
 void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out,
                const ConvertOptions& options) {
   const auto there = store->stat(out);
@@ -133,7 +135,9 @@ void check_way(const std::shared_ptr<ObjectStore>& store, const std::string& out
     throw AlreadyExistsError(out + " exists already: choose another name, or allow overwriting");
   }
   if (state == FolderState::kMarked) return;
-  if (there->type == ObjectInfo::Type::kFolder) open_source(out, {.store = store});
+  if (there->type != ObjectInfo::Type::kFolder) return;
+  open_source(out, {.store = store});
+  check_only_own_files(*store, out);
 }
 
 std::string without_end(std::string path) {
@@ -142,9 +146,9 @@ std::string without_end(std::string path) {
   return path;
 }
 
-// The place of IN without its secrets, which its store takes for it, too.
-std::string shown_in(const std::string& in, const ConvertOptions& options) {
-  return options.store ? in : shown_place(in);
+// A place without its secrets, which its store takes for it, too.
+std::string shown_name(const std::string& place, const ConvertOptions& options) {
+  return options.store ? place : shown_place(place);
 }
 
 // IN is read until the end, while a folder of objects is replaced one by one.
@@ -152,10 +156,11 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
                  const std::string& out, const ConvertOptions& options) {
   if (store->features().whole_folders || !is_folder(*store, out)) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
-  const std::string from = without_end(normal_path(pointer ? pointer->target : in));
+  const std::string source = shown_name(pointer ? pointer->target : in, options);
+  const std::string from = without_end(normal_path(source));
   const std::string to = without_end(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;
-  throw UsageError("cannot convert " + shown_in(in, options) + " into " + out +
+  throw UsageError("cannot convert " + shown_name(in, options) + " into " + out +
                    ": the store replaces a folder object by object, while it is still read; " +
                    "choose another name");
 }
@@ -173,9 +178,9 @@ std::unique_ptr<CheckpointSource> open_checked(const std::string& in,
       report("checking", more, total);
     };
   }
-  const std::string shown = shown_in(in, options);
-  auto source = open_source(shown, opening);
-  check_whole(source->verify(options.verify), shown);
+  const std::string path = shown_name(in, options);
+  auto source = open_source(path, opening);
+  check_whole(source->verify(options.verify), path);
   return source;
 }
 
@@ -203,8 +208,8 @@ Value model_of(const Value& root, const std::string& in) {
                        std::all_of(model.as_dict().begin(), model.as_dict().end(),
                                    [](const auto& entry) { return entry.second.is_tensor(); });
   if (is_flat || &model != &root) return model;
-  throw UsageError(in + " has no state/model, so its weights must be named: include the part " +
-                   "that holds them");
+  throw UsageError(in + " has no weights at state/model, model, state_dict or module, and is no " +
+                   "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
 // Another storage, which tells when it is read for the first time.
@@ -282,8 +287,9 @@ ConvertResult convert(const std::string& in, const std::string& out,
   const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
-  check_way(store, out, options);
-  check_apart(in, store, out, options);
+  const std::string place = shown_name(out, options);
+  check_way(store, place, options);
+  check_apart(in, store, place, options);
   const auto source = open_checked(in, options);
   const SourceInfo info = source->info();
   Value value = source->read();
@@ -292,13 +298,13 @@ ConvertResult convert(const std::string& in, const std::string& out,
   }
   if (options.weights_only) {
     std::optional<Value> weights = source->state_dict();
-    value = weights ? script_model(std::move(*weights), value, shown_in(in, options))
-                    : model_of(value, shown_in(in, options));
+    value = weights ? script_model(std::move(*weights), value, shown_name(in, options))
+                    : model_of(value, shown_name(in, options));
   }
   ConvertResult result;
   Job job{.store = store,
           .save = {.value = changed(std::move(value), options, result),
-                   .path = out,
+                   .path = place,
                    .condition = condition_of(options.overwrite),
                    .checks_reads = true},
           .rename = {},
@@ -312,12 +318,12 @@ ConvertResult convert(const std::string& in, const std::string& out,
   for (const auto& [from, to] : options.rename) {
     job.rename.push_back({from, to});
   }
-  remove_leftovers_of(*store, out);
+  remove_leftovers_of(*store, place);
   result.format = target.name;
   try {
     target.write(std::move(job), result);
   } catch (Error& e) {
-    e.add_context("converting " + shown_in(in, options));
+    e.add_context("converting " + shown_name(in, options));
     throw;
   }
   return result;

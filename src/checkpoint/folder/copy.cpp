@@ -9,6 +9,7 @@
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/own_files.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
@@ -104,6 +106,14 @@ class Copy {
                 {.advice = "nothing was copied"});
   }
 
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const Noted& object : noted_) {
+      names.insert(object.name);
+    }
+    return names;
+  }
+
   // Steps 2 and 3.
   void send(const Noted& object, ObjectWrite& out) {
     const auto source = source_->open(path_of(object));
@@ -132,6 +142,7 @@ class Copy {
 
   void copy_folder() {
     remove_leftovers_of(*target_, to_);
+    if (options_.overwrite) check_only_own_files(*target_, to_, names());
     const auto folder = target_->begin_folder(to_, options_.overwrite);
     for (const Noted& object : noted_) {
       const auto out = folder->begin(object.name, object.size);

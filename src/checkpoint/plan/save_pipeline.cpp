@@ -113,11 +113,11 @@ bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string
 // Removes what the request makes superfluous; gives the first error after having tried all. Nothing
 // is removed when it cannot be known what `latest` points at.
 std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
-  std::vector<std::string> kept = {normal_path(job.path)};
+  std::vector<std::string> kept = {real_name(*place.store, job.path)};
   try {
     if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
       if (const auto pointer = place.store->read_pointer(job.latest)) {
-        kept.push_back(normal_path(pointer->target));
+        kept.push_back(real_name(*place.store, pointer->target));
       }
     }
   } catch (Error& e) {
@@ -126,8 +126,9 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   }
   std::exception_ptr error;
   for (const std::string& path : job.remove_afterwards) {
-    if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
+      const std::string real = real_name(*place.store, path);
+      if (std::find(kept.begin(), kept.end(), real) != kept.end()) continue;
       if (!job.write && !place.own.may_remove(path, place.retry)) continue;
       if (job.may_remove && !job.may_remove(*place.store, path)) continue;
       const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };

@@ -17,6 +17,7 @@
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
 #include "core/printable.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -152,12 +153,25 @@ int run_convert(ConvertArgs options, Console& console) {
     };
     result = convert(options.in, options.out, options.convert);
   }
+  const std::string out = shown_place(options.out);
   if (console.json) {
-    print_json(result, options.out, console);
+    print_json(result, out, console);
   } else {
-    print(result, options.out, console);
+    print(result, out, console);
   }
   return kDone;
+}
+
+// Bytes, as "5GB": at least one. A number below would wrap, and 0 stands for one file.
+CLI::Validator size_above_zero() {
+  const auto convert = [to_bytes = CLI::AsSizeValue(true)](std::string& text) -> std::string {
+    const std::string given = text;
+    const bool is_negative = text.find('-') != std::string::npos;
+    const std::string problem = is_negative ? "" : to_bytes(text);
+    if (is_negative || text == "0") return given + ": a size above 0 is needed, as 5GB";
+    return problem;
+  };
+  return {convert, CLI::AsSizeValue(true).get_description()};
 }
 
 }  // namespace
@@ -182,7 +196,7 @@ Run define_convert(CLI::App& app) {
                "without objects of classes that cairn does not know");
   app.add_option("--shard-size", convert.shard_bytes,
                  "OUT is a folder of safetensors of at most this size each, as 5GB")
-      ->transform(CLI::AsSizeValue(true));
+      ->transform(size_above_zero());
   app.add_flag("--overwrite", convert.overwrite, "replace OUT when it exists");
   app.add_flag("--quick", options->quick, "do not check every byte of IN first");
   return [options](Console& console) { return run_convert(*options, console); };

@@ -11,6 +11,7 @@
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
 #include "core/printable.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -31,12 +32,12 @@ int run_copy(CopyArgs options, Console& console) {
     options.copy.on_progress = [&](std::uint64_t more) { bar.add(more); };
     result = copy_checkpoint(options.in, options.out, options.copy);
   }
+  const std::string out = shown_place(result.path);
   if (console.json) {
-    console.print_json(
-        {{"out", result.path}, {"objects", result.objects}, {"bytes", result.bytes}});
+    console.print_json({{"out", out}, {"objects", result.objects}, {"bytes", result.bytes}});
     return kDone;
   }
-  console.out << printable_line(result.path) << ": " << console.bytes(result.bytes);
+  console.out << printable_line(out) << ": " << console.bytes(result.bytes);
   if (result.objects > 1) console.out << " in " << result.objects << " files";
   console.out << "\n";
   return kDone;

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
@@ -16,6 +19,8 @@
 #include "cli/view/table.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -30,12 +35,22 @@ struct DiffArgs {
 };
 
 // As a file that can hold nothing else names them: "layer.weight" is the layer's weight.
-Value named_weights(const Value& root) {
+// `path`: for messages.
+Value named_weights(const Value& root, const std::string& path) {
   Dict weights;
-  for (const auto& [path, tensor] : tensors_of(weights_of(root))) {
-    std::string name = path;
+  std::map<std::string, std::string> paths;
+  for (const auto& [key, tensor] : tensors_of(weights_of(root))) {
+    std::string name = key;
     std::replace(name.begin(), name.end(), '/', '.');
+    const auto [first, is_new] = paths.emplace(name, key);
+    if (!is_new) {
+      throw UsageError(path + ": the weights " + first->second + " and " + key +
+                       " have one name, " + name + "; compare the files without --weights-only");
+    }
     weights.set(std::move(name), *tensor);
+  }
+  if (weights.empty()) {
+    throw UsageError(path + " holds no tensor, and so no weights to compare");
   }
   return weights;
 }
@@ -44,7 +59,7 @@ Value read(const std::string& path, bool weights_only) {
   const auto source = open_source(path);
   if (!weights_only) return source->read();
   const std::optional<Value> weights = source->state_dict();
-  return named_weights(weights ? *weights : source->read());
+  return named_weights(weights ? *weights : source->read(), shown_place(path));
 }
 
 std::uint64_t bytes_of_tensors(const Value& value) {
@@ -153,6 +168,9 @@ json describe(const Differences& differences) {
 }
 
 int run_diff(DiffArgs options, Console& console) {
+  if (options.compare.atol && !std::isfinite(*options.compare.atol)) {
+    throw UsageError(fmt::format("--atol {}: a finite number is needed", *options.compare.atol));
+  }
   const Value a = read(options.a, options.weights_only);
   const Value b = read(options.b, options.weights_only);
   options.compare.tensors_only = options.weights_only;
@@ -161,6 +179,7 @@ int run_diff(DiffArgs options, Console& console) {
     ProgressBar bar(console, {.what = "diff", .total = bytes_of_tensors(a)});
     options.compare.on_progress = [&](std::uint64_t bytes) { bar.add(bytes); };
     differences = compare_values(a, b, options.compare);
+    check_mapped_reads();  // before anything is said of what was read
   }
   if (console.json) {
     console.print_json(describe(differences));

@@ -25,6 +25,7 @@
 #include "io/probe_folder.h"
 #include "io/program.h"
 #include "io/scratch_file.h"
+#include "io/uri.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -77,6 +78,11 @@ Diagnosis diagnose(const std::string& folder) {
   if (!folder.empty()) {
     const std::string problem = place_problem(folder);
     if (!problem.empty()) throw UnsupportedError(problem);
+    if (!scheme_of(folder).empty()) {
+      throw UnsupportedError(shown_place(folder) +
+                             " is no folder of this machine, whose file systems are tested here; "
+                             "give a path");
+    }
     if (!posix_file_system().stat(folder)) throw NotFoundError("there is no folder " + folder);
     diagnosis.folder = {folder, folder_space(folder), probe_folder(folder)};
   }

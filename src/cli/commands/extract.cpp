@@ -15,6 +15,7 @@
 #include "cli/view/npy.h"
 #include "cli/view/value_text.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 #include "value/plain_json.h"
@@ -70,7 +71,7 @@ Value find_parts(const Value& root, const ExtractArgs& options) {
     if (const Value* part = find_path(root, key)) {
       parts.set(key, *part);
     } else if (!PartFinder(key, parts).find(root, "")) {
-      throw NotFoundError(options.path + " has nothing at '" + key +
+      throw NotFoundError(shown_place(options.path) + " has nothing at '" + key +
                           "'; `cairn inspect` shows the paths that there are");
     }
   }
@@ -91,6 +92,7 @@ void write(const Value& value, const ExtractArgs& options) {
   remove_leftovers_of(*store, options.out);
   const auto file = store->begin(options.out, {.condition = condition_of(options.force)});
   write_npy(only_part(value), *file);
+  check_mapped_reads();
   file->commit();
 }
 
@@ -98,17 +100,19 @@ int run_extract(const ExtractArgs& options, Console& console) {
   check_stays(options.out);
   const Value value = find_parts(open_source(options.path)->read(), options);
   if (options.out.empty()) {
-    console.print_json(plain_json(value));
+    const nlohmann::json object = plain_json(value);
+    check_mapped_reads();  // before anything is said of what was read
+    console.print_json(object);
     return kDone;
   }
   write(value, options);
   const auto info = store_of(options.out, nullptr)->stat(options.out);
   const std::uint64_t bytes = info ? info->size : 0;
+  const std::string out = shown_place(options.out);
   if (console.json) {
-    console.print_json(
-        {{"path", options.out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
+    console.print_json({{"path", out}, {"bytes", bytes}, {"tensors", tensors_of(value).size()}});
   } else {
-    console.out << printable_line(options.out) << ": " << printable_line(value_text(value)) << ", "
+    console.out << printable_line(out) << ": " << printable_line(value_text(value)) << ", "
                 << console.bytes(bytes) << "\n";
   }
   return kDone;

@@ -20,6 +20,8 @@
 #include "cli/view/tensor_table.h"
 #include "cli/view/tree.h"
 #include "core/printable.h"
+#include "io/mapped_file.h"
+#include "storage/place.h"
 #include "value/timestamp_fields.h"
 
 namespace cairn::cli {
@@ -36,7 +38,7 @@ struct InspectArgs {
 };
 
 struct Inspected {
-  std::string path;
+  std::string path;  // as it may be shown
   Value value;
   SourceInfo source = {};
   CheckpointInfo training = {};
@@ -44,7 +46,7 @@ struct Inspected {
 
 Inspected inspect(const std::string& path) {
   const auto source = open_source(path);
-  Inspected inspected{.path = path, .value = source->read(), .source = source->info()};
+  Inspected inspected{.path = shown_place(path), .value = source->read(), .source = source->info()};
   try {
     inspected.training = training_info(inspected.source, inspected.value);
   } catch (const MismatchError&) {
@@ -176,10 +178,11 @@ int run_inspect(InspectArgs options, Console& console) {
   std::vector<TensorRow> rows;
   if (!options.tensors.empty()) rows = find_tensors(inspected.value, options.tensors);
   if (!options.tensors.empty() && rows.empty()) {
-    throw NotFoundError("no tensor of " + options.path + " matches " +
+    throw NotFoundError("no tensor of " + inspected.path + " matches " +
                         fmt::format("{}", fmt::join(options.tensors, " ")));
   }
   if (options.stats) add_stats(rows, console);
+  check_mapped_reads();  // before anything is said of what was read
   if (console.json) {
     json object = describe(inspected, root);
     if (!options.tensors.empty()) object["tensors"] = describe(rows);

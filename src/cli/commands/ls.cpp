@@ -11,6 +11,7 @@
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "core/printable.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -117,16 +118,20 @@ void print_json(const FolderListing& listing, const LsArgs& options, Console& co
                       {"not_looked_into", listing.not_looked_into}});
 }
 
-FolderListing list_with_progress(const LsArgs& options, const Console& console) {
+FolderListing list_with_progress(const std::shared_ptr<ObjectStore>& store, const LsArgs& options,
+                                 const Console& console) {
   ProgressBar bar(console, {.what = "check " + options.folder});
   return list_checkpoints(options.folder,
                           {.verify = options.verify ? Verify::kFull : Verify::kQuick,
                            .limits = options.all || options.verify ? ListLimits{} : kUsually,
-                           .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); }});
+                           .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
+                           .store = store});
 }
 
-int run_ls(const LsArgs& options, Console& console) {
-  const FolderListing listing = list_with_progress(options, console);
+int run_ls(LsArgs options, Console& console) {
+  const auto store = store_of(options.folder, nullptr);
+  options.folder = shown_place(options.folder);
+  const FolderListing listing = list_with_progress(store, options, console);
   if (console.json) {
     print_json(listing, options, console);
   } else {

@@ -286,13 +286,15 @@ void print_json(const Outcome& outcome, const PruneArgs& options, Console& conso
                       {"exit_code", static_cast<int>(outcome.code)}});
 }
 
-int run_prune(const PruneArgs& options, Console& console) {
+int run_prune(PruneArgs options, Console& console) {
   const RetentionRules& rules = options.rules;
   if (rules.last == 0 && rules.daily == 0 && rules.weekly == 0 && options.every.empty() &&
       options.best.empty() && options.within.empty()) {
     throw UsageError("say what to keep: --keep-last 3, for example (see cairn prune --help)");
   }
-  const Outcome outcome = prune(store_of(options.folder, nullptr), options, console);
+  const auto store = store_of(options.folder, nullptr);
+  options.folder = shown_place(options.folder);
+  const Outcome outcome = prune(store, options, console);
   if (console.json) {
     print_json(outcome, options, console);
   } else {

@@ -35,7 +35,7 @@ struct ResumeArgs {
 };
 
 struct Explanation {
-  std::string folder;  // with the run's name filled in
+  std::string folder;  // with the run's name filled in, as it may be shown
   std::optional<FoundCheckpoint> found;
   std::vector<std::pair<std::string, std::string>> others;  // path, why not
 };
@@ -66,22 +66,26 @@ void add_unsought(const FindOptions& find, Explanation& explanation) {
 
 Explanation explain(const ResumeArgs& options) {
   Explanation explanation;
-  explanation.folder = strict_format(options.folder, dist_variables(options.find.run_name));
+  const std::string folder = strict_format(options.folder, dist_variables(options.find.run_name));
+  explanation.folder = shown_place(folder);
   FindOptions find = options.find;
-  find.store = store_of(explanation.folder, nullptr);
+  find.store = store_of(folder, nullptr);
   find.trust_latest = !is_local(*find.store);
-  find.on_skip = [&](const std::string& path, const std::string& why) {
-    explanation.others.emplace_back(path, why);
+  const auto add = [&](const std::string& path, const std::string& why) {
+    const std::string shown = shown_place(path);  // what a pointer gives has its store's secrets
+    explanation.others.emplace_back(shown, shown == path ? why : without_path(why, path));
   };
+  find.on_skip = add;
   find.on_older = [&](const std::string& path, const Timestamp& timestamp) {
-    explanation.others.emplace_back(path, "behind it, at " + place(timestamp));
+    add(path, "behind it, at " + place(timestamp));
   };
   if (!find.run_name.empty()) {  // as a Trainer of that name
     find.on_other_run = [&](const std::string& path, const std::string& run_name) {
-      explanation.others.emplace_back(path, "it is of the run \"" + run_name + "\"");
+      add(path, "it is of the run \"" + run_name + "\"");
     };
   }
-  explanation.found = find_latest(options.folder, find);
+  explanation.found = find_latest(shown_place(options.folder), find);
+  if (explanation.found) explanation.found->path = shown_place(explanation.found->path);
   if (find.store->stat(explanation.folder)) add_unsought(find, explanation);
   return explanation;
 }

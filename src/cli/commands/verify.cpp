@@ -57,7 +57,8 @@ std::vector<std::string> checkpoints_of(const std::string& path) {
     found.push_back(listed.path);
   }
   std::sort(found.begin(), found.end());
-  if (found.empty()) throw NotFoundError("there are no checkpoints in the folder " + path);
+  if (found.empty())
+    throw NotFoundError("there are no checkpoints in the folder " + shown_place(path));
   return found;
 }
 
@@ -144,8 +145,8 @@ json describe(const Checked& checked) {
           {"problem", is_read ? json() : json(checked.problem)},
           {"records", report.records},
           {"bytes", report.bytes},
-          {"manifest", report.has_manifest},
-          {"checksums", report.has_checksums},
+          {"manifest", is_read ? json(report.has_manifest) : json()},
+          {"checksums", is_read ? json(report.has_checksums) : json()},
           {"damage", std::move(damage)}};
 }
 
@@ -157,6 +158,17 @@ void print_json(const std::vector<Checked>& all, const VerifyArgs& options, Cons
   console.print_json({{"checked", options.full ? "full" : "quick"}, {"files", std::move(files)}});
 }
 
+// "2 of 5 damaged, 1 not read"; empty when the table has said it all.
+std::string count_text(const std::vector<Checked>& all, std::ptrdiff_t damaged) {
+  const auto unread =
+      std::count_if(all.begin(), all.end(), [](const Checked& c) { return !c.problem.empty(); });
+  if (damaged == 0 && all.size() == 1) return {};
+  const std::string checked = std::to_string(static_cast<std::ptrdiff_t>(all.size()) - unread);
+  const std::string text = damaged > 0 ? std::to_string(damaged) + " of " + checked + " damaged"
+                                       : checked + " checked, none damaged";
+  return text + (unread > 0 ? ", " + std::to_string(unread) + " not read" : "") + "\n";
+}
+
 int run_verify(const VerifyArgs& options, Console& console) {
   const std::vector<Checked> all = check_all(options, console);
   const auto damaged =
@@ -165,8 +177,7 @@ int run_verify(const VerifyArgs& options, Console& console) {
     print_json(all, options, console);
   } else {
     print(all, options, console);
-    if (damaged > 0) console.out << damaged << " of " << all.size() << " damaged\n";
-    if (damaged == 0 && all.size() > 1) console.out << all.size() << " checked, none damaged\n";
+    console.out << count_text(all, damaged);
   }
   if (damaged > 0) return kNegativeAnswer;
   const auto problem =

@@ -120,6 +120,8 @@ int main(int argc, char** argv) {
     // What is behind the program is its own, also when it begins with a dash.
     app.parse(argc, argv);
     job.command = app.remaining();
+    const bool is_marked = !job.command.empty() && job.command.front() == "--";
+    if (is_marked) job.command.erase(job.command.begin());  // as others' launchers want it
     if (job.command.empty()) throw cairn::UsageError("which program? See cairn-run --help");
     complete(flags);
     set_ranks(flags, job);

@@ -17,6 +17,7 @@
 #include "core/printable.h"
 #include "io/file_size_limit.h"
 #include "io/mapped_file.h"
+#include "storage/place.h"
 #include "terminal/terminal.h"
 
 namespace cairn::cli {
@@ -47,15 +48,37 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
       ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
-int report(const std::exception& error, const GlobalOptions& options, std::ostream& out,
-           std::ostream& err) {
-  const ExitCode code = exit_code_of(error);
-  if (options.json) {
-    const nlohmann::json object = {{"error", error.what()}, {"exit_code", static_cast<int>(code)}};
+struct Failure {
+  std::string message;
+  ExitCode code = kFailed;
+};
+
+int report(const Failure& failure, bool json, std::ostream& out, std::ostream& err) {
+  if (json) {
+    const nlohmann::json object = {{"error", failure.message},
+                                   {"exit_code", static_cast<int>(failure.code)}};
     out << json_text(object, 1) << "\n";
   }
-  err << "cairn: " << printable(error.what()) << "\n";
-  return code;
+  err << "cairn: " << printable(failure.message) << "\n";
+  return failure.code;
+}
+
+// What CLI11 says of the command line, without the secrets of places in it.
+std::string without_secrets(std::string text, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const std::string shown = shown_place(argument);
+    if (shown == argument) continue;
+    for (std::size_t at = 0; (at = text.find(argument, at)) != std::string::npos;) {
+      text.replace(at, argument.size(), shown);
+      at += shown.size();
+    }
+  }
+  return text;
+}
+
+// Also of a command line that could not be read to its end.
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
 int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
@@ -95,10 +118,10 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
   } catch (const CLI::Success& help) {
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
-    err << "cairn: " << printable(error.what()) << " (see cairn --help)\n";
-    return kFailed;
+    const std::string message = without_secrets(error.what(), arguments) + " (see cairn --help)";
+    return report({message, kFailed}, asks_for_json(arguments), out, err);
   } catch (const std::exception& error) {
-    return report(error, options, out, err);
+    return report({error.what(), exit_code_of(error)}, options.json, out, err);
   }
 }
 

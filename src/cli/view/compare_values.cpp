@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <map>
 #include <string_view>
 
@@ -84,6 +85,17 @@ bool have_same_form(const SparseTensor& a, const SparseTensor& b) {
   return a.layout == b.layout && a.shape == b.shape;
 }
 
+bool are_same_floats(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool are_same_floats(const std::complex<double>& a, const std::complex<double>& b) {
+  return are_same_floats(a.real(), b.real()) && are_same_floats(a.imag(), b.imag());
+}
+
+template <class Float>
+bool are_near(const Float& a, const Float& b, const CompareOptions& options) {
+  return are_same_floats(a, b) || (options.atol && std::abs(a - b) <= *options.atol);
+}
+
 bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   if (is_empty_container(a) && is_empty_container(b)) return a.is_dict() == b.is_dict();
   if (a.kind() != b.kind()) return false;
@@ -92,11 +104,14 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   }
   if (a.is_foreign()) return describe_value(a) == describe_value(b);
   if (a.kind() == Kind::kSparse) return have_same_form(a.as_sparse(), b.as_sparse());
-  if (a.kind() == Kind::kFloat) {
-    const double x = a.as_float();
-    const double y = b.as_float();
-    return x == y || (std::isnan(x) && std::isnan(y)) ||
-           (options.atol && std::abs(x - y) <= *options.atol);
+  if (a.kind() == Kind::kFloat) return are_near(a.as_float(), b.as_float(), options);
+  if (const auto* number = a.get_if<std::complex<double>>()) {
+    return are_near(*number, *b.get_if<std::complex<double>>(), options);
+  }
+  if (const auto* scalar = a.get_if<NumpyScalar>()) {
+    const Value x = scalar->number();
+    const Value y = b.get_if<NumpyScalar>()->number();
+    return x.kind() == y.kind() ? are_same(x, y, options) : x == y;
   }
   return a == b;
 }

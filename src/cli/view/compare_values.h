@@ -17,7 +17,7 @@ namespace cairn::cli {
 struct CompareOptions {
   // Also what differs from run to run by itself: see is_of_the_run().
   bool wall_clock = false;
-  std::optional<double> atol = std::nullopt;  // as compare_tensors(); for floats, too
+  std::optional<double> atol = std::nullopt;  // as compare_tensors(); of other numbers, too
   bool tensors_only = false;
   std::function<void(std::uint64_t bytes)> on_progress = nullptr;  // from any thread
 };
