@@ -329,13 +329,13 @@ const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->o
 
 void CheckpointSaver::init(State& state, Logger& logger) {
   check_names(impl_->options, dist_variables(state.run_name));
+  impl_->forget_run_before();
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   if (is_of_several()) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
   }
-  impl_->elsewhere.clear();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (saves_rank_tars(state)) impl_->begin_tars(state);
   const std::string folder = impl_->folder(state);
@@ -408,7 +408,10 @@ void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->report(logger);
 }
 
-void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
+void CheckpointSaver::close(State& state, Logger& logger) {
+  fit_end(state, logger);
+  impl_->may_rewrite_own = false;  // the next run says it before init()
+}
 
 // Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
 Value CheckpointSaver::state_dict() const {

@@ -94,6 +94,7 @@ struct CheckpointSaver::Impl {
   void begin_upload(const State& state, const std::string& path);
   void upload(Logger& logger);
 
+  void forget_run_before();
   void look_around(const State& state);
   void remove_leftovers(const State& state, Logger& logger) const;
   void prepare_machines(const State& state, Logger& logger) const;

@@ -13,6 +13,26 @@
 
 namespace cairn {
 
+// What another Trainer saved with this saver is not this run's to count, to replace or to remove.
+// The next run's right to rewrite its own files is there already.
+void CheckpointSaver::Impl::forget_run_before() {
+  elsewhere.clear();
+  is_due = create_interval_scheduler(options.save_interval);
+  answer.reset();
+  last_checkpoint_batch.reset();
+  newest.reset();
+  saved_in_parts.clear();
+  saved = {};
+  gone_on_from.reset();
+  replaceable.clear();
+  unusable.clear();
+  constant_path.clear();
+  constant_version.reset();
+  uploads = SaverUploads(options.num_remote_checkpoints_to_keep);
+  durable.clear();
+  finished = std::make_shared<FinishedQueue>();  // nobody asks for what comes into the other
+}
+
 // Far away: whether it can be written to, and, before anything is loaded, where the pointer stands
 // and what has the name of all checkpoints, if they have one.
 void CheckpointSaver::Impl::look_around(const State& state) {

@@ -1,0 +1,78 @@
+// CheckpointSaver and the files of other runs: a saver that a second Trainer uses, and folders in
+// which another run has saved.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/error.h"
+#include "cairn/train/trainer.h"
+
+#include "testing/temp_folder.h"
+#include "testing/tiny_model.h"
+
+namespace cairn {
+namespace {
+
+using testing::TempFolder;
+using testing::tiny_options;
+using ::testing::UnorderedElementsAre;
+
+struct SaverRunsTest : ::testing::Test {
+  // 5 batches an epoch.
+  TrainerOptions options(const std::string& run_name, const std::string& max_duration) {
+    TrainerOptions made = tiny_options();
+    made.max_duration = max_duration;
+    made.run_name = run_name;
+    return made;
+  }
+
+  std::vector<std::string> files(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / name)) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  TempFolder folder;
+};
+
+// --- One saver of several Trainers ---------------------------------------------------------------
+
+TEST_F(SaverRunsTest, ASecondTrainersSavesRemoveNothingOfTheFirst) {
+  const auto saver = std::make_shared<CheckpointSaver>(
+      CheckpointSaverOptions{.folder = folder / "{run_name}", .num_checkpoints_to_keep = 1});
+  for (const char* run : {"one", "two"}) {
+    TrainerOptions made = options(run, "2ep");
+    made.callbacks.push_back(saver);
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    EXPECT_EQ(trainer.saved_checkpoints().size(), 1) << run;
+    trainer.fit({.duration = "1ep"});  // of the same Trainer: what it saved before counts
+  }
+  for (const char* run : {"one", "two"}) {
+    EXPECT_THAT(files(run), UnorderedElementsAre("ep3-ba15-rank0.pt", "latest-rank0.pt")) << run;
+  }
+}
+
+TEST_F(SaverRunsTest, OnlyTheTrainerWithAutoresumeMayRewriteItsOwnFiles) {
+  const auto saver =
+      std::make_shared<CheckpointSaver>(CheckpointSaverOptions{.folder = folder / "ckpt"});
+  TrainerOptions made = options("run", "2ep");
+  made.callbacks.push_back(saver);
+  made.autoresume = true;
+  {
+    Trainer first(made);
+    first.fit();
+  }
+  TrainerOptions again = options("run", "2ep");
+  again.callbacks.push_back(saver);
+  again.load_path = folder / "ckpt/ep1-ba5-rank0.pt";
+  Trainer second(std::move(again));
+  EXPECT_THROW(second.fit(), AlreadyExistsError);
+}
+
+}  // namespace
+}  // namespace cairn
