@@ -135,7 +135,15 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
   if (options.latest_filename && keep() != 0) job.latest = path(state, *options.latest_filename);
   saved.begin(job.path, state.timestamp);
   newest = {.number = ++saves_begun, .path = job.path, .timestamp = state.timestamp};
-  if (keep() > 0) job.remove_afterwards = saved.superfluous(keep());
+  if (keep() <= 0) return job;
+  job.remove_afterwards = saved.superfluous(keep());
+  auto loaded = saved.loaded_among(job.remove_afterwards);
+  if (loaded.empty()) return job;
+  job.may_remove = [here = place(state), loaded = std::move(loaded)](ObjectStore& /*store*/,
+                                                                     const std::string& path) {
+    const auto entry = loaded.find(path);
+    return entry == loaded.end() || is_still_own(here, path, entry->second);
+  };
   return job;
 }
 
@@ -275,6 +283,12 @@ void CheckpointSaver::Impl::settle() {
     if (has_uploads) durable.push_back(done.report.path);
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
+    }
+    for (const std::string& path : done.report.refused) {
+      if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
+      messages.push_back("warning: " + path +
+                         " is not removed: it cannot be read now, or is not what this run saved "
+                         "there");
     }
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it

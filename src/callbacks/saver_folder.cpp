@@ -66,6 +66,12 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
   return info.timestamp && position(*info.timestamp) == position(timestamp);
 }
 
+// Whether this run made it at `timestamp`, by its own words.
+bool is_made_at(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
+  const auto info = look_at(place.store, path, Verify::kQuick).info;
+  return info && info->run_name == place.run_name && is_at(*info, timestamp);
+}
+
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
                          const CheckpointInfo& info) {
   std::string whose;
@@ -233,15 +239,21 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
-      const bool is_in_parts = is_saved_in_parts(place, now);
-      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
-      const bool is_right = info && info->run_name == place.run_name && is_at(*info, timestamp);
-      if (!is_in_parts && !is_right) return std::nullopt;
+      if (!is_saved_in_parts(place, now) && !is_made_at(place, now, timestamp)) return std::nullopt;
       moved.insert(folder);
     }
     return now;
   };
   saved.adopt(find, Existence(place.store));
+}
+
+bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
+  try {
+    return is_saved_in_parts(place, path) || !place.store->stat(path) ||
+           is_made_at(place, path, timestamp);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace cairn

@@ -82,7 +82,13 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
 // those in the folder whose names it makes; and, when the folder has another path than then (it was
 // moved, copied, or is named from another working directory), those that lie in it now under their
 // names. That it is that folder is certain when one of them says that it was made by this run at
-// the position that the entry tells; a fork into a folder of its own takes over nothing.
+// the position that the entry tells; a fork into a folder of its own takes over nothing. By then
+// another run may have saved under one of the names: is_still_own() is asked before it is removed.
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved);
+
+// Whether what an adopted entry names may be removed: it says that this run made it at the entry's
+// `timestamp`, or nothing is there. False when it cannot be read now. Of a folder of which other
+// machines have parts nobody can tell here: its name is believed.
+bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp);
 
 }  // namespace cairn

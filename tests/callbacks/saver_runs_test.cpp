@@ -15,6 +15,8 @@
 namespace cairn {
 namespace {
 
+using ::testing::ElementsAre;
+using testing::read_file;
 using testing::TempFolder;
 using testing::tiny_options;
 using ::testing::UnorderedElementsAre;
@@ -72,6 +74,32 @@ TEST_F(SaverRunsTest, OnlyTheTrainerWithAutoresumeMayRewriteItsOwnFiles) {
   again.load_path = folder / "ckpt/ep1-ba5-rank0.pt";
   Trainer second(std::move(again));
   EXPECT_THROW(second.fit(), AlreadyExistsError);
+}
+
+// --- What another run saved meanwhile ------------------------------------------------------------
+
+// The names of a folder that was moved away, and that another run has used since.
+TEST_F(SaverRunsTest, WhatAnotherRunSavedUnderNamesOfThisOneIsNotRemoved) {
+  const auto saving = [&](const char* run, const char* max_duration) {
+    TrainerOptions made = options(run, max_duration);
+    made.save_folder = folder / "ckpt";
+    made.save_num_checkpoints_to_keep = 2;
+    return made;
+  };
+  Trainer(saving("a", "3ep")).fit();
+  std::filesystem::rename(folder / "ckpt", folder / "moved");
+  Trainer(saving("b", "2ep")).fit();
+  const std::string bytes = read_file(folder / "ckpt/ep2-ba10-rank0.pt");
+  TrainerOptions again = saving("a", "6ep");
+  again.load_path = folder / "moved/latest-rank0.pt";
+  Trainer resumed(std::move(again));
+  resumed.fit();
+  EXPECT_THAT(files("ckpt"),
+              UnorderedElementsAre("ep1-ba5-rank0.pt", "ep2-ba10-rank0.pt", "ep5-ba25-rank0.pt",
+                                   "ep6-ba30-rank0.pt", "latest-rank0.pt"));
+  EXPECT_EQ(read_file(folder / "ckpt/ep2-ba10-rank0.pt"), bytes);
+  EXPECT_THAT(resumed.saved_checkpoints(),
+              ElementsAre(folder / "ckpt/ep5-ba25-rank0.pt", folder / "ckpt/ep6-ba30-rank0.pt"));
 }
 
 }  // namespace

@@ -129,7 +129,10 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
     if (std::find(kept.begin(), kept.end(), normal_path(path)) != kept.end()) continue;
     try {
       if (!job.write && !place.own.may_remove(path, place.retry)) continue;
-      if (job.may_remove && !job.may_remove(*place.store, path)) continue;
+      if (job.may_remove && !job.may_remove(*place.store, path)) {
+        report.refused.push_back(path);
+        continue;
+      }
       const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
       if (!with_retries(place.retry, remove)) continue;
       report.removed.push_back(path);
