@@ -241,12 +241,6 @@ void CheckpointSaver::Impl::throw_error() {
   }
 }
 
-// Behind fit_start(), too, when somebody asks for a save.
-void CheckpointSaver::Impl::prepare(const State& state) {
-  adopt_saved(place(state), saved);
-  options.store->prepare(folder(state));
-}
-
 // Puts away what is in the way of a save and nobody can go on from: somebody may want to look into
 // it. In a store that is far away a folder has no other name: it is replaced.
 void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
@@ -297,12 +291,16 @@ void CheckpointSaver::Impl::settle() {
   }
 }
 
-void CheckpointSaver::Impl::report(Logger& logger) {
-  settle();
-  upload(logger);
+void CheckpointSaver::Impl::log_messages(Logger& logger) {
   for (const std::string& message : std::exchange(messages, {})) {
     logger.log_message(message);
   }
+}
+
+void CheckpointSaver::Impl::report(Logger& logger) {
+  settle();
+  upload(logger);
+  log_messages(logger);
   for (const auto& saver : elsewhere)
     saver->impl_->report(logger);
 }

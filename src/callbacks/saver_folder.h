@@ -29,8 +29,9 @@ struct SaverPlace {
   std::optional<std::string> gone_on_from = std::nullopt;
 
   FormatVariables dist() const { return dist_variables(run_name); }
-  // The path under which `now` is saved.
+  // The path under which `now` is saved, and its name in the folder.
   std::string path() const;
+  std::string name() const;
   // Whether it is a path of a save before now, which no save of now or later has.
   bool has_passed(const std::string& path) const;
   // Whether what has parts at `path` can be what was loaded.
@@ -63,6 +64,10 @@ struct FolderConflicts {
 //    that does not change with the batch;
 //  - with `may_rewrite_own`, every file of the run itself: it goes on from before them.
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own);
+
+// The same of the one path that a save at this moment has, for who has not asked check_conflicts().
+FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
 
 // What becomes of the name of an unusable file for which its turn has come.

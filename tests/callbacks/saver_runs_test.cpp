@@ -15,11 +15,14 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::read_file;
 using testing::TempFolder;
 using testing::tiny_options;
 using ::testing::UnorderedElementsAre;
+using testing::write_file;
 
 struct SaverRunsTest : ::testing::Test {
   // 5 batches an epoch.
@@ -100,6 +103,47 @@ TEST_F(SaverRunsTest, WhatAnotherRunSavedUnderNamesOfThisOneIsNotRemoved) {
   EXPECT_EQ(read_file(folder / "ckpt/ep2-ba10-rank0.pt"), bytes);
   EXPECT_THAT(resumed.saved_checkpoints(),
               ElementsAre(folder / "ckpt/ep5-ba25-rank0.pt", folder / "ckpt/ep6-ba30-rank0.pt"));
+}
+
+TEST_F(SaverRunsTest, ASaveOnRequestBeforeTrainingReplacesNothingOfAnotherRun) {
+  const auto saving = [&](const char* run) {
+    TrainerOptions made = options(run, "1ep");
+    made.save_folder = folder / "ckpt";
+    return made;
+  };
+  const std::string path = folder / "ckpt/ep0-ba0-rank0.pt";
+  const auto save_before_training = [](TrainerOptions made) {
+    Trainer trainer(std::move(made));
+    trainer.save_checkpoint_to_save_folder();
+    trainer.save_checkpoint_to_save_folder();  // its own of this moment
+    trainer.saved_checkpoints();
+  };
+  save_before_training(saving("one"));
+  const std::string bytes = read_file(path);
+  try {
+    save_before_training(saving("two"));
+    ADD_FAILURE() << "no error";
+  } catch (const AlreadyExistsError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("of the run \"one\""),
+                                HasSubstr("set save_overwrite")));
+  }
+  EXPECT_EQ(read_file(path), bytes);
+  EXPECT_NO_THROW(save_before_training(saving("one")));
+  TrainerOptions may = saving("two");
+  may.save_overwrite = true;
+  EXPECT_NO_THROW(save_before_training(std::move(may)));
+  EXPECT_EQ(verify(path).info->run_name, "two");
+}
+
+TEST_F(SaverRunsTest, ASaveOnRequestPutsAsideWhatNobodyCanGoOnFrom) {
+  std::filesystem::create_directories(folder / "ckpt");
+  write_file(folder / "ckpt/ep0-ba0-rank0.pt", "torn");
+  TrainerOptions made = options("run", "1ep");
+  made.save_folder = folder / "ckpt";
+  Trainer trainer(std::move(made));
+  trainer.save_checkpoint_to_save_folder();
+  EXPECT_EQ(trainer.saved_checkpoints().size(), 1);
+  EXPECT_EQ(read_file(folder / "ckpt/ep0-ba0-rank0.pt.damaged"), "torn");
 }
 
 }  // namespace

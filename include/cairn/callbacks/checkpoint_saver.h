@@ -96,7 +96,8 @@ class CheckpointSaver final : public Callback {
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
-  // Saves now, whatever the interval says: for foreign loops.
+  // Saves now, whatever the interval says: for foreign loops. AlreadyExistsError, unless
+  // `overwrite` is set, for a checkpoint that it would replace, when no fit() has checked that.
   void save(State& state, Logger& logger);
   // The same, unless this saver has saved this batch by this name already, and that checkpoint is
   // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
