@@ -347,5 +347,37 @@ TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
   EXPECT_THROW(files.create(folder / std::string(300, 'x'), {}), StorageError);
 }
 
+// --- Removing what may be locked -----------------------------------------------------------------
+
+// What somebody else may do to files: root may do anything.
+void become_nobody() {
+  if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+}
+
+// In a folder that several people write to, whoever may remove a file need not be able to write it,
+// or to read it.
+TEST(RemoveUnlockedTest, WhatMayNotBeOpenedIsRemovedWhereItsFolderAllowsIt) {
+  const TempFolder folder;
+  const std::string path = folder / "ep1.pt";
+  for (const mode_t mode : {0444, 0000}) {
+    for (const mode_t of_folder : {0777, 0555}) {
+      testing::write_file(path, "bytes");
+      ASSERT_EQ(chmod(path.c_str(), mode), 0);
+      ASSERT_EQ(chmod(folder.path().c_str(), of_folder), 0);
+      const int outcome = in_child([&] {
+        become_nobody();
+        try {
+          return posix_file_system().remove_unlocked(path) ? 0 : 1;
+        } catch (const StorageError& e) {
+          return std::string(e.what()).starts_with("cannot remove " + path) ? 10 : 11;
+        }
+      });
+      ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+      EXPECT_EQ(outcome, of_folder == 0777 ? 0 : 10) << mode;
+      EXPECT_EQ(posix_file_system().remove(path), of_folder != 0777) << mode;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cairn
