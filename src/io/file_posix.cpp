@@ -76,7 +76,7 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
 FileDescriptor create_locked_file(const std::string& path) {
   for (;;) {
     FileDescriptor fd = create_file(path);
-    lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() removes nothing
+    lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
     if (info.st_nlink > 0) return fd;
@@ -204,7 +204,11 @@ class PosixFileSystem final : public FileSystem {
       throw_storage_error(errno, "cannot open " + path);
     }
     // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
-    return lock(fd.get(), LOCK_EX | LOCK_NB) == 0 && remove(path);
+    const int error = lock(fd.get(), LOCK_EX | LOCK_NB);
+    // Where there are no locks, nobody can tell whether the writer of a temporary file lives. What
+    // has its final name is finished.
+    const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(base_name(path)));
+    return !is_held && remove(path);
   }
 
   bool remove_unlocked_folder(const std::string& path) {
