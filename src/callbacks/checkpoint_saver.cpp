@@ -135,7 +135,15 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
   if (options.latest_filename && keep() != 0) job.latest = path(state, *options.latest_filename);
   saved.begin(job.path, state.timestamp);
   newest = {.number = ++saves_begun, .path = job.path, .timestamp = state.timestamp};
-  if (keep() > 0) job.remove_afterwards = saved.superfluous(keep());
+  if (keep() <= 0) return job;
+  job.remove_afterwards = saved.superfluous(keep());
+  auto loaded = saved.loaded_among(job.remove_afterwards);
+  if (loaded.empty()) return job;
+  job.may_remove = [here = place(state), loaded = std::move(loaded)](ObjectStore& /*store*/,
+                                                                     const std::string& path) {
+    const auto entry = loaded.find(path);
+    return entry == loaded.end() || is_still_own(here, path, entry->second);
+  };
   return job;
 }
 
@@ -233,12 +241,6 @@ void CheckpointSaver::Impl::throw_error() {
   }
 }
 
-// Behind fit_start(), too, when somebody asks for a save.
-void CheckpointSaver::Impl::prepare(const State& state) {
-  adopt_saved(place(state), saved);
-  options.store->prepare(folder(state));
-}
-
 // Puts away what is in the way of a save and nobody can go on from: somebody may want to look into
 // it. In a store that is far away a folder has no other name: it is replaced.
 void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
@@ -276,6 +278,12 @@ void CheckpointSaver::Impl::settle() {
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
     }
+    for (const std::string& path : done.report.refused) {
+      if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
+      messages.push_back("warning: " + path +
+                         " is not removed: it cannot be read now, or is not what this run saved "
+                         "there");
+    }
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
@@ -283,12 +291,16 @@ void CheckpointSaver::Impl::settle() {
   }
 }
 
-void CheckpointSaver::Impl::report(Logger& logger) {
-  settle();
-  upload(logger);
+void CheckpointSaver::Impl::log_messages(Logger& logger) {
   for (const std::string& message : std::exchange(messages, {})) {
     logger.log_message(message);
   }
+}
+
+void CheckpointSaver::Impl::report(Logger& logger) {
+  settle();
+  upload(logger);
+  log_messages(logger);
   for (const auto& saver : elsewhere)
     saver->impl_->report(logger);
 }
@@ -329,13 +341,13 @@ const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->o
 
 void CheckpointSaver::init(State& state, Logger& logger) {
   check_names(impl_->options, dist_variables(state.run_name));
+  impl_->forget_run_before();
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.
   if (is_of_several()) {
     impl_->has_uploads = dist::broadcast_value(impl_->has_uploads).as_bool();
   }
-  impl_->elsewhere.clear();
   if (saves_over_ranks(state)) impl_->begin_sharded(state, logger);
   if (saves_rank_tars(state)) impl_->begin_tars(state);
   const std::string folder = impl_->folder(state);
@@ -408,7 +420,10 @@ void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->report(logger);
 }
 
-void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
+void CheckpointSaver::close(State& state, Logger& logger) {
+  fit_end(state, logger);
+  impl_->may_rewrite_own = false;  // the next run says it before init()
+}
 
 // Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
 Value CheckpointSaver::state_dict() const {

@@ -94,6 +94,7 @@ struct CheckpointSaver::Impl {
   void begin_upload(const State& state, const std::string& path);
   void upload(Logger& logger);
 
+  void forget_run_before();
   void look_around(const State& state);
   void remove_leftovers(const State& state, Logger& logger) const;
   void prepare_machines(const State& state, Logger& logger) const;
@@ -129,7 +130,9 @@ struct CheckpointSaver::Impl {
   void throw_error();
   SaverPlace place(const State& state) const;
   void recognise_saved(const State& state);
-  void look_at_folder(const State& state, Logger& logger);
+  void look_at_folder(const State& state);
+  void take(const FolderConflicts& found, const Timestamp& now);
+  void log_messages(Logger& logger);
   void agree_on_last_batch();
 
   CheckpointSaverOptions options;
@@ -157,6 +160,7 @@ struct CheckpointSaver::Impl {
   std::uint64_t saves_begun = 0;
   SavedCheckpoints saved;
   bool may_rewrite_own = false;
+  bool has_checked = false;                 // what a fit() would write over, since init()
   std::optional<std::string> gone_on_from;  // SaverPlace's
   std::set<std::string> replaceable;        // by sharded checkpoints, far away
   // In the way, but nobody can go on from them; by their versions, far away.

@@ -13,6 +13,27 @@
 
 namespace cairn {
 
+// What another Trainer saved with this saver is not this run's to count, to replace or to remove.
+// The next run's right to rewrite its own files is there already.
+void CheckpointSaver::Impl::forget_run_before() {
+  elsewhere.clear();
+  is_due = create_interval_scheduler(options.save_interval);
+  answer.reset();
+  last_checkpoint_batch.reset();
+  newest.reset();
+  saved_in_parts.clear();
+  saved = {};
+  gone_on_from.reset();
+  replaceable.clear();
+  unusable.clear();
+  has_checked = false;
+  constant_path.clear();
+  constant_version.reset();
+  uploads = SaverUploads(options.num_remote_checkpoints_to_keep);
+  durable.clear();
+  finished = std::make_shared<FinishedQueue>();  // nobody asks for what comes into the other
+}
+
 // Far away: whether it can be written to, and, before anything is loaded, where the pointer stands
 // and what has the name of all checkpoints, if they have one.
 void CheckpointSaver::Impl::look_around(const State& state) {
@@ -103,21 +124,35 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   }
 }
 
+// What this run may write over from `now` on, and what is put aside first.
+void CheckpointSaver::Impl::take(const FolderConflicts& found, const Timestamp& now) {
+  if (is_far) know_versions(found.replaceable, now);
+  replaceable = {found.replaceable.begin(), found.replaceable.end()};
+  for (const auto& [path, problem, version] : found.unusable) {
+    messages.push_back("warning: nobody can go on from " + path +
+                       ", so it does not stop this run from saving: " + problem);
+    unusable[path] = version;
+  }
+}
+
 // Before the first batch.
-void CheckpointSaver::Impl::look_at_folder(const State& state, Logger& logger) {
+void CheckpointSaver::Impl::look_at_folder(const State& state) {
   const SaverPlace here = place(state);
   adopt_saved(here, saved);
-  if (!options.overwrite) {
-    const FolderConflicts found = check_conflicts(here, saved, may_rewrite_own);
-    if (is_far) know_versions(found.replaceable, state.timestamp);
-    replaceable = {found.replaceable.begin(), found.replaceable.end()};
-    for (const auto& [path, problem, version] : found.unusable) {
-      logger.log_message("warning: nobody can go on from " + path +
-                         ", so it does not stop this run from saving: " + problem);
-      unusable[path] = version;
-    }
-  }
+  if (!options.overwrite) take(check_conflicts(here, saved, may_rewrite_own), here.now);
+  has_checked = true;
   if (keep() != 0) recognise_saved(state);
+}
+
+// Behind fit_start(), too, when somebody asks for a save; before it nobody has looked at what that
+// one would write over.
+void CheckpointSaver::Impl::prepare(const State& state) {
+  const SaverPlace here = place(state);
+  adopt_saved(here, saved);
+  if (!options.overwrite && !has_checked && saves_here()) {
+    take(check_next_save(here, saved, may_rewrite_own), here.now);
+  }
+  options.store->prepare(here.folder);
 }
 
 void CheckpointSaver::Impl::agree_on_last_batch() {
@@ -133,8 +168,9 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
     last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
   agreed("looking at what is saved", [&] {
-    if (!is_idle() && saves_here()) look_at_folder(state, logger);
+    if (!is_idle() && saves_here()) look_at_folder(state);
   });
+  log_messages(logger);
   agree_on_last_batch();
 }
 

@@ -35,6 +35,11 @@ void SavedCheckpoints::remove(const std::string& path) {
   std::erase_if(replaced_, is_it);
 }
 
+bool SavedCheckpoints::disown(const std::string& path) {
+  const auto entry = std::ranges::find(entries_, path, &Entry::path);
+  return entry != entries_.end() && std::exchange(entry->is_own, false);
+}
+
 // What a failed save was to replace is there as before.
 void SavedCheckpoints::drop_unfinished() {
   std::erase_if(entries_, [](const Entry& entry) { return !entry.is_finished; });
@@ -82,6 +87,16 @@ std::vector<std::string> SavedCheckpoints::superfluous(int keep) const {
   }
   own.resize(own.size() - std::min(own.size(), static_cast<std::size_t>(keep)));
   return own;
+}
+
+std::map<std::string, Timestamp> SavedCheckpoints::loaded_among(
+    const std::vector<std::string>& paths) const {
+  std::map<std::string, Timestamp> loaded;
+  for (const Entry& entry : entries_) {
+    if (!entry.is_loaded || std::ranges::find(paths, entry.path) == paths.end()) continue;
+    loaded.emplace(entry.path, entry.timestamp);
+  }
+  return loaded;
 }
 
 std::vector<std::string> SavedCheckpoints::paths() const {

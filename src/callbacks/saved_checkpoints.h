@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ class SavedCheckpoints {
   // It is durable.
   void finish(const std::string& path);
   void remove(const std::string& path);
+  // What has that name is somebody else's by now. False when it was before.
+  bool disown(const std::string& path);
   // Nothing is under way any more: what was begun and not finished has failed, and what had its
   // path before has it still.
   void drop_unfinished();
@@ -39,6 +42,8 @@ class SavedCheckpoints {
 
   // The oldest own paths, so many that `keep` are left.
   std::vector<std::string> superfluous(int keep) const;
+  // Those of `paths` that are known from a loaded state alone, and when it says they were saved.
+  std::map<std::string, Timestamp> loaded_among(const std::vector<std::string>& paths) const;
   // Own and finished, oldest first.
   std::vector<std::string> paths() const;
 

@@ -66,6 +66,12 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
   return info.timestamp && position(*info.timestamp) == position(timestamp);
 }
 
+// Whether this run made it at `timestamp`, by its own words.
+bool is_made_at(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
+  const auto info = look_at(place.store, path, Verify::kQuick).info;
+  return info && info->run_name == place.run_name && is_at(*info, timestamp);
+}
+
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
                          const CheckpointInfo& info) {
   std::string whose;
@@ -127,11 +133,49 @@ std::string tail_of(const std::string& path, const std::string& format) {
   return begin == std::string::npos ? path : path.substr(begin + (path[begin] == '/' ? 1 : 0));
 }
 
+// What becomes of `conflict`, as check_conflicts() says.
+void check_conflict(const SaverPlace& place, const SavedCheckpoints& saved, bool may_rewrite_own,
+                    const Conflict& conflict, FolderConflicts& result) {
+  const std::string path = join_path(place.folder, conflict.name);
+  const bool is_in_the_way = is_known_folder(*place.store, path);
+  if (is_in_the_way && is_saved_in_parts(place, path)) {
+    // What training goes on from, or would have if the others were in the job. Autoresume knows,
+    // and may have gone on from the same batch in another place, where it is whole.
+    const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
+                                 saved.is_saved_here(path, place.now);
+    if (conflict.is_present && is_gone_on_from) return;
+    if (!may_rewrite_own) refuse(place, path, conflict, {});
+    result.unusable.push_back(
+        {path, "its other parts are on machines that are not in this job, or that do not give them",
+         ""});
+    return;
+  }
+  if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
+    if (place.saves_folders) refuse_to_replace(place, path);
+    return;  // the save says so
+  }
+  if (conflict.is_present && saved.is_saved_here(path, place.now)) return;
+  // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
+  // away what its writer verified is not fetched once more.
+  const bool is_quick = place.weights_only || !is_local(*place.store);
+  const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
+  if (!found.info) {
+    check_can_be_given_up(place, path, found, may_rewrite_own);
+    result.unusable.push_back({path, found.problem, version_far_away(place, path)});
+  } else if (!may_replace(place, conflict, *found.info, may_rewrite_own)) {
+    refuse(place, path, conflict, *found.info);
+  } else {
+    result.replaceable.push_back(path);
+  }
+}
+
 }  // namespace
 
-std::string SaverPlace::path() const {
-  return join_path(folder, strict_format(filename, dist() + time_variables(now)));
+std::string SaverPlace::name() const {
+  return strict_format(filename, dist() + time_variables(now));
 }
+
+std::string SaverPlace::path() const { return join_path(folder, name()); }
 
 bool SaverPlace::has_passed(const std::string& path) const {
   const std::string name = relative_path(normal_path(path), normal_path(folder));
@@ -180,39 +224,18 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
   std::vector<std::string> names = list_files(place, dist);
   while (const auto conflict = find_conflict(place.filename, names, dist, place.now)) {
     names.erase(names.begin(), std::find(names.begin(), names.end(), conflict->name) + 1);
-    const std::string path = join_path(place.folder, conflict->name);
-    const bool is_in_the_way = is_known_folder(*place.store, path);
-    if (is_in_the_way && is_saved_in_parts(place, path)) {
-      // What training goes on from, or would have if the others were in the job. Autoresume knows,
-      // and may have gone on from the same batch in another place, where it is whole.
-      const bool is_gone_on_from = !may_rewrite_own || place.may_have_gone_on_from(path) ||
-                                   saved.is_saved_here(path, place.now);
-      if (conflict->is_present && is_gone_on_from) continue;
-      if (!may_rewrite_own) refuse(place, path, *conflict, {});
-      result.unusable.push_back(
-          {path,
-           "its other parts are on machines that are not in this job, or that do not give them",
-           ""});
-      continue;
-    }
-    if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
-      if (place.saves_folders) refuse_to_replace(place, path);
-      continue;  // the save says so
-    }
-    if (conflict->is_present && saved.is_saved_here(path, place.now)) continue;
-    // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
-    // away what its writer verified is not fetched once more.
-    const bool is_quick = place.weights_only || !is_local(*place.store);
-    const Looked found = look_at(place.store, path, is_quick ? Verify::kQuick : Verify::kFull);
-    if (!found.info) {
-      check_can_be_given_up(place, path, found, may_rewrite_own);
-      result.unusable.push_back({path, found.problem, version_far_away(place, path)});
-    } else if (!may_replace(place, *conflict, *found.info, may_rewrite_own)) {
-      refuse(place, path, *conflict, *found.info);
-    } else {
-      result.replaceable.push_back(path);
-    }
+    check_conflict(place, saved, may_rewrite_own, *conflict, result);
   }
+  return result;
+}
+
+FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own) {
+  FolderConflicts result;
+  if (!place.store->stat(place.path())) return result;
+  const Conflict conflict = {
+      .name = place.name(), .why = "a save at this moment has that name", .is_present = true};
+  check_conflict(place, saved, may_rewrite_own, conflict, result);
   return result;
 }
 
@@ -233,15 +256,21 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
-      const bool is_in_parts = is_saved_in_parts(place, now);
-      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
-      const bool is_right = info && info->run_name == place.run_name && is_at(*info, timestamp);
-      if (!is_in_parts && !is_right) return std::nullopt;
+      if (!is_saved_in_parts(place, now) && !is_made_at(place, now, timestamp)) return std::nullopt;
       moved.insert(folder);
     }
     return now;
   };
   saved.adopt(find, Existence(place.store));
+}
+
+bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
+  try {
+    return is_saved_in_parts(place, path) || !place.store->stat(path) ||
+           is_made_at(place, path, timestamp);
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace cairn

@@ -29,8 +29,9 @@ struct SaverPlace {
   std::optional<std::string> gone_on_from = std::nullopt;
 
   FormatVariables dist() const { return dist_variables(run_name); }
-  // The path under which `now` is saved.
+  // The path under which `now` is saved, and its name in the folder.
   std::string path() const;
+  std::string name() const;
   // Whether it is a path of a save before now, which no save of now or later has.
   bool has_passed(const std::string& path) const;
   // Whether what has parts at `path` can be what was loaded.
@@ -65,6 +66,10 @@ struct FolderConflicts {
 FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
 
+// The same of the one path that a save at this moment has, for who has not asked check_conflicts().
+FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
+                                bool may_rewrite_own);
+
 // What becomes of the name of an unusable file for which its turn has come.
 struct PutAside {
   std::string ending;  // put_aside()'s
@@ -82,7 +87,13 @@ std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,
 // those in the folder whose names it makes; and, when the folder has another path than then (it was
 // moved, copied, or is named from another working directory), those that lie in it now under their
 // names. That it is that folder is certain when one of them says that it was made by this run at
-// the position that the entry tells; a fork into a folder of its own takes over nothing.
+// the position that the entry tells; a fork into a folder of its own takes over nothing. By then
+// another run may have saved under one of the names: is_still_own() is asked before it is removed.
 void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved);
+
+// Whether what an adopted entry names may be removed: it says that this run made it at the entry's
+// `timestamp`, or nothing is there. False when it cannot be read now. Of a folder of which other
+// machines have parts nobody can tell here: its name is believed.
+bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp);
 
 }  // namespace cairn

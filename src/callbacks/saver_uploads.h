@@ -82,7 +82,7 @@ class SaverUploads {
   // What is to be removed behind a save of that name and number.
   std::vector<Kept> superfluous_behind(const std::string& name, std::uint64_t number);
 
-  const int keep_;
+  int keep_;
   std::map<std::string, Names> begun_;  // by path
   std::uint64_t count_ = 0;             // of those that were handed over
   std::deque<Kept> kept_;               // oldest first, when keep_ is a number

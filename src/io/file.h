@@ -93,7 +93,8 @@ class FileSystem {
   virtual std::shared_ptr<void> lock_folder(const std::string& path) = 0;
   // Removes a file, a link, or a folder with the files in it, unless a living process holds its
   // lock (CreateOptions::lock, lock_folder()), without a moment in which such a process could still
-  // take it. False when it was left, or not there.
+  // take it. False when it was left, or not there. Where there are no locks, what has a temporary
+  // name (atomic_file.h) is left, and anything else removed.
   virtual bool remove_unlocked(const std::string& path) = 0;
   // Removes an empty folder; false when there was none.
   virtual bool remove_folder(const std::string& path) = 0;

@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "io/atomic_file.h"
 #include "io/busy_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
@@ -32,6 +33,17 @@ FileDescriptor try_open(const std::string& path, int flags, mode_t mode = 0) {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
   return FileDescriptor(fd);
+}
+
+bool is_forbidden(int error) { return error == EACCES || error == EPERM || error == EROFS; }
+
+// For writing, because NFS gives exclusive locks on nothing else; nothing is written. Another
+// user's file, say, is opened for reading: elsewhere that is enough.
+FileDescriptor open_to_lock(const std::string& path) {
+  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK;
+  FileDescriptor fd = try_open(path, O_RDWR | kFlags);
+  if (fd.is_open() || !is_forbidden(errno)) return fd;
+  return try_open(path, O_RDONLY | kFlags);
 }
 
 int lock(int fd, int operation) {
@@ -64,7 +76,7 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
 FileDescriptor create_locked_file(const std::string& path) {
   for (;;) {
     FileDescriptor fd = create_file(path);
-    lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() removes nothing
+    lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
     struct stat info = {};
     if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
     if (info.st_nlink > 0) return fd;
@@ -182,16 +194,21 @@ class PosixFileSystem final : public FileSystem {
   }
 
   bool remove_unlocked(const std::string& path) override {
-    // For writing, because NFS gives exclusive locks on nothing else; nothing is written.
-    FileDescriptor fd = try_open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    const FileDescriptor fd = open_to_lock(path);
     if (!fd.is_open()) {
       if (errno == ENOENT) return false;
       if (errno == ELOOP) return remove(path);  // a link: nobody can hold a lock on it
       if (errno == EISDIR) return remove_unlocked_folder(path);
+      // Whether it may be removed its folder says, not the file itself.
+      if (is_forbidden(errno) && !is_temporary_name(base_name(path))) return remove(path);
       throw_storage_error(errno, "cannot open " + path);
     }
     // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
-    return lock(fd.get(), LOCK_EX | LOCK_NB) == 0 && remove(path);
+    const int error = lock(fd.get(), LOCK_EX | LOCK_NB);
+    // Where there are no locks, nobody can tell whether the writer of a temporary file lives. What
+    // has its final name is finished.
+    const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(base_name(path)));
+    return !is_held && remove(path);
   }
 
   bool remove_unlocked_folder(const std::string& path) {

@@ -16,10 +16,15 @@ namespace {
 
 // What a saver writes, as a format whose every name is an absolute path, or one in its store.
 struct WrittenPath {
-  const ObjectStore* store;  // null: where loggers upload to
+  const void* where;  // place_of() its store; null: where loggers upload to
   std::string format;
   std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
 };
+
+// What two stores of the same things have in common: a path is one file in every local store.
+const void* place_of(const ObjectStore& store) {
+  return is_local(store) ? static_cast<const void*>(&files_of(store)) : &store;
+}
 
 std::string without_fields(std::string text) {
   for (std::size_t at = 0; (at = text.find_first_of("{}", at)) != std::string::npos; at += 2) {
@@ -47,11 +52,12 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   const std::string whose = "\" of saver " + std::to_string(number) + " (" +
                             (options.weights_only ? "weights" : "whole state") + ", in " +
                             strict_format(options.folder, dist) + ")";
-  std::vector<WrittenPath> paths = {{options.store.get(),
+  std::vector<WrittenPath> paths = {{place_of(*options.store),
                                      absolute_format(options, options.filename, dist),
                                      "the checkpoints \"" + options.filename + whose}};
   if (options.latest_filename) {
-    paths.push_back({options.store.get(), absolute_format(options, *options.latest_filename, dist),
+    paths.push_back({place_of(*options.store),
+                     absolute_format(options, *options.latest_filename, dist),
                      "the link \"" + *options.latest_filename + whose});
   }
   if (!uploads || !is_local(*options.store) || !options.remote_file_name) return paths;
@@ -67,13 +73,13 @@ void check_pair(const std::vector<WrittenPath>& one, const std::vector<WrittenPa
                 const FormatVariables& dist) {
   for (const WrittenPath& a : one) {
     for (const WrittenPath& b : other) {
-      if (a.store != b.store) continue;
+      if (a.where != b.where) continue;
       const auto path = shared_name(a.format, b.format, dist);
       if (!path) continue;
       throw UsageError("two CheckpointSavers would write one path, such as " + *path + ": " +
                        a.described + ", and " + b.described +
                        ". Each would replace and remove the other's files. Give one of them " +
-                       (a.store == nullptr
+                       (a.where == nullptr
                             ? "another remote_file_name and latest_remote_file_name (nullopt: "
                               "no uploads)"
                             : "another folder, filename or latest_filename (nullopt: no link)"));

@@ -258,6 +258,35 @@ TEST(AsyncSavePipelineTest, MorePendingSavesDoNotWait) {
   EXPECT_EQ(disk.read_link(kLatestLink), "ba3.pt");
 }
 
+// It was told what is superfluous when the one before it was to stay.
+TEST(AsyncSavePipelineTest, ASaveBehindOneThatFailedRemovesNothing) {
+  SimFileSystem disk;
+  FaultyFileSystem faulty(disk);
+  SavePipeline pipeline({.max_pending = 2, .store = local_store(faulty)});
+  pipeline.submit(request(1));
+  pipeline.wait();
+  std::promise<void> submitted;
+  std::shared_future<void> all_submitted = submitted.get_future().share();
+  faulty.before_each([=](FileCall kind, std::uint64_t) {
+    if (kind == FileCall::kCreate) all_submitted.wait();
+  });
+  const auto keeping_two = [](int batch) {
+    SaveJob job = request(batch);
+    job.remove_afterwards = {checkpoint_path(batch - 2)};
+    return job;
+  };
+  faulty.fail(FileCall::kRename, 1, EIO);
+  pipeline.submit(request(2));
+  pipeline.submit(keeping_two(3));
+  submitted.set_value();
+  EXPECT_THROW(pipeline.wait(), StorageError);
+  EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba1.pt", "ba3.pt", "latest"));
+  pipeline.submit(
+      {.value = 1, .path = checkpoint_path(4), .remove_afterwards = {checkpoint_path(1)}});
+  pipeline.wait();
+  EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba3.pt", "ba4.pt", "latest"));
+}
+
 TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);

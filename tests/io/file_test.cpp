@@ -2,21 +2,28 @@
 #include "io/file.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "cairn/error.h"
 
+#include "io/atomic_file.h"
 #include "io/file_descriptor.h"
 #include "io/file_writer.h"
 #include "io/page_memory.h"
@@ -345,6 +352,70 @@ TEST(FileTest, ALinkToANameThatNoneCanHaveLeadsNowhere) {
   EXPECT_THROW(testing::file_bytes(files, folder / "long"), NotFoundError);
   EXPECT_TRUE(files.stat(folder / "long", /*follow=*/false).has_value());
   EXPECT_THROW(files.create(folder / std::string(300, 'x'), {}), StorageError);
+}
+
+// --- Removing what may be locked -----------------------------------------------------------------
+
+// What somebody else may do to files: root may do anything.
+void become_nobody() {
+  if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+}
+
+// In a folder that several people write to, whoever may remove a file need not be able to write it,
+// or to read it.
+TEST(RemoveUnlockedTest, WhatMayNotBeOpenedIsRemovedWhereItsFolderAllowsIt) {
+  const TempFolder folder;
+  const std::string path = folder / "ep1.pt";
+  for (const mode_t mode : {0444, 0000}) {
+    for (const mode_t of_folder : {0777, 0555}) {
+      testing::write_file(path, "bytes");
+      ASSERT_EQ(chmod(path.c_str(), mode), 0);
+      ASSERT_EQ(chmod(folder.path().c_str(), of_folder), 0);
+      const int outcome = in_child([&] {
+        become_nobody();
+        try {
+          return posix_file_system().remove_unlocked(path) ? 0 : 1;
+        } catch (const StorageError& e) {
+          return std::string(e.what()).starts_with("cannot remove " + path) ? 10 : 11;
+        }
+      });
+      ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
+      EXPECT_EQ(outcome, of_folder == 0777 ? 0 : 10) << mode;
+      EXPECT_EQ(posix_file_system().remove(path), of_folder != 0777) << mode;
+    }
+  }
+}
+
+// From now on flock() fails with `error` in this process; false where it cannot be made to.
+bool have_no_locks(int error) {
+  std::array<sock_filter, 4> rules = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program = {.len = rules.size(), .filter = rules.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Lustre without "-o flock", NFSv3 without lockd. Of a temporary name nobody knows whether its
+// writer lives; what has its final name no writer has open any more.
+TEST(RemoveUnlockedTest, WithoutLocksCheckpointsAreRemovedAndWhatIsBeingWrittenIsNot) {
+  const TempFolder folder;
+  const std::string temporary = temporary_name(folder / "ep1.pt");
+  for (const int error : {ENOSYS, EOPNOTSUPP, ENOLCK, EWOULDBLOCK}) {
+    testing::write_file(folder / "ep1.pt", "bytes");
+    testing::write_file(temporary, "bytes");
+    const int removed = in_child([&] {
+      if (!have_no_locks(error)) return 77;
+      FileSystem& files = posix_file_system();
+      return (files.remove_unlocked(folder / "ep1.pt") ? 1 : 0) +
+             (files.remove_unlocked(temporary) ? 2 : 0);
+    });
+    if (removed == 77) GTEST_SKIP() << "no seccomp filters here";
+    EXPECT_EQ(removed, error == EWOULDBLOCK ? 0 : 1) << error;
+  }
 }
 
 }  // namespace

@@ -124,6 +124,11 @@ TEST_F(Resubmission, PathsAreComparedAsTheyWillBe) {
   EXPECT_THAT(refusal(saver(ckpt, "a.pt", "latest"), saver(ckpt, "latest")), is_refused);
   EXPECT_THAT(refusal(saver(fs::relative(ckpt), "a.pt"), saver(ckpt, "a.pt")), is_refused);
 
+  EXPECT_THAT(refusal(CheckpointSaver({.folder = ckpt, .store = recycling_local_store()}),
+                      CheckpointSaver({.folder = ckpt, .weights_only = true})),
+              is_refused)
+      << "two stores over one file system";
+
   EXPECT_EQ(refusal(saver(ckpt, "a.pt"), saver(folder / "other", "a.pt")), "none");
   EXPECT_EQ(refusal(saver(ckpt, "a.pt", "la"), saver(ckpt, "b.pt", "lb")), "none");
   EXPECT_EQ(refusal(saver(ckpt, "ep{epoch}.pt"), saver(ckpt, "ba{batch}.pt")), "none");

@@ -78,8 +78,9 @@ class CheckpointSaver final : public Callback {
   const CheckpointSaverOptions& options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
-  // Checks the names with the run's values (UsageError), creates the folder, removes leftovers. In
-  // a store: that it can be written to.
+  // A run begins: what was saved for the one before is not this one's. Checks the names with the
+  // run's values (UsageError), creates the folder, removes leftovers. In a store: that it can be
+  // written to.
   void init(State& state, Logger& logger) override;
   // Points the link at what was loaded, when this saver wrote it and was killed before it could:
   // also in a run that has nothing left to train.
@@ -96,16 +97,17 @@ class CheckpointSaver final : public Callback {
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
-  // Saves now, whatever the interval says: for foreign loops.
+  // Saves now, whatever the interval says: for foreign loops. AlreadyExistsError, unless
+  // `overwrite` is set, for a checkpoint that it would replace, when no fit() has checked that.
   void save(State& state, Logger& logger);
   // The same, unless this saver has saved this batch by this name already, and that checkpoint is
   // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
   void save_unless_saved(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
-  // From now on checkpoints of the run itself, by its run_name, that are further in training are no
-  // conflict when a fit() starts, but are written again. Trainers with autoresume call it: the
-  // command that is started again goes on from before them.
+  // From now on, until close(), checkpoints of the run itself, by its run_name, that are further in
+  // training are no conflict when a fit() starts, but are written again. Trainers with autoresume
+  // call it: the command that is started again goes on from before them.
   void rewrite_own_files();
   // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
   // the rest; empty: from one that is whole. No other one that lacks parts here then counts as

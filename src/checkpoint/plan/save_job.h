@@ -16,6 +16,7 @@ struct SaveReport {
   std::string path = {};
   std::uint64_t bytes = 0;                // of the file
   std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
+  std::vector<std::string> refused = {};  // of them, those that SaveJob::may_remove let stay
   // With SaveJob::write: why something superfluous could not be removed. Of others that is thrown.
   std::string warning = {};
 };

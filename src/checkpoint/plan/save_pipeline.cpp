@@ -20,9 +20,9 @@
 //               newest complete checkpoint has its name, and is durable. What `latest` points at
 //               and the file just written are kept even when the job lists them: with a
 //               constant file name they are the same file. What was reported as removed stays so,
-//               also after a power cut. A save that waited behind one that failed may have been
-//               told to remove what that one was to write: it is removed only as this job's own
-//               (storage/own_objects.h).
+//               also after a power cut. A save that waited behind one that failed counted that
+//               one, and removes nothing. What an earlier one failed to write is removed only as
+//               this job's own (storage/own_objects.h).
 //  6. report    The caller's callback.
 //
 // An error in 2 to 4 leaves the checkpoints and the link of before. Errors on the background thread
@@ -130,7 +130,10 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
       const std::string real = real_name(*place.store, path);
       if (std::find(kept.begin(), kept.end(), real) != kept.end()) continue;
       if (!job.write && !place.own.may_remove(path, place.retry)) continue;
-      if (job.may_remove && !job.may_remove(*place.store, path)) continue;
+      if (job.may_remove && !job.may_remove(*place.store, path)) {
+        report.refused.push_back(path);
+        continue;
+      }
       const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
       if (!with_retries(place.retry, remove)) continue;
       report.removed.push_back(path);
@@ -215,6 +218,7 @@ struct SavePipeline::Impl {
   struct Queued {
     SaveJob job;
     std::optional<FileImage> image;  // of what is written as it lies
+    std::uint64_t failures = 0;      // before it was submitted
   };
 
   explicit Impl(const SavePipelineOptions& o)
@@ -250,6 +254,8 @@ struct SavePipeline::Impl {
       if (queue.empty()) return;  // stopped, and nothing left to do
       std::optional<Queued> next = std::move(queue.front());
       queue.pop_front();
+      // It counted what failed meanwhile among those that stay: a later one removes in its place.
+      if (failures != next->failures) next->job.remove_afterwards.clear();
       lock.unlock();
       std::exception_ptr failure;
       try {
@@ -260,6 +266,7 @@ struct SavePipeline::Impl {
       }
       next.reset();  // gives the snapshot's memory back before the next save asks for some
       lock.lock();
+      if (failure != nullptr) ++failures;
       if (error == nullptr) error = failure;
       --pending;
       changed.notify_all();
@@ -284,7 +291,8 @@ struct SavePipeline::Impl {
   std::condition_variable changed;
   const std::shared_ptr<FileImage::Layout> layout = std::make_shared<FileImage::Layout>();
   std::deque<Queued> queue;
-  std::size_t pending = 0;  // in the queue or under way
+  std::size_t pending = 0;     // in the queue or under way
+  std::uint64_t failures = 0;  // of saves
   std::exception_ptr error;
   bool stop = false;
   Cancellation given_up{"the time for it has passed"};  // what is under way, and what waits
@@ -313,7 +321,7 @@ void SavePipeline::submit(SaveJob job) {
   }
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->queue.push_back({std::move(job), std::move(image)});
+    impl_->queue.push_back({std::move(job), std::move(image), impl_->failures});
     ++impl_->pending;
   }
   impl_->changed.notify_all();
