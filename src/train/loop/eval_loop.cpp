@@ -13,7 +13,6 @@
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
 #include "train/loop/sharded_pass.h"
-#include "train/state/base_seed.h"
 
 namespace cairn {
 namespace {
@@ -154,9 +153,8 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   for (const auto& [name, metric] : metrics)
     metric->reset();
   DataLoaderBase& loader = *evaluator.dataloader.dataloader;
-  draw_base_seed();
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
-  loader.start_epoch(state.timestamp.batch, 0);
+  start_pass(context_, loader, state.timestamp.batch);
   if (context_.group != nullptr) {
     dist::broadcast_tensors(state.model->module().buffers(), "sending the model's buffers");
   }

@@ -52,11 +52,12 @@ void FitLoop::go_to_position() {
     return;
   }
   if (options_.spin_dataloaders) {
-    dealt_length_ = seek_in_epoch(state, context_.logger, options_.rng);
     next_batch_ = state.timestamp.batch_in_epoch;
+    dealt_length_ = seek_in_epoch(state, context_.logger, next_batch_, options_.rng);
+    context_.train_loader_left = false;
   } else {
     if (options_.rng) restore_rng_states(*options_.rng);
-    start_epoch(state);
+    start_loader();
   }
   loader_started_ = true;
 }
@@ -98,14 +99,17 @@ void FitLoop::run_epoch() {
       context_.logger.log_metrics(Dict{{"time/epoch", state.timestamp.epoch}});
     }
   }
-  if (!loader_started_) {
-    start_epoch(state);
-    next_batch_ = 0;
-  }
+  if (!loader_started_) start_loader();
   loader_started_ = false;
   const bool exhausted = train_batches();
   if (interrupted_) return;
   if (exhausted || epoch_length() == state.timestamp.batch_in_epoch) end_epoch();
+}
+
+void FitLoop::start_loader() {
+  start_epoch(context_.state);
+  next_batch_ = 0;
+  context_.train_loader_left = false;
 }
 
 // That of an epoch which went on with another number of ranks is its own.
@@ -116,20 +120,15 @@ std::optional<std::int64_t> FitLoop::epoch_length() const {
 // True when the loader has no more batches; false when the loop was left before that.
 bool FitLoop::train_batches() {
   State& state = context_.state;
-  DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const bool from_start = next_batch_ == 0;
   for (bool any = false;; any = true) {
     context_.engine.run_event(Event::kBeforeDataloader);
-    std::optional<Batch> batch;
-    if (!epoch_length() || next_batch_ < *epoch_length()) {
-      batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
-    }
+    std::optional<Batch> batch = fetch();
     if (!all_ranks_have(batch.has_value())) {
       if (any || !from_start) return true;
       throw UsageError("the train data loader gave no batch in epoch " +
                        std::to_string(state.timestamp.epoch) + "; training would never end");
     }
-    ++next_batch_;
     train_batch(std::move(*batch));
     if (ends_now()) return false;
     interrupted_ = options_.serve_requests && options_.serve_requests();
@@ -139,6 +138,20 @@ bool FitLoop::train_batches() {
       return false;
     }
   }
+}
+
+std::optional<Batch> FitLoop::fetch() {
+  State& state = context_.state;
+  if (epoch_length() && next_batch_ >= *epoch_length()) return std::nullopt;
+  std::optional<Batch> batch = around_batch(context_, "the data loader", [&] {
+    if (context_.train_loader_left) {
+      dealt_length_ = seek_in_epoch(state, context_.logger, next_batch_, std::nullopt);
+      context_.train_loader_left = false;
+    }
+    return state.train_dataloader.dataloader->next();
+  });
+  if (batch) ++next_batch_;
+  return batch;
 }
 
 void FitLoop::train_batch(Batch batch) {

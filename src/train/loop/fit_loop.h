@@ -69,6 +69,8 @@ class FitLoop {
   void go_to_position();
   void run_epoch();
   bool train_batches();
+  std::optional<Batch> fetch();
+  void start_loader();
   void train_batch(Batch batch);
   void log_time();
   void log_losses();
