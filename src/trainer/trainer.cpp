@@ -146,7 +146,10 @@ void Trainer::Impl::apply(FitOptions& fit_options) {
   if (fit_options.train_subset_num_batches) {
     subset_train_dataloader(*fit_options.train_subset_num_batches);
   }
-  if (fit_options.reset_time) state.timestamp = Timestamp();
+  if (fit_options.reset_time) {
+    state.timestamp = Timestamp();
+    loaded = false;
+  }
   if (fit_options.duration) {
     const Time duration = fit_options.duration->time();
     if (duration.unit() == TimeUnit::kSecond || duration.unit() == TimeUnit::kDuration) {
@@ -244,8 +247,13 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
       context, evaluators,
       {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
        .step_schedulers_every_batch = step_schedulers_every_batch,
-       .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
-       .rng = std::exchange(loaded_rng, std::nullopt),
+       .check_loader = loaded,
+       .rng = loaded_rng,
+       .moved_on =
+           [&] {
+             loaded = false;
+             loaded_rng.reset();
+           },
        .serve_requests = [&] { return serve(agreed(requests ? requests->poll() : Requests())); },
        .serve_at_end = [&] { serve(std::exchange(unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});

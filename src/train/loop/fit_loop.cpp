@@ -253,7 +253,12 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
         static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
   }
   state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
+  move_to(state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration)));
+}
+
+void FitLoop::move_to(const Timestamp& next) {
+  context_.state.timestamp = next;
+  if (options_.moved_on) options_.moved_on();
 }
 
 // The time it takes is no training time.
@@ -285,7 +290,7 @@ void FitLoop::end_epoch() {
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
   // this epoch end.
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_epoch();
+  move_to(state.timestamp.to_next_epoch());
   context_.engine.run_event(Event::kEpochEnd);
   agree_on_end();
   evaluate(Event::kEpochEnd);
@@ -296,7 +301,7 @@ void FitLoop::end_epoch() {
 void FitLoop::end_iteration() {
   State& state = context_.state;
   state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_iteration();
+  move_to(state.timestamp.to_next_iteration());
   context_.engine.run_event(Event::kIterationEnd);
   agree_on_end();
   evaluate(Event::kIterationEnd);

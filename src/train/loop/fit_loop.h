@@ -36,6 +36,8 @@ struct FitLoopOptions {
   bool step_schedulers_every_batch = true;
   bool check_loader = false;                // the position comes from a loaded checkpoint
   std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
+  // Called whenever time moves on: what was loaded for the position is used up. May be empty.
+  std::function<void()> moved_on = nullptr;
   // Asked after each batch that is not the last: serves what was asked from outside (save now)
   // and says whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;
@@ -76,6 +78,7 @@ class FitLoop {
   void log_losses();
   void step_schedulers();
   void advance(std::int64_t samples, std::int64_t tokens);
+  void move_to(const Timestamp& next);
   void evaluate(Event event);
   void checkpoint(Event event);
   void end_epoch();
