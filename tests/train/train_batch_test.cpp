@@ -6,6 +6,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -71,6 +72,32 @@ TEST(Microbatches, CountByTokensWhenAsked) {
     return testing::weights_of(*trainer.state().model);
   };
   EXPECT_FALSE(at::allclose(train(true), train(false), 1e-9, 1e-9));
+}
+
+TEST(Microbatches, OfABatchWithoutAnyTokenCountBySamples) {
+  const auto train = [](bool on_tokens) {
+    TrainerOptions options = tiny_options();
+    DataSpec data{.dataloader = tiny_loader(8, {.batch_size = 8})};
+    data.get_num_tokens_in_batch = [](const Batch&) { return 0; };
+    options.train_dataloader = data;
+    options.device_train_microbatch_size = 3;
+    options.accumulate_train_batch_on_tokens = on_tokens;
+    options.max_duration = "1ba";
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    return testing::weights_of(*trainer.state().model);
+  };
+  EXPECT_TRUE(at::equal(train(true), train(false)));
+}
+
+TEST(Microbatches, CannotCountByTokensWhereNothingCountsThem) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader = tiny_loader(8, {.batch_size = 8});
+  options.device_train_microbatch_size = 3;
+  options.accumulate_train_batch_on_tokens = true;
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(testing::message_of<UsageError>([&] { trainer.fit(); }),
+              ::testing::HasSubstr("get_num_tokens_in_batch"));
 }
 
 TEST(Microbatches, TheBatchIsWholeAgainAfterwards) {
