@@ -71,6 +71,44 @@ struct Autoresume : ::testing::Test {
   std::shared_ptr<LogRecorder> log;
 };
 
+// --- Iterations --------------------------------------------------------------------------------
+
+TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
+  const auto start = [&](std::int64_t last) {
+    TrainerOptions made = options();
+    made.max_duration = "2iter";
+    made.save_interval = "1ep";
+    made.callbacks.push_back(At(Event::kIterationEnd, [last](State& state) {
+      if (state.timestamp.batch == last) throw CancelledError("killed");
+    }));
+    auto trainer = std::make_unique<Trainer>(std::move(made));
+    trainer->state().iteration_length = Time("2ep");
+    return trainer;
+  };
+  EXPECT_THROW(start(10)->fit(), CancelledError);
+  const auto resumed = start(0);
+  EXPECT_EQ(resumed->state().timestamp.epoch_in_iteration, 2);
+  EXPECT_EQ(resumed->fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(resumed->state().timestamp.iteration, 2);
+  EXPECT_EQ(resumed->state().timestamp.batch, 20);
+  const auto again = start(0);
+  EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(again->state().timestamp.batch, 20);
+}
+
+TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
+  for (const auto reason : {FitResult::Reason::kFinished, FitResult::Reason::kAlreadyFinished}) {
+    TrainerOptions made = options();
+    made.max_duration = "2iter";
+    made.save_interval = "100ba";
+    Trainer trainer(std::move(made));
+    trainer.state().iteration_length = Time("2ep");
+    EXPECT_EQ(trainer.fit().reason, reason);
+    EXPECT_EQ(trainer.state().timestamp.batch, 20);
+    EXPECT_EQ(trainer.saved_checkpoints().size(), 1U);
+  }
+}
+
 // --- Exactness: model, optimizer, schedulers, random states and position, bit for bit
 // --------------
 

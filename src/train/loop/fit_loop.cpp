@@ -19,6 +19,11 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
+  // Checkpoints of an iteration's last batch or epoch are from before it ended.
+  if (is_iteration_over(TimeUnit::kToken) ||
+      (state.timestamp.batch_in_epoch == 0 && is_iteration_over(TimeUnit::kEpoch))) {
+    end_iteration();
+  }
   while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);

@@ -4,6 +4,7 @@
 //  2. Go to the position: between epochs the loaded generators are restored now; inside an epoch
 //     the loader seeks first (data_position.h). From here nothing is drawn that a run never
 //     stopped would not have drawn. A run that begins draws what Composer draws (base_seed.h).
+//     A checkpoint of an iteration's last batch or epoch: the iteration is ended.
 //  3. Until max_duration: [iteration_start] [epoch_start], then batches. A checkpoint of an epoch's
 //     last batch has none left: the epoch is ended, and nothing is trained.
 //  4. Each batch: before_dataloader, fetch, after_dataloader, batch_start, the optimizer step
