@@ -88,6 +88,28 @@ TEST(FitEvents, IterationsHaveEventsWhenTheyHaveALength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 2);
 }
 
+// They may end inside an epoch, which goes on behind its batches so far.
+TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
+  const auto train = [](bool in_iterations) {
+    std::vector<double> first_features;
+    TrainerOptions options = tiny_options();
+    DataSpec data{.dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true})};
+    data.get_num_tokens_in_batch = [](const Batch&) { return 10; };
+    options.train_dataloader = data;
+    options.max_duration = "3ep";
+    options.callbacks = {At(Event::kBatchStart, [&](State& state) {
+      first_features.push_back(state.batch[0][0][0].item<double>());
+    })};
+    Trainer trainer(std::move(options));
+    if (in_iterations) trainer.state().iteration_length = Time("30tok");
+    trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, 15);
+    EXPECT_EQ(trainer.state().timestamp.iteration, in_iterations ? 5 : 0);
+    return first_features;
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
 // --- How long ------------------------------------------------------------------------------------
 
 // What is missing is named before anything is trained, where the run would never end.

@@ -140,6 +140,7 @@ bool FitLoop::train_batches() {
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
       end_iteration();
+      loader_started_ = true;  // the epoch goes on where it is
       return false;
     }
   }
@@ -290,6 +291,7 @@ void FitLoop::end_epoch() {
   State& state = context_.state;
   refuse_to_count_no_tokens();
   dealt_length_.reset();
+  loader_started_ = false;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   if (!options_.step_schedulers_every_batch) step_schedulers();
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
