@@ -135,17 +135,17 @@ void Trainer::Impl::finish_saves() {
 }
 
 void Trainer::Impl::apply(FitOptions& fit_options) {
-  if (fit_options.train_dataloader) {
+  const bool has_loader = static_cast<bool>(fit_options.train_dataloader);
+  if (has_loader) {
     bind_train_dataloader(std::move(fit_options.train_dataloader),
                           fit_options.train_dataloader_label);
-    set_microbatch_size(options.device_train_microbatch_size);
   }
   if (!state.train_dataloader) {
     throw UsageError("fit() has no data: set train_dataloader here or in TrainerOptions");
   }
-  if (fit_options.train_subset_num_batches) {
-    subset_train_dataloader(*fit_options.train_subset_num_batches);
-  }
+  const auto subset = fit_options.train_subset_num_batches;
+  options.train_subset_num_batches = subset.value_or(options.train_subset_num_batches);
+  if (has_loader || subset) subset_train_dataloader(options.train_subset_num_batches);
   if (fit_options.reset_time) {
     state.timestamp = Timestamp();
     loaded = false;
@@ -169,7 +169,7 @@ void Trainer::Impl::apply(FitOptions& fit_options) {
                               {fit_options.eval_interval, fit_options.eval_subset_num_batches});
   }
   if (fit_options.device_train_microbatch_size) {
-    set_microbatch_size(fit_options.device_train_microbatch_size);
+    state.device_train_microbatch_size = fit_options.device_train_microbatch_size;
   }
 }
 
@@ -199,9 +199,7 @@ bool Trainer::Impl::is_done() const {
 
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
-  if (fit_options.scale_schedule_ratio != 1.0 && !fit_options.schedulers) {
-    throw UsageError("fit(): scale_schedule_ratio has no effect without schedulers");
-  }
+  check(fit_options);
   apply(fit_options);
   check_can_fit();
   const Time max = *state.max_duration;

@@ -35,6 +35,9 @@ namespace cairn {
 class CheckpointSaver;
 struct RankDevice;
 
+// One UsageError that lists what no Trainer could follow (resolve.cpp).
+void check(const FitOptions& options);
+
 struct Trainer::Impl {
   explicit Impl(TrainerOptions resolved_options);
 
@@ -95,7 +98,6 @@ struct Trainer::Impl {
   // Both construction and fit().
   void bind_train_dataloader(DataSpec dataloader, const std::string& label);
   void subset_train_dataloader(std::int64_t batches);
-  void set_microbatch_size(std::optional<std::int64_t> size);
   void set_schedulers(const HandleList<Scheduler>& list, double ratio,
                       std::optional<bool> every_batch);
   void scale_max_duration(double ratio);

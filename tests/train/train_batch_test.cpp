@@ -55,6 +55,29 @@ TEST(Microbatches, LogTheLossOfTheWholeBatch) {
   EXPECT_THAT(loss_with(3), DoubleNear(loss_with(8), 1e-12));
 }
 
+// However many samples a row counts as, and whatever transforms make of it.
+TEST(Microbatches, AreNotMadeOfWhatNobodyAskedToCut) {
+  DataSpec counted{.dataloader = tiny_loader(4, {.batch_size = 4})};
+  counted.get_num_samples_in_batch = [](const Batch& batch) { return 2 * batch[0].size(0); };
+  DataSpec doubled{.dataloader = tiny_loader(4, {.batch_size = 4})};
+  doubled.batch_transforms = [](const Batch& batch) {
+    return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
+  };
+  for (const DataSpec& data : {counted, doubled}) {
+    std::int64_t forwards = 0;
+    TrainerOptions options = tiny_options();
+    options.train_dataloader = data;
+    options.eval_dataloader = data;
+    options.max_duration = "1ba";
+    options.callbacks = {At(Event::kAfterForward, [&](State&) { ++forwards; }),
+                         At(Event::kEvalAfterForward, [&](State&) { ++forwards; })};
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(forwards, 2);
+    EXPECT_EQ(trainer.state().timestamp.sample, 8);
+  }
+}
+
 TEST(Microbatches, CountByTokensWhenAsked) {
   const auto train = [](bool on_tokens) {
     TrainerOptions options = tiny_options();

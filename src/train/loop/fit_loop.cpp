@@ -10,6 +10,7 @@
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/state/base_seed.h"
+#include "train/state/checkpoint_metadata.h"
 
 namespace cairn {
 
@@ -236,9 +237,8 @@ void FitLoop::log_time() {
 
 void FitLoop::log_losses() {
   const State& state = context_.state;
-  if (state.device_train_microbatch_size) {
-    context_.logger.log_metrics(
-        Dict{{"trainer/device_train_microbatch_size", *state.device_train_microbatch_size}});
+  if (const auto size = microbatch_size(state)) {
+    context_.logger.log_metrics(Dict{{"trainer/device_train_microbatch_size", *size}});
   }
   context_.logger.log_metrics(state.total_loss_dict);
 }
