@@ -10,6 +10,7 @@
 
 #include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/callbacks/early_stopper.h"
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
@@ -70,6 +71,39 @@ struct Autoresume : ::testing::Test {
   TempFolder folder;
   std::shared_ptr<LogRecorder> log;
 };
+
+// --- Early stopping ----------------------------------------------------------------------------
+
+TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
+  const auto start = [&](int patience) {
+    TrainerOptions made = options();
+    made.model = std::make_shared<testing::TinyModel>(testing::TinyModelOptions{.metrics = true});
+    made.optimizers = SGD({.lr = 0.0});
+    made.schedulers = {};
+    made.max_duration = "10ep";
+    made.save_interval = "1ep";
+    made.eval_dataloader = tiny_loader(4);
+    made.callbacks =
+        EarlyStopper({.monitor = "MeanOutput", .dataloader_label = "eval", .patience = patience});
+    return std::make_unique<Trainer>(std::move(made));
+  };
+  {
+    const auto first = start(2);
+    EXPECT_EQ(first->fit().reason, FitResult::Reason::kFinished);
+    EXPECT_EQ(first->state().timestamp.epoch, 4);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto again = start(2);
+    EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
+    EXPECT_EQ(again->state().timestamp.batch, 20);
+  }
+  EXPECT_THAT(log->messages, Contains(HasSubstr("the run run is already finished")));
+  const auto patient = start(4);
+  EXPECT_EQ(patient->fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(patient->state().timestamp.epoch, 6) << "a larger patience goes on";
+  EXPECT_EQ(patient->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(patient->state().timestamp.epoch, 7) << "asked for by name";
+}
 
 // --- Iterations --------------------------------------------------------------------------------
 
