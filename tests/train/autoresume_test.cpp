@@ -120,11 +120,13 @@ TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
     return trainer;
   };
   EXPECT_THROW(start(10)->fit(), CancelledError);
-  const auto resumed = start(0);
-  EXPECT_EQ(resumed->state().timestamp.epoch_in_iteration, 2);
-  EXPECT_EQ(resumed->fit().reason, FitResult::Reason::kFinished);
-  EXPECT_EQ(resumed->state().timestamp.iteration, 2);
-  EXPECT_EQ(resumed->state().timestamp.batch, 20);
+  {
+    const auto resumed = start(0);
+    EXPECT_EQ(resumed->state().timestamp.epoch_in_iteration, 2);
+    EXPECT_EQ(resumed->fit().reason, FitResult::Reason::kFinished);
+    EXPECT_EQ(resumed->state().timestamp.iteration, 2);
+    EXPECT_EQ(resumed->state().timestamp.batch, 20);
+  }
   const auto again = start(0);
   EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
   EXPECT_EQ(again->state().timestamp.batch, 20);
@@ -139,7 +141,6 @@ TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
     trainer.state().iteration_length = Time("2ep");
     EXPECT_EQ(trainer.fit().reason, reason);
     EXPECT_EQ(trainer.state().timestamp.batch, 20);
-    EXPECT_EQ(trainer.saved_checkpoints().size(), 1U);
   }
 }
 
