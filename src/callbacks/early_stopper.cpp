@@ -54,6 +54,12 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
   }
 }
 
+void EarlyStopper::fit_start(State& state, Logger& logger) {
+  if (stopped_ && loaded_ && is_patience_over(state)) stop(state, logger);
+}
+
+void EarlyStopper::batch_start(State& /*state*/, Logger& /*logger*/) { stopped_ = loaded_ = false; }
+
 void EarlyStopper::eval_end(State& state, Logger& logger) {
   if (state.dataloader_label == options_.dataloader_label) update(state, logger);
 }
@@ -75,32 +81,47 @@ void EarlyStopper::update(State& state, Logger& logger) {
     best_occurred_ = state.timestamp;
     return;
   }
+  if (is_patience_over(state)) stop(state, logger);
+}
+
+bool EarlyStopper::is_patience_over(const State& state) const {
   const Time& patience = options_.patience.time();
-  const TimeUnit unit = patience.unit();
-  if (state.timestamp.get(unit) - best_occurred_.get(unit) > patience) {
-    logger.log_message("EarlyStopper: " + options_.monitor + " has not improved since " +
-                       best_occurred_.get(unit).to_string() + "; training ends");
-    state.stop_training();
-  }
+  return state.timestamp.get(patience.unit()) - best_occurred_.get(patience.unit()) > patience;
+}
+
+void EarlyStopper::stop(State& state, Logger& logger) {
+  logger.log_message("EarlyStopper: " + options_.monitor + " has not improved since " +
+                     best_occurred_.get(options_.patience.time().unit()).to_string() +
+                     "; training ends");
+  stopped_ = true;
+  state.stop_training();
 }
 
 Value EarlyStopper::state_dict() const {
-  if (!best_) return Dict{{"best", None{}}, {"best_occurred", None{}}};
-  return Dict{{"best", *best_}, {"best_occurred", best_occurred_.state_dict()}};
+  Dict state = {{"best", None{}}, {"best_occurred", None{}}, {"stopped", stopped_}};
+  if (best_) {
+    state["best"] = *best_;
+    state["best_occurred"] = best_occurred_.state_dict();
+  }
+  return state;
 }
 
 void EarlyStopper::load_state_dict(const Value& state) {
   const Value* best = state.is_dict() ? state.find("best") : nullptr;
   if (best == nullptr || best->is_none()) {  // None, or Composer's, which keeps nothing
     best_.reset();
+    stopped_ = false;
     return;
   }
   const Value* occurred = state.find("best_occurred");
   if (best->kind() != Kind::kFloat || occurred == nullptr) {
     throw MismatchError("EarlyStopper's state is no best value with its time");
   }
+  const Value* stopped = state.find("stopped");  // not in files of before
   best_occurred_ = Timestamp::from_value(*occurred);
   best_ = best->as_float();
+  stopped_ = stopped != nullptr && stopped->get_if<bool>() && stopped->as_bool();
+  loaded_ = true;
 }
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
-// resolve(): every check of TrainerOptions that needs no data, and the defaults.
+// resolve(): every check of TrainerOptions that needs no data, and the defaults; and the checks of
+// FitOptions that need none.
 
 #include <stdlib.h>
 #include <torch/torch.h>
@@ -20,12 +21,14 @@
 #include "trainer/check_savers.h"
 #include "trainer/deepspeed_config.h"
 #include "trainer/ranks.h"
+#include "trainer/trainer_impl.h"
 
 namespace cairn {
 namespace {
 
 class Conflicts {
  public:
+  explicit Conflicts(const std::string& of) : text_(of + ":") {}
   void add(bool wrong, const std::string& sentence) {
     if (wrong) sentences_.push_back(sentence);
   }
@@ -34,13 +37,14 @@ class Conflicts {
   }
   void raise() const {
     if (sentences_.empty()) return;
-    std::string text = "TrainerOptions:";
+    std::string text = text_;
     for (const std::string& sentence : sentences_)
       text += "\n  " + sentence;
     throw UsageError(text);
   }
 
  private:
+  std::string text_;
   std::vector<std::string> sentences_;
 };
 
@@ -61,11 +65,25 @@ bool has_null(const HandleList<T>& list) {
 
 bool is_subset(std::int64_t batches) { return batches == -1 || batches > 0; }
 
+void check_train_subset(std::int64_t batches, Conflicts& found) {
+  found.add(!is_subset(batches), "train_subset_num_batches is " + std::to_string(batches) +
+                                     "; give a positive number, or -1 for all batches");
+}
+
+void check_microbatch_size(const std::optional<std::int64_t>& size, Conflicts& found) {
+  found.add(size.value_or(1) < 1, "device_train_microbatch_size is less than 1");
+}
+
+void check_ratio(double ratio, bool has_schedulers, Conflicts& found) {
+  found.add(!(ratio > 0) || !std::isfinite(ratio),
+            "scale_schedule_ratio must be a positive number");
+  found.add(ratio != 1.0 && !has_schedulers,
+            "scale_schedule_ratio has no effect without schedulers");
+}
+
 void check_training(const TrainerOptions& options, Conflicts& found) {
   found.add(!options.model, "model is required");
-  found.add(!is_subset(options.train_subset_num_batches),
-            "train_subset_num_batches is " + std::to_string(options.train_subset_num_batches) +
-                "; give a positive number, or -1 for all batches");
+  check_train_subset(options.train_subset_num_batches, found);
   if (options.max_duration) {
     const Time max = options.max_duration->time();
     const bool allowed = max.unit() != TimeUnit::kSecond && max.unit() != TimeUnit::kDuration;
@@ -76,12 +94,8 @@ void check_training(const TrainerOptions& options, Conflicts& found) {
                   (max * options.scale_schedule_ratio).value() <= 0,
               "scale_schedule_ratio scales max_duration " + max.to_string() + " down to nothing");
   }
-  found.add(!(options.scale_schedule_ratio > 0) || !std::isfinite(options.scale_schedule_ratio),
-            "scale_schedule_ratio must be a positive number");
-  found.add(options.scale_schedule_ratio != 1.0 && options.schedulers.empty(),
-            "scale_schedule_ratio has no effect without schedulers");
-  found.add(options.device_train_microbatch_size.value_or(1) < 1,
-            "device_train_microbatch_size is less than 1");
+  check_ratio(options.scale_schedule_ratio, !options.schedulers.empty(), found);
+  check_microbatch_size(options.device_train_microbatch_size, found);
   found.add(has_null(options.algorithms), "algorithms holds a null");
   found.add(has_null(options.schedulers), "schedulers holds a null");
   found.add(has_null(options.callbacks), "callbacks holds a null");
@@ -232,7 +246,7 @@ void check_ranks(const TrainerOptions& options, Conflicts& found) {
 }  // namespace
 
 TrainerOptions resolve(TrainerOptions options) {
-  Conflicts found;
+  Conflicts found("TrainerOptions");
   check_deepspeed(options, found);
   check_training(options, found);
   check_evaluation(options, found);
@@ -249,6 +263,14 @@ TrainerOptions resolve(TrainerOptions options) {
   if (!options.precision) options.precision = *options.device == "gpu" ? "amp_fp16" : "fp32";
   if (!options.seed) options.seed = random_seed();
   return options;
+}
+
+void check(const FitOptions& options) {
+  Conflicts found("fit()");
+  check_train_subset(options.train_subset_num_batches.value_or(-1), found);
+  check_ratio(options.scale_schedule_ratio, options.schedulers.has_value(), found);
+  check_microbatch_size(options.device_train_microbatch_size, found);
+  found.raise();
 }
 
 }  // namespace cairn

@@ -135,18 +135,21 @@ void Trainer::Impl::finish_saves() {
 }
 
 void Trainer::Impl::apply(FitOptions& fit_options) {
-  if (fit_options.train_dataloader) {
+  const bool has_loader = static_cast<bool>(fit_options.train_dataloader);
+  if (has_loader) {
     bind_train_dataloader(std::move(fit_options.train_dataloader),
                           fit_options.train_dataloader_label);
-    set_microbatch_size(options.device_train_microbatch_size);
   }
   if (!state.train_dataloader) {
     throw UsageError("fit() has no data: set train_dataloader here or in TrainerOptions");
   }
-  if (fit_options.train_subset_num_batches) {
-    subset_train_dataloader(*fit_options.train_subset_num_batches);
+  const auto subset = fit_options.train_subset_num_batches;
+  options.train_subset_num_batches = subset.value_or(options.train_subset_num_batches);
+  if (has_loader || subset) subset_train_dataloader(options.train_subset_num_batches);
+  if (fit_options.reset_time) {
+    state.timestamp = Timestamp();
+    loaded = false;
   }
-  if (fit_options.reset_time) state.timestamp = Timestamp();
   if (fit_options.duration) {
     const Time duration = fit_options.duration->time();
     if (duration.unit() == TimeUnit::kSecond || duration.unit() == TimeUnit::kDuration) {
@@ -166,7 +169,7 @@ void Trainer::Impl::apply(FitOptions& fit_options) {
                               {fit_options.eval_interval, fit_options.eval_subset_num_batches});
   }
   if (fit_options.device_train_microbatch_size) {
-    set_microbatch_size(fit_options.device_train_microbatch_size);
+    state.device_train_microbatch_size = fit_options.device_train_microbatch_size;
   }
 }
 
@@ -196,9 +199,7 @@ bool Trainer::Impl::is_done() const {
 
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
-  if (fit_options.scale_schedule_ratio != 1.0 && !fit_options.schedulers) {
-    throw UsageError("fit(): scale_schedule_ratio has no effect without schedulers");
-  }
+  check(fit_options);
   apply(fit_options);
   check_can_fit();
   const Time max = *state.max_duration;
@@ -244,8 +245,13 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
       context, evaluators,
       {.spin_dataloaders = fit_options.spin_dataloaders.value_or(options.spin_dataloaders),
        .step_schedulers_every_batch = step_schedulers_every_batch,
-       .check_loader = std::exchange(loaded, false) && !fit_options.reset_time,
-       .rng = std::exchange(loaded_rng, std::nullopt),
+       .check_loader = loaded,
+       .rng = loaded_rng,
+       .moved_on =
+           [&] {
+             loaded = false;
+             loaded_rng.reset();
+           },
        .serve_requests = [&] { return serve(agreed(requests ? requests->poll() : Requests())); },
        .serve_at_end = [&] { serve(std::exchange(unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});

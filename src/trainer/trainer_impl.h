@@ -11,7 +11,8 @@
 //  5. init
 //  6. hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler
 //  7. before_load; the newest checkpoint (autoresume) or load_path; its generators are kept aside
-//     until fit() is at the position; after_load
+//     until fit() has trained from the position: one that fails before is to begin there again;
+//     after_load
 //     Of several processes: all are at the position that rank 0 found, and have its weights
 //  8. the generators are seeded again, with the loaded seed when there is one; each rank's with the
 //     seed and its number
@@ -33,6 +34,9 @@ namespace cairn {
 
 class CheckpointSaver;
 struct RankDevice;
+
+// One UsageError that lists what no Trainer could follow (resolve.cpp).
+void check(const FitOptions& options);
 
 struct Trainer::Impl {
   explicit Impl(TrainerOptions resolved_options);
@@ -59,14 +63,14 @@ struct Trainer::Impl {
   EvalLoop evaluators{context};
   HandleList<Scheduler> schedulers;  // state.schedulers refer to them
   bool step_schedulers_every_batch = true;
-  bool loaded = false;       // the position is that of a checkpoint; fit() has not gone there yet
+  bool loaded = false;       // the position is that of a checkpoint; no batch was trained since
   bool autoresumed = false;  // the checkpoint was found by autoresume
   bool trained = false;      // a fit() has begun: its position is not that of the file any more
   bool ended_well = false;   // the last fit(), on all ranks
   bool uploads = false;      // whether a logger keeps files, of several processes one of rank 0's
   int exceptions_around = std::uncaught_exceptions();  // when this was made
-  Requests unserved;  // taken, and not served: of a fit() that threw, or asked nobody
-  std::optional<Value> loaded_rng;
+  Requests unserved;                // taken, and not served: of a fit() that threw, or asked nobody
+  std::optional<Value> loaded_rng;  // of the checkpoint, until a batch was trained
 
  private:
   // Construction, and ranks.cpp.
@@ -94,7 +98,6 @@ struct Trainer::Impl {
   // Both construction and fit().
   void bind_train_dataloader(DataSpec dataloader, const std::string& label);
   void subset_train_dataloader(std::int64_t batches);
-  void set_microbatch_size(std::optional<std::int64_t> size);
   void set_schedulers(const HandleList<Scheduler>& list, double ratio,
                       std::optional<bool> every_batch);
   void scale_max_duration(double ratio);

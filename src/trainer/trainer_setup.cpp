@@ -106,7 +106,7 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
     bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
     subset_train_dataloader(options.train_subset_num_batches);
   }
-  set_microbatch_size(options.device_train_microbatch_size);
+  state.device_train_microbatch_size = options.device_train_microbatch_size;
   scale_max_duration(options.scale_schedule_ratio);
   set_schedulers(options.schedulers, options.scale_schedule_ratio,
                  options.step_schedulers_every_batch);
@@ -285,11 +285,6 @@ void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
   }
   state.dataloader_len = epoch_length(state.train_dataloader, batches);
   agree_on_epoch_length();
-}
-
-void Trainer::Impl::set_microbatch_size(std::optional<std::int64_t> size) {
-  if (!size && state.train_dataloader) size = state.train_dataloader.dataloader->batch_size();
-  state.device_train_microbatch_size = size;
 }
 
 void Trainer::Impl::scale_max_duration(double ratio) {

@@ -10,6 +10,7 @@
 
 #include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/callbacks/early_stopper.h"
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
@@ -70,6 +71,78 @@ struct Autoresume : ::testing::Test {
   TempFolder folder;
   std::shared_ptr<LogRecorder> log;
 };
+
+// --- Early stopping ----------------------------------------------------------------------------
+
+TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
+  const auto start = [&](int patience) {
+    TrainerOptions made = options();
+    made.model = std::make_shared<testing::TinyModel>(testing::TinyModelOptions{.metrics = true});
+    made.optimizers = SGD({.lr = 0.0});
+    made.schedulers = {};
+    made.max_duration = "10ep";
+    made.save_interval = "1ep";
+    made.eval_dataloader = tiny_loader(4);
+    made.callbacks =
+        EarlyStopper({.monitor = "MeanOutput", .dataloader_label = "eval", .patience = patience});
+    return std::make_unique<Trainer>(std::move(made));
+  };
+  {
+    const auto first = start(2);
+    EXPECT_EQ(first->fit().reason, FitResult::Reason::kFinished);
+    EXPECT_EQ(first->state().timestamp.epoch, 4);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto again = start(2);
+    EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
+    EXPECT_EQ(again->state().timestamp.batch, 20);
+  }
+  EXPECT_THAT(log->messages, Contains(HasSubstr("the run run is already finished")));
+  const auto patient = start(4);
+  EXPECT_EQ(patient->fit().reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(patient->state().timestamp.epoch, 6) << "a larger patience goes on";
+  EXPECT_EQ(patient->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(patient->state().timestamp.epoch, 7) << "asked for by name";
+}
+
+// --- Iterations --------------------------------------------------------------------------------
+
+TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
+  const auto start = [&](std::int64_t last) {
+    TrainerOptions made = options();
+    made.max_duration = "2iter";
+    made.save_interval = "1ep";
+    made.callbacks.push_back(At(Event::kIterationEnd, [last](State& state) {
+      if (state.timestamp.batch == last) throw CancelledError("killed");
+    }));
+    auto trainer = std::make_unique<Trainer>(std::move(made));
+    trainer->state().iteration_length = Time("2ep");
+    return trainer;
+  };
+  EXPECT_THROW(start(10)->fit(), CancelledError);
+  {
+    const auto resumed = start(0);
+    EXPECT_EQ(resumed->state().timestamp.epoch_in_iteration, 2);
+    EXPECT_EQ(resumed->fit().reason, FitResult::Reason::kFinished);
+    EXPECT_EQ(resumed->state().timestamp.iteration, 2);
+    EXPECT_EQ(resumed->state().timestamp.batch, 20);
+  }
+  const auto again = start(0);
+  EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(again->state().timestamp.batch, 20);
+}
+
+TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {
+  for (const auto reason : {FitResult::Reason::kFinished, FitResult::Reason::kAlreadyFinished}) {
+    TrainerOptions made = options();
+    made.max_duration = "2iter";
+    made.save_interval = "100ba";
+    Trainer trainer(std::move(made));
+    trainer.state().iteration_length = Time("2ep");
+    EXPECT_EQ(trainer.fit().reason, reason);
+    EXPECT_EQ(trainer.state().timestamp.batch, 20);
+  }
+}
 
 // --- Exactness: model, optimizer, schedulers, random states and position, bit for bit
 // --------------

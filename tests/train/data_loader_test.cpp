@@ -1,13 +1,17 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <set>
 #include <stdexcept>
 
 #include "cairn/error.h"
 #include "cairn/train/data.h"
 
+#include "testing/message_of.h"
 #include "train/data/prefetcher.h"
 
 namespace cairn {
@@ -244,6 +248,39 @@ TEST(Prefetcher, KeepsAtMostItsCapacityAhead) {
   EXPECT_EQ(fetched, 100);
 }
 
+// As little memory as is mapped already and some more, for a while: threads want stacks.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(rlim_t more_bytes) {
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    if (getrlimit(RLIMIT_AS, &before_) != 0) throw std::runtime_error("getrlimit");
+    const auto page = static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+    const struct rlimit limit = {pages * page + more_bytes, before_.rlim_max};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) throw std::runtime_error("setrlimit");
+  }
+  ~MemoryLimit() { setrlimit(RLIMIT_AS, &before_); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  struct rlimit before_ = {};
+};
+
+TEST(Prefetcher, WithoutAllOfItsThreadsIsAnErrorAndLeavesNone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs address space itself";
+#endif
+  DataLoader loader(numbers_to(10), {.batch_size = 2, .num_workers = 4000});
+  {
+    const MemoryLimit limit(64 << 20);
+    EXPECT_THAT(testing::message_of<StorageError>([&] { loader.start_epoch(0, 0); }),
+                HasSubstr("num_workers"));
+  }
+  EXPECT_NO_THROW(Prefetcher(2, 2));
+}
+
 TEST(TensorDataset, GivesCopiesOfRows) {
   const at::Tensor x = at::arange(6).reshape({3, 2});
   const auto dataset = tensor_dataset({x, at::arange(3)});
@@ -298,6 +335,26 @@ TEST(FromTorchData, AdaptsALoaderAndReplaysItsOrderFromTheGlobalGenerator) {
   EXPECT_EQ(epoch_of(*loader, 0, 1), std::vector<Numbers>(all.begin() + 1, all.end()));
   torch::manual_seed(4);
   EXPECT_NE(epoch_of(*loader, 0), all);
+}
+
+TEST(FromTorchData, BeginsAnewWhileWorkersFetch) {
+  struct Rows : torch::data::Dataset<Rows> {
+    torch::data::Example<> get(size_t index) override {
+      return {at::full({1}, static_cast<std::int64_t>(index), at::kLong), at::zeros({1})};
+    }
+    torch::optional<size_t> size() const override { return 20; }
+  };
+  auto torch_loader = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
+      Rows().map(torch::data::transforms::Stack<>()), torch::data::DataLoaderOptions(2).workers(2));
+  const auto loader = from_torch_data(
+      *torch_loader, [](const auto& example) { return Batch(example.data.flatten()); },
+      {.num_batches = 10, .batch_size = 2});
+  const std::vector<Numbers> all = epoch_of(*loader, 0);
+  ASSERT_EQ(all.size(), 10U);
+  for (const int left_after : {0, 1, 5, 10}) {
+    loader->start_epoch(0, left_after);
+    EXPECT_EQ(epoch_of(*loader, 0), all);
+  }
 }
 
 }  // namespace

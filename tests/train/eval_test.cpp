@@ -177,6 +177,84 @@ TEST(Eval, SeesTheModelInEvalMode) {
   EXPECT_FALSE(training);
 }
 
+// --- Over the train loader's own object: training goes on with the batches it would have had -----
+
+std::shared_ptr<DataLoaderBase> loader_of(int workers) {
+  return std::make_shared<DataLoader>(
+      testing::tiny_dataset(10),
+      DataLoaderOptions{.batch_size = 2, .shuffle = true, .num_workers = workers});
+}
+
+// One whose order comes from torch's global generator.
+std::shared_ptr<DataLoaderBase> global_loader() {
+  return iterator_loader(
+      [data = testing::tiny_dataset(10)](std::int64_t) -> BatchIterator {
+        const at::Tensor order = at::randperm(10, at::kLong);
+        return [data, order, at = 0]() mutable -> std::optional<Batch> {
+          if (at >= 10) return std::nullopt;
+          const auto* first = order.data_ptr<std::int64_t>() + at;
+          at += 2;
+          return data->get_batch({first, first + 2});
+        };
+      },
+      {.num_batches = 5, .batch_size = 2});
+}
+
+using LoaderPtr = std::shared_ptr<DataLoaderBase>;
+
+void expect_same_training(const std::function<LoaderPtr()>& make,
+                          const std::function<void(TrainerOptions&, const LoaderPtr&)>& use) {
+  const auto train = [&](bool is_shared) {
+    const LoaderPtr loader = make();
+    TrainerOptions options = tiny_options({.dropout = 0.3});
+    options.train_dataloader = loader;
+    use(options, is_shared ? loader : make());
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, 10);
+    return testing::weights_of(*trainer.state().model);
+  };
+  EXPECT_TRUE(at::equal(train(true), train(false)));
+}
+
+TEST(EvalOverTheTrainLoader, LeavesTrainingItsBatches) {
+  const auto evaluate = [](TrainerOptions& options, const LoaderPtr& loader) {
+    options.eval_dataloader = loader;
+    options.eval_interval = "3ba";
+  };
+  expect_same_training([] { return loader_of(0); }, evaluate);
+  expect_same_training([] { return loader_of(2); }, evaluate);
+  expect_same_training(global_loader, evaluate);
+}
+
+// From a callback, and while training is a batch behind the loader.
+TEST(PredictOverTheTrainLoader, LeavesTrainingItsBatches) {
+  for (const Event event : {Event::kBeforeDataloader, Event::kBatchStart}) {
+    Trainer* running = nullptr;
+    const auto train = [&](bool is_shared) {
+      const LoaderPtr loader = loader_of(0);
+      const LoaderPtr predicted = is_shared ? loader : loader_of(0);
+      std::vector<double> first_features;
+      TrainerOptions options = tiny_options();
+      options.train_dataloader = loader;
+      options.callbacks = {At(event,
+                              [&](State& state) {
+                                const Batch batch = state.batch;
+                                if (state.timestamp.batch % 3 == 1) running->predict(predicted);
+                                state.batch = batch;
+                              }),
+                           At(Event::kBeforeTrainBatch, [&](State& state) {
+                             first_features.push_back(state.batch[0][0][0].item<double>());
+                           })};
+      Trainer trainer(std::move(options));
+      running = &trainer;
+      trainer.fit();
+      return first_features;
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
 TEST(Predict, GivesTheOutputsOfEveryBatch) {
   auto events = std::make_shared<EventRecorder>();
   TrainerOptions options = tiny_options();

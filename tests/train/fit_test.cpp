@@ -88,6 +88,28 @@ TEST(FitEvents, IterationsHaveEventsWhenTheyHaveALength) {
   EXPECT_EQ(trainer.state().timestamp.iteration, 2);
 }
 
+// They may end inside an epoch, which goes on behind its batches so far.
+TEST(FitIterations, InTokensLeaveTheEpochsAsTheyAre) {
+  const auto train = [](bool in_iterations) {
+    std::vector<double> first_features;
+    TrainerOptions options = tiny_options();
+    DataSpec data{.dataloader = tiny_loader(10, {.batch_size = 2, .shuffle = true})};
+    data.get_num_tokens_in_batch = [](const Batch&) { return 10; };
+    options.train_dataloader = data;
+    options.max_duration = "3ep";
+    options.callbacks = {At(Event::kBatchStart, [&](State& state) {
+      first_features.push_back(state.batch[0][0][0].item<double>());
+    })};
+    Trainer trainer(std::move(options));
+    if (in_iterations) trainer.state().iteration_length = Time("30tok");
+    trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, 15);
+    EXPECT_EQ(trainer.state().timestamp.iteration, in_iterations ? 5 : 0);
+    return first_features;
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
 // --- How long ------------------------------------------------------------------------------------
 
 // What is missing is named before anything is trained, where the run would never end.
@@ -233,6 +255,19 @@ TEST(FitDuration, SubsetsEveryEpoch) {
   EXPECT_EQ(trainer.state().timestamp.epoch, 2);
 }
 
+TEST(FitDuration, SubsetsALoaderOfFitToo) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader = DataSpec();
+  options.train_subset_num_batches = 3;
+  Trainer trainer(std::move(options));
+  trainer.fit({.train_dataloader = tiny_loader(10)});
+  EXPECT_EQ(trainer.state().timestamp.batch, 6);
+  trainer.fit({.train_subset_num_batches = 4, .duration = "1ep"});
+  EXPECT_EQ(trainer.state().timestamp.batch, 10);
+  trainer.fit({.train_dataloader = tiny_loader(20), .duration = "1ep"});
+  EXPECT_EQ(trainer.state().timestamp.batch, 14) << "what was given last holds";
+}
+
 TEST(FitDuration, WarnsAndClampsASubsetLargerThanTheLoader) {
   auto log = std::make_shared<LogRecorder>();
   TrainerOptions options = tiny_options();
@@ -285,6 +320,30 @@ TEST(UnsizedLoader, WithoutAnyBatchIsAnError) {
   options.max_duration = "7ba";
   Trainer trainer(std::move(options));
   EXPECT_THROW(trainer.fit(), UsageError);
+}
+
+// --- What fit() is given -----------------------------------------------------------------------
+
+TEST(FitOptions, AreCheckedAsTrainerOptionsAreBeforeAnythingChanges) {
+  Trainer trainer(tiny_options());
+  EXPECT_THAT(message_of<UsageError>([&] {
+                trainer.fit({.train_subset_num_batches = 0,
+                             .duration = "1ba",
+                             .scale_schedule_ratio = -1,
+                             .device_train_microbatch_size = 0});
+              }),
+              AllOf(HasSubstr("fit():"), HasSubstr("train_subset_num_batches is 0"),
+                    HasSubstr("scale_schedule_ratio must be"),
+                    HasSubstr("device_train_microbatch_size is less than 1")));
+  EXPECT_EQ(*trainer.state().max_duration, Time("2ep"));
+  EXPECT_NO_THROW(trainer.fit());
+}
+
+TEST(FitOptions, HoldForLaterCalls) {
+  Trainer trainer(tiny_options());
+  trainer.fit({.duration = "1ba", .device_train_microbatch_size = 1});
+  trainer.fit({.train_dataloader = tiny_loader(10), .duration = "1ba"});
+  EXPECT_EQ(trainer.state().device_train_microbatch_size, 1);
 }
 
 // --- What is logged ------------------------------------------------------------------------------

@@ -187,6 +187,11 @@ TEST(IntervalTest, IntervalsOfZeroNeverFireNotEvenAtTheEnd) {
   EXPECT_THAT(saves("-1ba", {.max_duration = "2ep"}), IsEmpty());
 }
 
+TEST(IntervalTest, TheEndOfTheLastIterationIsTheEnd) {
+  EXPECT_THAT(saves("100ba", {.max_duration = "2iter", .epochs_per_iteration = 2}),
+              ElementsAre(20));
+}
+
 TEST(IntervalTest, NothingFiresBeforeTheFirstStep) {
   IntervalScheduler scheduler("1ba");
   EXPECT_FALSE(scheduler({.now = {.batch = 5}, .max_duration = "1ba"}, Moment::kBatch));
@@ -221,8 +226,7 @@ TEST(IntervalTest, TheEndFiresAlsoAtTheFirstBatchWhenTimeWasSetBack) {
     return at;
   };
   for (const bool at_fit_end : {true, false}) {
-    IntervalScheduler scheduler("1ep",
-                                at_fit_end ? FinalMoment::kFitEnd : FinalMoment::kBatchOrEpoch);
+    IntervalScheduler scheduler("1ep", at_fit_end ? FinalMoment::kFitEnd : FinalMoment::kStep);
     const Time first = at_fit_end ? "1ba" : "2ba";  // the interval itself fires last at batch 1
     EXPECT_THAT(fired(scheduler, {.max_duration = first, .batches_per_epoch = 1}),
                 ::testing::Contains(1));

@@ -245,6 +245,51 @@ TEST_F(ResumeEdge, InsideAnEpochStartsNeitherEpochNorIteration) {
   EXPECT_EQ(events->count("batch_start"), 7);
 }
 
+// A loader that fails once, when it is asked for its first batch.
+std::shared_ptr<DataLoaderBase> failing_once() {
+  const auto inner = global_loader(10);
+  return iterator_loader(
+      [inner, fails = true](std::int64_t epoch) mutable -> BatchIterator {
+        inner->start_epoch(epoch, 0);
+        if (std::exchange(fails, false)) throw StorageError("the network is down", 0);
+        return [inner] { return inner->next(); };
+      },
+      {.num_batches = 5, .batch_size = 2});
+}
+
+TEST_F(ResumeEdge, AFitThatFailsBeforeItsFirstBatchCostsNoExactness) {
+  for (const std::int64_t batches : {3, 5}) {
+    const auto options = [&, path = checkpoint_after(batches, global_loader(10))] {
+      TrainerOptions made = tiny_options({.dropout = 0.3});
+      made.load_path = path;
+      made.train_dataloader = global_loader(10);
+      return made;
+    };
+    Trainer straight(options());
+    straight.fit();
+    TrainerOptions fails = options();
+    fails.train_dataloader = failing_once();
+    Trainer retried(std::move(fails));
+    EXPECT_THROW(retried.fit(), StorageError);
+    torch::manual_seed(99);  // whatever happens meanwhile
+    retried.fit();
+    EXPECT_TRUE(at::equal(testing::weights_of(*retried.state().model),
+                          testing::weights_of(*straight.state().model)))
+        << batches;
+  }
+}
+
+TEST_F(ResumeEdge, AnotherLoaderInsideAnEpochIsRefusedByEveryFit) {
+  TrainerOptions options = tiny_options();
+  options.load_path = checkpoint_after(3, tiny_loader(10));
+  options.train_dataloader = tiny_loader(10, {.batch_size = 1});
+  Trainer trainer(std::move(options));
+  EXPECT_THROW(trainer.fit(), MismatchError);
+  EXPECT_THROW(trainer.fit(), MismatchError);
+  EXPECT_EQ(trainer.state().timestamp.batch, 3);
+  EXPECT_NO_THROW(trainer.fit({.train_dataloader = tiny_loader(10)}));
+}
+
 TEST_F(ResumeEdge, WithAnotherLoaderInsideAnEpochIsRefused) {
   TrainerOptions options = tiny_options();
   options.load_path = checkpoint_after(3, tiny_loader(10));

@@ -6,6 +6,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -54,6 +55,29 @@ TEST(Microbatches, LogTheLossOfTheWholeBatch) {
   EXPECT_THAT(loss_with(3), DoubleNear(loss_with(8), 1e-12));
 }
 
+// However many samples a row counts as, and whatever transforms make of it.
+TEST(Microbatches, AreNotMadeOfWhatNobodyAskedToCut) {
+  DataSpec counted{.dataloader = tiny_loader(4, {.batch_size = 4})};
+  counted.get_num_samples_in_batch = [](const Batch& batch) { return 2 * batch[0].size(0); };
+  DataSpec doubled{.dataloader = tiny_loader(4, {.batch_size = 4})};
+  doubled.batch_transforms = [](const Batch& batch) {
+    return batch.map([](const at::Tensor& tensor) { return at::cat({tensor, tensor}); });
+  };
+  for (const DataSpec& data : {counted, doubled}) {
+    std::int64_t forwards = 0;
+    TrainerOptions options = tiny_options();
+    options.train_dataloader = data;
+    options.eval_dataloader = data;
+    options.max_duration = "1ba";
+    options.callbacks = {At(Event::kAfterForward, [&](State&) { ++forwards; }),
+                         At(Event::kEvalAfterForward, [&](State&) { ++forwards; })};
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(forwards, 2);
+    EXPECT_EQ(trainer.state().timestamp.sample, 8);
+  }
+}
+
 TEST(Microbatches, CountByTokensWhenAsked) {
   const auto train = [](bool on_tokens) {
     TrainerOptions options = tiny_options();
@@ -71,6 +95,32 @@ TEST(Microbatches, CountByTokensWhenAsked) {
     return testing::weights_of(*trainer.state().model);
   };
   EXPECT_FALSE(at::allclose(train(true), train(false), 1e-9, 1e-9));
+}
+
+TEST(Microbatches, OfABatchWithoutAnyTokenCountBySamples) {
+  const auto train = [](bool on_tokens) {
+    TrainerOptions options = tiny_options();
+    DataSpec data{.dataloader = tiny_loader(8, {.batch_size = 8})};
+    data.get_num_tokens_in_batch = [](const Batch&) { return 0; };
+    options.train_dataloader = data;
+    options.device_train_microbatch_size = 3;
+    options.accumulate_train_batch_on_tokens = on_tokens;
+    options.max_duration = "1ba";
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    return testing::weights_of(*trainer.state().model);
+  };
+  EXPECT_TRUE(at::equal(train(true), train(false)));
+}
+
+TEST(Microbatches, CannotCountByTokensWhereNothingCountsThem) {
+  TrainerOptions options = tiny_options();
+  options.train_dataloader = tiny_loader(8, {.batch_size = 8});
+  options.device_train_microbatch_size = 3;
+  options.accumulate_train_batch_on_tokens = true;
+  Trainer trainer(std::move(options));
+  EXPECT_THAT(testing::message_of<UsageError>([&] { trainer.fit(); }),
+              ::testing::HasSubstr("get_num_tokens_in_batch"));
 }
 
 TEST(Microbatches, TheBatchIsWholeAgainAfterwards) {

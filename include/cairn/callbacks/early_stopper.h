@@ -57,23 +57,32 @@ struct EarlyStopperOptions {
 // It ends training where it is; the weights of the best evaluation are in the checkpoint of that
 // time, if one was saved and kept.
 //
-// The best value and when it was reached are part of checkpoints (Composer starts over on resume).
+// The best value and when it was reached are part of checkpoints (Composer starts over on resume),
+// and that it has ended training: a run that goes on from there ends before it trains a batch,
+// unless patience is larger now.
 class EarlyStopper final : public Callback {
  public:
   explicit EarlyStopper(EarlyStopperOptions options);  // UsageError
 
   std::string name() const override { return "EarlyStopper"; }
+  void fit_start(State& state, Logger& logger) override;
+  void batch_start(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   void epoch_end(State& state, Logger& logger) override;
-  Value state_dict() const override;  // {"best": float or None, "best_occurred": timestamp or None}
+  // {"best": float or None, "best_occurred": timestamp or None, "stopped": bool}
+  Value state_dict() const override;
   void load_state_dict(const Value& state) override;
 
  private:
   void update(State& state, Logger& logger);
+  bool is_patience_over(const State& state) const;
+  void stop(State& state, Logger& logger);
 
   EarlyStopperOptions options_;
   std::optional<double> best_;
   Timestamp best_occurred_;
+  bool stopped_ = false;  // it said so, and nothing was trained since
+  bool loaded_ = false;   // what it knows is a checkpoint's, and nothing was trained since
 };
 
 }  // namespace cairn

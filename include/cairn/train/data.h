@@ -168,6 +168,17 @@ std::shared_ptr<DataLoaderBase> iterator_loader(
     std::function<BatchIterator(std::int64_t epoch)> begin_epoch,
     IteratorLoaderOptions options = {});
 
+namespace detail {
+
+// What the workers of a torch::data loader still fetch for an iterator that was left early is
+// thrown away: begin() refuses before. Only a class derived from it can reach that.
+template <class TorchLoader>
+struct InFlight : TorchLoader {
+  static void drop(TorchLoader& loader) { (loader.*&InFlight::shuttle_).drain(); }
+};
+
+}  // namespace detail
+
 // Adapts a torch::data loader whose batches are Example<> (data, target) of stacked tensors, or
 // whose batch `to_batch` turns into a Batch. It must outlive the result. Resuming inside an epoch
 // replays the sampler from the generator's saved state and drops batches one by one.
@@ -176,6 +187,9 @@ std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_
                                                 IteratorLoaderOptions options = {}) {
   return iterator_loader(
       [&loader, to_batch](std::int64_t) -> BatchIterator {
+        if constexpr (requires { loader.options().workers; }) {
+          detail::InFlight<TorchLoader>::drop(loader);
+        }
         auto here = std::make_shared<decltype(loader.begin())>(loader.begin());
         auto first = std::make_shared<bool>(true);
         return [&loader, to_batch, here, first]() -> std::optional<Batch> {

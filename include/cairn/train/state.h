@@ -62,7 +62,7 @@ class State {
   std::optional<std::int64_t> dataloader_len;  // batches of an epoch of it, after subsetting
   DataSpec train_dataloader;
   std::vector<Evaluator> evaluators;
-  std::optional<std::int64_t> device_train_microbatch_size;
+  std::optional<std::int64_t> device_train_microbatch_size;  // none: batches are not cut
   // As resolved, never absent.
   std::string device = "cpu";      // TrainerOptions::device, "cpu" or "gpu"
   std::string precision = "fp32";  // TrainerOptions::precision

@@ -66,17 +66,16 @@ std::optional<Dealt> find_dealt(const State& state) {
 }
 
 // Step 5: where the loader is to deal the rest of the epoch; nullopt when it can go on by itself.
-std::optional<Dealt> find_deal(const State& state) {
+std::optional<Dealt> find_deal(const State& state, std::int64_t batch) {
   const DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value* saved = find_entry(state, "loader");
   if (saved == nullptr) return std::nullopt;
   const auto before = find_dealt(state);
   if (!before && *saved == loader.state_dict()) return std::nullopt;
   const Dealt from = before.value_or(Dealt());
-  const std::int64_t now = state.timestamp.batch_in_epoch;
-  const auto had = loader.samples_after(*saved, from.samples, now - from.batch);
+  const auto had = loader.samples_after(*saved, from.samples, batch - from.batch);
   if (!had) return std::nullopt;
-  return Dealt{now, *had};
+  return Dealt{batch, *had};
 }
 
 // Of the batches that the rest of the epoch makes those that train_subset_num_batches leaves.
@@ -100,7 +99,7 @@ void start_epoch(State& state) {
   loader.start_epoch(state.timestamp.epoch, 0);
 }
 
-std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger,
+std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger, std::int64_t batch,
                                           const std::optional<Value>& rng) {
   DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const Value after = rng ? *rng : rng_states();
@@ -117,15 +116,15 @@ std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger,
           "samples than it would have had");
     }
   }
-  const auto deal = find_deal(state);
-  const Timestamp& now = state.timestamp;
+  const auto deal = find_deal(state, batch);
+  const std::int64_t epoch = state.timestamp.epoch;
   keep_entries(state, loader, at_start, deal);
   std::optional<std::int64_t> length;
   if (deal) {
-    const std::int64_t rest = loader.continue_epoch(now.epoch, deal->samples);
-    length = now.batch_in_epoch + batches_of_subset(state, deal->samples, rest);
+    const std::int64_t rest = loader.continue_epoch(epoch, deal->samples);
+    length = batch + batches_of_subset(state, deal->samples, rest);
   } else {
-    loader.start_epoch(now.epoch, now.batch_in_epoch);
+    loader.start_epoch(epoch, batch);
   }
   restore_rng_states(after);
   return length;
@@ -135,7 +134,7 @@ void check_loader(State& state, Logger& logger) {
   const Value* saved = find_entry(state, "loader");
   if (saved == nullptr) return;
   if (state.timestamp.batch_in_epoch > 0) {
-    if (const auto deal = find_deal(state)) {
+    if (const auto deal = find_deal(state, state.timestamp.batch_in_epoch)) {
       logger.log_message("inside epoch " + std::to_string(state.timestamp.epoch) + ", behind " +
                          std::to_string(deal->samples) +
                          " of its samples: the others are dealt to " +

@@ -17,6 +17,8 @@
 //     and the rest of the epoch is dealt to those that are there now. The epoch then has as many
 //     batches as were trained and as the rest makes. Where it was dealt anew is kept until its end:
 //     from there batches count.
+//  6. An evaluation may go over the train loader's own object. Before training draws from it again
+//     it seeks as on resume, with the generators as they are.
 #pragma once
 
 #include <optional>
@@ -29,10 +31,10 @@ namespace cairn {
 // Begins epoch timestamp.epoch of the train loader at its first batch.
 void start_epoch(State& state);
 
-// Begins epoch timestamp.epoch at batch timestamp.batch_in_epoch. Afterwards the generators are in
-// the state `rng`; as before, when it is absent. Returns how many batches the epoch has in the end
-// when it was dealt anew (step 5); otherwise it has as many as ever.
-std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger,
+// Begins epoch timestamp.epoch at batch `batch` of it. Afterwards the generators are in the state
+// `rng`; as before, when it is absent. Returns how many batches the epoch has in the end when it
+// was dealt anew (step 5); otherwise it has as many as ever.
+std::optional<std::int64_t> seek_in_epoch(State& state, Logger& logger, std::int64_t batch,
                                           const std::optional<Value>& rng);
 
 // Compares the train loader with the one of a loaded checkpoint. Inside an epoch a difference that

@@ -1,16 +1,33 @@
 #include "train/data/prefetcher.h"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "cairn/error.h"
 
 namespace cairn {
 
 Prefetcher::Prefetcher(int workers, int capacity)
     : slots_(static_cast<std::size_t>(std::max(workers, capacity))) {
-  for (int i = 0; i < workers; ++i)
-    workers_.emplace_back([this] { work(); });
+  workers_.reserve(static_cast<std::size_t>(workers));
+  try {
+    for (int i = 0; i < workers; ++i)
+      workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error& e) {
+    const std::size_t started = workers_.size();
+    stop();
+    throw StorageError("cannot start the " + std::to_string(workers) +
+                           " threads that load data, of which " + std::to_string(started) +
+                           " were started: " + e.what() +
+                           ". Set num_workers lower, or allow the process more threads (ulimit -u)",
+                       e.code().value(), true);
+  }
 }
 
-Prefetcher::~Prefetcher() {
+Prefetcher::~Prefetcher() { stop(); }
+
+void Prefetcher::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

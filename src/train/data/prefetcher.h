@@ -29,6 +29,7 @@ class Prefetcher {
   // Called from several threads at once.
   using Fetch = std::function<Batch(std::int64_t number)>;
 
+  // StorageError where a thread cannot be started; then none is left.
   Prefetcher(int workers, int capacity);
   ~Prefetcher();  // waits for the fetches under way
   Prefetcher(const Prefetcher&) = delete;
@@ -47,6 +48,7 @@ class Prefetcher {
     std::exception_ptr error;
   };
 
+  void stop();
   void work();
   bool can_claim() const;
 

@@ -13,7 +13,6 @@
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
 #include "train/loop/sharded_pass.h"
-#include "train/state/base_seed.h"
 
 namespace cairn {
 namespace {
@@ -33,6 +32,7 @@ Metrics wanted_metrics(Model& model, const Evaluator& evaluator) {
   return wanted;
 }
 
+// For logs, as Composer: where batches are not cut, that of the loader's batches.
 std::optional<std::int64_t> microbatch_size(const Evaluator& evaluator) {
   if (evaluator.device_eval_microbatch_size) return evaluator.device_eval_microbatch_size;
   return evaluator.dataloader.dataloader->batch_size();
@@ -154,9 +154,8 @@ void EvalLoop::run(Evaluator& evaluator, const Metrics& metrics) {
   for (const auto& [name, metric] : metrics)
     metric->reset();
   DataLoaderBase& loader = *evaluator.dataloader.dataloader;
-  draw_base_seed();
   // The count of train batches is the epoch of a shuffled loader, as in Composer.
-  loader.start_epoch(state.timestamp.batch, 0);
+  start_pass(context_, loader, state.timestamp.batch);
   if (context_.group != nullptr) {
     dist::broadcast_tensors(state.model->module().buffers(), "sending the model's buffers");
   }
@@ -237,7 +236,7 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
   const std::int64_t samples = num_samples_in_batch(spec, state.batch);
   const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
   context_.engine.run_event(Event::kEvalBatchStart);
-  const auto size = microbatch_size(evaluator);
+  const auto size = evaluator.device_eval_microbatch_size;
   const auto own = state.sharding ? count_microbatches(context_, size) : 0;
   const std::int64_t passes = passes_of_others(state, static_cast<std::int64_t>(own));
   const auto use = [&](double /*share*/) {

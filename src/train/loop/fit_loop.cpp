@@ -10,6 +10,7 @@
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/state/base_seed.h"
+#include "train/state/checkpoint_metadata.h"
 
 namespace cairn {
 
@@ -19,6 +20,11 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
+  // Checkpoints of an iteration's last batch or epoch are from before it ended.
+  if (is_iteration_over(TimeUnit::kToken) ||
+      (state.timestamp.batch_in_epoch == 0 && is_iteration_over(TimeUnit::kEpoch))) {
+    end_iteration();
+  }
   while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);
@@ -52,11 +58,12 @@ void FitLoop::go_to_position() {
     return;
   }
   if (options_.spin_dataloaders) {
-    dealt_length_ = seek_in_epoch(state, context_.logger, options_.rng);
     next_batch_ = state.timestamp.batch_in_epoch;
+    dealt_length_ = seek_in_epoch(state, context_.logger, next_batch_, options_.rng);
+    context_.train_loader_left = false;
   } else {
     if (options_.rng) restore_rng_states(*options_.rng);
-    start_epoch(state);
+    start_loader();
   }
   loader_started_ = true;
 }
@@ -98,14 +105,17 @@ void FitLoop::run_epoch() {
       context_.logger.log_metrics(Dict{{"time/epoch", state.timestamp.epoch}});
     }
   }
-  if (!loader_started_) {
-    start_epoch(state);
-    next_batch_ = 0;
-  }
+  if (!loader_started_) start_loader();
   loader_started_ = false;
   const bool exhausted = train_batches();
   if (interrupted_) return;
   if (exhausted || epoch_length() == state.timestamp.batch_in_epoch) end_epoch();
+}
+
+void FitLoop::start_loader() {
+  start_epoch(context_.state);
+  next_batch_ = 0;
+  context_.train_loader_left = false;
 }
 
 // That of an epoch which went on with another number of ranks is its own.
@@ -116,29 +126,39 @@ std::optional<std::int64_t> FitLoop::epoch_length() const {
 // True when the loader has no more batches; false when the loop was left before that.
 bool FitLoop::train_batches() {
   State& state = context_.state;
-  DataLoaderBase& loader = *state.train_dataloader.dataloader;
   const bool from_start = next_batch_ == 0;
   for (bool any = false;; any = true) {
     context_.engine.run_event(Event::kBeforeDataloader);
-    std::optional<Batch> batch;
-    if (!epoch_length() || next_batch_ < *epoch_length()) {
-      batch = around_batch(context_, "the data loader", [&] { return loader.next(); });
-    }
+    std::optional<Batch> batch = fetch();
     if (!all_ranks_have(batch.has_value())) {
       if (any || !from_start) return true;
       throw UsageError("the train data loader gave no batch in epoch " +
                        std::to_string(state.timestamp.epoch) + "; training would never end");
     }
-    ++next_batch_;
     train_batch(std::move(*batch));
     if (ends_now()) return false;
     interrupted_ = options_.serve_requests && options_.serve_requests();
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
       end_iteration();
+      loader_started_ = true;  // the epoch goes on where it is
       return false;
     }
   }
+}
+
+std::optional<Batch> FitLoop::fetch() {
+  State& state = context_.state;
+  if (epoch_length() && next_batch_ >= *epoch_length()) return std::nullopt;
+  std::optional<Batch> batch = around_batch(context_, "the data loader", [&] {
+    if (context_.train_loader_left) {
+      dealt_length_ = seek_in_epoch(state, context_.logger, next_batch_, std::nullopt);
+      context_.train_loader_left = false;
+    }
+    return state.train_dataloader.dataloader->next();
+  });
+  if (batch) ++next_batch_;
+  return batch;
 }
 
 void FitLoop::train_batch(Batch batch) {
@@ -217,9 +237,8 @@ void FitLoop::log_time() {
 
 void FitLoop::log_losses() {
   const State& state = context_.state;
-  if (state.device_train_microbatch_size) {
-    context_.logger.log_metrics(
-        Dict{{"trainer/device_train_microbatch_size", *state.device_train_microbatch_size}});
+  if (const auto size = microbatch_size(state)) {
+    context_.logger.log_metrics(Dict{{"trainer/device_train_microbatch_size", *size}});
   }
   context_.logger.log_metrics(state.total_loss_dict);
 }
@@ -240,7 +259,12 @@ void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
         static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
   }
   state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration));
+  move_to(state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration)));
+}
+
+void FitLoop::move_to(const Timestamp& next) {
+  context_.state.timestamp = next;
+  if (options_.moved_on) options_.moved_on();
 }
 
 // The time it takes is no training time.
@@ -267,12 +291,13 @@ void FitLoop::end_epoch() {
   State& state = context_.state;
   refuse_to_count_no_tokens();
   dealt_length_.reset();
+  loader_started_ = false;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
   if (!options_.step_schedulers_every_batch) step_schedulers();
   // After a resume at the last batch no batch was trained yet; intervals in epochs must still see
   // this epoch end.
   if (!state.previous_timestamp) state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_epoch();
+  move_to(state.timestamp.to_next_epoch());
   context_.engine.run_event(Event::kEpochEnd);
   agree_on_end();
   evaluate(Event::kEpochEnd);
@@ -283,7 +308,7 @@ void FitLoop::end_epoch() {
 void FitLoop::end_iteration() {
   State& state = context_.state;
   state.previous_timestamp = state.timestamp;
-  state.timestamp = state.timestamp.to_next_iteration();
+  move_to(state.timestamp.to_next_iteration());
   context_.engine.run_event(Event::kIterationEnd);
   agree_on_end();
   evaluate(Event::kIterationEnd);

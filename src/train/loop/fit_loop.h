@@ -4,6 +4,7 @@
 //  2. Go to the position: between epochs the loaded generators are restored now; inside an epoch
 //     the loader seeks first (data_position.h). From here nothing is drawn that a run never
 //     stopped would not have drawn. A run that begins draws what Composer draws (base_seed.h).
+//     A checkpoint of an iteration's last batch or epoch: the iteration is ended.
 //  3. Until max_duration: [iteration_start] [epoch_start], then batches. A checkpoint of an epoch's
 //     last batch has none left: the epoch is ended, and nothing is trained.
 //  4. Each batch: before_dataloader, fetch, after_dataloader, batch_start, the optimizer step
@@ -36,6 +37,8 @@ struct FitLoopOptions {
   bool step_schedulers_every_batch = true;
   bool check_loader = false;                // the position comes from a loaded checkpoint
   std::optional<Value> rng = std::nullopt;  // generators of the loaded checkpoint
+  // Called whenever time moves on: what was loaded for the position is used up. May be empty.
+  std::function<void()> moved_on = nullptr;
   // Asked after each batch that is not the last: serves what was asked from outside (save now)
   // and says whether to stop. May be empty.
   std::function<bool()> serve_requests = nullptr;
@@ -69,11 +72,14 @@ class FitLoop {
   void go_to_position();
   void run_epoch();
   bool train_batches();
+  std::optional<Batch> fetch();
+  void start_loader();
   void train_batch(Batch batch);
   void log_time();
   void log_losses();
   void step_schedulers();
   void advance(std::int64_t samples, std::int64_t tokens);
+  void move_to(const Timestamp& next);
   void evaluate(Event event);
   void checkpoint(Event event);
   void end_epoch();

@@ -32,7 +32,7 @@ std::optional<Moment> moment_of(Event event, bool checkpoint_events) {
 
 FinalMoment final_moment(const IntervalScheduleOptions& options) {
   if (!options.include_end_of_training) return FinalMoment::kNone;
-  return options.checkpoint_events ? FinalMoment::kBatchOrEpoch : FinalMoment::kFitEnd;
+  return options.checkpoint_events ? FinalMoment::kStep : FinalMoment::kFitEnd;
 }
 
 }  // namespace

@@ -63,8 +63,7 @@ bool IntervalScheduler::operator()(const IntervalState& state, Moment moment) {
 bool IntervalScheduler::is_end(const IntervalState& state, Moment moment) const {
   const bool is_final = final_moment_ == FinalMoment::kFitEnd
                             ? moment == Moment::kFitEnd
-                            : final_moment_ == FinalMoment::kBatchOrEpoch &&
-                                  (moment == Moment::kBatch || moment == Moment::kEpoch);
+                            : final_moment_ == FinalMoment::kStep && moment != Moment::kFitEnd;
   return is_final && state.max_duration && state.now >= *state.max_duration &&
          last_batch_ != state.now.batch;
 }

@@ -10,8 +10,9 @@
 // At the end of training it fires once more, unless it fired for the same batch already.
 //
 // Differences from Composer: a fraction whose product is whole but for rounding is not rounded up
-// (0.07dur of 100ba is 7, not 8); "0dur" is an error at construction, not a division by zero; and
-// fractions of a max_duration in seconds or iterations fire, too.
+// (0.07dur of 100ba is 7, not 8); "0dur" is an error at construction, not a division by zero;
+// fractions of a max_duration in seconds or iterations fire, too; and the end of a run whose
+// max_duration is in iterations is seen where it comes, when its last iteration ends.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ namespace cairn {
 // epoch_end, iteration_end and fit_end for evaluating.
 enum class Moment : std::uint8_t { kBatch, kEpoch, kIteration, kFitEnd };
 
-// Where the end of training counts.
-enum class FinalMoment : std::uint8_t { kNone, kBatchOrEpoch, kFitEnd };
+// Where the end of training counts; a step is a batch, an epoch or an iteration.
+enum class FinalMoment : std::uint8_t { kNone, kStep, kFitEnd };
 
 // How far training is, as the scheduler needs it.
 struct IntervalState {
@@ -39,7 +40,7 @@ struct IntervalState {
 class IntervalScheduler {
  public:
   // UsageError for a fraction that is not above zero.
-  explicit IntervalScheduler(Time interval, FinalMoment final_moment = FinalMoment::kBatchOrEpoch);
+  explicit IntervalScheduler(Time interval, FinalMoment final_moment = FinalMoment::kStep);
 
   // To be asked exactly once at each moment: it remembers when it fired. UsageError for a fraction
   // of epochs when the length of the data loader is not known.

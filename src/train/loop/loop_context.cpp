@@ -6,6 +6,7 @@
 #include "cairn/dist/dist.h"
 
 #include "train/loop/failure.h"
+#include "train/state/base_seed.h"
 
 namespace cairn {
 namespace {
@@ -29,6 +30,12 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
 }
 
 }  // namespace
+
+void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch) {
+  draw_base_seed();
+  if (&loader == context.state.train_dataloader.dataloader.get()) context.train_loader_left = true;
+  loader.start_epoch(epoch, 0);
+}
 
 void transform_batch(LoopContext& context, const DataSpec& spec) {
   if (!spec.batch_transforms) return;

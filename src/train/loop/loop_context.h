@@ -34,6 +34,9 @@ struct LoopContext {
   std::size_t microbatches = 1;
   std::optional<std::int64_t> predict_batch = std::nullopt;
   KnownBatches known_batches = {};
+  // An evaluation or a prediction went over the train loader's own object: before it gives training
+  // its next batch it must be brought back.
+  bool train_loader_left = false;
 
   // Whether anybody sees what is logged: nothing is gathered for nobody.
   bool logging() const { return !logger.destinations().empty(); }
@@ -43,6 +46,9 @@ inline Batch to_device(Batch batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
   return batch.map([&](const at::Tensor& tensor) { return tensor.to(device); });
 }
+
+// Begins epoch `epoch` of a loader that is evaluated or predicted over.
+void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch);
 
 // state.batch through the loader's batch_transforms.
 void transform_batch(LoopContext& context, const DataSpec& spec);

@@ -1,5 +1,6 @@
 #include "train/loop/microbatches.h"
 
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -9,17 +10,33 @@
 namespace cairn {
 namespace {
 
-// Of each part, its share of all.
-std::vector<double> shares_of(const std::vector<Batch>& parts, const MicrobatchWork& work) {
-  if (!work.weight) return std::vector<double>(parts.size(), 1.0);
+using Weight = std::function<double(const Batch& part)>;
+
+// Of each part, its share of all; empty when all weigh nothing.
+std::vector<double> shares_by(const std::vector<Batch>& parts, const Weight& weight) {
   std::vector<double> shares;
   for (const Batch& part : parts) {
-    shares.push_back(work.weight(part));
+    shares.push_back(weight(part));
   }
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (all == 0) return {};
   for (double& share : shares) {
     share /= all;
   }
+  return shares;
+}
+
+// A batch whose parts all weigh nothing counts by samples, as it would in one part.
+std::vector<double> shares_of(const std::vector<Batch>& parts, const DataSpec& spec,
+                              const MicrobatchWork& work) {
+  if (!work.weight) return std::vector<double>(parts.size(), 1.0);
+  std::vector<double> shares = shares_by(parts, work.weight);
+  if (shares.empty()) {
+    shares = shares_by(parts, [&](const Batch& part) {
+      return static_cast<double>(num_samples_in_batch(spec, part));
+    });
+  }
+  if (shares.empty()) shares.assign(parts.size(), 1.0 / static_cast<double>(parts.size()));
   return shares;
 }
 
@@ -48,7 +65,7 @@ void for_each_microbatch(LoopContext& context, std::optional<std::int64_t> size,
   const Batch whole = state.batch;
   const std::vector<Batch> parts =
       in_batch(context, "split_batch()", [&] { return split_batch(spec, whole, *size); });
-  const std::vector<double> shares = shares_of(parts, work);
+  const std::vector<double> shares = shares_of(parts, spec, work);
   const MicrobatchCount count(context, parts.size());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     state.batch = parts[i];

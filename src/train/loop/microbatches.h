@@ -11,7 +11,7 @@ namespace cairn {
 
 struct MicrobatchWork {
   // Called with state.batch being the part, on the device. `share` is the part's weight in that of
-  // all; 1 where there is no weight to ask for.
+  // all; 1 where there is no weight to ask for. Where all weigh nothing samples count.
   std::function<void(double share)> use;
   std::function<double(const Batch& part)> weight = nullptr;  // before anything is used
 };

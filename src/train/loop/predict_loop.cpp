@@ -4,11 +4,10 @@
 
 #include "cairn/error.h"
 
-#include "train/data/data_spec.h"
 #include "dist/group.h"
+#include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/sharded_pass.h"
-#include "train/state/base_seed.h"
 
 namespace cairn {
 namespace {
@@ -57,8 +56,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   }
   context.engine.run_event(Event::kPredictStart);
   std::vector<Outputs> all;
-  draw_base_seed();
-  dataloader.dataloader->start_epoch(0, 0);
+  start_pass(context, *dataloader.dataloader, 0);
   for (std::int64_t i = 0;; ++i) {
     context.predict_batch = i;
     std::optional<Batch> batch;

@@ -105,8 +105,17 @@ double BatchTrainer::average_over_ranks(double value) const {
 
 double BatchTrainer::weight_of(const Batch& part) const {
   const DataSpec& spec = *context_.state.dataloader;
-  return static_cast<double>(context_.accumulate_on_tokens ? num_tokens_in_batch(spec, part)
-                                                           : num_samples_in_batch(spec, part));
+  if (!context_.accumulate_on_tokens) {
+    return static_cast<double>(num_samples_in_batch(spec, part));
+  }
+  const std::int64_t tokens = num_tokens_in_batch(spec, part);
+  if (tokens == 0 && !spec.get_num_tokens_in_batch) {
+    throw UsageError(
+        "accumulate_train_batch_on_tokens weighs by tokens, and the train data loader's batches "
+        "have no tensor named input_ids to count them by: set DataSpec::get_num_tokens_in_batch, "
+        "or leave the option out");
+  }
+  return static_cast<double>(tokens);
 }
 
 void BatchTrainer::evaluate() {

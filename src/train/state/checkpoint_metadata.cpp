@@ -34,6 +34,12 @@ Value environment() {
 
 }  // namespace
 
+std::optional<std::int64_t> microbatch_size(const State& state) {
+  if (state.device_train_microbatch_size) return state.device_train_microbatch_size;
+  const DataSpec& spec = state.train_dataloader;
+  return spec ? spec.dataloader->batch_size() : std::nullopt;
+}
+
 Value checkpoint_metadata(const State& state) {
   Dict metadata = {{"composer_env_info", environment()},
                    {"torch_version", TORCH_VERSION},
@@ -41,9 +47,7 @@ Value checkpoint_metadata(const State& state) {
                    {"precision", state.precision},
                    {"world_size", dist::world_size()},
                    {"device_train_microbatch_size", None{}}};
-  if (state.device_train_microbatch_size) {
-    metadata["device_train_microbatch_size"] = *state.device_train_microbatch_size;
-  }
+  if (const auto size = microbatch_size(state)) metadata["device_train_microbatch_size"] = *size;
   if (state.train_dataloader) {
     if (const auto batch_size = state.train_dataloader.dataloader->batch_size()) {
       metadata.set("train_dataloader_batch_size", *batch_size);

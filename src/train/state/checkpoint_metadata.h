@@ -2,6 +2,9 @@
 // reads it back.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "cairn/value.h"
 
 namespace cairn {
@@ -10,5 +13,9 @@ class State;
 
 // Composer's keys. What Composer says of its own installation is said of cairn's here.
 Value checkpoint_metadata(const State& state);
+
+// Samples of a part of a train batch, for logs and checkpoints, as Composer: where batches are not
+// cut, those of the loader's batches, if it says how many.
+std::optional<std::int64_t> microbatch_size(const State& state);
 
 }  // namespace cairn
