@@ -282,7 +282,9 @@ HttpReply FakeS3::get(const Asked& asked, const std::string& path) {
 
 HttpReply FakeS3::check_read(const Asked& asked, const Object& object) {
   const std::string wanted = asked.header("if-match");
-  return wanted.empty() || wanted == object.etag || !options_.checks_reads ? kGoOn : error(412, "PreconditionFailed");
+  return wanted.empty() || wanted == object.etag || !options_.checks_reads
+             ? kGoOn
+             : error(412, "PreconditionFailed");
 }
 
 void FakeS3::describe(const Asked& asked, const Object& object, HttpReply& reply) {

@@ -19,8 +19,8 @@ Reach reach_of(const TensorView& tensor);
 // Safe to read from several threads.
 class ElementReader {
  public:
-  // Loads what the tensor reaches of its storage. CorruptError when the tensor reaches outside it. Where several elements
-  // share a byte (quint4x2), bytes are counted in their place.
+  // Loads what the tensor reaches of its storage. CorruptError when the tensor reaches outside it.
+  // Where several elements share a byte (quint4x2), bytes are counted in their place.
   explicit ElementReader(const TensorView& tensor);
 
   std::uint64_t numel() const { return numel_; }

@@ -93,8 +93,9 @@ class Listing {
 
   // Only targets in the folder itself are of interest.
   void add_link(const std::string& name, const std::string& target) {
-    const std::string path = real_name(*store_, target);
-    if (parent_path(path) == real_folder_) links_[base_name(path)].push_back(name);
+    const std::string path = normal_path(target);
+    const bool is_here = real_name(*store_, parent_path(path)) == real_folder_;
+    if (is_here) links_[base_name(path)].push_back(name);
   }
 
   void look_into_all() {
