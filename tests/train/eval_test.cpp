@@ -179,14 +179,14 @@ TEST(Eval, SeesTheModelInEvalMode) {
 
 // --- Over the train loader's own object: training goes on with the batches it would have had -----
 
-std::shared_ptr<DataLoaderBase> loader_of(int workers) {
+std::shared_ptr<DataLoaderBase> shuffled_loader(int workers) {
   return std::make_shared<DataLoader>(
       testing::tiny_dataset(10),
       DataLoaderOptions{.batch_size = 2, .shuffle = true, .num_workers = workers});
 }
 
 // One whose order comes from torch's global generator.
-std::shared_ptr<DataLoaderBase> global_loader() {
+std::shared_ptr<DataLoaderBase> globally_shuffled_loader() {
   return iterator_loader(
       [data = testing::tiny_dataset(10)](std::int64_t) -> BatchIterator {
         const at::Tensor order = at::randperm(10, at::kLong);
@@ -222,9 +222,9 @@ TEST(EvalOverTheTrainLoader, LeavesTrainingItsBatches) {
     options.eval_dataloader = loader;
     options.eval_interval = "3ba";
   };
-  expect_same_training([] { return loader_of(0); }, evaluate);
-  expect_same_training([] { return loader_of(2); }, evaluate);
-  expect_same_training(global_loader, evaluate);
+  expect_same_training([] { return shuffled_loader(0); }, evaluate);
+  expect_same_training([] { return shuffled_loader(2); }, evaluate);
+  expect_same_training(globally_shuffled_loader, evaluate);
 }
 
 // From a callback, and while training is a batch behind the loader.
@@ -232,8 +232,8 @@ TEST(PredictOverTheTrainLoader, LeavesTrainingItsBatches) {
   for (const Event event : {Event::kBeforeDataloader, Event::kBatchStart}) {
     Trainer* running = nullptr;
     const auto train = [&](bool is_shared) {
-      const LoaderPtr loader = loader_of(0);
-      const LoaderPtr predicted = is_shared ? loader : loader_of(0);
+      const LoaderPtr loader = shuffled_loader(0);
+      const LoaderPtr predicted = is_shared ? loader : shuffled_loader(0);
       std::vector<double> first_features;
       TrainerOptions options = tiny_options();
       options.train_dataloader = loader;
