@@ -173,7 +173,7 @@ TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
        {std::vector<std::string>{"inspect", "--stats"}, {"diff", temp / "whole.pt"}}) {
     for (const bool json : {false, true}) {
       std::filesystem::remove_all(temp / "shards");
-      convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000});
+      cairn::convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000});
       const std::string place = "cutoff://disk" + (temp / "shards");
       std::vector<std::string> all = arguments;
       all.push_back(place);
