@@ -58,10 +58,14 @@ bool Existence::operator()(const std::string& name) {
   return listed->second.contains(base_name(own));
 }
 
-std::string real_name(ObjectStore& store, const std::string& name) {
-  std::string real = is_local(store) ? real_path(name) : normal_path(name);
-  if (real.size() > 1 && real.ends_with('/')) real.pop_back();
-  return real;
+bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b) {
+  const auto without_slash = [](std::string path) {
+    if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    return path;
+  };
+  // By their text, too: where a link cannot be followed now, a name is still itself.
+  if (without_slash(normal_path(a)) == without_slash(normal_path(b))) return true;
+  return is_local(store) && without_slash(real_path(a)) == without_slash(real_path(b));
 }
 
 bool is_folder(ObjectStore& store, const std::string& name) {

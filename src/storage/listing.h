@@ -35,9 +35,9 @@ class Existence {
   std::map<std::string, std::set<std::string>> folders_;  // their names
 };
 
-// By which names of one thing are equal: without a slash at its end, and in a folder of files the
-// absolute path, links followed.
-std::string real_name(ObjectStore& store, const std::string& name);
+// Whether two names are of one thing, though written in different ways: with a slash at the end, or
+// in a folder of files by another path, links followed.
+bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b);
 
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cairn/error.h"
+#include "cairn/storage/stores.h"
 
 #include "cli/shell/duration.h"
 #include "cli/shell/keep_best.h"
@@ -158,6 +159,19 @@ TEST_F(PruneTest, LinkedOnesStayHoweverTheFolderIsWritten) {
     EXPECT_THAT(run({"ls", folder}).out, HasSubstr("latest")) << folder;
   }
   EXPECT_THAT(left({10, 20, 30, 40}), ElementsAre(10, 20, 30, 40));
+}
+
+TEST(PruneFarTest, LinkedOnesStayWithASlashAtTheFoldersEnd) {
+  const std::string run_folder = "memory://prune_far_test/run/";
+  const auto store = object_store_of(run_folder);
+  for (const std::int64_t batch : {10, 20}) {
+    cairn::save(testing::sample_checkpoint(batch), run_folder + RunFolder::name(batch),
+                {.info = testing::sample_info(batch), .store = store});
+  }
+  store->move_pointer(run_folder + "latest-rank0.pt", run_folder + RunFolder::name(10));
+  const Answer answer = run({"prune", run_folder, "--keep-last", "1", "--yes"});
+  EXPECT_THAT(answer.out, HasSubstr("latest-rank0.pt points at it")) << answer.err;
+  EXPECT_TRUE(store->stat(run_folder + RunFolder::name(10)));
 }
 
 TEST_F(PruneTest, NothingGoesWhenTheNewestDoesNotVerify) {

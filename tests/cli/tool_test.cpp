@@ -125,8 +125,8 @@ TEST(ToolTest, NoAnswerHoldsThePasswordOfAPlace) {
         {"resume", "--explain", host + "other"},
         {"doctor", run_folder},
         {"ls", run_folder, file}}) {
-    for (const bool json : {false, true}) {
-      if (json) arguments.emplace_back("--json");
+    for (const bool as_json : {false, true}) {
+      if (as_json) arguments.emplace_back("--json");
       const Answer answer = run(arguments);
       EXPECT_THAT(answer.out + answer.err, Not(HasSubstr("SECRET")))
           << arguments[0] << " " << arguments[1];
@@ -171,18 +171,18 @@ TEST(ToolTest, NothingIsSaidOfWhatCouldNotBeRead) {
   save(Dict{{"a", tensor(100'000)}, {"b", tensor(100'000)}}, temp / "whole.pt");
   for (std::vector<std::string> arguments :
        {std::vector<std::string>{"inspect", "--stats"}, {"diff", temp / "whole.pt"}}) {
-    for (const bool json : {false, true}) {
+    for (const bool as_json : {false, true}) {
       std::filesystem::remove_all(temp / "shards");
-      convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000});
+      cairn::convert(temp / "whole.pt", temp / "shards", {.shard_bytes = 100'000});
       const std::string place = "cutoff://disk" + (temp / "shards");
       std::vector<std::string> all = arguments;
       all.push_back(place);
-      if (json) all.emplace_back("--json");
+      if (as_json) all.emplace_back("--json");
       const Answer answer = run(all);
       EXPECT_EQ(answer.code, kFailed) << answer.out;
       EXPECT_THAT(answer.err, HasSubstr("cannot read"));
-      EXPECT_EQ(answer.out.empty(), !json) << answer.out;
-      if (json) {
+      EXPECT_EQ(answer.out.empty(), !as_json) << answer.out;
+      if (as_json) {
         EXPECT_TRUE(nlohmann::json::parse(answer.out).contains("error"));
       }
     }

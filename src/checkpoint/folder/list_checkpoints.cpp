@@ -40,10 +40,7 @@ void examine(const CheckpointSource& source, const ListOptions& options, ListedC
 class Listing {
  public:
   Listing(std::shared_ptr<ObjectStore> store, const std::string& folder, const ListOptions& options)
-      : store_(std::move(store)),
-        folder_(folder),
-        real_folder_(real_name(*store_, folder)),
-        options_(options) {
+      : store_(std::move(store)), folder_(folder), options_(options) {
     opening_.store = store_;
     opening_.on_progress = [this](std::uint64_t bytes) {
       if (is_opening_) expanded_ += bytes;
@@ -94,8 +91,7 @@ class Listing {
   // Only targets in the folder itself are of interest.
   void add_link(const std::string& name, const std::string& target) {
     const std::string path = normal_path(target);
-    const bool is_here = real_name(*store_, parent_path(path)) == real_folder_;
-    if (is_here) links_[base_name(path)].push_back(name);
+    if (is_same_name(*store_, parent_path(path), folder_)) links_[base_name(path)].push_back(name);
   }
 
   void look_into_all() {
@@ -170,7 +166,6 @@ class Listing {
 
   std::shared_ptr<ObjectStore> store_;
   const std::string& folder_;
-  const std::string real_folder_;
   const ListOptions& options_;
   OpenOptions opening_;
   std::atomic<bool> is_opening_ = false;

@@ -113,11 +113,11 @@ bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string
 // Removes what the request makes superfluous; gives the first error after having tried all. Nothing
 // is removed when it cannot be known what `latest` points at.
 std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
-  std::vector<std::string> kept = {real_name(*place.store, job.path)};
+  std::vector<std::string> kept = {job.path};
   try {
     if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
       if (const auto pointer = place.store->read_pointer(job.latest)) {
-        kept.push_back(real_name(*place.store, pointer->target));
+        kept.push_back(pointer->target);
       }
     }
   } catch (Error& e) {
@@ -127,8 +127,10 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   std::exception_ptr error;
   for (const std::string& path : job.remove_afterwards) {
     try {
-      const std::string real = real_name(*place.store, path);
-      if (std::find(kept.begin(), kept.end(), real) != kept.end()) continue;
+      const bool is_kept = std::any_of(kept.begin(), kept.end(), [&](const std::string& name) {
+        return is_same_name(*place.store, name, path);
+      });
+      if (is_kept) continue;
       if (!job.write && !place.own.may_remove(path, place.retry)) continue;
       if (job.may_remove && !job.may_remove(*place.store, path)) {
         report.refused.push_back(path);

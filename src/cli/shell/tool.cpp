@@ -53,8 +53,8 @@ struct Failure {
   ExitCode code = kFailed;
 };
 
-int report(const Failure& failure, bool json, std::ostream& out, std::ostream& err) {
-  if (json) {
+int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream& err) {
+  if (as_json) {
     const nlohmann::json object = {{"error", failure.message},
                                    {"exit_code", static_cast<int>(failure.code)}};
     out << json_text(object, 1) << "\n";
