@@ -268,8 +268,8 @@ bool is_still_own(const SaverPlace& place, const std::string& path, const Timest
   try {
     return is_saved_in_parts(place, path) || !place.store->stat(path) ||
            is_made_at(place, path, timestamp);
-  } catch (const Error&) {
-    return false;
+  } catch (const std::exception&) {
+    return false;  // nobody knows what it is
   }
 }
 
