@@ -190,6 +190,20 @@ TEST(StateDictTest, MisfitsAreListedTogetherAndNothingIsChanged) {
   EXPECT_TRUE(torch::equal(net->parameters()[0], before));
 }
 
+struct SparseNet : torch::nn::Module {
+  SparseNet() { register_buffer("mask", torch::eye(3).to_sparse()); }
+};
+
+TEST(StateDictTest, SparseTensorsOfTheModelAreRefusedByName) {
+  SparseNet net;
+  try {
+    load_state_dict(net, Dict{{"mask", view_of(torch::ones({3, 3}))}});
+    FAIL() << "no error";
+  } catch (const MismatchError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("mask of the model is a sparse tensor"));
+  }
+}
+
 TEST(StateDictTest, NotStrictTakesWhatFitsAndReturnsTheRest) {
   auto net = small_net();
   Value state = state_dict(*small_net());

@@ -41,6 +41,11 @@ std::string join(const std::vector<std::string>& names) {
 
 // Why nothing can be written into `target`; empty when it can.
 std::string why_read_only(const std::string& name, const at::Tensor& target) {
+  if (target.is_sparse() || target.is_sparse_csr()) {
+    return name +
+           " of the model is a sparse tensor, and those cannot be loaded: make it dense, or " +
+           "leave it out of the state_dict()";
+  }
   if (at::has_internal_overlap(target) == at::MemOverlap::Yes) {
     return name + " of the model cannot be written: its elements share memory (expand()); " +
            "register a copy of it";
