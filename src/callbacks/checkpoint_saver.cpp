@@ -380,10 +380,10 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     saver->fit_start(state, logger);
 }
 
-void CheckpointSaver::rewrite_own_files() {
-  impl_->may_rewrite_own = true;
+void CheckpointSaver::rewrite_own_files(bool may) {
+  impl_->may_rewrite_own = may;
   for (const auto& saver : impl_->elsewhere)
-    saver->rewrite_own_files();
+    saver->rewrite_own_files(may);
 }
 
 void CheckpointSaver::goes_on_from(const std::string& path) { impl_->gone_on_from = path; }
@@ -420,10 +420,7 @@ void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->report(logger);
 }
 
-void CheckpointSaver::close(State& state, Logger& logger) {
-  fit_end(state, logger);
-  impl_->may_rewrite_own = false;  // the next run says it before init()
-}
+void CheckpointSaver::close(State& state, Logger& logger) { fit_end(state, logger); }
 
 // Of the place that keeps most: whose folder it is, adopt_saved() finds out in each.
 Value CheckpointSaver::state_dict() const {

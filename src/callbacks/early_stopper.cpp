@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <utility>
 
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
@@ -55,10 +56,11 @@ EarlyStopper::EarlyStopper(EarlyStopperOptions options) : options_(std::move(opt
 }
 
 void EarlyStopper::fit_start(State& state, Logger& logger) {
-  if (stopped_ && loaded_ && is_patience_over(state)) stop(state, logger);
+  const bool is_loaded = std::exchange(loaded_, false);  // a fit() behind this one trains on
+  if (stopped_ && is_loaded && is_patience_over(state)) stop(state, logger);
 }
 
-void EarlyStopper::batch_start(State& /*state*/, Logger& /*logger*/) { stopped_ = loaded_ = false; }
+void EarlyStopper::batch_start(State& /*state*/, Logger& /*logger*/) { stopped_ = false; }
 
 void EarlyStopper::eval_end(State& state, Logger& logger) {
   if (state.dataloader_label == options_.dataloader_label) update(state, logger);

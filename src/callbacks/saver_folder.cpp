@@ -67,9 +67,8 @@ bool is_at(const CheckpointInfo& info, const Timestamp& timestamp) {
 }
 
 // Whether this run made it at `timestamp`, by its own words.
-bool is_made_at(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
-  const auto info = look_at(place.store, path, Verify::kQuick).info;
-  return info && info->run_name == place.run_name && is_at(*info, timestamp);
+bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Timestamp& timestamp) {
+  return info.run_name == place.run_name && is_at(info, timestamp);
 }
 
 [[noreturn]] void refuse(const SaverPlace& place, const std::string& path, const Conflict& conflict,
@@ -256,7 +255,9 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
     const std::string folder = there.substr(0, there.size() - name.size());
     if (!moved.contains(folder)) {
       // Of parts nobody can read here when they were made: the name says it.
-      if (!is_saved_in_parts(place, now) && !is_made_at(place, now, timestamp)) return std::nullopt;
+      const bool is_in_parts = is_saved_in_parts(place, now);
+      const auto info = is_in_parts ? std::nullopt : look_at(place.store, now, Verify::kQuick).info;
+      if (!is_in_parts && (!info || !is_made_at(place, *info, timestamp))) return std::nullopt;
       moved.insert(folder);
     }
     return now;
@@ -266,8 +267,11 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved) {
 
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp) {
   try {
-    return is_saved_in_parts(place, path) || !place.store->stat(path) ||
-           is_made_at(place, path, timestamp);
+    if (is_saved_in_parts(place, path) || !place.store->stat(path)) return true;
+    const auto info = look_at(place.store, path, Verify::kQuick).info;
+    if (!info) return false;
+    const bool says_nothing = info->run_name.empty() && !info->timestamp;
+    return is_made_at(place, *info, timestamp) || (place.weights_only && says_nothing);
   } catch (const std::exception&) {
     return false;  // nobody knows what it is
   }

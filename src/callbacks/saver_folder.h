@@ -93,7 +93,8 @@ void adopt_saved(const SaverPlace& place, SavedCheckpoints& saved);
 
 // Whether what an adopted entry names may be removed: it says that this run made it at the entry's
 // `timestamp`, or nothing is there. False when it cannot be read now. Of a folder of which other
-// machines have parts nobody can tell here: its name is believed.
+// machines have parts nobody can tell here, and of weights alone that all ranks wrote together
+// nobody anywhere: the name is believed.
 bool is_still_own(const SaverPlace& place, const std::string& path, const Timestamp& timestamp);
 
 }  // namespace cairn

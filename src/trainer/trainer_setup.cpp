@@ -206,10 +206,11 @@ void Trainer::Impl::assemble_callbacks() {
 void Trainer::Impl::check_savers() {
   const auto savers = savers_among(state.callbacks);
   check_paths(savers, state.run_name, uploads);
-  if (!options.autoresume) return;
-  check_autoresume(options.run_name, reference_saver(), autoresume_saver());
   for (CheckpointSaver* saver : savers) {
-    saver->rewrite_own_files();
+    saver->rewrite_own_files(options.autoresume);
+  }
+  if (options.autoresume) {
+    check_autoresume(options.run_name, reference_saver(), autoresume_saver());
   }
 }
 

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <future>
+#include <thread>
 
 #include "cairn/error.h"
 
@@ -285,6 +288,55 @@ TEST(AsyncSavePipelineTest, ASaveBehindOneThatFailedRemovesNothing) {
       {.value = 1, .path = checkpoint_path(4), .remove_afterwards = {checkpoint_path(1)}});
   pipeline.wait();
   EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba3.pt", "ba4.pt", "latest"));
+}
+
+// Calls `act` when it is copied.
+class WatchedStorage final : public Storage {
+ public:
+  explicit WatchedStorage(std::function<void()> act) : Storage(4, "cpu"), act_(std::move(act)) {}
+
+ protected:
+  void read(std::uint64_t /*offset*/, std::span<std::byte> into) const override {
+    act_();
+    std::ranges::fill(into, std::byte{1});
+  }
+
+ private:
+  std::function<void()> act_;
+};
+
+// A large state is copied for seconds.
+TEST(AsyncSavePipelineTest, NorDoesOneThatIsBeingCopiedWhenTheOneBeforeFails) {
+  SimFileSystem disk;
+  FaultyFileSystem faulty(disk);
+  SavePipeline pipeline({.max_pending = 2, .store = local_store(faulty)});
+  pipeline.submit(request(1));
+  pipeline.wait();
+  std::promise<void> copying;
+  std::shared_future<void> is_copied = copying.get_future().share();
+  faulty.before_each([=](FileCall kind, std::uint64_t) {
+    if (kind == FileCall::kCreate) is_copied.wait();
+  });
+  faulty.fail(FileCall::kRename, 1, EIO);
+  pipeline.submit(request(2));
+  const auto wait_for_failure = [&] {
+    copying.set_value();
+    for (bool has_failed = false; !has_failed; std::this_thread::yield()) {
+      try {
+        pipeline.throw_error();
+      } catch (const StorageError&) {
+        has_failed = true;
+      }
+    }
+  };
+  const TensorView tensor = {.dtype = DType::kFloat32,
+                             .shape = {1},
+                             .strides = {1},
+                             .storage = std::make_shared<const WatchedStorage>(wait_for_failure)};
+  pipeline.submit(
+      {.value = tensor, .path = checkpoint_path(3), .remove_afterwards = {checkpoint_path(1)}});
+  pipeline.wait();
+  EXPECT_THAT(disk.list("/ckpt"), ElementsAre("ba1.pt", "ba3.pt", "latest"));
 }
 
 TEST(AsyncSavePipelineTest, AnErrorIsThrownOnceByTheNextSubmitWhichDoesNotSave) {

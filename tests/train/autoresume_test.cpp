@@ -103,6 +103,10 @@ TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
   EXPECT_EQ(patient->state().timestamp.epoch, 6) << "a larger patience goes on";
   EXPECT_EQ(patient->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
   EXPECT_EQ(patient->state().timestamp.epoch, 7) << "asked for by name";
+  const auto last = start(2);
+  EXPECT_EQ(last->fit().reason, FitResult::Reason::kAlreadyFinished);
+  EXPECT_EQ(last->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(last->state().timestamp.epoch, 8) << "also when it was loaded";
 }
 
 // --- Iterations --------------------------------------------------------------------------------
@@ -130,6 +134,16 @@ TEST_F(Autoresume, FromTheLastEpochOfAnIterationEndsTheIteration) {
   const auto again = start(0);
   EXPECT_EQ(again->fit().reason, FitResult::Reason::kAlreadyFinished);
   EXPECT_EQ(again->state().timestamp.batch, 20);
+}
+
+TEST_F(Autoresume, AnIterationIsNotEndedByEpochsOfBefore) {
+  TrainerOptions made = options();
+  made.max_duration = "3ep";
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  trainer.state().iteration_length = Time("2ep");
+  EXPECT_EQ(trainer.fit({.duration = "1iter"}).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(trainer.state().timestamp.epoch, 4);
 }
 
 TEST_F(Autoresume, FindsTheEndOfTheLastIteration) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
@@ -111,6 +113,26 @@ TEST(Microbatches, OfABatchWithoutAnyTokenCountBySamples) {
     return testing::weights_of(*trainer.state().model);
   };
   EXPECT_TRUE(at::equal(train(true), train(false)));
+}
+
+// The mean over no token is no number.
+TEST(Microbatches, WithoutAnyTokenAddNothing) {
+  TrainerOptions options = tiny_options();
+  DataSpec data{.dataloader = tiny_loader(8, {.batch_size = 8})};
+  data.get_num_tokens_in_batch = [](const Batch& batch) {
+    return batch[0].size(0) == 2 ? 0 : batch[0].size(0);
+  };
+  options.train_dataloader = data;
+  options.device_train_microbatch_size = 3;  // 3, 3 and 2
+  options.accumulate_train_batch_on_tokens = true;
+  options.max_duration = "1ba";
+  options.callbacks = {At(Event::kAfterLoss, [](State& state) {
+    if (state.batch[0].size(0) == 2) state.loss = state.loss * NAN;
+  })};
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  EXPECT_TRUE(testing::weights_of(*trainer.state().model).isfinite().all().item<bool>());
+  EXPECT_TRUE(std::isfinite(trainer.state().total_loss_dict.at("loss/train/total").as_float()));
 }
 
 TEST(Microbatches, CannotCountByTokensWhereNothingCountsThem) {

@@ -105,10 +105,11 @@ class CheckpointSaver final : public Callback {
   void save_unless_saved(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
-  // From now on, until close(), checkpoints of the run itself, by its run_name, that are further in
-  // training are no conflict when a fit() starts, but are written again. Trainers with autoresume
-  // call it: the command that is started again goes on from before them.
-  void rewrite_own_files();
+  // Whether, from now on, checkpoints of the run itself, by its run_name, that are further in
+  // training are no conflict when a fit() starts, but are written again. Trainers say it when they
+  // are made, those with autoresume that they are: the command that is started again goes on from
+  // before them.
+  void rewrite_own_files(bool may = true);
   // The run goes on from the checkpoint at `path`, of which this machine has some parts and others
   // the rest; empty: from one that is whole. No other one that lacks parts here then counts as
   // saved. Trainers with autoresume call it, of the saver that they go by, before after_load.

@@ -82,7 +82,7 @@ class EarlyStopper final : public Callback {
   std::optional<double> best_;
   Timestamp best_occurred_;
   bool stopped_ = false;  // it said so, and nothing was trained since
-  bool loaded_ = false;   // what it knows is a checkpoint's, and nothing was trained since
+  bool loaded_ = false;   // what it knows is a checkpoint's, and no fit() has begun since
 };
 
 }  // namespace cairn

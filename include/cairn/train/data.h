@@ -186,16 +186,20 @@ template <class TorchLoader, class ToBatch>
 std::shared_ptr<DataLoaderBase> from_torch_data(TorchLoader& loader, ToBatch to_batch,
                                                 IteratorLoaderOptions options = {}) {
   return iterator_loader(
-      [&loader, to_batch](std::int64_t) -> BatchIterator {
+      [&loader, to_batch,
+       is_inside = std::make_shared<bool>(false)](std::int64_t) -> BatchIterator {
         if constexpr (requires { loader.options().workers; }) {
-          detail::InFlight<TorchLoader>::drop(loader);
+          // Of another one's iterator nothing: begin() refuses, as that one would lose its batches.
+          if (*is_inside) detail::InFlight<TorchLoader>::drop(loader);
         }
+        *is_inside = true;
         auto here = std::make_shared<decltype(loader.begin())>(loader.begin());
         auto first = std::make_shared<bool>(true);
-        return [&loader, to_batch, here, first]() -> std::optional<Batch> {
+        return [&loader, to_batch, is_inside, here, first]() -> std::optional<Batch> {
           if (!*first) ++*here;
           *first = false;
-          if (*here == loader.end()) return std::nullopt;
+          *is_inside = *here != loader.end();
+          if (!*is_inside) return std::nullopt;
           return to_batch(**here);
         };
       },

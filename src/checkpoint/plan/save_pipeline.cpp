@@ -280,10 +280,12 @@ struct SavePipeline::Impl {
     if (error != nullptr) std::rethrow_exception(std::exchange(error, nullptr));
   }
 
-  void wait_until_pending_below(std::size_t limit) {
+  // Returns how many saves have failed: none that was not thrown.
+  std::uint64_t wait_until_pending_below(std::size_t limit) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return pending < limit; });
     throw_kept_error();
+    return failures;
   }
 
   const SavePipelineOptions options;
@@ -314,7 +316,7 @@ void SavePipeline::submit(SaveJob job) {
     return;
   }
   impl_->start_worker();
-  impl_->wait_until_pending_below(impl_->options.max_pending);
+  const std::uint64_t failures = impl_->wait_until_pending_below(impl_->options.max_pending);
   std::optional<FileImage> image;
   if (job.write) {
     job.value = impl_->snapshotter.take(job.value);
@@ -323,7 +325,7 @@ void SavePipeline::submit(SaveJob job) {
   }
   {
     const std::lock_guard lock(impl_->mutex);
-    impl_->queue.push_back({std::move(job), std::move(image), impl_->failures});
+    impl_->queue.push_back({std::move(job), std::move(image), failures});
     ++impl_->pending;
   }
   impl_->changed.notify_all();

@@ -20,11 +20,12 @@ bool FitLoop::run() {
   State& state = context_.state;
   state.model->module().train();
   last_batch_end_ = Clock::now();
-  // Checkpoints of an iteration's last batch or epoch are from before it ended.
-  if (is_iteration_over(TimeUnit::kToken) ||
-      (state.timestamp.batch_in_epoch == 0 && is_iteration_over(TimeUnit::kEpoch))) {
-    end_iteration();
-  }
+  // Checkpoints of an iteration's last batch or epoch are from before it ended. One of more epochs
+  // than an iteration has is of a run that had another iteration_length.
+  const bool has_last_epoch = state.timestamp.batch_in_epoch == 0 &&
+                              is_iteration_over(TimeUnit::kEpoch) &&
+                              state.timestamp.epoch_in_iteration == state.iteration_length->value();
+  if (has_last_epoch || is_iteration_over(TimeUnit::kToken)) end_iteration();
   while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);

@@ -217,7 +217,7 @@ void BatchTrainer::backward(double weight) {
   if (weight != 1.0) loss = loss * weight;
   sync_gradients(/*is_before_backward=*/true);
   // The mean over nothing is no number, also times 0.
-  const bool weighs_nothing = is_of_several() && weight == 0;
+  const bool weighs_nothing = weight == 0;
   if (state.sharding) {  // also for the others' sake
     in_batch(context_, "backward()", [&] { state.sharding->backward(loss, !weighs_nothing); });
   } else if (!weighs_nothing) {
@@ -240,8 +240,8 @@ void BatchTrainer::accumulate(const Losses& losses, double weight) {
 
 void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, double weight) {
   at::Tensor share = loss.detach();
-  const bool is_nothing = is_of_several() && weight == 0;  // it may be no number
-  if (weight != 1.0) share = is_nothing ? at::zeros_like(share) : share * weight;
+  if (weight == 0) share = at::zeros_like(share);  // it may be no number
+  if (weight != 0 && weight != 1.0) share = share * weight;
   for (auto& [known, total] : totals_) {
     if (known == name) {
       total = total + share;
