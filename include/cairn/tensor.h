@@ -99,7 +99,7 @@ class Storage {
   // All bytes: what try_view() gives, otherwise read or made now, each time anew. Keep what is
   // returned for as long as the view is used: it may be the only owner. Throws as read_into().
   SharedBytes bytes() const;
-  // The same of `size` bytes from `offset` on, which costs what read_into() does. UsageError when
+  // `size` of them from `offset` on: of a range of a source no others are read. UsageError when
   // that reaches outside.
   SharedBytes bytes(std::uint64_t offset, std::uint64_t size) const;
 

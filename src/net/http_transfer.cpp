@@ -39,8 +39,8 @@ bool may_work_later(CURLcode code) {
   return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
 }
 
-// Of CURLE_COULDNT_RESOLVE_PROXY: a name that nobody knows now, and not one that is none.
-bool is_proxy_unknown(std::string_view said) { return said.starts_with("Could not resolve"); }
+// What libcurl says, whatever its code, of a proxy that it cannot use.
+bool is_unusable_proxy(std::string_view said) { return said.starts_with("Unsupported proxy"); }
 
 }  // namespace
 
@@ -232,23 +232,25 @@ std::size_t HttpTransfer::take_body(std::string_view bytes) {
 std::string HttpTransfer::failure_of(CURLcode code) const {
   if (!too_much_.empty()) return too_much_;
   const std::string_view said = error_.data();
-  if (code != CURLE_COULDNT_RESOLVE_PROXY) {
-    return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
+  constexpr const char* kProxy =
+      "the proxy of the environment (https_proxy, all_proxy, http_proxy)";
+  if (is_unusable_proxy(said)) {
+    return std::string(kProxy) +
+           " is no URL that can be used: begin it with http://, and in its user and password write "
+           "%2F for /, %23 for #, %40 for @ and %20 for a space";
   }
-  return is_proxy_unknown(said) ? "the proxy of the environment (https_proxy, all_proxy, "
-                                  "http_proxy) is not found: its name cannot be resolved"
-                                : "the proxy of the environment (https_proxy, all_proxy, "
-                                  "http_proxy) is no URL: in its user and password write %2F for "
-                                  "/, %23 for #, %40 for @ and %20 for a space";
+  if (code == CURLE_COULDNT_RESOLVE_PROXY) {
+    return std::string(kProxy) + " is not found: its name cannot be resolved";
+  }
+  return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
 }
 
 void HttpTransfer::finish(CURLcode code) {
   if (code != CURLE_OK) {
     response_.failure = failure_of(code);
     response_.is_too_long = !too_much_.empty();
-    const bool may_pass = code == CURLE_COULDNT_RESOLVE_PROXY ? is_proxy_unknown(error_.data())
-                                                              : may_work_later(code);
-    response_.may_work_later = too_much_.empty() && may_pass;
+    response_.may_work_later =
+        too_much_.empty() && !is_unusable_proxy(error_.data()) && may_work_later(code);
   } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
     response_.failure = "the connection broke off in the headers of the answer";
     response_.may_work_later = true;

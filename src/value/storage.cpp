@@ -96,9 +96,7 @@ SharedBytes Storage::bytes(std::uint64_t offset, std::uint64_t size) const {
   if (const auto view = try_view()) return view->part(offset, size);
   if (size == size_) return bytes();
   if (source() != nullptr) return source()->view(source_offset() + offset, size);
-  const auto buffer = std::make_shared<std::vector<std::byte>>(size);
-  read_into(offset, *buffer);
-  return {ByteView(*buffer), buffer};
+  return bytes().part(offset, size);
 }
 
 SharedBytes Storage::load() const {

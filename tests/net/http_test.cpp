@@ -162,7 +162,7 @@ TEST(HttpTest, APasswordOfAProxyIsInNoMessage) {
   const testing::CleanAwsEnvironment clean;
   for (const char* proxy : {"http://me:can/ary@127.0.0.1:1", "http://me:can#ary@127.0.0.1:1",
                             "http://me:can ary@127.0.0.1:1", "http://me:canary@127.0.0.1:99999",
-                            "http://me:canary@[::1:1"}) {
+                            "http://me:canary@[::1:1", "htp://me:canary@127.0.0.1:1"}) {
     const testing::EnvironmentVariable variable("http_proxy", proxy);
     const HttpResponse response = send({.url = "http://example.invalid/a"});
     EXPECT_THAT(response.failure, AllOf(Not(HasSubstr("can")), Not(HasSubstr("ary@")))) << proxy;

@@ -24,7 +24,7 @@ std::set<std::string> names_in_index(ObjectStore& store, const std::string& path
 
 void check_only_own_files(ObjectStore& store, const std::string& name,
                           const std::set<std::string>& replaced) {
-  if (!store.features().whole_folders || !is_folder(store, name)) return;
+  if (!is_folder(store, name) || !store.features().whole_folders) return;
   std::set<std::string> strange;
   std::set<std::string> own = replaced;
   for (const ListedName& listed : list_all(store, name)) {

@@ -110,7 +110,9 @@ double TensorStats::zero_share() const {
 TensorStats tensor_stats(const TensorView& tensor) {
   TensorView loaded = tensor;
   if (tensor.storage != nullptr && !tensor.storage->try_view()) {  // once, for both passes
-    loaded.storage = storage_of(tensor.storage->bytes());
+    const Reach reach = reach_of(tensor);
+    loaded.storage = storage_of(tensor.storage->bytes(reach.offset, reach.size));
+    loaded.storage_offset = 0;
   }
   Moments moments;
   for_each_piece_of_numbers(loaded, [&](std::span<const double> numbers) { moments.add(numbers); });

@@ -263,8 +263,9 @@ class ProbeObject {
 HttpResponse Bucket::ask(RemoteRequest request) {
   const std::string key = request.key;
   HttpResponse response = connection_->send(std::move(request));
-  const bool is_busy = (is_passing_status(response.status) && response.status != 500) ||
-                       is_passing_code(parse_error(response.body).code);
+  // Some answer 500 to what they do not know.
+  const bool is_busy = response.status != 500 && (is_passing_status(response.status) ||
+                                                  is_passing_code(parse_error(response.body).code));
   if (is_busy)
     connection_->refuse(response, "finding out whether the server checks conditions of", key);
   return response;
