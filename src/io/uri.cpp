@@ -51,8 +51,8 @@ Uri split_uri(const std::string& place) {
 void refuse_uri(const std::string& place) {
   const std::string_view scheme = scheme_of(place);
   if (scheme.empty()) return;
-  throw UnsupportedError(printable_line(place) + ": there is no store for " +
-                         printable_line(scheme) +
+  const std::string shown = printable_line(scheme);
+  throw UnsupportedError(shown + ":...: there is no store for " + shown +
                          ":// here: these are the files of this machine; give a path");
 }
 

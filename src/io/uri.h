@@ -26,8 +26,9 @@ struct Uri {
 };
 Uri split_uri(const std::string& place);
 
-// UnsupportedError that names the place and its scheme. The machine's own FileSystem calls it for
-// every path that it is given, so that no URI ever becomes a folder called "s3:".
+// UnsupportedError that names its scheme, and no more: the rest may hold a password. The machine's
+// own FileSystem calls it for every path that it is given, so that no URI ever becomes a folder
+// called "s3:".
 void refuse_uri(const std::string& place);
 
 }  // namespace cairn
