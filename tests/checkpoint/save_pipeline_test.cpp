@@ -291,9 +291,10 @@ TEST(AsyncSavePipelineTest, ASaveBehindOneThatFailedRemovesNothing) {
 }
 
 // Calls `act` when it is copied.
-class WatchedStorage final : public Storage {
+class StorageThatIsCopied final : public Storage {
  public:
-  explicit WatchedStorage(std::function<void()> act) : Storage(4, "cpu"), act_(std::move(act)) {}
+  explicit StorageThatIsCopied(std::function<void()> act)
+      : Storage(4, "cpu"), act_(std::move(act)) {}
 
  protected:
   void read(std::uint64_t /*offset*/, std::span<std::byte> into) const override {
@@ -329,10 +330,11 @@ TEST(AsyncSavePipelineTest, NorDoesOneThatIsBeingCopiedWhenTheOneBeforeFails) {
       }
     }
   };
-  const TensorView tensor = {.dtype = DType::kFloat32,
-                             .shape = {1},
-                             .strides = {1},
-                             .storage = std::make_shared<const WatchedStorage>(wait_for_failure)};
+  const TensorView tensor = {
+      .dtype = DType::kFloat32,
+      .shape = {1},
+      .strides = {1},
+      .storage = std::make_shared<const StorageThatIsCopied>(wait_for_failure)};
   pipeline.submit(
       {.value = tensor, .path = checkpoint_path(3), .remove_afterwards = {checkpoint_path(1)}});
   pipeline.wait();
