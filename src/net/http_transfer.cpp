@@ -30,12 +30,19 @@ std::string lower_case_name(std::string_view name) {
 
 // What a broken network, a server that restarts, or one that is overloaded does.
 bool may_work_later(CURLcode code) {
-  constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_CONNECT,
-                                   CURLE_PARTIAL_FILE,         CURLE_OPERATION_TIMEDOUT,
-                                   CURLE_SSL_CONNECT_ERROR,    CURLE_GOT_NOTHING,
-                                   CURLE_SEND_ERROR,           CURLE_RECV_ERROR,
-                                   CURLE_SEND_FAIL_REWIND,     CURLE_HTTP2,
-                                   CURLE_HTTP2_STREAM,         CURLE_WEIRD_SERVER_REPLY};
+  constexpr std::array kPassing = {CURLE_COULDNT_RESOLVE_PROXY,
+                                   CURLE_COULDNT_RESOLVE_HOST,
+                                   CURLE_COULDNT_CONNECT,
+                                   CURLE_PARTIAL_FILE,
+                                   CURLE_OPERATION_TIMEDOUT,
+                                   CURLE_SSL_CONNECT_ERROR,
+                                   CURLE_GOT_NOTHING,
+                                   CURLE_SEND_ERROR,
+                                   CURLE_RECV_ERROR,
+                                   CURLE_SEND_FAIL_REWIND,
+                                   CURLE_HTTP2,
+                                   CURLE_HTTP2_STREAM,
+                                   CURLE_WEIRD_SERVER_REPLY};
   return std::find(kPassing.begin(), kPassing.end(), code) != kPassing.end();
 }
 

@@ -160,18 +160,18 @@ TEST(HttpTest, ProxiesAreThoseOfTheEnvironment) {
 
 TEST(HttpTest, APasswordOfAProxyIsInNoMessage) {
   const testing::CleanAwsEnvironment clean;
-  for (const char* proxy : {"http://me:can/ary@127.0.0.1:1", "http://me:can#ary@127.0.0.1:1",
-                            "http://me:can ary@127.0.0.1:1", "http://me:canary@127.0.0.1:99999",
-                            "http://me:canary@[::1:1", "htp://me:canary@127.0.0.1:1"}) {
+  for (const char* proxy : {"http://me:zeb/ra@127.0.0.1:1", "http://me:zeb#ra@127.0.0.1:1",
+                            "http://me:zeb ra@127.0.0.1:1", "http://me:zebra@127.0.0.1:99999",
+                            "http://me:zebra@[::1:1", "htp://me:zebra@127.0.0.1:1"}) {
     const testing::EnvironmentVariable variable("http_proxy", proxy);
     const HttpResponse response = send({.url = "http://example.invalid/a"});
-    EXPECT_THAT(response.failure, AllOf(Not(HasSubstr("can")), Not(HasSubstr("ary@")))) << proxy;
+    EXPECT_THAT(response.failure, AllOf(Not(HasSubstr("zeb")), Not(HasSubstr("ra@")))) << proxy;
     EXPECT_THAT(response.failure, HasSubstr("proxy")) << proxy;
     EXPECT_FALSE(response.may_work_later) << response.failure;
   }
-  const testing::EnvironmentVariable variable("http_proxy", "http://me:canary@proxy.invalid:1");
+  const testing::EnvironmentVariable variable("http_proxy", "http://me:zebra@proxy.invalid:1");
   const HttpResponse response = send({.url = "http://example.invalid/a"});
-  EXPECT_THAT(response.failure, HasSubstr("cannot be resolved"));
+  EXPECT_THAT(response.failure, AllOf(HasSubstr("cannot be resolved"), Not(HasSubstr("zebra"))));
   EXPECT_TRUE(response.may_work_later);
 }
 
