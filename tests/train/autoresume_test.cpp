@@ -98,11 +98,12 @@ TEST_F(Autoresume, ARunThatEarlyStopperEndedIsFinished) {
     EXPECT_EQ(again->state().timestamp.batch, 20);
   }
   EXPECT_THAT(log->messages, Contains(HasSubstr("the run run is already finished")));
-  const auto patient = start(4);
+  auto patient = start(4);
   EXPECT_EQ(patient->fit().reason, FitResult::Reason::kFinished);
   EXPECT_EQ(patient->state().timestamp.epoch, 6) << "a larger patience goes on";
   EXPECT_EQ(patient->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
   EXPECT_EQ(patient->state().timestamp.epoch, 7) << "asked for by name";
+  patient.reset();
   const auto last = start(2);
   EXPECT_EQ(last->fit().reason, FitResult::Reason::kAlreadyFinished);
   EXPECT_EQ(last->fit({.duration = "1ep"}).reason, FitResult::Reason::kFinished);
