@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 
+#include "core/seeded_hash.h"
 #include "value/value_path.h"
 
 namespace cairn {
@@ -115,15 +117,12 @@ std::vector<std::pair<std::string, const Foreign*>> foreign_objects(const Value&
 
 std::vector<std::pair<std::string, std::size_t>> foreign_classes(const Value& root) {
   std::vector<std::pair<std::string, std::size_t>> classes;
+  std::unordered_map<std::string, std::size_t, TextHash> places;  // in it; a file chooses the names
   for (const auto& [path, object] : foreign_objects(root)) {
     const std::string name = object->class_name();
-    const auto known = std::find_if(classes.begin(), classes.end(),
-                                    [&](const auto& each) { return each.first == name; });
-    if (known == classes.end()) {
-      classes.emplace_back(name, 1);
-    } else {
-      ++known->second;
-    }
+    const auto [place, is_new] = places.try_emplace(name, classes.size());
+    if (is_new) classes.emplace_back(name, 0);
+    ++classes[place->second].second;
   }
   return classes;
 }

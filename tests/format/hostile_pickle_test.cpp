@@ -527,5 +527,18 @@ TEST(HostilePickleTest, LastOfDuplicateKeysWins) {
   EXPECT_EQ(file.read(), Value(Dict{{1, true}}));
 }
 
+// torch.empty(0) and its view(torch.int32): PyTorch writes both under one key.
+TEST(HostilePickleTest, ViewsOfNothingMayHaveTwoTypes) {
+  const auto view = [](const char* type) {
+    return tensor(storage(global("torch", type), "0", "K\0"s) + "K\0K\0\x85K\1\x85"s);
+  };
+  const std::string both = "](" + view("FloatStorage") + view("IntStorage") + "e";
+  const TorchFile file(shared(torch_file_of(pickle(both), "")), "x.pt");
+  const Value value = file.read();
+  EXPECT_EQ(value.as_items()[0].as_tensor().dtype, DType::kFloat32);
+  EXPECT_EQ(value.as_items()[1].as_tensor().dtype, DType::kInt32);
+  EXPECT_NO_THROW(TorchFilePlan(value).size()) << "it can be written again";
+}
+
 }  // namespace
 }  // namespace cairn

@@ -68,7 +68,11 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
       throw;
     }
   }
-  if (loaded->dtype != reference.dtype || loaded->numel != reference.numel) {
+  const bool is_same = loaded->dtype == reference.dtype && loaded->numel == reference.numel;
+  const bool is_empty = loaded->numel == 0 && reference.numel == 0;
+  // Views of nothing may have any types, and share nothing, as in PyTorch.
+  if (!is_same && is_empty) return storage_of(SharedBytes(), std::string(reference.location));
+  if (!is_same) {
     throw CorruptError("storage " + std::string(reference.key) +
                        " is given two dtypes or two lengths");
   }
