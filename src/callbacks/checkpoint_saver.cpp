@@ -340,8 +340,8 @@ CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = defaul
 const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->options; }
 
 void CheckpointSaver::init(State& state, Logger& logger) {
-  check_names(impl_->options, dist_variables(state.run_name));
   impl_->forget_run_before();
+  check_names(impl_->options, dist_variables(state.run_name));
   impl_->has_uploads =
       !impl_->is_far && impl_->options.remote_file_name && SaverUploads::has_destination(logger);
   // Only rank 0 may have the logger that keeps files: whether there are saves holds for all.

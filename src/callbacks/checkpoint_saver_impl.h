@@ -59,6 +59,7 @@ inline bool is_of_several() { return dist::is_initialized() && dist::world_size(
 struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions o)
       : options(checked_options(std::move(o))),
+        given(options),
         is_far(!is_local(*options.store)),
         is_due(create_interval_scheduler(options.save_interval)),
         uploads(options.num_remote_checkpoints_to_keep),
@@ -136,6 +137,7 @@ struct CheckpointSaver::Impl {
   void agree_on_last_batch();
 
   CheckpointSaverOptions options;
+  const CheckpointSaverOptions given;  // before a run whose ranks save in their own ways changed it
   const bool is_far;
   std::unique_ptr<RankSaves> ranks;  // of sharded checkpoints: step 8; and of tars: step 10
   bool has_tars = false;             // step 10

@@ -16,6 +16,11 @@ namespace cairn {
 // What another Trainer saved with this saver is not this run's to count, to replace or to remove.
 // The next run's right to rewrite its own files is there already.
 void CheckpointSaver::Impl::forget_run_before() {
+  options.filename = given.filename;
+  options.latest_filename = given.latest_filename;
+  options.remote_file_name = given.remote_file_name;
+  ranks.reset();
+  has_tars = false;
   elsewhere.clear();
   is_due = create_interval_scheduler(options.save_interval);
   answer.reset();

@@ -94,6 +94,8 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
   make_optimizer();
   check_sharded();
   engine.run_event(Event::kInit);
+  // Again, by the names of what ranks save together, which they are told there.
+  check_paths(savers_among(state.callbacks), state.run_name, uploads);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // after surgery
 
   log_hyperparameters();

@@ -6,9 +6,11 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/train/trainer.h"
 
+#include "testing/message_of.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -77,6 +79,38 @@ TEST_F(SaverRunsTest, OnlyTheTrainerWithAutoresumeMayRewriteItsOwnFiles) {
   again.load_path = folder / "ckpt/ep1-ba5-rank0.pt";
   Trainer second(std::move(again));
   EXPECT_THROW(second.fit(), AlreadyExistsError);
+}
+
+// Of ranks that save together the checkpoint is a folder, by another name.
+TEST_F(SaverRunsTest, ASecondTrainerMaySaveInAnotherWay) {
+  const auto saver = std::make_shared<CheckpointSaver>(
+      CheckpointSaverOptions{.folder = folder / "{run_name}", .latest_filename = std::nullopt});
+  for (const bool is_sharded : {true, false}) {
+    TrainerOptions made = options(is_sharded ? "sharded" : "full", "1ep");
+    made.callbacks.push_back(saver);
+    if (is_sharded) {
+      made.parallelism_config = ParallelismConfig{.fsdp = FSDPConfig{.state_dict_type = "sharded"}};
+    }
+    Trainer trainer(std::move(made));
+    trainer.fit();
+    trainer.close();
+  }
+  EXPECT_THAT(files("sharded"), ElementsAre("ep1-ba5"));
+  EXPECT_THAT(files("full"), ElementsAre("ep1-ba5-rank0.pt"));
+  EXPECT_TRUE(verify(folder / "full/ep1-ba5-rank0.pt").ok());
+}
+
+TEST_F(SaverRunsTest, TwoWhoseFoldersWouldHaveOneNameAreRefused) {
+  TrainerOptions made = options("run", "1ep");
+  made.parallelism_config = ParallelismConfig{.fsdp = FSDPConfig{.state_dict_type = "sharded"}};
+  made.callbacks = {
+      CheckpointSaver({.folder = folder / "ckpt", .filename = "ep{epoch}-ba{batch}.pt"}),
+      CheckpointSaver({.folder = folder / "ckpt",
+                       .filename = "weights-ba{batch}.pt",
+                       .latest_filename = std::nullopt,
+                       .weights_only = true})};
+  EXPECT_THAT(testing::message_of<UsageError>([&] { Trainer trainer(std::move(made)); }),
+              HasSubstr("would write one path"));
 }
 
 // --- What another run saved meanwhile ------------------------------------------------------------

@@ -424,18 +424,22 @@ class Attempt {
       for (std::int64_t rank = 1; rank < call_.me().world_size; ++rank) {
         const Report of_rank = report_of(rank);
         if (of_rank.home != home_) continue;
-        for (const ManifestFile& file : of_rank.part.files) {
-          check_size(rank, file);
-          manifest_.push_back(file);
-        }
+        call_.beating([&] {
+          for (const ManifestFile& file : of_rank.part.files) {
+            check_size(rank, file);
+            manifest_.push_back(file);
+          }
+        });
       }
       const json kept = parse(call_.wait_for("kept"));
-      if (std::ranges::find(kept, json(home_)) != kept.end()) {
-        put_aside(store_, job_.path, kAsideDamaged);
-      }
-      folder_->commit({{kFolderManifest, write_folder_manifest({.attempt = options_.id,
-                                                                .files = manifest_,
-                                                                .publisher = publisher_})}});
+      call_.beating([&] {
+        if (std::ranges::find(kept, json(home_)) != kept.end()) {
+          put_aside(store_, job_.path, kAsideDamaged);
+        }
+        folder_->commit({{kFolderManifest, write_folder_manifest({.attempt = options_.id,
+                                                                  .files = manifest_,
+                                                                  .publisher = publisher_})}});
+      });
     } catch (const MeetingError&) {
       throw;
     } catch (const std::exception&) {
