@@ -113,6 +113,19 @@ TEST_F(SaverRunsTest, TwoWhoseFoldersWouldHaveOneNameAreRefused) {
               HasSubstr("would write one path"));
 }
 
+TEST_F(SaverRunsTest, WeightsThatAreAskedForDoNotReplaceTheSaversFolder) {
+  TrainerOptions made = options("run", "1ep");
+  made.parallelism_config = ParallelismConfig{.fsdp = FSDPConfig{.state_dict_type = "sharded"}};
+  made.save_folder = folder / "ckpt";
+  Trainer trainer(std::move(made));
+  trainer.fit();
+  EXPECT_THROW(trainer.save_checkpoint(folder / "ckpt/final.pt", true), AlreadyExistsError);
+  EXPECT_THAT(trainer.saved_checkpoints(), ElementsAre(HasSubstr("ep1-ba5")));
+  EXPECT_TRUE(load(folder / "ckpt/ep1-ba5").at("state").find("optimizers") != nullptr);
+  EXPECT_NO_THROW(trainer.save_checkpoint(folder / "weights/final.pt", true));
+  EXPECT_NO_THROW(trainer.save_checkpoint(folder / "weights/final.pt", true));
+}
+
 // --- What another run saved meanwhile ------------------------------------------------------------
 
 // The names of a folder that was moved away, and that another run has used since.

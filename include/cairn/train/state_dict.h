@@ -69,7 +69,8 @@ struct SaveCheckpointOptions {
 };
 
 // Saves `state` as a checkpoint named by the format string `filename` and returns its path. In a
-// job of several processes all call it, and rank 0 writes.
+// job of several processes all call it, and rank 0 writes; those of a sharded one write a folder
+// together, as Trainer::save_checkpoint().
 std::string save_checkpoint(const State& state,
                             const std::string& filename = "ep{epoch}-ba{batch}-rank{rank}",
                             const SaveCheckpointOptions& options = {});

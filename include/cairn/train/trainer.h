@@ -95,6 +95,9 @@ class Trainer {
   // Of the first CheckpointSaver; {} without one.
   std::vector<std::string> saved_checkpoints();
   // Saves once, durably, to a path of this format string; no link, no retention. Returns the path.
+  // What the ranks of a sharded run write together (state_dict_type "sharded") is a folder named
+  // after the batch in the place of that file: AlreadyExistsError where weights alone would replace
+  // a checkpoint of the whole state.
   std::string save_checkpoint(const std::string& name = "ep{epoch}-ba{batch}-rank{rank}",
                               bool weights_only = false);
   // Lets the first CheckpointSaver save now; UsageError without one.

@@ -9,6 +9,8 @@
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/names/launch.h"
+#include "checkpoint/open/source.h"
+#include "checkpoint/open/training_info.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
 #include "storage/place.h"
@@ -109,6 +111,22 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
 
 namespace {
 
+// The folder has its name from the batch, not from the program: what a saver saved of that batch
+// may be there. Of one that cannot be read the save itself knows what to do.
+void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
+  CheckpointInfo there;
+  try {
+    if (!store->stat(path)) return;
+    there = training_info(*open_source(path, {.store = store}));
+  } catch (const Error&) {
+    return;
+  }
+  if (there.kind != "full") return;
+  throw AlreadyExistsError(path +
+                           " is a checkpoint of the whole state, and weights alone would replace "
+                           "it: give save_checkpoint() a name in another folder");
+}
+
 // All ranks write the folder that stands in the place of the file `path`.
 std::string save_sharded(const State& state, const std::string& path,
                          const SaveCheckpointOptions& options) {
@@ -118,6 +136,11 @@ std::string save_sharded(const State& state, const std::string& path,
                                                             time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
   if (!options.store) job.path = shown_place(job.path);
+  if (options.weights_only) {
+    on_all_ranks("looking for " + job.path, [&] {
+      if (!is_written_elsewhere()) refuse_to_replace_state(store, job.path);
+    });
+  }
   RankSaves().fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
   return save_now(store, job).path;
 }
