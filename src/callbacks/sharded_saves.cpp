@@ -211,9 +211,13 @@ void CheckpointSaver::Impl::save_here_over_ranks(State& state, Logger& logger, b
   if (!why.empty()) throw StorageError("rank 0: before saving " + where + ": " + why, 0);
   if (!job) job = job_of_part(state, where, superfluous);
   try {
-    ranks->fill(
-        *job, state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
-        {.overwrite = overwrite, .puts_aside = may_rewrite_own || options.overwrite}, &logger);
+    // One rank may take its time (a dataset's state_dict(), a callback's): the threads that save on
+    // the others would give it up.
+    agreed("gathering the state for " + where, [&] {
+      ranks->fill(
+          *job, state, {.weights_only = options.weights_only, .ignore_keys = options.ignore_keys},
+          {.overwrite = overwrite, .puts_aside = may_rewrite_own || options.overwrite}, &logger);
+    });
     submit(std::move(*job));
   } catch (...) {
     forget_failed();

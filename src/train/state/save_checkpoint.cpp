@@ -141,7 +141,11 @@ std::string save_sharded(const State& state, const std::string& path,
       if (!is_written_elsewhere()) refuse_to_replace_state(store, job.path);
     });
   }
-  RankSaves().fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
+  RankSaves ranks;
+  on_all_ranks("gathering the state for " + job.path, [&] {
+    const dist::LongWork long_work;
+    ranks.fill(job, state, options, {.overwrite = true, .puts_aside = true}, nullptr);
+  });
   return save_now(store, job).path;
 }
 
