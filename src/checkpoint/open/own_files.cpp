@@ -27,16 +27,19 @@ void check_only_own_files(ObjectStore& store, const std::string& name,
   if (!is_folder(store, name) || !store.features().whole_folders) return;
   std::set<std::string> strange;
   std::set<std::string> own = replaced;
+  std::set<std::string> indices;
   for (const ListedName& listed : list_all(store, name)) {
     const auto info = info_of(store, name, listed);
-    if (!info || is_folder_file(listed.name, *info)) continue;
-    strange.insert(listed.name);
+    if (!info) continue;
+    if (!is_folder_file(listed.name, *info)) {
+      strange.insert(listed.name);
+    } else if (is_folder_marker(listed.name) && listed.name.ends_with(".json")) {
+      indices.insert(listed.name);
+    }
   }
   if (strange.empty()) return;
-  for (const std::string& file : list_names(store, name)) {
-    if (is_folder_marker(file) && file.ends_with(".json")) {
-      own.merge(names_in_index(store, join_path(name, file)));
-    }
+  for (const std::string& index : indices) {
+    own.merge(names_in_index(store, join_path(name, index)));
   }
   for (const std::string& file : strange) {
     if (own.contains(file)) continue;

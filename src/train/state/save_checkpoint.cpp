@@ -13,6 +13,7 @@
 #include "checkpoint/open/training_info.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "io/file.h"
+#include "io/read_fault.h"
 #include "storage/place.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/rank_saves.h"
@@ -112,14 +113,16 @@ Value StateGatherer::checkpoint_value(const State& state, Value rng, WholeState&
 namespace {
 
 // The folder has its name from the batch, not from the program: what a saver saved of that batch
-// may be there. Of one that cannot be read the save itself knows what to do.
+// may be there. Of what cannot be read now nobody knows that it is not: that is an error, too.
 void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const std::string& path) {
   CheckpointInfo there;
   try {
     if (!store->stat(path)) return;
     there = training_info(*open_source(path, {.store = store}));
-  } catch (const Error&) {
-    return;
+  } catch (const std::exception& e) {
+    const ReadFault fault = read_fault_of(e);
+    if (fault == ReadFault::kContent || fault == ReadFault::kNoFile) return;
+    throw;
   }
   if (there.kind != "full") return;
   throw AlreadyExistsError(path +
