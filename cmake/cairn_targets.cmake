@@ -13,18 +13,23 @@ function(cairn_warnings target)
   endif()
 endfunction()
 
-# cairn_register_tests(PROGRAM LABELS unit [ENVIRONMENT A=b ...]): tells ctest of a program of
-# GoogleTest's. Each TEST() is a test of ctest and a process, which one chooses by name. With
+# cairn_register_tests(PROGRAM LABELS unit [GPU] [ENVIRONMENT A=b ...]): tells ctest of a program of
+# GoogleTest's. With GPU it may see those of the machine; the others compare with what a processor
+# computed. Each TEST() is a test of ctest and a process, which one chooses by name. With
 # CAIRN_TEST_PARTS=N the program's tests run in N processes instead: starting one costs more
 # (libtorch, a sanitizer) than most tests take. tools/test_counts.py counts what was in them.
 function(cairn_register_tests program)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "GPU" "" "LABELS;ENVIRONMENT")
+  set(hidden ENVIRONMENT_MODIFICATION CUDA_VISIBLE_DEVICES=set:)
+  if(ARG_GPU)
+    set(hidden)
+  endif()
   if(NOT CAIRN_TEST_PARTS)
     include(GoogleTest)
     # gtest_discover_tests() flattens a list among its PROPERTIES, so ctest sets the labels, when it
     # has read the tests.
-    gtest_discover_tests(${program} PROPERTIES TIMEOUT 400 ENVIRONMENT "${ARG_ENVIRONMENT}"
-                         DISCOVERY_TIMEOUT 120)
+    gtest_discover_tests(${program} DISCOVERY_TIMEOUT 120
+                         PROPERTIES TIMEOUT 400 ENVIRONMENT "${ARG_ENVIRONMENT}" ${hidden})
     set(file ${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake)
     file(WRITE ${file} "if(${program}_TESTS)
   set_tests_properties(\${${program}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")
@@ -37,7 +42,7 @@ endif()
   foreach(part RANGE ${last})
     set(name ${program}.${part})
     add_test(NAME ${name} COMMAND ${program})
-    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200)
+    set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200 ${hidden})
     set_property(TEST ${name} PROPERTY ENVIRONMENT ${ARG_ENVIRONMENT} GTEST_BRIEF=1
       GTEST_TOTAL_SHARDS=${CAIRN_TEST_PARTS} GTEST_SHARD_INDEX=${part}
       GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/test_parts/${name}.xml)
@@ -98,9 +103,9 @@ function(cairn_reuse_torch_test_header target)
   target_link_libraries(${target} PRIVATE cairn_train_testing)  # its header's definitions
 endfunction()
 
-# cairn_train_tests(PROGRAM FILES ...): like cairn_tests, for files that need libtorch.
+# cairn_train_tests(PROGRAM [GPU] FILES ...): like cairn_tests, for files that need libtorch.
 function(cairn_train_tests program)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FILES;LABELS;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "GPU" "" "FILES;LABELS;LIBS")
   list(TRANSFORM ARG_FILES APPEND .cpp)
   add_executable(${program} ${ARG_FILES})
   target_link_libraries(${program} PRIVATE cairn::train ${ARG_LIBS} cairn_testing GTest::gmock
@@ -109,7 +114,11 @@ function(cairn_train_tests program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   cairn_reuse_torch_test_header(${program})
   cairn_warnings(${program})
-  cairn_register_tests(${program} LABELS train ${ARG_LABELS})
+  set(gpu)
+  if(ARG_GPU)
+    set(gpu GPU)
+  endif()
+  cairn_register_tests(${program} ${gpu} LABELS train ${ARG_LABELS})
 endfunction()
 
 # Fuzzers are built in every developer build with a replay main, so that they cannot rot; the

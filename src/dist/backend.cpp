@@ -6,6 +6,9 @@
 #include "dist/backend.h"
 
 #include <stdlib.h>
+
+#include <string>
+#include <utility>
 #ifndef CAIRN_WITHOUT_GLOO
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -39,6 +42,19 @@ c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>&, co
 
 #else
 
+namespace {
+
+// Where there is a choice TCPStore serves by libuv, also in a libtorch that was built without it
+// (Debian's 2.14), and then says so. Whether there was that choice; now it is the other way, which
+// speaks the same.
+template <class Options>
+bool leave_out_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) return std::exchange(options.useLibUV, false);
+  return false;
+}
+
+}  // namespace
+
 c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool listens,
                                            std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -46,6 +62,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const MeetingPlace& place, bool liste
   options.isServer = listens;
   options.waitWorkers = false;  // who is missing is found out by name, see group.cpp
   options.timeout = timeout;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(place.host, options);
+  } catch (const std::exception& error) {
+    const bool is_of_libuv = std::string(error.what()).find("libuv") != std::string::npos;
+    if (!is_of_libuv || !leave_out_libuv(options)) throw;
+  }
   return c10::make_intrusive<c10d::TCPStore>(place.host, options);
 }
 

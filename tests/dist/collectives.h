@@ -12,9 +12,10 @@
 #include "arguments.h"
 #include "testing/sim_device.h"
 
-// Where tensors are; device=sim: on a simulated device.
+// Where tensors are; device=sim: on a simulated device, device=cuda: on a GPU.
 inline at::TensorOptions tensors_of(const Arguments& arguments) {
   if (!arguments.has("device")) return {};
+  if (arguments.text("device") == "cuda") return at::TensorOptions(at::Device(at::kCUDA, 0));
   cairn::testing::let_sim_device_compute();
   return at::TensorOptions(cairn::testing::sim_device());
 }

@@ -75,7 +75,7 @@ std::string digest_of(const torch::nn::Module& module) {
     all.push_back(tensor.detach().reshape({-1}).to(at::kDouble));
   for (const at::Tensor& tensor : module.buffers())
     all.push_back(tensor.detach().reshape({-1}).to(at::kDouble));
-  const at::Tensor flat = at::cat(all);
+  const at::Tensor flat = at::cat(all).cpu();
   const auto* bytes = reinterpret_cast<const std::byte*>(flat.data_ptr<double>());
   char text[64];
   std::snprintf(
@@ -190,6 +190,11 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
   options.seed = 7;
   options.dist_timeout = static_cast<double>(arguments.number("timeout_ms", 60000)) / 1000;
   options.ddp_sync_strategy = arguments.text("strategy", "single_auto_sync");
+  if (arguments.text("device") == "cuda") {
+    options.device = "gpu";
+    options.precision = arguments.text("precision", "fp32");
+    options.deterministic_mode = true;
+  }
   if (arguments.has("micro")) options.device_train_microbatch_size = arguments.number("micro", 1);
   if (arguments.has("clip")) {
     options.algorithms.push_back(cairn::GradientClipping(

@@ -2,7 +2,7 @@
 //   shard_program MODE...
 // Each mode compares what the ranks compute together with one model that this process trains with
 // the batches of all of them, and says in the end that all held. What is sharded lies on the CPU,
-// or, behind the mode "device", on a simulated one.
+// or, behind the mode "device", on a simulated one, behind "cuda" on a GPU.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -31,10 +31,11 @@ using cairn::FSDPConfig;
 using cairn::FSDPMixedPrecision;
 using cairn::Sharded;
 
-bool is_on_device = false;  // what is sharded
+at::DeviceType device = at::kCPU;  // where what is sharded lies
 
-void put_on_device(const torch::nn::Module& module) {
-  if (!is_on_device) return;
+void put_on_device(torch::nn::Module& module) {
+  if (device == at::kCUDA) module.to(device);
+  if (device == at::kCPU || device == at::kCUDA) return;
   for (const at::Tensor& parameter : module.parameters())
     cairn::testing::move_to_sim_device(parameter);
 }
@@ -370,8 +371,12 @@ void try_full_save(const std::string& folder) {
 }
 
 void run(const std::string& mode) {
+  if (mode == "cuda") {
+    device = at::kCUDA;
+    return;
+  }
   if (mode == "device") {
-    is_on_device = true;
+    device = cairn::testing::sim_device().type();
     return cairn::testing::let_sim_device_compute();
   }
   if (mode == "strategies") return try_strategies();

@@ -14,6 +14,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "digits_job.h"
 #include "testing/child_process.h"
 #include "testing/temp_folder.h"
 
@@ -22,53 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ChildProcess;
+using testing::Flags;
 using testing::TempFolder;
-using Flags = std::vector<std::string>;
+using testing::operator+;
+using Job = testing::DigitsJob;
 
-constexpr int kBatchesPerEpoch = 45;
+constexpr int kBatchesPerEpoch = testing::kDigitsBatchesPerEpoch;
 constexpr int kEpochs = 3;
-
-// Runs of digits in one folder, all with the same flags.
-class Job {
- public:
-  explicit Job(const std::string& folder, Flags flags = {}) : folder_(folder) {
-    flags_ = {CAIRN_DIGITS, "--save-folder", folder + "/ckpt",   "--out-weights",
-              weights(),    "--autoresume",  "--no-progress-bar"};
-    flags_.insert(flags_.end(), flags.begin(), flags.end());
-  }
-
-  std::unique_ptr<ChildProcess> start(const Flags& more = {}) const {
-    Flags all = flags_;
-    all.insert(all.end(), more.begin(), more.end());
-    return std::make_unique<ChildProcess>(all);
-  }
-  // Starts it and expects it to end with this code. Returns what it printed.
-  std::string finish(const Flags& more = {}, int exit_code = 0) const {
-    const auto program = start(more);
-    const ChildProcess::Ended ended = program->wait();
-    EXPECT_EQ(ended.exit_code, exit_code) << program->output();
-    EXPECT_EQ(ended.signal, 0) << program->output();
-    return program->output();
-  }
-  void kill_at(int batch) const {
-    const auto program = start({"--kill-at-batch", std::to_string(batch)});
-    EXPECT_EQ(program->wait().signal, SIGKILL) << program->output();
-  }
-
-  std::string weights() const { return folder_ + "/final.pt"; }
-  std::string checkpoint(const std::string& name) const { return folder_ + "/ckpt/" + name; }
-  std::set<std::string> checkpoints() const {
-    std::set<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_ + "/ckpt")) {
-      names.insert(entry.path().filename().string());
-    }
-    return names;
-  }
-
- private:
-  std::string folder_;
-  Flags flags_;
-};
 
 std::string name_at(int batch) {
   // The last batch of an epoch is saved before the epoch counts as done.
@@ -93,11 +54,7 @@ class MainJob : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(MainJob, KilledAtSeveralBatchesEndsWithTheSameBits) {
   const TempFolder folder;
-  const Job job(folder.path(), [] {
-    Flags flags = kShort;
-    flags.push_back(GetParam());
-    return flags;
-  }());
+  const Job job(folder.path(), kShort + Flags{GetParam()});
   // Before the first checkpoint; at one; at the end of an epoch; in the last epoch.
   for (const int batch : {3, 28, kBatchesPerEpoch, 100})
     job.kill_at(batch);
@@ -115,9 +72,7 @@ INSTANTIATE_TEST_SUITE_P(AsyncAndNot, MainJob, ::testing::Values("--save-async",
 // where the run goes on.
 TEST(MainJob, SynchronousSaveOfTheKilledBatchIsFoundAgain) {
   const TempFolder folder;
-  Flags flags = kShort;
-  flags.emplace_back("--no-save-async");
-  const Job job(folder.path(), flags);
+  const Job job(folder.path(), kShort + Flags{"--no-save-async"});
   job.kill_at(28);
   EXPECT_TRUE(verify(job.checkpoint(name_at(28))).ok());
   EXPECT_EQ(fs::read_symlink(job.checkpoint("latest-rank0.pt")), name_at(28));
@@ -231,9 +186,7 @@ TEST(MainJob, FinishedJobSaysSoAndSucceeds) {
 
 TEST(MainJob, KeepsTwoCheckpointsOverRestarts) {
   const TempFolder folder;
-  Flags flags = kShort;
-  flags.insert(flags.end(), {"--save-num-checkpoints-to-keep", "2"});
-  const Job job(folder.path(), flags);
+  const Job job(folder.path(), kShort + Flags{"--save-num-checkpoints-to-keep", "2"});
   for (const int batch : {30, 62, 95}) {
     job.kill_at(batch);
     EXPECT_LE(job.checkpoints().size(), 2 + 2U);  // the link, and what the kill left
@@ -246,9 +199,7 @@ TEST(MainJob, KeepsTwoCheckpointsOverRestarts) {
 TEST(MainJob, LearnsToReadDigits) {
   const TempFolder folder;
   const std::string output = Job(folder.path()).finish();
-  const std::size_t at = output.find("test accuracy ");
-  ASSERT_NE(at, std::string::npos) << output;
-  EXPECT_GE(std::stod(output.substr(at + 14)), 0.95) << output;
+  EXPECT_GE(testing::accuracy_in(output), 0.95) << output;
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // What goes wrong in user code says where in the run, in one readable text, and keeps its cause.
 
+#include <ATen/ThreadLocalState.h>
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
@@ -115,6 +118,25 @@ TEST(Failure, AnErrorThatTheModelCaughtIsNotWhatFailed) {
       layer_line(torch::nn::Sequential(torch::nn::Functional(try_first), torch::nn::Linear(5, 8)),
                  torch::zeros({4, 4})),
       "1 (Linear), in aten::addmm");
+}
+
+// c10d's threads have what is this thread's own while they work for it, and later.
+TEST(Failure, OperatorsOfOtherThreadsAreNoneOfTheModels) {
+  std::optional<at::ThreadLocalState> of_model;
+  const auto compute = [&of_model] {
+    const at::ThreadLocalStateGuard as_if_there(*of_model);
+    EXPECT_THROW(torch::zeros({6}) + torch::zeros({7}), c10::Error);
+  };
+  const auto elsewhere = [&](const at::Tensor& y) {
+    of_model.emplace();
+    std::thread(compute).join();
+    return y;
+  };
+  EXPECT_EQ(
+      layer_line(torch::nn::Sequential(torch::nn::Functional(elsewhere), torch::nn::Linear(5, 8)),
+                 torch::zeros({4, 4})),
+      "1 (Linear), in aten::addmm");
+  std::thread(compute).join();
 }
 
 TEST(Failure, AWrongTypeSaysWhatTheParametersAre) {

@@ -3,6 +3,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
+#include <torch/version.h>
 
 #include <cstdlib>
 #include <functional>
@@ -47,12 +48,22 @@ using testing::TempFolder;
 // libtorch's own for the CPU, which fails when its time has come.
 class FailingAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) const override {
-    TORCH_CHECK(bytes == 0 || !fails_now(), "no memory");
-    return c10::GetDefaultCPUAllocator()->allocate(bytes);
+#if TORCH_VERSION_MAJOR < 2
+  c10::DataPtr allocate(std::size_t bytes) const override { return memory(bytes); }
+#else
+  c10::DataPtr allocate(std::size_t bytes) override { return memory(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
   }
+#endif
   c10::DeleterFnPtr raw_deleter() const override {
     return c10::GetDefaultCPUAllocator()->raw_deleter();
+  }
+
+ private:
+  static c10::DataPtr memory(std::size_t bytes) {
+    TORCH_CHECK(bytes == 0 || !fails_now(), "no memory");
+    return c10::GetDefaultCPUAllocator()->allocate(bytes);
   }
 };
 

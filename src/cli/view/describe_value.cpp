@@ -167,8 +167,8 @@ json describe_foreign(const Foreign& object) {
   const auto add = [&](const char* key, const Value& part) {
     if (!part.is_none()) out[key] = describe_value(part);
   };
-  const bool is_plain =
-      !object.function.is_foreign() || object.function.as_foreign().class_name() == out["class"];
+  const bool is_plain = !object.function.is_foreign() ||
+                        object.function.as_foreign().class_name() == object.class_name();
   if (!is_plain) add("function", object.function);
   if (!(object.args.is_tuple() && object.args.as_items().empty())) add("args", object.args);
   add("keywords", object.keywords);

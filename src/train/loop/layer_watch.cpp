@@ -75,8 +75,11 @@ std::string layer_class(const torch::nn::Module& layer) {
 }
 
 // The library's callbacks are functions, not closures: they find their observer by the thread.
+// Other threads have them, too, without an observer: libtorch gives those who work for this one
+// (c10d's, autograd's) what is this thread's own, and some keep it until later.
 struct LayerWatch::Observer {
   static std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& call) {
+    if (current == nullptr) return nullptr;
     Observer& self = *current;
     self.failed.clear();  // what failed before was caught: this call comes after it
     auto context = std::make_unique<OperatorCall>();
@@ -87,7 +90,7 @@ struct LayerWatch::Observer {
   }
 
   static void end(const at::RecordFunction& call, at::ObserverContext* context) {
-    if (context == nullptr) return;
+    if (context == nullptr || current == nullptr) return;
     Observer& self = *current;
     Inputs& inputs = static_cast<OperatorCall*>(context)->inputs;
     if (std::uncaught_exceptions() > self.exceptions_before) {

@@ -1,0 +1,73 @@
+// Runs of `digits` in one folder, as a user starts them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "testing/child_process.h"
+
+namespace cairn::testing {
+
+using Flags = std::vector<std::string>;
+
+inline Flags operator+(Flags flags, const Flags& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+inline constexpr int kDigitsBatchesPerEpoch = 45;
+
+// All with the same flags.
+class DigitsJob {
+ public:
+  explicit DigitsJob(const std::string& folder, const Flags& flags = {})
+      : folder_(folder),
+        flags_(Flags{CAIRN_DIGITS, "--save-folder", folder + "/ckpt", "--out-weights", weights(),
+                     "--autoresume", "--no-progress-bar"} +
+               flags) {}
+
+  std::unique_ptr<ChildProcess> start(const Flags& more = {}) const {
+    return std::make_unique<ChildProcess>(flags_ + more);
+  }
+  // Starts it and expects it to end with this code. Returns what it printed.
+  std::string finish(const Flags& more = {}, int exit_code = 0) const {
+    const auto program = start(more);
+    const ChildProcess::Ended ended = program->wait();
+    EXPECT_EQ(ended.exit_code, exit_code) << program->output();
+    EXPECT_EQ(ended.signal, 0) << program->output();
+    return program->output();
+  }
+  void kill_at(int batch) const {
+    const auto program = start({"--kill-at-batch", std::to_string(batch)});
+    EXPECT_EQ(program->wait().signal, SIGKILL) << program->output();
+  }
+
+  std::string weights() const { return folder_ + "/final.pt"; }
+  std::string checkpoint(const std::string& name) const { return folder_ + "/ckpt/" + name; }
+  std::set<std::string> checkpoints() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/ckpt"))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+
+ private:
+  std::string folder_;
+  Flags flags_;
+};
+
+// What digits says of its accuracy; a failure when it does not.
+inline double accuracy_in(const std::string& output) {
+  const std::string begin = "test accuracy ";
+  const std::size_t at = output.find(begin);
+  EXPECT_NE(at, std::string::npos) << output;
+  return at == std::string::npos ? 0 : std::stod(output.substr(at + begin.size()));
+}
+
+}  // namespace cairn::testing
