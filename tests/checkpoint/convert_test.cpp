@@ -13,6 +13,7 @@
 #include <regex>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 
@@ -385,16 +386,49 @@ TEST(ConvertTest, AnUnknownTargetNamesThoseThatThereAre) {
 TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {
   const TempFolder temp;
   save(Dict{{"w", floats({1, 2, 3})}, {"v", floats({4})}}, temp / "in.pt");
-  std::uint64_t written = 0;
-  std::uint64_t of = 0;
-  convert(temp / "in.pt", temp / "out.safetensors",
-          {.on_progress = [&](std::string_view stage, std::uint64_t more, std::uint64_t total) {
-            if (stage != "writing") return;
-            written += more;
-            of = total;
-          }});
-  EXPECT_EQ(written, 16U);
-  EXPECT_EQ(of, 16U);
+  struct Way {
+    std::string out;
+    std::uint64_t shard_bytes = 0;
+  };
+  for (const auto& [out, shard_bytes] : std::vector<Way>{
+           {"out.safetensors"}, {"out.pt"}, {"out.pt.tar.gz"}, {"dcp/"}, {"shards", 12}}) {
+    std::uint64_t written = 0;
+    convert(temp / "in.pt", temp / out,
+            {.shard_bytes = shard_bytes,
+             .on_progress = [&](std::string_view stage, std::uint64_t more, std::uint64_t total) {
+               if (stage != "writing") return;
+               written += more;
+               EXPECT_EQ(total, 16U);
+             }});
+    EXPECT_EQ(written, 16U) << out;
+  }
+}
+
+// An object of a class that cairn does not know, whose attributes are these.
+Value object_of(Value attributes) {
+  const Value name(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
+  return Value(std::make_shared<const Foreign>(Foreign{.made = Foreign::Made::kNew,
+                                                       .function = name,
+                                                       .args = Tuple{},
+                                                       .state = std::move(attributes),
+                                                       .has_state = true}));
+}
+
+// One tensor in a state_dict, in its attributes, and in two objects that only Python can make.
+Value tied_everywhere() {
+  const Value w = floats({1, 2, 3, 4});
+  Dict state = Dict::ordered({{"w", w}});
+  state.set_attributes(Dict{{"kept", w}});
+  const Value object = object_of(Dict{{"weight", w}});
+  return Dict{
+      {"state", state}, {"object", object}, {"again", object}, {object_of(Dict{{"w", w}}), 1}};
+}
+
+TEST(ConvertTest, WhoWatchesAConversionGetsTheSameFile) {
+  const TempFolder temp;
+  save(tied_everywhere(), temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
 }
 
 }  // namespace
