@@ -424,11 +424,48 @@ Value tied_everywhere() {
       {"state", state}, {"object", object}, {"again", object}, {object_of(Dict{{"w", w}}), 1}};
 }
 
+const TensorView& tensor_in(const Value& object) {
+  return object.as_foreign().state.as_dict().begin()->second.as_tensor();
+}
+
 TEST(ConvertTest, WhoWatchesAConversionGetsTheSameFile) {
   const TempFolder temp;
   save(tied_everywhere(), temp / "in.pt");
   convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
   EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
+TEST(ConvertTest, WhatIsOneTensorInsideAndOutsideOfObjectsIsOneInAnotherPrecision) {
+  const TempFolder temp;
+  save(tied_everywhere(), temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kBFloat16});
+  const Value out = read(temp / "out.pt");
+  const TensorView& tensor = out.at("state").at("w").as_tensor();
+  EXPECT_EQ(tensor.dtype, DType::kBFloat16);
+  EXPECT_EQ(out.at("object").identity(), out.at("again").identity());
+  for (const TensorView* other :
+       {&out.at("state").as_dict().attributes().at("kept").as_tensor(),
+        &tensor_in(out.at("object")), &tensor_in(std::prev(out.as_dict().end())->first)}) {
+    EXPECT_EQ(other->dtype, DType::kBFloat16);
+    EXPECT_EQ(other->storage, tensor.storage);
+  }
+}
+
+TEST(ConvertTest, AStorageByItselfChangesItsPrecisionWithItsTensors) {
+  const TempFolder temp;
+  const TensorView w = floats({1, 2, 3, 4});
+  const Value name(
+      std::make_shared<const Foreign>(Foreign{.module = "torch", .name = "FloatStorage"}));
+  const Value storage(std::make_shared<const Foreign>(
+      Foreign{.made = Foreign::Made::kStorage, .function = name, .args = Tuple{{w}}}));
+  save(Dict{{"w", w}, {"storage", storage}}, temp / "in.pt");
+  const ConvertResult result =
+      convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kBFloat16});
+  EXPECT_THAT(result.objects, ElementsAre(Pair("torch.BFloat16Storage", 1U)));
+  const Value out = read(temp / "out.pt");
+  EXPECT_EQ(out.at("storage").as_foreign().class_name(), "torch.BFloat16Storage");
+  EXPECT_EQ(out.at("storage").as_foreign().args.as_items()[0].as_tensor().storage,
+            out.at("w").as_tensor().storage);
 }
 
 }  // namespace
