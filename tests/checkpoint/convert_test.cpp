@@ -236,6 +236,63 @@ TEST(ConvertTest, PartsAreChosenByPatterns) {
   EXPECT_THAT(message_of(misspelt), HasSubstr("'b/*'"));
 }
 
+// A list that holds twice a list that holds twice ...: few bytes, and more paths than there is
+// memory for. The innermost is what `part` is.
+Value doubled(Value part, int times) {
+  for (int i = 0; i < times; ++i) {
+    part = List{part, part};
+  }
+  return part;
+}
+
+// Each level holds one object twice, as in the file.
+void expect_doubled(const Value* level, int times) {
+  for (int i = 0; i < times; ++i) {
+    ASSERT_EQ(level->as_items()[0].identity(), level->as_items()[1].identity()) << i;
+    level = &level->as_items()[0];
+  }
+}
+
+TEST(ConvertTest, WhatIsOneContainerAtManyPlacesStaysOne) {
+  constexpr int kTimes = 16;
+  const TempFolder temp;
+  save(Dict{{"x", doubled(List{1}, kTimes)}, {"w", floats({1})}}, temp / "in.pt");
+  for (const ConvertOptions& options :
+       {ConvertOptions{.exclude = {"w"}}, ConvertOptions{.include = {"x", "*/0/1/1/0"}},
+        ConvertOptions{.rename = {{"w", "v"}}}}) {
+    convert(temp / "in.pt", temp / "out.pt", options);
+    const Value out = read(temp / "out.pt");
+    expect_doubled(&out.at("x"), kTimes);
+    std::filesystem::remove(temp / "out.pt");
+  }
+  const ConvertResult flat = convert(temp / "in.pt", temp / "out.safetensors");
+  std::string first = "x";
+  for (int i = 0; i <= kTimes; ++i) {
+    first += "/0";
+  }
+  EXPECT_THAT(flat.left_out, ElementsAre(first));
+}
+
+TEST(ConvertTest, OneContainerThatPatternsTakeApartDiffersWhereTheyDo) {
+  const TempFolder temp;
+  const Value shared = Dict{{"v", 1}, {"w", 2}};
+  save(Dict{{"a", shared}, {"b", shared}, {"c", shared}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.exclude = {"a/v", "[bc]/w"}});
+  const Value out = read(temp / "out.pt");
+  EXPECT_EQ(out, Value(Dict{{"a", Dict{{"w", 2}}}, {"b", Dict{{"v", 1}}}, {"c", Dict{{"v", 1}}}}));
+  EXPECT_EQ(out.at("b").identity(), out.at("c").identity());
+}
+
+// Tensors have a name at each place, and are tied.
+TEST(ConvertTest, TensorsInOneContainerAtTwoPlacesHaveBothNames) {
+  const TempFolder temp;
+  const Value shared = Dict{{"w", floats({1})}, {"n", List{1}}};
+  save(Dict{{"a", shared}, {"b", shared}}, temp / "in.pt");
+  const ConvertResult flat = convert(temp / "in.pt", temp / "out.safetensors");
+  EXPECT_THAT(flat.tied, ElementsAre(Pair("b.w", "a.w")));
+  EXPECT_THAT(flat.left_out, ElementsAre("a/n/0"));
+}
+
 TEST(ConvertTest, NamesThatCollideAreRefused) {
   const TempFolder temp;
   save(Dict{{"a", Dict{{"b", floats({1})}}},
