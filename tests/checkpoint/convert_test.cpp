@@ -397,5 +397,24 @@ TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {
   EXPECT_EQ(of, 16U);
 }
 
+// As a whole optimizer has them: torch.save({"opt": torch.optim.Adam(...)}).
+TEST(ConvertTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
+  const TempFolder temp;
+  const Value weight = floats({1, 2});
+  const Value bias = floats({1, 2});
+  Dict state(DictType::kDefaultDict);
+  state.set(weight, Dict{{"step", 3}});
+  state.set(bias, Dict{{"step", 4}});
+  state.set(Tuple{{weight, 0}}, Set{{weight, bias}});
+  save(Dict{{"state", state}, {"params", List{weight, bias}}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+  EXPECT_TRUE(verify(temp / "out.pt").ok());
+  const Value read = load(temp / "out.pt");
+  const Dict& again = read.at("state").as_dict();
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again.find(read.at("params").as_items()[1])->at("step"), Value(4));
+}
+
 }  // namespace
 }  // namespace cairn

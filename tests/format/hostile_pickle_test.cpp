@@ -87,6 +87,8 @@ std::vector<PickleCase> machine_cases() {
       {"TupleBelowMark", pickle("NN(\x86t"), PickleAnswer::kCorrupt},
       {"UnhashableKey", pickle("}]Ns"), PickleAnswer::kCorrupt},
       {"UnhashableKeyInTuple", pickle("}]\x85Ns"), PickleAnswer::kCorrupt},
+      {"TensorAsKey", pickle("}" + tensor(float_storage() + "K\0K\4\x85K\1\x85"s) + "Ns"),
+       PickleAnswer::kRead},
       {"UnhashableSetItem", pickle(global("__builtin__", "set") + "(]l\x85R"),
        PickleAnswer::kCorrupt},
   };

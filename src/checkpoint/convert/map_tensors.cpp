@@ -13,7 +13,8 @@ class TensorMap {
 
   Value changed(const Value& value) {
     const bool has_tensors = value.is_tensor() || value.kind() == Kind::kSparse ||
-                             value.is_dict() || value.is_list() || value.is_tuple();
+                             value.is_dict() || value.is_list() || value.is_tuple() ||
+                             value.kind() == Kind::kSet;
     if (!has_tensors) return value;
     if (value.identity() == nullptr) return value;  // empty
     if (!value.may_be_shared()) return rebuilt(value);
@@ -40,15 +41,16 @@ class TensorMap {
       Dict dict = value.as_dict().empty_like();
       dict.reserve(value.as_dict().size());
       for (const auto& [key, part] : value.as_dict()) {
-        dict.set(key, changed(part));
+        dict.set(changed(key), changed(part));
       }
       return dict;
     }
+    const bool is_set = value.kind() == Kind::kSet;
     List items;
-    items.reserve(value.as_items().size());
-    for (const Value& item : value.as_items()) {
+    for (const Value& item : is_set ? value.as_set().items : value.as_items()) {
       items.push_back(changed(item));
     }
+    if (is_set) return Set{std::move(items), value.as_set().frozen};
     if (value.is_tuple()) return Tuple{std::move(items)};
     return items;
   }
