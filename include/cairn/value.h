@@ -225,9 +225,9 @@ class Value {
   const Value& at(std::string_view key) const;
   const Value* find(std::string_view key) const;
 
-  // Identity of the shared container or tensor. Two Values with one identity are one object, as two
-  // references to one dict are in Python. nullptr for scalars, and for an empty container that a
-  // file refers to once: it takes no memory of its own, and is no other's.
+  // Identity of the shared container, tensor or bytes. Two Values with one identity are one object,
+  // as two references to one dict are in Python. nullptr for scalars, and for an empty container
+  // that a file refers to once: it takes no memory of its own, and is no other's.
   const void* identity() const;
   // Whether another Value may have the same identity(). False: what walks a tree need not remember
   // this one, it will not come by again. A Foreign always may.

@@ -20,6 +20,7 @@ namespace {
 using cli::describe_value;
 using testing::encoded;
 using testing::shared;
+using namespace std::string_literals;
 
 Value read_back(const std::string& bytes) { return TorchFile(shared(bytes), "x.pt").read(); }
 
@@ -60,6 +61,23 @@ TEST(RoundTripTest, SharedContainersStayOneObject) {
   const Value value = read_back(encoded(Dict{{"a", list}, {"b", list}, {"c", List{1, 2}}}));
   EXPECT_EQ(value.at("a").identity(), value.at("b").identity());
   EXPECT_NE(value.at("a").identity(), value.at("c").identity());
+}
+
+TEST(RoundTripTest, SharedBytesStayOneObjectAndAreWrittenOnce) {
+  for (const bool is_bytearray : {false, true}) {
+    const Value shared_bytes = Bytes{std::string(1 << 20, 'x'), is_bytearray};
+    const std::string file = encoded(List(1000, shared_bytes));
+    EXPECT_LT(file.size(), 2U << 20);
+    const Value value = read_back(file);
+    const List& items = value.as_items();
+    ASSERT_EQ(items.size(), 1000U);
+    EXPECT_EQ(items.front(), shared_bytes);
+    ASSERT_NE(items.front().identity(), nullptr);
+    EXPECT_EQ(items.front().identity(), items.back().identity());
+    EXPECT_EQ(encoded(value), file);
+  }
+  const Value apart = read_back(encoded(List{Bytes{"a", true}, Bytes{"a", true}}));
+  EXPECT_NE(apart.as_items()[0].identity(), apart.as_items()[1].identity());
 }
 
 TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
