@@ -111,8 +111,7 @@ class RecordStorages final : public pickle::KeyedStorages {
     const char* folder;  // of the records: "data/"
     bool is_big_endian = false;
   };
-  explicit RecordStorages(Source source)
-      : KeyedStorages(source.source->size()), source_(std::move(source)) {}
+  explicit RecordStorages(Source source) : source_(std::move(source)) {}
 
  private:
   std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {

@@ -79,13 +79,6 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
   return loaded->storage;
 }
 
-void KeyedStorages::account_copy(std::uint64_t bytes) {
-  copied_ = checked_add(copied_, bytes);
-  if (copied_ / 4 > file_size_) {
-    throw CorruptError("the file asks for copies of its storages again and again");
-  }
-}
-
 std::uint64_t byte_size(const StorageReference& reference) {
   return checked_multiply<std::uint64_t>(reference.numel,
                                          reference.dtype ? item_size(*reference.dtype) : 1);

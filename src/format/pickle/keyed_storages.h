@@ -17,11 +17,7 @@ namespace cairn::pickle {
 
 class KeyedStorages : public StorageLoader {
  public:
-  // `file_size` bounds the copies.
-  explicit KeyedStorages(std::uint64_t file_size) : file_size_(file_size) {}
-
   std::shared_ptr<const Storage> load(const StorageReference& reference) final;
-  void account_copy(std::uint64_t bytes) final;
 
  protected:
   struct Loaded {
@@ -40,8 +36,6 @@ class KeyedStorages : public StorageLoader {
  private:
   std::pair<Loaded*, bool> try_emplace(std::string_view key);
   std::shared_ptr<const Storage> make_any(const StorageReference& reference);
-  std::uint64_t file_size_;
-  std::uint64_t copied_ = 0;
   // PyTorch numbers its storages as they come: those of the keys "0", "1", "2" and so on.
   std::deque<Loaded> numbered_;
   std::unordered_map<std::string, Loaded, TextHash> others_;
