@@ -397,6 +397,17 @@ TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {
   EXPECT_EQ(of, 16U);
 }
 
+TEST(ConvertTest, ViewsInTwoDTypesStayViewsOfOneStorage) {
+  const TempFolder temp;
+  TensorView words = floats({1, 2});
+  words.dtype = DType::kUInt16;
+  TensorView bytes = words;
+  bytes.dtype = DType::kUInt8;
+  save(Dict{{"words", words}, {"bytes", bytes}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
 // As a whole optimizer has them: torch.save({"opt": torch.optim.Adam(...)}).
 TEST(ConvertTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
   const TempFolder temp;

@@ -13,6 +13,7 @@
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "tests/format/pickle_text.h"
 
 namespace cairn {
 namespace {
@@ -97,6 +98,48 @@ TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
   EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("row").as_tensor().storage);
   EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("tied").as_tensor().storage);
   EXPECT_EQ(value.at("row").as_tensor().storage_offset, 4);
+}
+
+// Which PyTorch counts in bytes, as it does those of uint8.
+TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
+  const TensorView bytes = make_tensor(DType::kUInt8, {3}, shared(std::string("abc")));
+  TensorView words = bytes;
+  words.dtype = DType::kUInt16;
+  words.shape = {1};
+  TensorView floats8 = bytes;
+  floats8.dtype = DType::kFloat8E4M3FN;
+  for (const List& order : {List{bytes, words, floats8}, List{floats8, words, bytes}}) {
+    const TorchFile file(shared(encoded(order)), "x.pt");
+    EXPECT_EQ(file.find_record("data/1"), nullptr);
+    const Value value = file.read();
+    EXPECT_EQ(value, Value(order));
+    EXPECT_EQ(value.as_items()[0].as_tensor().storage, value.as_items()[2].as_tensor().storage);
+  }
+}
+
+// Though its bytes are also a uint8 tensor's, which have no order.
+TEST(RoundTripTest, BigEndianElementsOfUnknownLengthAreUnsupported) {
+  const std::string place = "K\0K\2\x85K\1\x85\x89N"s;
+  const auto view = [&](const char* function, const std::string& type, const std::string& rest) {
+    return testing::global("torch._utils", function) + "(" + testing::storage(type, "0", "K\4"s) +
+           place + rest + "tR";
+  };
+  const std::string bytes = view("_rebuild_tensor_v2", testing::global("torch", "ByteStorage"), "");
+  const std::string words =
+      view("_rebuild_tensor_v3", testing::global("torch.storage", "UntypedStorage"),
+           testing::global("torch", "uint16"));
+  const auto read = [](const std::string& items, const std::string& order) {
+    return TorchFile(shared(testing::torch_zip({{"data.pkl", testing::pickle("](" + items + "e")},
+                                                {"byteorder", order},
+                                                {"data/0", "abcd"},
+                                                {"version", "3\n"}})),
+                     "x.pt")
+        .read();
+  };
+  EXPECT_EQ(read(bytes + words, "little").as_items().size(), 2U);
+  EXPECT_EQ(read(bytes, "big").as_items().size(), 1U);
+  EXPECT_THROW(read(bytes + words, "big"), UnsupportedError);
+  EXPECT_THROW(read(words + bytes, "big"), UnsupportedError);
 }
 
 TEST(RoundTripTest, TensorsOfAFileAreViewsOfItsBytes) {

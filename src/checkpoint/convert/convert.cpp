@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
+#include <memory>
 #include <set>
 
 #include "cairn/error.h"
@@ -256,12 +258,16 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
       total += tensor->storage->size();
     }
   }
+  // Tensors of two dtypes may share one.
+  std::map<const Storage*, std::shared_ptr<const Storage>> telling;
   return map_storages(root, [&](const TypedStorage& from) {
+    auto& storage = telling[from.storage.get()];
+    if (storage != nullptr) return TypedStorage{from.dtype, storage};
     auto told = [size = from.storage->size(), total, report = options.on_progress] {
       report("writing", size, total);
     };
-    return TypedStorage{from.dtype,
-                        std::make_shared<const ReportingStorage>(from.storage, std::move(told))};
+    storage = std::make_shared<const ReportingStorage>(from.storage, std::move(told));
+    return TypedStorage{from.dtype, storage};
   });
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,12 +21,15 @@ class KeyedStorages : public StorageLoader {
  protected:
   struct Loaded {
     std::shared_ptr<const Storage> storage;
-    std::optional<DType> dtype;  // as in StorageReference
+    DType dtype = DType::kUInt8;  // also of an untyped one, which PyTorch counts so
     std::uint64_t numel = 0;
   };
 
   // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
+
+  // Of each reference. UnsupportedError for one whose elements cannot be told.
+  virtual void check(const StorageReference&) const {}
 
   // nullptr for a key that was not asked for.
   const Loaded* find_loaded(std::string_view key) const;
