@@ -13,6 +13,7 @@
 #include <regex>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 #include "cairn/format/safetensors.h"
 #include "cairn/format/torch_file.h"
 
@@ -405,6 +406,25 @@ TEST(ConvertTest, ViewsInTwoDTypesStayViewsOfOneStorage) {
   bytes.dtype = DType::kUInt8;
   save(Dict{{"words", words}, {"bytes", bytes}}, temp / "in.pt");
   convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
+TEST(ConvertTest, TensorsOfAnObjectStayTiedToThoseOutsideOfIt) {
+  const TempFolder temp;
+  const Value weight = floats({1, 2});
+  Foreign object{.made = Foreign::Made::kNew, .args = Tuple{}, .has_state = true};
+  object.function =
+      Value(std::make_shared<const Foreign>(Foreign{.module = "torch.optim.adam", .name = "Adam"}));
+  object.state = Dict{{"params", List{weight, floats({3})}}};
+  const Value optimizer(std::make_shared<const Foreign>(object));
+  save(Dict{{"model", Dict{{"w", weight}}}, {"opt", optimizer}}, temp / "in.pt");
+  std::uint64_t written = 0;
+  convert(temp / "in.pt", temp / "out.pt",
+          {.on_progress = [&](std::string_view stage, auto more, auto total) {
+            if (stage != "writing") return;
+            written += more;
+            EXPECT_LE(written, total);
+          }});
   EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
 }
 

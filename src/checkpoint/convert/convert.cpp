@@ -260,7 +260,8 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
   }
   // Tensors of two dtypes may share one.
   std::map<const Storage*, std::shared_ptr<const Storage>> telling;
-  return map_storages(root, [&](const TypedStorage& from) {
+  const auto tell = [&](const TypedStorage& from) {
+    if (!seen.contains(from.storage.get())) return from;  // only in objects: not in the total
     auto& storage = telling[from.storage.get()];
     if (storage != nullptr) return TypedStorage{from.dtype, storage};
     auto told = [size = from.storage->size(), total, report = options.on_progress] {
@@ -268,7 +269,8 @@ Value with_progress(const Value& root, const ConvertOptions& options) {
     };
     storage = std::make_shared<const ReportingStorage>(from.storage, std::move(told));
     return TypedStorage{from.dtype, storage};
-  });
+  };
+  return map_storages(root, tell, InObjects::kChanged);
 }
 
 // Foreign objects: named, or left out.
