@@ -525,5 +525,54 @@ TEST(ConvertTest, AStorageByItselfChangesItsPrecisionWithItsTensors) {
             out.at("w").as_tensor().storage);
 }
 
+TEST(ConvertTest, ViewsInTwoDTypesStayViewsOfOneStorage) {
+  const TempFolder temp;
+  TensorView words = floats({1, 2});
+  words.dtype = DType::kUInt16;
+  TensorView bytes = words;
+  bytes.dtype = DType::kUInt8;
+  save(Dict{{"words", words}, {"bytes", bytes}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
+TEST(ConvertTest, TensorsOfAnObjectStayTiedToThoseOutsideOfIt) {
+  const TempFolder temp;
+  const Value weight = floats({1, 2});
+  Foreign object{.made = Foreign::Made::kNew, .args = Tuple{}, .has_state = true};
+  object.function =
+      Value(std::make_shared<const Foreign>(Foreign{.module = "torch.optim.adam", .name = "Adam"}));
+  object.state = Dict{{"params", List{weight, floats({3})}}};
+  const Value optimizer(std::make_shared<const Foreign>(object));
+  save(Dict{{"model", Dict{{"w", weight}}}, {"opt", optimizer}}, temp / "in.pt");
+  std::uint64_t written = 0;
+  convert(temp / "in.pt", temp / "out.pt",
+          {.on_progress = [&](std::string_view stage, auto more, auto total) {
+            if (stage != "writing") return;
+            written += more;
+            EXPECT_LE(written, total);
+          }});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+}
+
+// As a whole optimizer has them: torch.save({"opt": torch.optim.Adam(...)}).
+TEST(ConvertTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
+  const TempFolder temp;
+  const Value weight = floats({1, 2});
+  const Value bias = floats({1, 2});
+  Dict state(DictType::kDefaultDict);
+  state.set(weight, Dict{{"step", 3}});
+  state.set(bias, Dict{{"step", 4}});
+  state.set(Tuple{{weight, 0}}, Set{{weight, bias}});
+  save(Dict{{"state", state}, {"params", List{weight, bias}}}, temp / "in.pt");
+  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
+  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
+  EXPECT_TRUE(verify(temp / "out.pt").ok());
+  const Value read = load(temp / "out.pt");
+  const Dict& again = read.at("state").as_dict();
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again.find(read.at("params").as_items()[1])->at("step"), Value(4));
+}
+
 }  // namespace
 }  // namespace cairn

@@ -24,7 +24,10 @@ class TensorMap {
  private:
   static bool may_have_tensors(const Value& value) {
     if (value.identity() == nullptr) return false;  // a number, a text, or empty
-    if (!value.is_foreign()) return value.kind() != Kind::kNdArray;
+    if (!value.is_foreign()) {
+      const Kind kind = value.kind();
+      return kind != Kind::kNdArray && kind != Kind::kBytes;
+    }
     const Foreign::Made made = value.as_foreign().made;
     return made != Foreign::Made::kNamed && made != Foreign::Made::kBack;
   }
