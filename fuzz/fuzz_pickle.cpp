@@ -22,13 +22,6 @@ class Zeros final : public cairn::pickle::StorageLoader {
     return cairn::storage_of(cairn::SharedBytes{cairn::as_bytes(*bytes), bytes},
                              std::string(reference.location));
   }
-  void account_copy(std::uint64_t bytes) override {
-    copied_ += bytes;
-    if (copied_ > 1 << 20) throw cairn::CorruptError("too many copies");
-  }
-
- private:
-  std::uint64_t copied_ = 0;
 };
 
 cairn::Value unpickled(cairn::ByteView bytes) {

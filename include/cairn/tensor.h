@@ -99,8 +99,8 @@ class Storage {
   // All bytes: what try_view() gives, otherwise read or made now, each time anew. Keep what is
   // returned for as long as the view is used: it may be the only owner. Throws as read_into().
   SharedBytes bytes() const;
-  // `size` of them from `offset` on: of a range of a source no others are read. UsageError when
-  // that reaches outside.
+  // `size` of them from `offset` on: of a range of a source no others are read, nor are they where
+  // `size` is at most 32 MiB and a part can be made alone. UsageError when that reaches outside.
   SharedBytes bytes(std::uint64_t offset, std::uint64_t size) const;
 
   // Of a range of a source: which, and where in it, so that many can be read with one call.

@@ -225,9 +225,9 @@ class Value {
   const Value& at(std::string_view key) const;
   const Value* find(std::string_view key) const;
 
-  // Identity of the shared container or tensor. Two Values with one identity are one object, as two
-  // references to one dict are in Python. nullptr for scalars, and for an empty container that a
-  // file refers to once: it takes no memory of its own, and is no other's.
+  // Identity of the shared container, tensor or bytes. Two Values with one identity are one object,
+  // as two references to one dict are in Python. nullptr for scalars, and for an empty container
+  // that a file refers to once: it takes no memory of its own, and is no other's.
   const void* identity() const;
   // Whether another Value may have the same identity(). False: what walks a tree need not remember
   // this one, it will not come by again. A Foreign always may.
@@ -236,7 +236,9 @@ class Value {
   // Equality by content, Python's: 1 == 1.0 == True, lists by items, dicts without regard to
   // order, OrderedDict like dict. Tensors are equal when dtype, shape and every byte are (and what
   // quantized integers stand for), sparse ones when layout, shape and their parts are. A number of
-  // numpy's equals Python's. Foreign objects are equal when they are one object.
+  // numpy's equals Python's. Foreign objects are equal when they are one object; so are tensors
+  // where they are keys of dicts or items of sets, as in Python: of a file that is read twice such
+  // dicts are not equal.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -260,7 +262,8 @@ Value empty_container(Kind kind);
 // dict, and those of Python's subclasses that state holds: of `collections`.
 enum class DictType : std::uint8_t { kDict, kOrderedDict, kCounter, kDefaultDict };
 
-// A dict: insertion-ordered, keys of any hashable kind.
+// A dict: insertion-ordered, keys of any hashable kind. A tensor is a key by its identity(): the
+// state of a whole optimizer is found by the parameter itself, and by no copy of it.
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
@@ -298,7 +301,7 @@ class Dict {
   const Value& at(std::string_view key) const;
 
   // Replaces the value of an equal key (which keeps its place), or appends: a NaN, equal to none,
-  // always does. UsageError for a key that Python could not hash (list, dict, set, tensor).
+  // always does. UsageError for a key that Python could not hash (list, dict, set, array).
   void set(Value key, Value value);
 
   // Makes place for that many entries in all.
@@ -328,8 +331,8 @@ class Dict {
   DictType type_ = DictType::kDict;
 };
 
-// Hash that agrees with operator==; UsageError for an unhashable kind. Other numbers in each
-// process, so that no file can be made whose keys collide.
+// Hash of a key, the same for all that a Dict takes for one key; UsageError for an unhashable kind.
+// Other numbers in each process, so that no file can be made whose keys collide.
 std::size_t hash_value(const Value& key);
 
 // --- Paths: the "/"-joined keys by which messages, globs and tools name a part of the tree. ------

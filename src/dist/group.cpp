@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dist/rank_tables.h"
 #include "dist/store_meeting.h"
 
 namespace cairn::dist {
@@ -59,7 +60,8 @@ bool polls(const WorkPtr& work, milliseconds limit) {
 
 }  // namespace
 
-Group::Group(Launch launch, milliseconds timeout) : launch_(std::move(launch)), timeout_(timeout) {
+Group::Group(Launch launch, milliseconds timeout)
+    : launch_(std::move(launch)), timeout_(timeout), tables_(std::make_unique<RankTables>()) {
   transport_of(at::kCPU);  // what cannot be had is said before anybody waits
   meet();
   backend_ = connect("gloo", launch_.rank, launch_.world_size, at::kCPU, Transport::kGloo).backend;
@@ -182,11 +184,8 @@ void Group::meet() {
   }
 }
 
-// On a connection of its own, which waits for nobody else. Rank 0 opens the table before it is
-// used: what rank_table() does together comes first.
-std::shared_ptr<StoreMeeting> Group::meet_others() {
-  return std::make_shared<StoreMeeting>(
-      with_prefix("table" + std::to_string(++meetings_), connect(/*listens=*/false)));
+std::shared_ptr<StoreMeeting> Group::meet_others(const std::string& name) {
+  return std::make_shared<StoreMeeting>(with_prefix(name, connect(/*listens=*/false)));
 }
 
 void Group::begin(const std::string& what) {

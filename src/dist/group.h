@@ -42,6 +42,7 @@
 
 namespace cairn::dist {
 
+class RankTables;
 class StoreMeeting;
 
 class Group {
@@ -78,9 +79,10 @@ class Group {
     end();
   }
 
-  // A place where the ranks tell each other what is not done together: of each call another one, in
-  // the order of the calls, which is the same on all ranks.
-  std::shared_ptr<StoreMeeting> meet_others();
+  // A way to the place of that name, where the ranks tell each other what is not done together. On
+  // a connection of its own, which waits for nobody else.
+  std::shared_ptr<StoreMeeting> meet_others(const std::string& name);
+  RankTables& tables() const { return *tables_; }
 
   // A number for what goes point to point: of each call another one, on all ranks alike.
   int next_exchange() { return exchanges_++; }
@@ -121,7 +123,7 @@ class Group {
   std::optional<RollCall> roll_call_;  // from meet() on
   c10::intrusive_ptr<Backend> backend_;
   std::map<std::string, Channel> channels_;  // of each device that was asked for, by name
-  int meetings_ = 0;
+  const std::unique_ptr<RankTables> tables_;
   int exchanges_ = 0;
   Clock::time_point deadline_;  // of what is done together
 

@@ -1,20 +1,11 @@
 #include "dist/store_meeting.h"
 
-#include <algorithm>
-#include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include "cairn/dist/dist.h"
-#include "cairn/error.h"
-
-#include "dist/group.h"
 
 namespace cairn::dist {
 namespace {
@@ -122,38 +113,9 @@ void StoreMeeting::remove(const std::string& key) {
   });
 }
 
-namespace {
-
-// Of CAIRN_SAVE_SILENCE: seconds.
-std::optional<std::chrono::milliseconds> silence_asked_for() {
-  const char* const text = std::getenv("CAIRN_SAVE_SILENCE");
-  if (text == nullptr || *text == 0) return std::nullopt;
-  const std::string_view all(text);
-  int seconds = 0;
-  const auto [end, error] = std::from_chars(all.begin(), all.end(), seconds);
-  if (error != std::errc() || end != all.end() || seconds < 2 || seconds > 86'400) {
-    throw UsageError("CAIRN_SAVE_SILENCE is '" + std::string(all) +
-                     "', and must be a whole number of seconds from 2 to 86400");
-  }
-  return std::chrono::seconds(seconds);
-}
-
-}  // namespace
-
-RankTable rank_table() {
-  Group* const group = required_group();
-  if (group == nullptr) throw UsageError("a process alone has no others to meet");
-  RankTable table;
-  table.meeting = group->meet_others();
-  table.has_threads = true;
-  if (const auto silence = silence_asked_for()) table.patience.silence = *silence;
-  if (group->launch().rank == 0) open_table(*table.meeting);
-  barrier("meeting to save or to resume");  // then it is open, for all
-  const std::vector<std::string> machines = machines_of_ranks();
-  table.me = {.rank = group->launch().rank, .world_size = group->launch().world_size};
-  table.me.machine = machines.at(static_cast<std::size_t>(table.me.rank));
-  table.me.machine_leader = std::ranges::find(machines, table.me.machine) - machines.begin();
-  return table;
+bool StoreMeeting::is_sound() const {
+  const std::scoped_lock lock(line_->mutex);
+  return line_->asked == line_->answered && line_->error.empty();
 }
 
 }  // namespace cairn::dist

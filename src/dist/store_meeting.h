@@ -14,7 +14,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "checkpoint/ranks/roll_call.h"
+#include "checkpoint/ranks/meeting.h"
 
 namespace cairn::dist {
 
@@ -30,6 +30,8 @@ class StoreMeeting final : public Meeting {
   std::optional<std::string> exchange(const std::string& key, const std::string& from,
                                       const std::string& to) override;
   void remove(const std::string& key) override;
+  // Whether the last call has ended, and well: who uses it again need not wait for an old one.
+  bool is_sound() const;
 
  private:
   using Answer = std::optional<std::string>;
@@ -40,9 +42,5 @@ class StoreMeeting final : public Meeting {
   const std::chrono::milliseconds most_;
   const std::shared_ptr<Line> line_;  // the thread's, too
 };
-
-// How this process meets the others of its group to commit and to agree (commit_over_ranks.h), once
-// for each thread that does. All ranks call it together. UsageError when it is alone.
-RankTable rank_table();
 
 }  // namespace cairn::dist

@@ -1,6 +1,7 @@
 #include "format/stream_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -164,9 +165,9 @@ class CrcSink final : public ByteSink {
   std::uint32_t crc_ = 0;
 };
 
-}  // namespace
+using OnWritten = std::function<void(std::uint64_t bytes)>;
 
-std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan) {
+std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan, const OnWritten& on_half) {
   PartStream parts(plan);
   std::vector<std::uint64_t> digests;
   digests.reserve(plan.parts().size());
@@ -174,8 +175,15 @@ std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan) {
     Xxh3 hash;
     parts.write(i, hash);
     digests.push_back(hash.digest64());
+    if (on_half) on_half(plan.parts()[i].size / 2);
   }
   return digests;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan) {
+  return xxh3_of_parts(plan, nullptr);
 }
 
 void set_between(const CheckpointPlan& plan, std::size_t index,
@@ -190,11 +198,11 @@ void set_between(const CheckpointPlan& plan, std::size_t index,
   }
 }
 
-void stream_plan(const CheckpointPlan& plan, ByteSink& sink) {
+void stream_plan(const CheckpointPlan& plan, ByteSink& sink, const OnWritten& on_written) {
   const std::size_t count = plan.parts().size();
-  std::vector<std::uint64_t> checks = plan.check() == CheckpointPlan::Check::kXxh3First
-                                          ? xxh3_of_parts(plan)
-                                          : std::vector<std::uint64_t>(count);
+  const bool is_read_twice = plan.check() == CheckpointPlan::Check::kXxh3First;
+  std::vector<std::uint64_t> checks =
+      is_read_twice ? xxh3_of_parts(plan, on_written) : std::vector<std::uint64_t>(count);
   PartStream parts(plan);
   CrcSink with_crc(sink);
   std::string text;
@@ -207,6 +215,8 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink) {
     } else {
       parts.write(i, sink);
     }
+    const std::uint64_t size = plan.parts()[i].size;
+    if (on_written) on_written(is_read_twice ? size - size / 2 : size);
   }
   set_between(plan, count, checks, text);
   sink.write(as_bytes(text));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,10 @@ namespace cairn {
 // first). Memory: what stands between two parts, 16 MiB for storages that are read, at most one
 // that is made or large and elsewhere, and 32 MiB for elements that do not lie one after the other.
 // UsageError, CorruptError as the plan and its tensors; StorageError.
-void stream_plan(const CheckpointPlan& plan, ByteSink& sink);
+// `on_written`, which may be null, is called behind each part with its bytes; with half of them
+// behind each time that it is read, where checksums come first.
+void stream_plan(const CheckpointPlan& plan, ByteSink& sink,
+                 const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
 
 // XXH3-64 of every part, what Check::kXxh3First wants.
 std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);

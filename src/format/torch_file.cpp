@@ -111,8 +111,7 @@ class RecordStorages final : public pickle::KeyedStorages {
     const char* folder;  // of the records: "data/"
     bool is_big_endian = false;
   };
-  explicit RecordStorages(Source source)
-      : KeyedStorages(source.source->size()), source_(std::move(source)) {}
+  explicit RecordStorages(Source source) : source_(std::move(source)) {}
 
  private:
   std::shared_ptr<const Storage> make(const pickle::StorageReference& reference) override {
@@ -129,16 +128,19 @@ class RecordStorages final : public pickle::KeyedStorages {
     if (!source_.is_big_endian) {
       return storage_of(source_.source, offset, expected, std::move(location));
     }
-    if (!reference.dtype) {
-      throw UnsupportedError("record " + name + " was written on a big-endian machine, and " +
-                             "nothing says how long its elements are");
-    }
     return storage_of(
         expected,
-        [source = source_.source, offset, expected, dtype = *reference.dtype] {
+        [source = source_.source, offset, expected, dtype = reference.dtype.value()] {
           return pickle::swapped(source->view(offset, expected), dtype);
         },
         std::move(location));
+  }
+
+  void check(const pickle::StorageReference& reference) const override {
+    if (reference.dtype || !source_.is_big_endian) return;
+    throw UnsupportedError("record " + (source_.folder + std::string(reference.key)) +
+                           " was written on a big-endian machine, and nothing says how long its "
+                           "elements are");
   }
 
   // The pickle most often asks for the records in their order: then none is searched for.

@@ -13,7 +13,7 @@
 #include "core/printable.h"
 #include "dist/group.h"
 #include "dist/peer_files.h"
-#include "dist/store_meeting.h"
+#include "dist/rank_tables.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 
@@ -52,14 +52,14 @@ JointCheckpoints::JointCheckpoints(const std::shared_ptr<ObjectStore>& here,
   } catch (const std::exception&) {
     failed = std::current_exception();
   }
-  RankTable table = dist::rank_table();
-  const bool speaks = table.me.machine_leader == table.me.rank;
-  agreed_ = agree_over_ranks(table, {.look =
-                                         [&](const std::function<void()>& /*move_on*/) {
-                                           if (failed) std::rethrow_exception(failed);
-                                           return speaks ? seen : std::vector<SeenCheckpoint>();
-                                         },
-                                     .may_lack_all = options.may_lack_all});
+  const auto table = dist::rank_table();
+  const bool speaks = table->me.machine_leader == table->me.rank;
+  agreed_ = agree_over_ranks(*table, {.look =
+                                          [&](const std::function<void()>& /*move_on*/) {
+                                            if (failed) std::rethrow_exception(failed);
+                                            return speaks ? seen : std::vector<SeenCheckpoint>();
+                                          },
+                                      .may_lack_all = options.may_lack_all});
   why_none_is_whole_ = cairn::why_none_is_whole(agreed_);
   if (options.marks_parts && speaks) mark_parts_of_whole_ones(*here, folder, seen, agreed_);
   auto joint = std::make_shared<JointStore>(

@@ -71,7 +71,7 @@ const Value* Dict::find_if(std::size_t hash, IsKey is_key) const {
 
 const Value* Dict::find(const Value& key) const {
   const std::size_t hash = slots_.empty() ? 0 : hash_value(key);
-  return find_if(hash, [&](const Value& other) { return other == key; });
+  return find_if(hash, [&](const Value& other) { return equal_keys(other, key); });
 }
 
 Value* Dict::find(const Value& key) {
@@ -101,7 +101,7 @@ const Value& Dict::at(std::string_view key) const {
 
 void Dict::set(Value key, Value value) {
   const std::size_t hash = hash_value(key);  // refuses unhashable keys in small dicts, too
-  const Value* existing = find_if(hash, [&](const Value& other) { return other == key; });
+  const Value* existing = find_if(hash, [&](const Value& other) { return equal_keys(other, key); });
   if (existing != nullptr) {
     *const_cast<Value*>(existing) = std::move(value);  // NOLINT
     return;

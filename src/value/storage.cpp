@@ -9,6 +9,9 @@
 namespace cairn {
 namespace {
 
+// A larger part may be more than memory holds, and load() knows what to do then.
+constexpr std::uint64_t kMostReadAlone = std::uint64_t{32} << 20;
+
 class MemoryStorage final : public Storage {
  public:
   MemoryStorage(SharedBytes bytes, std::string location)
@@ -96,7 +99,10 @@ SharedBytes Storage::bytes(std::uint64_t offset, std::uint64_t size) const {
   if (const auto view = try_view()) return view->part(offset, size);
   if (size == size_) return bytes();
   if (source() != nullptr) return source()->view(source_offset() + offset, size);
-  return bytes().part(offset, size);
+  if (size > kMostReadAlone) return bytes().part(offset, size);
+  const auto part = std::make_shared<std::vector<std::byte>>(size);
+  read_into(offset, *part);
+  return {ByteView(*part), part};
 }
 
 SharedBytes Storage::load() const {

@@ -216,7 +216,7 @@ const void* Value::identity() const {
         if constexpr (requires { v.identity(); }) {
           const Kind k = kind();
           const bool is_object =
-              (k >= Kind::kList && k <= Kind::kDict) || (k >= Kind::kTensor && k <= Kind::kSparse);
+              (k >= Kind::kBytes && k <= Kind::kDict) || (k >= Kind::kTensor && k <= Kind::kSparse);
           return is_object ? v.identity() : nullptr;
         } else {
           return nullptr;

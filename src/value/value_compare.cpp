@@ -147,12 +147,14 @@ std::size_t hash_unordered(const List& items) {
   return hash;
 }
 
+std::size_t hash_identity(const Value& key) {
+  return seeded_hash(std::bit_cast<std::uintptr_t>(key.identity()));
+}
+
 // By identity, as Python's objects unless their class says otherwise; of a class by its name.
 std::size_t hash_foreign(const Value& key) {
   const Foreign& foreign = key.as_foreign();
-  if (foreign.made != Foreign::Made::kNamed) {
-    return seeded_hash(std::bit_cast<std::uintptr_t>(key.identity()));
-  }
+  if (foreign.made != Foreign::Made::kNamed) return hash_identity(key);
   return combine(seeded_hash(foreign.module), seeded_hash(foreign.name));
 }
 
@@ -223,6 +225,14 @@ bool equal_values(const Value& a, const Value& b) {
   }
 }
 
+bool equal_keys(const Value& a, const Value& b) {
+  if (a.is_tensor() || a.kind() == Kind::kSparse) return a.identity() == b.identity();
+  if (!a.is_tuple() || !b.is_tuple()) return equal_values(a, b);
+  if (a.identity() == b.identity()) return true;
+  return std::equal(a.as_items().begin(), a.as_items().end(), b.as_items().begin(),
+                    b.as_items().end(), equal_keys);
+}
+
 std::size_t hash_value(const Value& key) {
   switch (key.kind()) {
     case Kind::kNone:
@@ -264,6 +274,9 @@ std::size_t hash_value(const Value& key) {
       return hash_numpy(key);
     case Kind::kForeign:
       return hash_foreign(key);
+    case Kind::kTensor:
+    case Kind::kSparse:
+      return hash_identity(key);
     default:
       break;
   }

@@ -182,6 +182,36 @@ TEST_F(CommitOverRanksTest, WhatIsKeptAtTheMeetingPlaceDoesNotGrow) {
   EXPECT_LE(most, 20U);
 }
 
+// Rank 0 is cut off at any step of the first two, and may end one without a word.
+TEST_F(CommitOverRanksTest, WhatASaveLeavesThatFailedGoesWithTheNextOne) {
+  std::size_t unbroken = 0;
+  int failed = 0;
+  for (std::uint64_t step = 0; step < 60; ++step) {  // at 0 it is not
+    disks_[0] = std::make_unique<SimFileSystem>();
+    const std::vector<SimFault> faults = {
+        {.kind = SimFault::Kind::kCutOff, .rank = 0, .step = step, .time = seconds(15)}};
+    SimJob job(fibers_, {.world_size = 3, .disks = {disks_[0].get()}, .faults = faults});
+    job.start([&](SimJob::Rank& rank) {
+      for (int batch = 0; batch < 3; ++batch) {
+        RankCommitJob mine{.path = "/run/ba" + std::to_string(batch)};
+        mine.write_part = [](PartPlace&) { return std::vector<ManifestFile>(); };
+        mine.metadata = [](const std::vector<RankPart>&) { return "nothing"; };
+        try {
+          commit_over_ranks(rank.table, *rank.store, mine);
+        } catch (const RankFailure&) {
+          EXPECT_LT(batch, 2);
+          ++failed;
+        }
+        fibers_.pause(seconds(60));  // until it is back
+      }
+    });
+    fibers_.run();
+    if (step == 0) unbroken = job.place().values.size();
+    EXPECT_EQ(job.place().values.size(), unbroken) << step;
+  }
+  EXPECT_GT(failed, 20);
+}
+
 // Wherever it was when its job was given up.
 TEST_F(CommitOverRanksTest, AProcessOfAnEarlierAttemptDoesNotWriteIntoThisOne) {
   for (std::uint64_t step = 1; step < 16; ++step) {

@@ -6,6 +6,8 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/names/glob.h"
+
 namespace cairn {
 namespace {
 
@@ -116,6 +118,25 @@ TEST(IgnoreKeysTest, TuplesAreNotEntered) {
   EXPECT_EQ(root, Value(Dict{{"a", Tuple{{1, 2}}}}));
 }
 
+// As in a pickle of a few hundred bytes, whose lists hold each other twice.
+TEST(IgnoreKeysTest, WhatIsOneContainerAtManyPlacesIsLookedThroughOnce) {
+  Value doubled = List{1, 2};
+  for (int i = 0; i < 200; ++i) {
+    doubled = List{doubled, doubled};
+  }
+  Value root = Dict{{"a", doubled}, {"b", Dict{{"x", 1}}}};
+  EXPECT_THAT(IgnoreKeys({"a/*/1/0/1", "b/x", "*/2"}).apply(root), ElementsAre("*/2"));
+  EXPECT_EQ(root.at("b"), Value(Dict{}));
+}
+
+TEST(IgnoreKeysTest, WhatIsOneContainerStaysOneWhereItLosesTheSame) {
+  const Value shared = List{1, 2, 3};
+  Value root = Dict{{"a", shared}, {"b", shared}, {"c", shared}};
+  EXPECT_THAT(IgnoreKeys({"[ab]/1", "c/0"}).apply(root), IsEmpty());
+  EXPECT_EQ(root, Value(Dict{{"a", List{1, 3}}, {"b", List{1, 3}}, {"c", List{2, 3}}}));
+  EXPECT_EQ(root.at("a").identity(), root.at("b").identity());
+}
+
 // --- glob_match
 // -----------------------------------------------------------------------------------
 
@@ -195,6 +216,17 @@ RC_GTEST_PROP(GlobTest, AgreesWithTheDefinition, ()) {
   const std::string pattern = *text_of("ab?*");
   const std::string text = *text_of("ab");
   RC_ASSERT(glob_match(pattern, text) == reference_match(pattern, text));
+}
+
+TEST(GlobTest, ATextInPiecesIsTheText) {
+  const Glob glob("*a/[!x]?/**b");
+  for (const std::string text : {"aa/yé/b", "a/zz/xb", "a/a/ab/b", "a/xx/b", "a/yé/bc"}) {
+    for (std::size_t i = 0; i <= text.size(); ++i) {
+      if (text[i] == '\xA9') continue;  // in the middle of a character
+      const auto place = glob.after(glob.after(glob.begin(), text.substr(0, i)), text.substr(i));
+      EXPECT_EQ(glob.matches(place), glob_match("*a/[!x]?/**b", text)) << text << " at " << i;
+    }
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/plan/write_progress.h"
 #include "io/file.h"
 #include "storage/local_store.h"
 #include "testing/faulty_file_system.h"
@@ -380,6 +381,24 @@ TEST(AsyncSavePipelineTest, TheDestructorFinishesWhatIsUnderWay) {
 
 TEST(AsyncSavePipelineTest, NoPendingSavesIsAUsageError) {
   EXPECT_THROW(SavePipeline({.max_pending = 0}), UsageError);
+}
+
+// As when a store that is far away lost what it was sent.
+TEST(WriteProgressTest, WhatALaterAttemptWritesAgainIsToldOfOnce) {
+  std::vector<std::uint64_t> told;
+  const SaveJob job{.on_progress = [&](std::uint64_t more, std::uint64_t total) {
+    EXPECT_EQ(total, 60U);
+    told.push_back(more);
+  }};
+  WriteProgress progress(job, 60);
+  const auto first = progress.of_attempt();
+  first(10);
+  first(20);
+  const auto second = progress.of_attempt();
+  for (const std::uint64_t more : {10, 20, 30}) {
+    second(more);
+  }
+  EXPECT_THAT(told, ElementsAre(10, 20, 30));
 }
 
 }  // namespace

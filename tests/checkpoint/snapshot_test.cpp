@@ -116,6 +116,19 @@ TEST(SnapshotTest, WhatWasSharedStaysShared) {
   EXPECT_NE(data(taken.at("whole")), memory.data());
 }
 
+TEST(SnapshotTest, KeysOfDictsAndItemsOfSetsAreCopiedWithTheRest) {
+  std::vector<float> memory = {1, 2};
+  const Value weight = live(memory);
+  Snapshotter snapshotter;
+  const Value taken =
+      snapshotter.take(Dict{{"w", weight}, {"state", Dict{{weight, 1}}}, {"set", Set{{weight}}}});
+  memory[0] = -1;
+  const Value& copy = taken.at("w");
+  EXPECT_EQ(*data(copy), 1);
+  ASSERT_NE(taken.at("state").as_dict().find(copy), nullptr);
+  EXPECT_EQ(taken.at("set"), Value(Set{{copy}}));
+}
+
 TEST(SnapshotTest, CopiesThePartsOfSparseAndQuantizedTensors) {
   std::vector<float> memory = {1, 2};
   std::vector<float> scales = {0.5};

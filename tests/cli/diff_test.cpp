@@ -181,6 +181,15 @@ TEST_F(DiffTest, ANaNIsTheSameAsANaNWhateverNumberItIsIn) {
   EXPECT_EQ(run({"diff", "--atol", "0.2", numbers("c.pt", 1), numbers("d.pt", 1.1)}).code, kDone);
 }
 
+TEST_F(DiffTest, TensorsInSetsAreComparedByTheirContent) {
+  const auto file = [&](const char* name, float number) {
+    return saved(name, Dict{{"set", Set{{tensor({1}), tensor({number})}}}});
+  };
+  const std::string a = file("a.pt", 2);
+  EXPECT_EQ(differences({a, file("b.pt", 2)}, kDone)["same_values"], 1);
+  EXPECT_EQ(differences({a, file("c.pt", 3)}, kNegativeAnswer)["values"].at(0)["path"], "set");
+}
+
 TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {
   const TensorView indices = make_tensor(DType::kInt64, {1, 1}, {as_bytes(kZero), nullptr});
   const auto sparse = [&](float number, std::int64_t size) {

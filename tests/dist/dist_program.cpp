@@ -41,7 +41,8 @@
 #include "collectives.h"
 #include "composer_net.h"
 #include "core/xxh3.h"
-#include "dist/store_meeting.h"
+#include "dist/rank_tables.h"
+#include "meetings.h"
 #include "surroundings.h"
 #include "testing/tiny_model.h"
 #include "testing/watched_store.h"
@@ -481,6 +482,7 @@ int train(const Arguments& arguments) {
   if (arguments.has("keeps")) {
     say("kept " + trainer.save_checkpoint(arguments.text("folder") + "/kept-rank{rank}.pt"));
   }
+  save_again(arguments, trainer);
   if (arguments.has("bad")) evaluate_badly(arguments, trainer, is_bad);
   if (arguments.has("predict")) predict(trainer);
   if (arguments.has("names")) say_losses(trainer.state());
@@ -502,7 +504,7 @@ int train(const Arguments& arguments) {
 // Two checkpoints that all ranks write together; rank `dies` does in its part of the second.
 void commit_together(const Arguments& arguments) {
   initialize(arguments);
-  cairn::RankTable table = cairn::dist::rank_table();
+  const auto table = cairn::dist::rank_table();
   const auto store = cairn::local_store();
   for (const std::string& name : {std::string("ba1"), std::string("ba2")}) {
     cairn::RankCommitJob job{.path = arguments.text("folder") + "/" + name};
@@ -521,7 +523,7 @@ void commit_together(const Arguments& arguments) {
     };
     const auto begin = std::chrono::steady_clock::now();
     try {
-      cairn::commit_over_ranks(table, *store, job);
+      cairn::commit_over_ranks(*table, *store, job);
       say("saved " + name);
     } catch (const cairn::RankFailure& error) {
       const auto took = std::chrono::steady_clock::now() - begin;
@@ -533,6 +535,7 @@ void commit_together(const Arguments& arguments) {
 
 int run(const std::string& mode, const Arguments& arguments) {
   if (mode == "commit") commit_together(arguments);
+  if (mode == "tables") use_tables(arguments);
   if (mode == "train") return train(arguments);
   if (mode == "collectives") try_collectives(arguments);
   if (mode == "miss") miss_a_barrier(arguments);

@@ -407,6 +407,12 @@ TEST(RanksCommitTest, TwoProcessesWriteOneCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(folder / "ba2/.metadata"));
 }
 
+TEST(RankTablesTest, WhatNoRankNeedsAnyMoreIsUsedAgain) {
+  Job job(2, program({"tables"}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(job.output(1), HasSubstr("all of it holds"));
+}
+
 TEST(RanksCommitTest, AProcessThatIsKilledInItsPartIsNamedOnTheOthersAndNothingIsThere) {
   const TempFolder folder;
   Job job(3, program({"commit", "folder=" + folder.path(), "dies=1"}));

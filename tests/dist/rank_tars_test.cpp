@@ -223,6 +223,14 @@ TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
   EXPECT_THAT(refused(2, goes_on), HasSubstr("the ranks' tars are of different saves"));
 }
 
+TEST(RankTarsTrainer, SavesThatAProgramAsksForLeaveNothingWhereTheRanksMeet) {
+  const TempFolder folder;
+  Job job(2, in_turn({kTarRun + Words{"deepspeed=1", "duration=1ba", "saves_again=4"} +
+                      Words{"folder=" + folder.path()}}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_TRUE(fs::exists(folder / "again3-rank1.pt.tar"));
+}
+
 TEST(RankTarsTrainer, WhatCannotBeIsRefusedBeforeTraining) {
   const TempFolder folder;
   const std::string in = "folder=" + folder.path();

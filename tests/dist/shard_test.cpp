@@ -314,6 +314,13 @@ TEST(ShardedTrainer, OlderFoldersAreRemoved) {
   EXPECT_TRUE(verify(folder.path() + "/latest-rank0.pt").ok());
 }
 
+TEST(ShardedTrainer, SavesThatAProgramAsksForLeaveNothingWhereTheRanksMeet) {
+  const TempFolder folder;
+  Job job(2, runs({kRun + Words{"shard=FULL_SHARD", "state=sharded", "duration=1ba",
+                                "saves_again=4", "folder=" + folder.path()}}));
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+}
+
 TEST(ShardedTrainer, AKilledRunGoesOnBitForBit) {
   const TempFolder folder;
   const Words run = {"train",      "shard=FULL_SHARD", "clip=norm",       "batch=4",

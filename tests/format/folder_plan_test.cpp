@@ -2,6 +2,7 @@
 // back through the reader. (That PyTorch loads it: tests/data/README.md, cairn/dcp.)
 #include "format/dcp/folder_plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,6 +12,7 @@
 #include "format/dcp/data_plan.h"
 #include "format/dcp/folder.h"
 #include "format/stream_plan.h"
+#include "testing/message_of.h"
 #include "testing/storage_ranges.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
@@ -98,6 +100,31 @@ TensorView rows_of_rank(int rank) {
   rows.part = std::make_shared<const TensorPart>(
       TensorPart{.global_shape = {5, 2}, .offsets = {rank == 0 ? 0 : 3, 0}});
   return rows;
+}
+
+TEST(FolderPlanTest, WhatStandsAtSeveralPlacesIsAnItemAtEach) {
+  const Value shared_dict = Dict{{"x", 1}, {"list", List{List{2}, Dict{{"y", 3}}}}};
+  const Value tree = Dict{{"a", shared_dict}, {"b", Dict{{"c", shared_dict}}}};
+  EXPECT_EQ(read_back(written(tree)), tree);
+}
+
+// As in a pickle of a few hundred bytes, whose dicts hold each other twice.
+TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
+  Value dicts = Dict{{"x", 1}};
+  Value lists = Dict{};
+  Value nothing = List{1};
+  for (int i = 0; i < 100; ++i) {
+    dicts = Dict{{"a", dicts}, {"b", dicts}};
+    lists = List{lists, lists};
+    nothing = List{nothing, nothing};
+  }
+  for (const Value& tree : {dicts, lists}) {
+    EXPECT_THAT(testing::message_of<UnsupportedError>([&] {
+                  flatten(Dict{{"tree", tree}});
+                }),
+                ::testing::HasSubstr("repeats itself"));
+  }
+  EXPECT_EQ(flatten(Dict{{"tree", nothing}}).size(), 1U);  // lists of numbers are one item
 }
 
 TEST(FolderPlanTest, PartsOfATensorSayWhereTheyBelongAndAreTheWholeTogether) {

@@ -13,6 +13,7 @@
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
 #include "testing/temp_folder.h"
+#include "tests/format/pickle_text.h"
 
 namespace cairn {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 using cli::describe_value;
 using testing::encoded;
 using testing::shared;
+using namespace std::string_literals;
 
 Value read_back(const std::string& bytes) { return TorchFile(shared(bytes), "x.pt").read(); }
 
@@ -62,6 +64,23 @@ TEST(RoundTripTest, SharedContainersStayOneObject) {
   EXPECT_NE(value.at("a").identity(), value.at("c").identity());
 }
 
+TEST(RoundTripTest, SharedBytesStayOneObjectAndAreWrittenOnce) {
+  for (const bool is_bytearray : {false, true}) {
+    const Value shared_bytes = Bytes{std::string(1 << 20, 'x'), is_bytearray};
+    const std::string file = encoded(List(1000, shared_bytes));
+    EXPECT_LT(file.size(), 2U << 20);
+    const Value value = read_back(file);
+    const List& items = value.as_items();
+    ASSERT_EQ(items.size(), 1000U);
+    EXPECT_EQ(items.front(), shared_bytes);
+    ASSERT_NE(items.front().identity(), nullptr);
+    EXPECT_EQ(items.front().identity(), items.back().identity());
+    EXPECT_EQ(encoded(value), file);
+  }
+  const Value apart = read_back(encoded(List{Bytes{"a", true}, Bytes{"a", true}}));
+  EXPECT_NE(apart.as_items()[0].identity(), apart.as_items()[1].identity());
+}
+
 TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
   const TensorView whole = floats({4, 4}, '\1');
   TensorView row = whole;
@@ -79,6 +98,48 @@ TEST(RoundTripTest, TiedTensorsAndViewsShareOneRecord) {
   EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("row").as_tensor().storage);
   EXPECT_EQ(value.at("whole").as_tensor().storage, value.at("tied").as_tensor().storage);
   EXPECT_EQ(value.at("row").as_tensor().storage_offset, 4);
+}
+
+// Which PyTorch counts in bytes, as it does those of uint8.
+TEST(RoundTripTest, DTypesWithoutAStorageClassMayShareOneAndWithUInt8) {
+  const TensorView bytes = make_tensor(DType::kUInt8, {3}, shared(std::string("abc")));
+  TensorView words = bytes;
+  words.dtype = DType::kUInt16;
+  words.shape = {1};
+  TensorView floats8 = bytes;
+  floats8.dtype = DType::kFloat8E4M3FN;
+  for (const List& order : {List{bytes, words, floats8}, List{floats8, words, bytes}}) {
+    const TorchFile file(shared(encoded(order)), "x.pt");
+    EXPECT_EQ(file.find_record("data/1"), nullptr);
+    const Value value = file.read();
+    EXPECT_EQ(value, Value(order));
+    EXPECT_EQ(value.as_items()[0].as_tensor().storage, value.as_items()[2].as_tensor().storage);
+  }
+}
+
+// Though its bytes are also a uint8 tensor's, which have no order.
+TEST(RoundTripTest, BigEndianElementsOfUnknownLengthAreUnsupported) {
+  const std::string place = "K\0K\2\x85K\1\x85\x89N"s;
+  const auto view = [&](const char* function, const std::string& type, const std::string& rest) {
+    return testing::global("torch._utils", function) + "(" + testing::storage(type, "0", "K\4"s) +
+           place + rest + "tR";
+  };
+  const std::string bytes = view("_rebuild_tensor_v2", testing::global("torch", "ByteStorage"), "");
+  const std::string words =
+      view("_rebuild_tensor_v3", testing::global("torch.storage", "UntypedStorage"),
+           testing::global("torch", "uint16"));
+  const auto read = [](const std::string& items, const std::string& order) {
+    return TorchFile(shared(testing::torch_zip({{"data.pkl", testing::pickle("](" + items + "e")},
+                                                {"byteorder", order},
+                                                {"data/0", "abcd"},
+                                                {"version", "3\n"}})),
+                     "x.pt")
+        .read();
+  };
+  EXPECT_EQ(read(bytes + words, "little").as_items().size(), 2U);
+  EXPECT_EQ(read(bytes, "big").as_items().size(), 1U);
+  EXPECT_THROW(read(bytes + words, "big"), UnsupportedError);
+  EXPECT_THROW(read(words + bytes, "big"), UnsupportedError);
 }
 
 TEST(RoundTripTest, TensorsOfAFileAreViewsOfItsBytes) {

@@ -23,7 +23,6 @@ using namespace std::string_literals;
 // Has the storages "0" to "6", of at most 64 bytes.
 class SomeStorages final : public pickle::KeyedStorages {
  public:
-  SomeStorages() : KeyedStorages(1 << 20) {}
   int made = 0;
 
  private:

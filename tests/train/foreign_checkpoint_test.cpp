@@ -192,5 +192,21 @@ TEST(ForeignParts, AreComparedWithWhatTheRunHas) {
   EXPECT_EQ(of_many, needed_parts(trainer.state(), Dict{{"algorithms", List{entry}}}));
 }
 
+// As in a pickle of a few hundred bytes, whose lists hold each other twice.
+TEST(ForeignParts, NumbersOfNumpysInOneContainerAtManyPlacesAreReplacedOnce) {
+  constexpr int kTimes = 18;
+  Value doubled = List{NumpyScalar{}};
+  for (int i = 0; i < kTimes; ++i) {
+    doubled = List{doubled, doubled};
+  }
+  const Value plain = with_plain_numbers(Dict{{"a", doubled}, {"none", List{}}});
+  const Value* level = &plain.at("a");
+  for (int i = 0; i < kTimes; ++i) {
+    ASSERT_EQ(level->as_items()[0].identity(), level->as_items()[1].identity()) << i;
+    level = &level->as_items()[0];
+  }
+  EXPECT_EQ(level->as_items()[0].kind(), Kind::kFloat);
+}
+
 }  // namespace
 }  // namespace cairn

@@ -23,16 +23,19 @@ class FarStorage final : public Storage {
   explicit FarStorage(std::string bytes)
       : Storage(bytes.size(), "cuda:0"), bytes_(std::move(bytes)) {}
   std::size_t copies() const { return copies_; }
+  std::size_t bytes_copied() const { return bytes_copied_; }
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
     ++copies_;
+    bytes_copied_ += into.size();
     std::ranges::copy(as_bytes(bytes_).subspan(offset, into.size()), into.begin());
   }
 
  private:
   std::string bytes_;
   mutable std::size_t copies_ = 0;
+  mutable std::size_t bytes_copied_ = 0;
 };
 
 std::vector<std::shared_ptr<const Storage>> all_kinds() {
@@ -90,6 +93,13 @@ TEST(StorageTest, OneOfAProgramsOwnIsReadByTensors) {
       .dtype = DType::kUInt8, .shape = {3, 2}, .strides = {1, 3}, .storage = storage};
   EXPECT_EQ(as_text(transposed.contiguous_bytes().view), std::string("\1\4\2\5\3\6", 6));
   EXPECT_EQ(storage->copies(), 1U);
+  const TensorView row{.dtype = DType::kUInt8,
+                       .shape = {2},
+                       .strides = {1},
+                       .storage_offset = 1,
+                       .storage = storage};
+  EXPECT_EQ(as_text(row.contiguous_bytes().view), "\2\3");
+  EXPECT_EQ(storage->bytes_copied(), 6U + 2U);  // of a part no more than it takes
 }
 
 TEST(StorageTest, BytesOfAnotherLengthAreCorrupt) {

@@ -66,7 +66,8 @@ struct ConvertResult {
   std::vector<std::string> files;  // that were written
   std::uint64_t bytes = 0;         // in them
   std::size_t tensors = 0;
-  // Paths of what the format cannot hold because it is no tensor.
+  // Paths of what the format cannot hold because it is no tensor; of what is one container at
+  // several places, the first.
   std::vector<std::string> left_out;
   // Foreign objects that were written as they were: their classes, and how many of each.
   std::vector<std::pair<std::string, std::size_t>> objects;

@@ -29,7 +29,9 @@ class IgnoreKeys {
   bool empty() const;
 
   // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
-  // warning. When `state` is gone afterwards it is there again, empty.
+  // warning. When `state` is gone afterwards it is there again, empty. What is one container at
+  // several places stays one where it loses nothing, and where the patterns match its paths alike;
+  // neither time nor memory grows with the number of places.
   std::vector<std::string> apply(Value& root) const;
 
  private:

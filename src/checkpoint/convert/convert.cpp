@@ -11,15 +11,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <set>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
 
 #include "checkpoint/convert/convert_dtype.h"
 #include "checkpoint/convert/drop_foreign.h"
-#include "checkpoint/convert/map_tensors.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/own_files.h"
@@ -212,59 +209,6 @@ Value model_of(const Value& root, const std::string& in) {
                    "flat state dict: leave out weights_only, and include the part that holds them");
 }
 
-// Another storage, which tells when it is read for the first time.
-class ReportingStorage final : public Storage {
- public:
-  ReportingStorage(std::shared_ptr<const Storage> storage, std::function<void()> report)
-      : Storage(storage->size(), storage->location()),
-        storage_(std::move(storage)),
-        report_(std::move(report)) {}
-
-  std::optional<SharedBytes> try_view() const override {
-    std::optional<SharedBytes> view = storage_->try_view();
-    if (view) tell();
-    return view;
-  }
-
- protected:
-  void read(std::uint64_t offset, std::span<std::byte> into) const override {
-    tell();
-    storage_->read_into(offset, into);
-  }
-  SharedBytes load() const override {
-    tell();
-    return storage_->bytes();
-  }
-
- private:
-  void tell() const {
-    if (is_new_.exchange(false)) report_();
-  }
-
-  std::shared_ptr<const Storage> storage_;
-  std::function<void()> report_;
-  mutable std::atomic<bool> is_new_ = true;
-};
-
-// The tree with storages that tell when they are read.
-Value with_progress(const Value& root, const ConvertOptions& options) {
-  if (!options.on_progress) return root;
-  std::uint64_t total = 0;
-  std::set<const Storage*> seen;
-  for (const auto& [path, tensor] : tensors_of(root)) {
-    if (tensor->storage != nullptr && seen.insert(tensor->storage.get()).second) {
-      total += tensor->storage->size();
-    }
-  }
-  return map_storages(root, [&](const TypedStorage& from) {
-    auto told = [size = from.storage->size(), total, report = options.on_progress] {
-      report("writing", size, total);
-    };
-    return TypedStorage{from.dtype,
-                        std::make_shared<const ReportingStorage>(from.storage, std::move(told))};
-  });
-}
-
 // Foreign objects: named, or left out.
 Value with_known(Value value, const ConvertOptions& options, ConvertResult& result) {
   if (!options.drop_objects) return value;
@@ -273,11 +217,18 @@ Value with_known(Value value, const ConvertOptions& options, ConvertResult& resu
   return std::move(rest.value);
 }
 
+std::function<void(std::uint64_t, std::uint64_t)> writing_progress(const ConvertOptions& options) {
+  if (!options.on_progress) return nullptr;
+  return [report = options.on_progress](std::uint64_t more, std::uint64_t total) {
+    report("writing", more, total);
+  };
+}
+
 Value changed(Value value, const ConvertOptions& options, ConvertResult& result) {
   value = select(value, {.include = options.include, .exclude = options.exclude});
   value = with_known(std::move(value), options, result);
   if (options.dtype) value = convert_dtype(value, *options.dtype, options.scratch_folder);
-  return with_progress(value, options);
+  return value;
 }
 
 }  // namespace
@@ -306,7 +257,8 @@ ConvertResult convert(const std::string& in, const std::string& out,
           .save = {.value = changed(std::move(value), options, result),
                    .path = place,
                    .condition = condition_of(options.overwrite),
-                   .checks_reads = true},
+                   .checks_reads = true,
+                   .on_progress = writing_progress(options)},
           .rename = {},
           .metadata = {},
           .options = options};

@@ -3,6 +3,10 @@
 #include <map>
 #include <unordered_map>
 
+#include "cairn/foreign.h"
+
+#include "format/pickle/storage_classes.h"
+
 namespace cairn {
 namespace {
 
@@ -11,12 +15,24 @@ class TensorMap {
   explicit TensorMap(const std::function<TensorView(const TensorView&)>& change)
       : change_(change) {}
 
+  // Value trees are at most a thousand levels deep, whatever file they come from.
   Value changed(const Value& value) {
-    const bool has_tensors = value.is_tensor() || value.kind() == Kind::kSparse ||
-                             value.is_dict() || value.is_list() || value.is_tuple();
-    if (!has_tensors) return value;
-    if (value.identity() == nullptr) return value;  // empty
-    if (!value.may_be_shared()) return rebuilt(value);
+    if (!may_have_tensors(value)) return value;
+    return value.may_be_shared() ? changed_once(value) : rebuilt(value);
+  }
+
+ private:
+  static bool may_have_tensors(const Value& value) {
+    if (value.identity() == nullptr) return false;  // a number, a text, or empty
+    if (!value.is_foreign()) {
+      const Kind kind = value.kind();
+      return kind != Kind::kNdArray && kind != Kind::kBytes;
+    }
+    const Foreign::Made made = value.as_foreign().made;
+    return made != Foreign::Made::kNamed && made != Foreign::Made::kBack;
+  }
+
+  Value changed_once(const Value& value) {
     const auto found = changed_.find(value.identity());
     if (found != changed_.end()) return found->second;
     Value result = rebuilt(value);
@@ -24,33 +40,74 @@ class TensorMap {
     return result;
   }
 
- private:
+  // Of what belongs to an object that may stand at several places, whether or not its Value says
+  // so.
+  Value changed_part(const Value& value) {
+    return may_have_tensors(value) ? changed_once(value) : value;
+  }
+
   Value rebuilt(const Value& value) {
     if (value.is_tensor()) return change_(value.as_tensor());
-    if (value.kind() == Kind::kSparse) {
-      SparseTensor sparse = value.as_sparse();
-      if (sparse.layout != Layout::kSparseCoo) {
-        sparse.compressed_indices = change_(sparse.compressed_indices);
-      }
-      sparse.indices = change_(sparse.indices);
-      sparse.values = change_(sparse.values);
-      return sparse;
+    if (value.kind() == Kind::kSparse) return rebuilt_sparse(value.as_sparse());
+    if (value.is_dict()) return rebuilt_dict(value.as_dict());
+    if (value.is_foreign()) return rebuilt_foreign(value.as_foreign());
+    if (value.kind() == Kind::kSet) {
+      return Set{.items = rebuilt_items(value.as_set().items), .frozen = value.as_set().frozen};
     }
-    if (value.is_dict()) {
-      Dict dict = value.as_dict().empty_like();
-      dict.reserve(value.as_dict().size());
-      for (const auto& [key, part] : value.as_dict()) {
-        dict.set(key, changed(part));
-      }
-      return dict;
-    }
-    List items;
-    items.reserve(value.as_items().size());
-    for (const Value& item : value.as_items()) {
-      items.push_back(changed(item));
-    }
+    List items = rebuilt_items(value.as_items());
     if (value.is_tuple()) return Tuple{std::move(items)};
     return items;
+  }
+
+  SparseTensor rebuilt_sparse(SparseTensor sparse) {
+    if (sparse.layout != Layout::kSparseCoo) {
+      sparse.compressed_indices = change_(sparse.compressed_indices);
+    }
+    sparse.indices = change_(sparse.indices);
+    sparse.values = change_(sparse.values);
+    return sparse;
+  }
+
+  Dict rebuilt_dict(const Dict& from) {
+    Dict dict = from.empty_like();
+    dict.reserve(from.size());
+    for (const auto& [key, part] : from) {
+      dict.set(changed(key), changed(part));
+    }
+    if (!from.attributes().is_none()) dict.set_attributes(changed_part(from.attributes()));
+    if (!is_plain_factory(from.default_factory())) {
+      dict.set_default_factory(changed_part(from.default_factory()));
+    }
+    return dict;
+  }
+
+  List rebuilt_items(const List& from) {
+    List items;
+    items.reserve(from.size());
+    for (const Value& item : from) {
+      items.push_back(changed(item));
+    }
+    return items;
+  }
+
+  Value rebuilt_foreign(Foreign object) {
+    object.function = changed(object.function);
+    object.args = changed(object.args);
+    object.keywords = changed(object.keywords);
+    object.items = changed(object.items);
+    object.entries = changed(object.entries);
+    object.state = changed(object.state);
+    if (object.made == Foreign::Made::kStorage) name_storage(object);
+    return Value(std::make_shared<const Foreign>(std::move(object)));
+  }
+
+  // A storage is of a class for its dtype.
+  static void name_storage(Foreign& storage) {
+    const DType dtype = storage.args.as_items().at(0).as_tensor().dtype;
+    const std::string_view name = pickle::storage_class(dtype);
+    if (name.empty() || storage.class_name() == "torch.storage.UntypedStorage") return;
+    storage.function = Value(
+        std::make_shared<const Foreign>(Foreign{.module = "torch", .name = std::string(name)}));
   }
 
   const std::function<TensorView(const TensorView&)>& change_;

@@ -1,6 +1,9 @@
 #include "checkpoint/convert/select.h"
 
+#include <compare>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -24,22 +27,9 @@ class Selector {
         include_(selection.include),
         exclude_(selection.exclude) {}
 
-  // What is kept of a node; nullopt when nothing is. `is_included`: something around it matched.
-  std::optional<Value> kept(const Value& node, const std::string& path, bool is_included) {
-    const bool is_excluded = exclude_.match(path);
-    is_included = include_.match(path) || is_included;
-    std::optional<Value> result;
-    if (node.is_dict()) {
-      result = kept_dict(node.as_dict(), path, is_included);
-    } else if (node.is_list() || node.is_tuple()) {
-      result = kept_items(node, path, is_included);
-    } else if (is_included) {
-      result = node;
-    }
-    return is_excluded ? std::nullopt : result;
+  std::optional<Value> kept_root(const Value& root) {
+    return kept(root, {include_.begin(), exclude_.begin(), true, includes_all_});
   }
-
-  std::optional<Value> kept_root(const Value& root) { return kept(root, "", includes_all_); }
 
   void check_all_matched() const {
     require_matched(include_);
@@ -47,28 +37,76 @@ class Selector {
   }
 
  private:
-  static std::string below(const std::string& path, const std::string& name) {
-    return path.empty() ? name : path + "/" + name;
+  // What decides what is kept of a node, besides the node.
+  struct Way {
+    Patterns::Place include;  // its path
+    Patterns::Place exclude;
+    bool is_empty = false;     // the path
+    bool is_included = false;  // something around it matched
+    auto operator<=>(const Way&) const = default;
+  };
+
+  Way below(const Way& way, const std::string& name) const {
+    const std::string text = way.is_empty ? name : "/" + name;
+    return {include_.after(way.include, text), exclude_.after(way.exclude, text), text.empty(),
+            way.is_included};
   }
 
-  std::optional<Value> kept_dict(const Dict& dict, const std::string& path, bool is_included) {
-    Dict result = dict.empty_like();
-    for (const auto& [key, value] : dict) {
-      auto part = kept(value, below(path, key_text(key)), is_included);
+  // What is kept of a node; nullopt when nothing is.
+  std::optional<Value> kept(const Value& node, const Way& way) {
+    const bool is_container = node.is_dict() || node.is_list() || node.is_tuple();
+    if (!is_container || node.identity() == nullptr || !node.may_be_shared()) {
+      return kept_new(node, way);
+    }
+    const auto key = std::pair(node.identity(), way);
+    const auto known = done_.find(key);
+    if (known != done_.end()) return known->second;
+    return done_.emplace(key, kept_new(node, way)).first->second;
+  }
+
+  std::optional<Value> kept_new(const Value& node, Way way) {
+    const bool is_excluded = exclude_.match(way.exclude);
+    way.is_included = include_.match(way.include) || way.is_included;
+    std::optional<Value> result;
+    if (node.is_dict()) {
+      result = kept_dict(node, way);
+    } else if (node.is_list() || node.is_tuple()) {
+      result = kept_items(node, way);
+    } else if (way.is_included) {
+      result = node;
+    }
+    return is_excluded ? std::nullopt : result;
+  }
+
+  // What is kept whole is the node that it was.
+  static bool is_same(const Value& part, const Value& node) {
+    return part.identity() == node.identity();
+  }
+
+  std::optional<Value> kept_dict(const Value& node, const Way& way) {
+    Dict result = node.as_dict().empty_like();
+    bool is_whole = true;
+    for (const auto& [key, value] : node.as_dict()) {
+      auto part = kept(value, below(way, key_text(key)));
+      is_whole = is_whole && part && is_same(*part, value);
       if (part) result.set(key, std::move(*part));
     }
-    if (result.empty() && !is_included) return std::nullopt;
+    if (result.empty() && !way.is_included) return std::nullopt;
+    if (is_whole) return node;
     return result;
   }
 
-  std::optional<Value> kept_items(const Value& node, const std::string& path, bool is_included) {
+  std::optional<Value> kept_items(const Value& node, const Way& way) {
     List result;
     const List& items = node.as_items();
+    bool is_whole = true;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      auto part = kept(items[i], below(path, std::to_string(i)), is_included);
+      auto part = kept(items[i], below(way, std::to_string(i)));
+      is_whole = is_whole && part && is_same(*part, items[i]);
       if (part) result.push_back(std::move(*part));
     }
-    if (result.empty() && !is_included) return std::nullopt;
+    if (result.empty() && !way.is_included) return std::nullopt;
+    if (is_whole) return node;
     if (node.is_tuple()) return Tuple{std::move(result)};
     return result;
   }
@@ -76,6 +114,8 @@ class Selector {
   bool includes_all_;
   Patterns include_;
   Patterns exclude_;
+  // What was kept of what may stand at several places.
+  std::map<std::pair<const void*, Way>, std::optional<Value>> done_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Shell-style patterns, as Python's fnmatch.fnmatchcase.
-#include <algorithm>
-#include <string_view>
+#include "checkpoint/names/glob.h"
+
+#include <utility>
 
 #include "cairn/checkpoint/ignore_keys.h"
 
@@ -38,38 +38,47 @@ std::size_t match_one(Points pattern, char32_t c) {
   return pattern[0] == c ? 1 : 0;  // also a "[" that is never closed
 }
 
-// Only the last "*" that was met ever needs to give back: the work is at most
-// |pattern| * |text|.
-bool match(Points pattern, Points text) {
-  Points after_star;  // the pattern behind the last "*", and the text that it has not yet taken
-  Points left_by_star;
-  bool has_star = false;
-  while (true) {
-    if (!pattern.empty() && pattern[0] == U'*') {
-      pattern.remove_prefix(1);
-      after_star = pattern;
-      left_by_star = text;
-      has_star = true;
-      continue;
-    }
-    if (text.empty()) return pattern.empty();
-    const std::size_t taken = pattern.empty() ? 0 : match_one(pattern, text[0]);
-    if (taken > 0) {
-      pattern.remove_prefix(taken);
-      text.remove_prefix(1);
-    } else {
-      if (!has_star) return false;
-      left_by_star.remove_prefix(1);
-      pattern = after_star;
-      text = left_by_star;
-    }
-  }
-}
-
 }  // namespace
 
+Glob::Glob(const std::string& pattern) : pattern_(code_points(pattern)) {}
+
+Glob::Place Glob::begin() const {
+  Place place;
+  add(0, place);
+  return place;
+}
+
+// A "*" may take nothing, so that what is behind it may come next, too. And it may take whatever an
+// element before it would: those need not be known any more.
+void Glob::add(std::size_t element, Place& place) const {
+  for (; element < pattern_.size() && pattern_[element] == U'*'; ++element) {
+    place = {element};
+  }
+  place.push_back(element);
+}
+
+Glob::Place Glob::after(Place place, std::string_view text) const {
+  Place next;
+  for (const char32_t c : code_points(text)) {
+    next.clear();
+    for (const std::size_t element : place) {
+      if (element == pattern_.size()) continue;
+      if (pattern_[element] == U'*') {
+        next.push_back(element);
+        add(element + 1, next);
+      } else if (const std::size_t taken = match_one(Points(pattern_).substr(element), c)) {
+        add(element + taken, next);
+      }
+    }
+    std::swap(place, next);
+    if (place.empty()) break;
+  }
+  return place;
+}
+
 bool glob_match(const std::string& pattern, const std::string& text) {
-  return match(code_points(pattern), code_points(text));
+  const Glob glob(pattern);
+  return glob.matches(glob.after(glob.begin(), text));
 }
 
 }  // namespace cairn

@@ -1,6 +1,8 @@
 #include "cairn/checkpoint/ignore_keys.h"
 
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -16,33 +18,45 @@ class Removal {
  public:
   explicit Removal(const std::vector<std::string>& patterns) : patterns_(patterns) {}
 
-  // The node without what matches below it, or nullopt when nothing does. `prefix` is the node's
-  // path with a closing slash. Tuples are not entered, as in Composer.
-  std::optional<Value> filtered(const Value& node, const std::string& prefix) {
-    if (node.is_dict()) return filtered_dict(node.as_dict(), prefix);
-    if (node.is_list()) return filtered_list(node.as_items(), prefix);
-    return std::nullopt;
-  }
+  // `root` without what matches, or nullopt when nothing does.
+  std::optional<Value> filtered(const Value& root) { return filtered(root, patterns_.begin()); }
 
   std::vector<std::string> unmatched() const { return patterns_.unmatched(); }
 
  private:
-  std::optional<Value> filtered_dict(const Dict& dict, const std::string& prefix) {
+  using Place = Patterns::Place;
+
+  // The node without what matches below it, or nullopt when nothing does. `prefix` is the node's
+  // path with a closing slash. Tuples are not entered, as in Composer.
+  std::optional<Value> filtered(const Value& node, const Place& prefix) {
+    if (node.identity() == nullptr || !node.may_be_shared()) return filtered_new(node, prefix);
+    const auto key = std::pair(node.identity(), prefix);
+    const auto known = done_.find(key);
+    if (known != done_.end()) return known->second;
+    return done_.emplace(key, filtered_new(node, prefix)).first->second;
+  }
+
+  std::optional<Value> filtered_new(const Value& node, const Place& prefix) {
+    return node.is_dict() ? filtered_dict(node.as_dict(), prefix)
+                          : filtered_list(node.as_items(), prefix);
+  }
+
+  std::optional<Value> filtered_dict(const Dict& dict, const Place& prefix) {
     Dict kept = dict.empty_like();
     bool changed = false;
     for (const auto& [key, value] : dict) {
-      const auto part = filtered_part(value, prefix + key_text(key), changed);
+      const auto part = filtered_part(value, patterns_.after(prefix, key_text(key)), changed);
       if (part) kept.set(key, *part);
     }
     if (!changed) return std::nullopt;
     return kept;
   }
 
-  std::optional<Value> filtered_list(const List& list, const std::string& prefix) {
+  std::optional<Value> filtered_list(const List& list, const Place& prefix) {
     List kept;
     bool changed = false;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const auto part = filtered_part(list[i], prefix + std::to_string(i), changed);
+      const auto part = filtered_part(list[i], patterns_.after(prefix, std::to_string(i)), changed);
       if (part) kept.push_back(*part);
     }
     if (!changed) return std::nullopt;
@@ -50,15 +64,18 @@ class Removal {
   }
 
   // What is left of a child, or nullopt when it goes; sets `changed` when it is not the same.
-  std::optional<Value> filtered_part(const Value& part, const std::string& path, bool& changed) {
+  std::optional<Value> filtered_part(const Value& part, const Place& path, bool& changed) {
     const bool removed = patterns_.match(path);
-    auto inner = filtered(part, path + "/");
+    const bool is_entered = part.is_dict() || part.is_list();
+    auto inner = is_entered ? filtered(part, patterns_.after(path, "/")) : std::nullopt;
     changed = changed || removed || inner;
     if (removed) return std::nullopt;
     return inner ? inner : part;
   }
 
   Patterns patterns_;
+  // What became of what may stand at several places.
+  std::map<std::pair<const void*, Place>, std::optional<Value>> done_;
 };
 
 }  // namespace
@@ -82,7 +99,7 @@ std::vector<std::string> IgnoreKeys::apply(Value& root) const {
   std::vector<std::string> unmatched;
   if (const auto* patterns = std::get_if<std::vector<std::string>>(&rule_)) {
     Removal removal(*patterns);
-    if (auto filtered = removal.filtered(root, "")) root = std::move(*filtered);
+    if (auto filtered = removal.filtered(root)) root = std::move(*filtered);
     unmatched = removal.unmatched();
   } else {
     std::get<std::function<void(Value&)>>(rule_)(root);

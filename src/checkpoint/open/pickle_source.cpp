@@ -16,7 +16,6 @@ class NoStorages final : public pickle::StorageLoader {
   std::shared_ptr<const Storage> load(const pickle::StorageReference& reference) override {
     throw CorruptError("storage " + std::string(reference.key) + " is not in the file");
   }
-  void account_copy(std::uint64_t) override {}
 };
 
 bool names_its_protocol(ByteView bytes) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "cairn/error.h"
@@ -13,46 +14,122 @@
 namespace cairn {
 namespace {
 
+// The rules decide by a dict's keys alone: what stands at several places is renamed once.
+class Renamer {
+ public:
+  explicit Renamer(const std::vector<Rename>& rules) : rules_(rules) {}
+
+  Value with_names(const Value& value) {
+    const bool is_entered = value.is_dict() || value.is_list() || value.is_tuple();
+    if (!is_entered || value.identity() == nullptr) return value;
+    if (!value.may_be_shared()) return renamed_new(value);
+    const auto known = done_.find(value.identity());
+    if (known != done_.end()) return known->second;
+    return done_.emplace(value.identity(), renamed_new(value)).first->second;
+  }
+
+ private:
+  Value renamed_new(const Value& value) {
+    if (value.is_dict()) return renamed_dict(value.as_dict());
+    List items;
+    for (const Value& item : value.as_items()) {
+      items.push_back(with_names(item));
+    }
+    if (value.is_tuple()) return Tuple{std::move(items)};
+    return items;
+  }
+
+  Dict renamed_dict(const Dict& from) {
+    Dict dict = from.empty_like();
+    for (const auto& [key, value] : from) {
+      const bool is_name = (value.is_tensor() || value.kind() == Kind::kSparse) && key.is_str();
+      const Value new_key = is_name ? Value(renamed(key.as_str(), rules_)) : key;
+      if (dict.find(new_key) != nullptr) {
+        throw UsageError("two tensors would be named " + key_text(new_key));
+      }
+      dict.set(new_key, with_names(value));
+    }
+    return dict;
+  }
+
+  const std::vector<Rename>& rules_;
+  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+};
+
 class Flattener {
  public:
   Flattener(const std::vector<Rename>& rules, NamedTensors& found) : rules_(rules), found_(found) {}
 
-  // `odd_key` is a key on the way that is no text; null when there is none.
-  void visit(const Value& node, const std::string& path, const std::string& name,
-             const Value* odd_key = nullptr) {
-    const auto enter = [&](const Value& child, const std::string& key, const Value* odd) {
-      visit(child, path.empty() ? key : path + "/" + key, path.empty() ? key : name + "." + key,
-            odd);
-    };
+  void visit_root(const Value& root) { visit(root, {}); }
+
+ private:
+  struct Way {
+    std::string path = {};
+    std::string name = {};
+    const Value* odd_key = nullptr;  // one on the way that is no text; null when there is none
+    bool is_known = false;           // what lies here was listed before, under another path
+  };
+
+  static Way below(const Way& way, const std::string& key, const Value* odd_key) {
+    const bool is_first = way.path.empty();
+    return {is_first ? key : way.path + "/" + key, is_first ? key : way.name + "." + key, odd_key,
+            way.is_known};
+  }
+
+  // Whether there are tensors in it.
+  bool visit(const Value& node, Way way) {
     if (node.is_tensor()) {
-      found_.tensors.emplace_back(renamed(name, rules_), node.as_tensor());
-      const std::string& written = found_.tensors.back().first;
-      if (odd_key != nullptr) {
-        found_.renamed_keys.emplace_back(written, "of type " + std::string(odd_key->type_name()));
-      } else if (path.empty()) {
-        found_.renamed_keys.emplace_back(written, "none: the tensor is the whole object");
-      }
-    } else if (node.kind() == Kind::kSparse) {
-      throw UnsupportedError("tensor " + path + " is sparse (" +
+      add(node.as_tensor(), way);
+      return true;
+    }
+    if (node.kind() == Kind::kSparse) {
+      throw UnsupportedError("tensor " + way.path + " is sparse (" +
                              std::string(cairn::name(node.as_sparse().layout)) +
                              "), and only dense tensors can be written here: leave it out, or "
                              "write a torch.save file");
-    } else if (node.is_dict()) {
+    }
+    if (!node.is_dict() && !node.is_list() && !node.is_tuple()) {
+      if (!way.is_known) found_.left_out.push_back(way.path);
+      return false;
+    }
+    if (node.identity() == nullptr || !node.may_be_shared()) return visit_parts(node, way);
+    const auto seen = has_tensors_.find(node.identity());
+    if (seen != has_tensors_.end() && !seen->second) return false;
+    way.is_known = way.is_known || seen != has_tensors_.end();
+    const bool has_tensors = visit_parts(node, way);
+    has_tensors_.emplace(node.identity(), has_tensors);
+    return has_tensors;
+  }
+
+  bool visit_parts(const Value& node, const Way& way) {
+    bool has_tensors = false;
+    if (node.is_dict()) {
       for (const auto& [key, child] : node.as_dict()) {
-        enter(child, key_text(key), key.is_str() ? odd_key : &key);
+        const Value* odd_key = key.is_str() ? way.odd_key : &key;
+        has_tensors = visit(child, below(way, key_text(key), odd_key)) || has_tensors;
       }
-    } else if (node.is_list() || node.is_tuple()) {
-      for (std::size_t i = 0; i < node.as_items().size(); ++i) {
-        enter(node.as_items()[i], std::to_string(i), odd_key);
-      }
-    } else {
-      found_.left_out.push_back(path);
+      return has_tensors;
+    }
+    std::size_t i = 0;
+    for (const Value& child : node.as_items()) {
+      has_tensors = visit(child, below(way, std::to_string(i++), way.odd_key)) || has_tensors;
+    }
+    return has_tensors;
+  }
+
+  void add(const TensorView& tensor, const Way& way) {
+    found_.tensors.emplace_back(renamed(way.name, rules_), tensor);
+    const std::string& written = found_.tensors.back().first;
+    if (way.odd_key != nullptr) {
+      found_.renamed_keys.emplace_back(written, "of type " + std::string(way.odd_key->type_name()));
+    } else if (way.path.empty()) {
+      found_.renamed_keys.emplace_back(written, "none: the tensor is the whole object");
     }
   }
 
- private:
   const std::vector<Rename>& rules_;
   NamedTensors& found_;
+  std::unordered_map<const void*, bool> has_tensors_;  // of what may stand at several places
 };
 
 void check_names(const std::vector<NamedTensor>& tensors) {
@@ -97,30 +174,12 @@ std::string renamed(const std::string& name, const std::vector<Rename>& rules) {
 
 Value rename_tensors(const Value& root, const std::vector<Rename>& rules) {
   if (rules.empty()) return root;
-  if (root.is_list() || root.is_tuple()) {
-    List items;
-    for (const Value& item : root.as_items()) {
-      items.push_back(rename_tensors(item, rules));
-    }
-    if (root.is_tuple()) return Tuple{std::move(items)};
-    return items;
-  }
-  if (!root.is_dict()) return root;
-  Dict dict = root.as_dict().empty_like();
-  for (const auto& [key, value] : root.as_dict()) {
-    const bool is_name = (value.is_tensor() || value.kind() == Kind::kSparse) && key.is_str();
-    const Value new_key = is_name ? Value(renamed(key.as_str(), rules)) : key;
-    if (dict.find(new_key) != nullptr) {
-      throw UsageError("two tensors would be named " + key_text(new_key));
-    }
-    dict.set(new_key, rename_tensors(value, rules));
-  }
-  return dict;
+  return Renamer(rules).with_names(root);
 }
 
 NamedTensors name_tensors(const Value& root, const std::vector<Rename>& rules) {
   NamedTensors named;
-  Flattener(rules, named).visit(root, "", "");
+  Flattener(rules, named).visit_root(root);
   check_names(named.tensors);
   drop_tied(named);
   return named;

@@ -19,13 +19,15 @@ struct Rename {
 
 std::string renamed(const std::string& name, const std::vector<Rename>& rules);
 
-// The tree with tensors' own keys, the last of their paths, renamed. UsageError when two entries of
-// a dict end up with one key.
+// The tree with tensors' own keys, the last of their paths, renamed. What is one container at
+// several places stays one, and is renamed once. UsageError when two entries of a dict end up with
+// one key.
 Value rename_tensors(const Value& root, const std::vector<Rename>& rules);
 
 struct NamedTensors {
   std::vector<NamedTensor> tensors;  // in tree order
-  // What is no tensor and so is not among them, by path: "state/timestamp/epoch".
+  // What is no tensor and so is not among them, by path: "state/timestamp/epoch". Of what stands at
+  // several places the first, so that they are no more than the tree has parts.
   std::vector<std::string> left_out;
   // Names that are no keys of the tree's, and what stands there: a key that is no text, or none.
   std::vector<std::pair<std::string, std::string>> renamed_keys;

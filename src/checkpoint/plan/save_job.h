@@ -50,6 +50,8 @@ struct SaveJob {
   // last byte, before anything is published, it is asked whether they still are what they were
   // (check_mapped_reads()). Not of a saver, whose tensors are in memory.
   bool checks_reads = false;
+  // Called while it is written from live tensors: `more` bytes of them are, of `total`.
+  std::function<void(std::uint64_t more, std::uint64_t total)> on_progress = nullptr;
   // Called when all is done, on the thread that did it. Must not call the pipeline.
   std::function<void(const SaveReport&)> report = nullptr;
 };

@@ -22,7 +22,11 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{32} << 20;
 
 bool can_hold_tensors(const Value& value) {
   return value.is_tensor() || value.kind() == Kind::kSparse || value.is_list() ||
-         value.is_tuple() || value.is_dict();
+         value.is_tuple() || value.is_dict() || value.kind() == Kind::kSet;
+}
+
+const List& items_of(const Value& value) {
+  return value.kind() == Kind::kSet ? value.as_set().items : value.as_items();
 }
 
 // The first of the ascending `offsets` at which something may begin that reaches behind `begin`.
@@ -58,15 +62,16 @@ class TreeCopy {
     if (value.is_dict()) {
       Dict dict = value.as_dict().empty_like();
       for (const auto& [key, item] : value.as_dict()) {
-        dict.set(key, copy(item));
+        dict.set(copy(key), copy(item));
       }
       return dict;
     }
     List items;
-    items.reserve(value.as_items().size());
-    for (const Value& item : value.as_items()) {
+    items.reserve(items_of(value).size());
+    for (const Value& item : items_of(value)) {
       items.push_back(copy(item));
     }
+    if (value.kind() == Kind::kSet) return Set{std::move(items), value.as_set().frozen};
     return value.is_tuple() ? Value(Tuple{std::move(items)}) : Value(std::move(items));
   }
 
@@ -170,10 +175,11 @@ void StorageList::visit_contents(const Value& value) {
     }
   } else if (value.is_dict()) {
     for (const auto& [key, item] : value.as_dict()) {
+      visit(key);
       visit(item);
     }
   } else {
-    for (const Value& item : value.as_items()) {
+    for (const Value& item : items_of(value)) {
       visit(item);
     }
   }

@@ -17,6 +17,7 @@
 #include "checkpoint/names/extension.h"
 #include "checkpoint/plan/manifest.h"
 #include "checkpoint/plan/write_plan.h"
+#include "checkpoint/plan/write_progress.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
 #include "io/mapped_file.h"
@@ -28,24 +29,26 @@ bool is_plain(const Extension& extension) {
   return extension.codec == nullptr && !extension.is_tar;
 }
 
-void stream_wrapped(const TorchPlan& plan, const Extension& extension, ByteSink& out) {
+void stream_wrapped(const TorchPlan& plan, const Extension& extension, ByteSink& out,
+                    const std::function<void(std::uint64_t)>& on_written) {
   const auto compressed = extension.codec != nullptr ? extension.codec->encoder(out) : nullptr;
   ByteSink& sink = compressed != nullptr ? *compressed : out;
   if (extension.is_tar) {
     tar::Writer tar(sink, std::string(kTarMember), plan.size());
-    stream_plan(plan, tar);
+    stream_plan(plan, tar, on_written);
     tar.finish();
   } else {
-    stream_plan(plan, sink);
+    stream_plan(plan, sink, on_written);
   }
   if (compressed != nullptr) compressed->finish();
 }
 
 // Step 3: all that is written of a file, and nothing of how it gets its name.
 void execute(const TorchPlan& plan, const FileImage* image, const Extension& extension,
-             PositionalSink& sink) {
+             PositionalSink& sink, const std::function<void(std::uint64_t)>& on_written) {
   if (image != nullptr && image->is_image()) return image->write(plan, sink);
-  write_blocks(plan, sink, [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks); });
+  write_blocks(plan, sink,
+               [&](ByteSink& blocks) { stream_wrapped(plan, extension, blocks, on_written); });
 }
 
 // What is in memory has nothing to ask: whoever wrote to some other file meanwhile is no concern of
@@ -79,10 +82,11 @@ Published write_checkpoint(ObjectStore& store, const SaveJob& job, const HowToWr
                              : TorchPlan(encode(job.value, how), options, TorchPlan::Room::kToGrow);
   std::optional<GuardedReads> guard;
   if (job.checks_reads && (reads_are_guarded() || reads_files(plan))) guard.emplace();
+  WriteProgress progress(job, part_bytes(plan));
   std::uint64_t bytes = 0;
   const auto fill = [&](ObjectWrite& object) {
     ObjectSink sink(object, how.check_given_up);
-    execute(plan, how.image, extension, sink);
+    execute(plan, how.image, extension, sink, progress.of_attempt());
     if (guard) check_mapped_reads();
     bytes = sink.bytes();
   };

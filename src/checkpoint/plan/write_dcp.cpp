@@ -2,6 +2,7 @@
 
 #include "checkpoint/plan/folder_manifest.h"
 #include "checkpoint/plan/write_plan.h"
+#include "checkpoint/plan/write_progress.h"
 #include "core/xxh3.h"
 #include "format/dcp/folder_plan.h"
 #include "io/mapped_file.h"
@@ -17,10 +18,11 @@ ManifestFile add_text(FolderWrite& building, const char* name, const std::string
   return {.name = name, .bytes = text.size(), .xxh3_128 = hash.digest128()};
 }
 
-ManifestFile add_plan(FolderWrite& building, const char* name, const CheckpointPlan& plan) {
+ManifestFile add_data(FolderWrite& building, const CheckpointPlan& plan, const SaveJob& job) {
   Xxh3 hash;
-  write_object(plan, *building.begin(name, plan.size()), &hash);
-  return {.name = name, .bytes = plan.size(), .xxh3_128 = hash.digest128()};
+  WriteProgress progress(job, part_bytes(plan));
+  write_object(plan, *building.begin(dcp::kDataFile, plan.size()), &hash, progress.of_attempt());
+  return {.name = dcp::kDataFile, .bytes = plan.size(), .xxh3_128 = hash.digest128()};
 }
 
 }  // namespace
@@ -28,7 +30,7 @@ ManifestFile add_plan(FolderWrite& building, const char* name, const CheckpointP
 std::uint64_t write_dcp(ObjectStore& store, const SaveJob& job, const std::string& scratch_folder) {
   const dcp::FolderPlan plan(job.value, scratch_folder);
   const auto building = store.begin_folder(job.path, overwrites(job));
-  const ManifestFile data = add_plan(*building, dcp::kDataFile, plan.data());
+  const ManifestFile data = add_data(*building, plan.data(), job);
   const ManifestFile metadata = add_text(*building, dcp::kMetadataFile, plan.metadata());
   const ManifestFile manifest =
       add_text(*building, kFolderManifest, write_folder_manifest({.files = {data, metadata}}));

@@ -33,18 +33,20 @@ void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
   blocks.finish();
 }
 
-void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
+void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also,
+                 const std::function<void(std::uint64_t bytes)>& on_written) {
   ObjectSink sink(object);
   Also both(sink, also);
-  write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks); });
+  write_blocks(plan, both, [&](ByteSink& blocks) { stream_plan(plan, blocks, on_written); });
   if (sink.bytes() != plan.size()) {
     throw UsageError("a file of " + std::to_string(plan.size()) + " bytes was planned, and " +
                      std::to_string(sink.bytes()) + " were written");
   }
 }
 
-void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also) {
-  fill_object(plan, object, also);
+void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also,
+                  const std::function<void(std::uint64_t bytes)>& on_written) {
+  fill_object(plan, object, also, on_written);
   object.commit();
 }
 

@@ -2,6 +2,7 @@
 // (io/block_sink.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -38,10 +39,12 @@ void write_blocks(const CheckpointPlan& plan, PositionalSink& sink,
                   const std::function<void(ByteSink&)>& fill);
 
 // Writes a plan as it is into an object that was begun with the plan's size. `also` gets every
-// block, too; may be null. Errors as stream_plan().
-void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr);
+// block, too; may be null. Errors and `on_written` as stream_plan().
+void fill_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr,
+                 const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
 // The same, and commits the object.
-void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr);
+void write_object(const CheckpointPlan& plan, ObjectWrite& object, ByteSink* also = nullptr,
+                  const std::function<void(std::uint64_t bytes)>& on_written = nullptr);
 // The same of a text.
 void write_object(const std::string& text, ObjectWrite& object);
 

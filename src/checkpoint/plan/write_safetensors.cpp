@@ -6,6 +6,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/plan/write_plan.h"
+#include "checkpoint/plan/write_progress.h"
 #include "format/safetensors/file_plan.h"
 #include "format/safetensors/shard_index.h"
 #include "io/file.h"
@@ -62,7 +63,8 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
                                    /*checksums=*/true);
   const auto file =
       store.begin(job.path, {.condition = job.condition, .expected_bytes = plan.size()});
-  fill_object(plan, *file);
+  WriteProgress progress(job, part_bytes(plan));
+  fill_object(plan, *file, nullptr, progress.of_attempt());
   if (job.checks_reads) check_mapped_reads();
   file->commit();
   return {.files = {job.path}, .bytes = plan.size()};
@@ -70,22 +72,26 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
 
 WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, NamedTensors named,
                                        const ShardOptions& options) {
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : named.tensors) {
+    total += byte_size(tensor);
+  }
   const std::vector<NamedTensors> shards = shards_of(std::move(named), options.shard_bytes);
   const auto building = store.begin_folder(job.path, overwrites(job));
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;
-  std::uint64_t total = 0;
+  WriteProgress progress(job, total);
+  const auto on_written = progress.of_attempt();
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = safetensors::shard_name(i + 1, shards.size());
     const safetensors::FilePlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                      /*checksums=*/true);
-    write_object(plan, *building->begin(name, plan.size()));
+    write_object(plan, *building->begin(name, plan.size()), nullptr, on_written);
     const auto shard = building->open(name);
     digests.emplace(name, safetensors::header_digest(*shard).value());
     for (const auto& [tensor, view] : shards[i].tensors) {
       index.files_of.emplace_back(tensor, name);
-      total += byte_size(view);
     }
     written.files.push_back(join_path(job.path, name));
     written.bytes += plan.size();

@@ -20,6 +20,10 @@ const std::string kDecisions = "decisions";
 constexpr std::size_t kDecisionsKept = 8;
 const std::string kLeft = "left";
 
+std::string key_of_call(std::int64_t number, const std::string& name) {
+  return std::to_string(number) + "/" + name;
+}
+
 std::string beat_key(std::int64_t rank) { return "beat/" + std::to_string(rank); }
 
 // "decisions": a line each, "<number> <verdict>", the last first.
@@ -69,6 +73,7 @@ RollCall::RollCall(RankTable& table, std::string what)
     watch(0);
     return;
   }
+  table.to_forget.push_back(number_);
   for (std::int64_t rank = 1; rank < me().world_size; ++rank) {
     watch(rank);
   }
@@ -79,9 +84,7 @@ void RollCall::begin() {
   move_on();
 }
 
-std::string RollCall::key(const std::string& name) const {
-  return std::to_string(number_) + "/" + name;
-}
+std::string RollCall::key(const std::string& name) const { return key_of_call(number_, name); }
 
 // Step 5.
 template <class Ask>
@@ -266,31 +269,31 @@ void RollCall::wait_for_decision() {
 
 // Step 6. What is left behind when a call fails is tried again by the next one.
 void RollCall::all_have_come() {
-  while (!table_.to_forget.empty()) {
-    ask([&] {
-      meeting_.remove(table_.to_forget.back());
-      return true;
-    });
-    table_.to_forget.pop_back();
-    move_on();
+  std::vector<std::int64_t>& numbers = table_.to_forget;
+  while (numbers.front() != number_) {
+    forget(numbers.front());
+    numbers.erase(numbers.begin());
   }
 }
 
-void RollCall::forget() {
-  std::vector<std::string>& keys = table_.to_forget;
-  for (const char* name : {"call", "kept", "done"}) {
-    keys.push_back(key(name));
-  }
+void RollCall::forget(std::int64_t number) {
+  std::vector<std::string> names = {"call", "kept", "done"};
   for (std::int64_t rank = 0; rank < me().world_size; ++rank) {
     for (const char* name : {"report/", "home/", "moved/", "plan/"}) {
-      keys.push_back(key(name + std::to_string(rank)));
+      names.push_back(name + std::to_string(rank));
     }
+  }
+  for (const std::string& name : names) {
+    ask([&] {
+      meeting_.remove(key_of_call(number, name));
+      return true;
+    });
+    move_on();
   }
 }
 
 // Step 7. Nothing depends on these calls: one that fails is not made again.
 void RollCall::end() {
-  if (leads()) forget();
   try {
     meeting_.set(beat_key(me().rank), fmt::format("{} {}", number_, kLeft));
     if (!leads()) return;

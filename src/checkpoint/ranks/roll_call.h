@@ -59,8 +59,8 @@ struct RankTable {
   std::shared_ptr<Meeting> meeting;
   RankOfJob me = {};
   Patience patience = {};
-  std::int64_t number = 0;                  // of what was done last
-  std::vector<std::string> to_forget = {};  // keys of what is over: of rank 0
+  std::int64_t number = 0;                   // of what was done last
+  std::vector<std::int64_t> to_forget = {};  // those with keys there: of rank 0
   // Whether the meeting place may be used by another thread while this one waits for the disk.
   bool has_threads = false;
   // 16 hexadecimal digits that nobody else draws: random_digits() when null.
@@ -133,7 +133,7 @@ class RollCall {
   void look();
   void look_at_decision();
   void look_at_rank(std::int64_t rank, Watched& watched);
-  void forget();
+  void forget(std::int64_t number);
   bool has_left(std::int64_t rank);
   void see_off();
   [[noreturn]] void accuse(std::int64_t rank, const std::string& why);

@@ -41,7 +41,6 @@ class NoStorages final : public pickle::StorageLoader {
   std::shared_ptr<const Storage> load(const pickle::StorageReference&) override {
     fail("holds a tensor itself");
   }
-  void account_copy(std::uint64_t) override {}
 };
 
 // What storage_data is asked for. Equality ignores the index hint, as Python's does.

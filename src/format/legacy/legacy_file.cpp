@@ -102,9 +102,7 @@ class PlacedStorages final : public ByteSource {
 class LegacyStorages final : public pickle::KeyedStorages {
  public:
   explicit LegacyStorages(std::shared_ptr<const ByteSource> file)
-      : KeyedStorages(file->size()),
-        file_(std::move(file)),
-        placed_(std::make_shared<PlacedStorages>(file_)) {}
+      : file_(std::move(file)), placed_(std::make_shared<PlacedStorages>(file_)) {}
 
   // Finds the places of the storages of `keys`, which stand from `at` on; returns where they end.
   std::uint64_t place(const List& keys, std::uint64_t at) {

@@ -212,7 +212,7 @@ class Encoder {
       case Kind::kStr:
         return out_.changing_text(value.as_str());
       case Kind::kBytes:
-        return encode_bytes(out_, value.as_bytes());
+        return remember(value, encode_bytes(out_, value.as_bytes()));
       case Kind::kList:
         return encode_list(value, value.as_items());
       case Kind::kTuple:

@@ -73,7 +73,7 @@ void encode_complex(Pickler& out, const std::complex<double>& value) {
   out.reduce();
 }
 
-void encode_bytes(Pickler& out, const Bytes& value) {
+std::uint32_t encode_bytes(Pickler& out, const Bytes& value) {
   if (!value.is_bytearray) return out.bytes(value.data);
   out.global("__builtin__", "bytearray");
   if (value.data.empty()) {
@@ -82,7 +82,7 @@ void encode_bytes(Pickler& out, const Bytes& value) {
     out.bytes(value.data);
     out.tuple(1);
   }
-  out.reduce();
+  return out.reduce();
 }
 
 void encode_timedelta(Pickler& out, const TimeDelta& value) {

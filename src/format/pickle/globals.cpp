@@ -77,6 +77,13 @@ Ref make_object(const Call& call) {
   return call.graph.add(std::move(object));
 }
 
+std::shared_ptr<const Storage> StorageLoader::resolved(
+    const std::shared_ptr<const Storage>& storage, DType dtype, PendingBits pending) {
+  auto& resolved = resolved_[{storage, dtype, pending.is_conj, pending.is_neg}];
+  if (resolved == nullptr) resolved = with_bits_resolved(storage, dtype, pending);
+  return resolved;
+}
+
 Ref resolve_global(Graph& graph, std::string_view module, std::string_view name,
                    std::span<const Global> more) {
   if (module == "torch" || module == "torch.cuda") {

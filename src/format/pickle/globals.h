@@ -5,11 +5,15 @@
 // more than its arguments already hold.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "format/pickle/graph.h"
+#include "format/pickle/tensor_bits.h"
 
 namespace cairn::pickle {
 
@@ -19,9 +23,14 @@ class StorageLoader {
   virtual ~StorageLoader() = default;
   // One object per key. CorruptError when it is not there or not what `reference` says.
   virtual std::shared_ptr<const Storage> load(const StorageReference& reference) = 0;
-  // Called before `bytes` of a storage are copied. CorruptError when all such copies together are
-  // out of proportion to what is stored.
-  virtual void account_copy(std::uint64_t bytes) = 0;
+  // `storage` as with_bits_resolved() gives it, one object for all its tensors of one kind: what
+  // they share stays shared, and is resolved a few times at most, however many they are.
+  std::shared_ptr<const Storage> resolved(const std::shared_ptr<const Storage>& storage,
+                                          DType dtype, PendingBits pending);
+
+ private:
+  using Wanted = std::tuple<std::shared_ptr<const Storage>, DType, bool, bool>;
+  std::map<Wanted, std::shared_ptr<const Storage>> resolved_;
 };
 
 struct Call;

@@ -220,6 +220,7 @@ class Converter {
       const std::uint64_t weight_before = sums.weight;
       Value key = value_of(container.items[i], sums);
       count_work(sums.weight - weight_before);
+      count_bytes(key);
       Value value = value_of(container.items[i + 1], sums);
       if (sums.listing.tensors > before.tensors) {
         list_below(key_bytes(key), sums.listing.tensors - before.tensors, sums);
@@ -259,6 +260,9 @@ class Converter {
     graph_.budget().take(while_it_is_made);
     Dict seen;
     seen.reserve(items.size());
+    for (const Value& item : items) {
+      count_bytes(item);
+    }
     Set set{.items = std::move(items), .frozen = frozen};
     std::erase_if(set.items, [&](const Value& item) {
       const std::size_t known = seen.size();
@@ -371,7 +375,10 @@ class Converter {
       add_weight(owned_bytes(*value), sums);
       if (value->is_tensor()) add_listing({1, kListed}, sums);
       if (value->kind() == Kind::kSparse) add_listing({3, 4 * kListed}, sums);
-      return *value;
+      const Value result = *value;
+      // Written again they are a reference, however long they are.
+      if (result.kind() == Kind::kBytes) node = Converted{result, sizeof(Bytes)};
+      return result;
     }
     if (std::holds_alternative<Container>(node)) return back_reference(id, sums);
     return other_value(id, ref, sums);
@@ -429,6 +436,15 @@ class Converter {
   void count_work(std::uint64_t amount) {
     work_ += amount;
     if (work_ > most_weight_) too_large();
+  }
+
+  // The bytes in a key, which weigh something only where they stand first.
+  void count_bytes(const Value& key) {
+    if (key.kind() == Kind::kBytes) count_work(key.as_bytes().data.size());
+    if (!key.is_tuple() && key.kind() != Kind::kSet) return;
+    for (const Value& item : key.is_tuple() ? key.as_items() : key.as_set().items) {
+      count_bytes(item);
+    }
   }
 
   void add_weight(std::uint64_t amount, Sums& sums) const {

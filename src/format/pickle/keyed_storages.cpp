@@ -55,10 +55,12 @@ std::shared_ptr<const Storage> KeyedStorages::make_any(const StorageReference& r
 }
 
 std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& reference) {
+  check(reference);
+  const DType dtype = reference.dtype.value_or(DType::kUInt8);
   const auto [loaded, is_new] = try_emplace(reference.key);
   if (is_new) {
     try {
-      *loaded = {make_any(reference), reference.dtype, reference.numel};
+      *loaded = {make_any(reference), dtype, reference.numel};
     } catch (...) {  // asked for again, it is as it is now
       if (others_.empty()) {
         numbered_.pop_back();
@@ -68,7 +70,7 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
       throw;
     }
   }
-  const bool is_same = loaded->dtype == reference.dtype && loaded->numel == reference.numel;
+  const bool is_same = loaded->dtype == dtype && loaded->numel == reference.numel;
   const bool is_empty = loaded->numel == 0 && reference.numel == 0;
   // Views of nothing may have any types, and share nothing, as in PyTorch.
   if (!is_same && is_empty) return storage_of(SharedBytes(), std::string(reference.location));
@@ -77,13 +79,6 @@ std::shared_ptr<const Storage> KeyedStorages::load(const StorageReference& refer
                        " is given two dtypes or two lengths");
   }
   return loaded->storage;
-}
-
-void KeyedStorages::account_copy(std::uint64_t bytes) {
-  copied_ = checked_add(copied_, bytes);
-  if (copied_ / 4 > file_size_) {
-    throw CorruptError("the file asks for copies of its storages again and again");
-  }
 }
 
 std::uint64_t byte_size(const StorageReference& reference) {

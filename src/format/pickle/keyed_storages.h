@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,21 +16,20 @@ namespace cairn::pickle {
 
 class KeyedStorages : public StorageLoader {
  public:
-  // `file_size` bounds the copies.
-  explicit KeyedStorages(std::uint64_t file_size) : file_size_(file_size) {}
-
   std::shared_ptr<const Storage> load(const StorageReference& reference) final;
-  void account_copy(std::uint64_t bytes) final;
 
  protected:
   struct Loaded {
     std::shared_ptr<const Storage> storage;
-    std::optional<DType> dtype;  // as in StorageReference
+    DType dtype = DType::kUInt8;  // also of an untyped one, which PyTorch counts so
     std::uint64_t numel = 0;
   };
 
   // The storage of a key that was not asked for before. CorruptError, UnsupportedError.
   virtual std::shared_ptr<const Storage> make(const StorageReference& reference) = 0;
+
+  // Of each reference. UnsupportedError for one whose elements cannot be told.
+  virtual void check(const StorageReference&) const {}
 
   // nullptr for a key that was not asked for.
   const Loaded* find_loaded(std::string_view key) const;
@@ -40,8 +38,6 @@ class KeyedStorages : public StorageLoader {
  private:
   std::pair<Loaded*, bool> try_emplace(std::string_view key);
   std::shared_ptr<const Storage> make_any(const StorageReference& reference);
-  std::uint64_t file_size_;
-  std::uint64_t copied_ = 0;
   // PyTorch numbers its storages as they come: those of the keys "0", "1", "2" and so on.
   std::deque<Loaded> numbered_;
   std::unordered_map<std::string, Loaded, TextHash> others_;

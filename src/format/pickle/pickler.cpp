@@ -133,7 +133,7 @@ void Pickler::text(std::string_view v) {
   put();
 }
 
-void Pickler::bytes(std::string_view v) {
+std::uint32_t Pickler::bytes(std::string_view v) {
   // Also when empty: Python would name __builtin__.bytes then, which weights_only refuses.
   global("_codecs", "encode");
   const std::string utf8 = latin1_to_utf8(v);
@@ -146,7 +146,7 @@ void Pickler::bytes(std::string_view v) {
   put();
   text("latin1");
   tuple(2);
-  reduce();
+  return reduce();
 }
 
 std::string_view Pickler::own(std::string_view name) {

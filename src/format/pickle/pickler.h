@@ -61,8 +61,8 @@ class Pickler {
   // behind `v` must live as long as the pickler.
   void text(std::string_view v);
   // bytes, which have no opcode of their own in protocol 2. Others of as many bytes have
-  // room in its place.
-  void bytes(std::string_view v);
+  // room in its place. Returns the memo number.
+  std::uint32_t bytes(std::string_view v);
   // The same as integer() and text(), of what may be another number or text the next time.
   void changing_integer(std::int64_t v);
   void changing_text(std::string_view v);

@@ -39,6 +39,8 @@ std::string_view storage_class(DType dtype) {
   return {};
 }
 
+DType storage_dtype(DType dtype) { return storage_class(dtype).empty() ? DType::kUInt8 : dtype; }
+
 std::optional<DType> find_storage_class(std::string_view name) {
   for (const StorageRow& row : kStorageClasses) {
     if (row.name == name) return row.dtype;

@@ -14,4 +14,8 @@ std::string_view storage_class(DType dtype);
 // The inverse.
 std::optional<DType> find_storage_class(std::string_view name);
 
+// As what PyTorch counts the storage of such tensors: bytes where it has no class. Tensors of
+// several dtypes may share a storage if they agree in this.
+DType storage_dtype(DType dtype);
+
 }  // namespace cairn::pickle

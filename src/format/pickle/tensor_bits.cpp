@@ -1,14 +1,9 @@
 #include "format/pickle/tensor_bits.h"
 
-#include <vector>
-
-#include "cairn/error.h"
+#include <utility>
 
 namespace cairn::pickle {
 namespace {
-
-// Flips the sign of a little-endian float of `size` bytes.
-void flip_sign(std::byte* number, std::size_t size) { number[size - 1] ^= std::byte{0x80}; }
 
 bool is_complex(DType dtype) { return name(dtype).starts_with("complex"); }
 
@@ -17,25 +12,45 @@ bool has_sign_bit(DType dtype) {
          dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
+class ResolvedStorage final : public Storage {
+ public:
+  ResolvedStorage(std::shared_ptr<const Storage> storage, DType dtype, PendingBits pending)
+      : Storage(storage->size(), storage->location()),
+        storage_(std::move(storage)),
+        item_(item_size(dtype)),
+        part_(is_complex(dtype) ? item_ / 2 : item_),
+        pending_(pending) {}
+
+ protected:
+  // The sign is in the last byte of each little-endian number.
+  void read(std::uint64_t offset, std::span<std::byte> into) const override {
+    storage_->read_into(offset, into);
+    const std::uint64_t whole = size() - size() % part_;
+    for (std::uint64_t at = offset - offset % part_ + part_ - 1;
+         at < whole && at - offset < into.size(); at += part_) {
+      const bool is_imaginary = at % item_ >= part_;
+      if (pending_.is_neg != (pending_.is_conj && is_imaginary)) {
+        into[static_cast<std::size_t>(at - offset)] ^= std::byte{0x80};
+      }
+    }
+  }
+
+ private:
+  std::shared_ptr<const Storage> storage_;
+  std::uint64_t item_;
+  std::uint64_t part_;  // a real number
+  PendingBits pending_;
+};
+
 }  // namespace
 
-void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg) {
-  if (!has_sign_bit(tensor.dtype) || (is_conj && !is_complex(tensor.dtype))) {
-    throw UnsupportedError("a lazily conjugated or negated tensor of dtype " +
-                           std::string(name(tensor.dtype)));
-  }
-  const auto resolve = [old = tensor.storage, dtype = tensor.dtype, is_conj, is_neg] {
-    const SharedBytes loaded = old->bytes();
-    auto bytes = std::make_shared<std::vector<std::byte>>(loaded.view.begin(), loaded.view.end());
-    const std::size_t item = item_size(dtype);
-    const std::size_t part = is_complex(dtype) ? item / 2 : item;
-    for (std::size_t at = 0; at + part <= bytes->size(); at += part) {
-      const bool is_imaginary = at % item != 0;
-      if (is_neg != (is_conj && is_imaginary)) flip_sign(bytes->data() + at, part);
-    }
-    return SharedBytes{ByteView(*bytes), bytes};
-  };
-  tensor.storage = storage_of(tensor.storage->size(), resolve, tensor.storage->location());
+bool can_have(PendingBits pending, DType dtype) {
+  return has_sign_bit(dtype) && (is_complex(dtype) || !pending.is_conj);
+}
+
+std::shared_ptr<const Storage> with_bits_resolved(std::shared_ptr<const Storage> storage,
+                                                  DType dtype, PendingBits pending) {
+  return std::make_shared<const ResolvedStorage>(std::move(storage), dtype, pending);
 }
 
 }  // namespace cairn::pickle

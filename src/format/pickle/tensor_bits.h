@@ -1,13 +1,22 @@
 // PyTorch's lazy conjugation and negation.
 #pragma once
 
+#include <memory>
+
 #include "cairn/tensor.h"
 
 namespace cairn::pickle {
 
-// Gives `tensor` a storage of its own, in which the pending operations are carried out whenever its
-// bytes are asked for.
-// UnsupportedError for a dtype that cannot have them.
-void resolve_bits(TensorView& tensor, bool is_conj, bool is_neg);
+struct PendingBits {
+  bool is_conj = false;
+  bool is_neg = false;
+};
+
+// Whether elements of `dtype` can have them.
+bool can_have(PendingBits pending, DType dtype);
+
+// Another storage, in whose elements they are carried out whenever its bytes are asked for.
+std::shared_ptr<const Storage> with_bits_resolved(std::shared_ptr<const Storage> storage,
+                                                  DType dtype, PendingBits pending);
 
 }  // namespace cairn::pickle

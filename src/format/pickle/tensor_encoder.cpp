@@ -149,7 +149,7 @@ TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
   const auto [entry, is_new] = known_.known.try_emplace(tensor.storage.get());
   Known& known = entry->second;
   if (is_new) return known = new_storage(tensor);
-  if (known.dtype != tensor.dtype) {
+  if (storage_dtype(known.dtype) != storage_dtype(tensor.dtype)) {
     throw UnsupportedError("tensors of dtype " + std::string(name(known.dtype)) + " and " +
                            std::string(name(tensor.dtype)) +
                            " share one storage, which torch.load does not allow");
@@ -165,7 +165,8 @@ void TensorEncoder::know_all() {
 }
 
 TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
-  if (tensor.storage && tensor.storage->size() % item_size(tensor.dtype) != 0) {
+  const std::size_t counted = item_size(storage_dtype(tensor.dtype));
+  if (tensor.storage && tensor.storage->size() % counted != 0) {
     throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
                            " bytes is no whole number of " + std::string(name(tensor.dtype)));
   }

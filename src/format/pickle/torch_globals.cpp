@@ -6,7 +6,6 @@
 #include "cairn/error.h"
 
 #include "format/pickle/globals.h"
-#include "format/pickle/tensor_bits.h"
 
 namespace cairn::pickle {
 namespace {
@@ -22,18 +21,20 @@ void apply_metadata(const Call& call, std::size_t i, TensorView& tensor) {
   if (call.arg(i).is_none()) return;
   const auto* metadata = call.graph.find<Container>(call.arg(i));
   if (metadata == nullptr || !metadata->is_dict()) call.fail("metadata that is no dict");
-  bool is_conj = false;
-  bool is_neg = false;
+  PendingBits pending;
   for (std::size_t k = 0; k + 1 < metadata->items.size(); k += 2) {
     const auto* key = call.graph.find<Text>(metadata->items[k]);
     const auto value = metadata->items[k + 1].boolean();
     if (key == nullptr || !value) continue;
-    if (key->text == "conj") is_conj = *value;
-    if (key->text == "neg") is_neg = *value;
+    if (key->text == "conj") pending.is_conj = *value;
+    if (key->text == "neg") pending.is_neg = *value;
   }
-  if (!is_conj && !is_neg) return;
-  call.storages.account_copy(tensor.storage->size());
-  resolve_bits(tensor, is_conj, is_neg);
+  if (!pending.is_conj && !pending.is_neg) return;
+  if (!can_have(pending, tensor.dtype)) {
+    throw UnsupportedError("a lazily conjugated or negated tensor of dtype " +
+                           std::string(name(tensor.dtype)));
+  }
+  tensor.storage = call.storages.resolved(tensor.storage, tensor.dtype, pending);
 }
 
 Ref rebuild_tensor(const Call& call) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
@@ -36,34 +38,58 @@ std::string first_of(const std::vector<std::string>& paths) {
   return paths.size() <= 2 ? text : fmt::format("{} and {} more", text, paths.size() - 2);
 }
 
-bool has_numpy_numbers(const Value& value) {
-  if (value.kind() == Kind::kNumpyScalar) return true;
-  if (value.is_dict()) {
-    return std::any_of(value.as_dict().begin(), value.as_dict().end(), [](const auto& entry) {
-      return has_numpy_numbers(entry.first) || has_numpy_numbers(entry.second);
-    });
-  }
-  if (!value.is_list() && !value.is_tuple()) return false;
-  return std::any_of(value.as_items().begin(), value.as_items().end(), has_numpy_numbers);
-}
-
-Value plain_numbers(const Value& value) {
-  if (const auto* scalar = value.get_if<NumpyScalar>()) return scalar->number();
-  if (value.is_dict()) {
-    Dict dict = value.as_dict().empty_like();
-    for (const auto& [key, item] : value.as_dict()) {
-      dict.set(plain_numbers(key), plain_numbers(item));
+// Whether a tree has numbers of numpy's. What stands at several places is looked through once.
+class NumpySearch {
+ public:
+  bool finds_in(const Value& value) {
+    if (value.kind() == Kind::kNumpyScalar) return true;
+    if (!value.is_dict() && !value.is_list() && !value.is_tuple()) return false;
+    if (value.may_be_shared() && !seen_.insert(value.identity()).second) return false;
+    if (value.is_dict()) {
+      return std::any_of(value.as_dict().begin(), value.as_dict().end(), [&](const auto& entry) {
+        return finds_in(entry.first) || finds_in(entry.second);
+      });
     }
-    return dict;
+    return std::any_of(value.as_items().begin(), value.as_items().end(),
+                       [&](const Value& item) { return finds_in(item); });
   }
-  if (!value.is_list() && !value.is_tuple()) return value;
-  List items;
-  for (const Value& item : value.as_items()) {
-    items.push_back(plain_numbers(item));
+
+ private:
+  std::unordered_set<const void*> seen_;
+};
+
+// What is one object at several places is made once, and stays one.
+class PlainNumbers {
+ public:
+  Value plain(const Value& value) {
+    if (const auto* scalar = value.get_if<NumpyScalar>()) return scalar->number();
+    const bool is_entered = value.is_dict() || value.is_list() || value.is_tuple();
+    if (!is_entered || value.identity() == nullptr) return value;
+    if (!value.may_be_shared()) return made_plain(value);
+    const auto known = done_.find(value.identity());
+    if (known != done_.end()) return known->second;
+    return done_.emplace(value.identity(), made_plain(value)).first->second;
   }
-  if (value.is_tuple()) return Tuple{std::move(items)};
-  return items;
-}
+
+ private:
+  Value made_plain(const Value& value) {
+    if (value.is_dict()) {
+      Dict dict = value.as_dict().empty_like();
+      for (const auto& [key, item] : value.as_dict()) {
+        dict.set(plain(key), plain(item));
+      }
+      return dict;
+    }
+    List items;
+    for (const Value& item : value.as_items()) {
+      items.push_back(plain(item));
+    }
+    if (value.is_tuple()) return Tuple{std::move(items)};
+    return items;
+  }
+
+  std::unordered_map<const void*, Value> done_;  // by identity of what was there
+};
 
 }  // namespace
 
@@ -124,7 +150,7 @@ std::vector<std::string> pass_over_foreign(Value& tree, const std::vector<std::s
 }
 
 Value with_plain_numbers(const Value& tree) {
-  return has_numpy_numbers(tree) ? plain_numbers(tree) : tree;
+  return NumpySearch().finds_in(tree) ? PlainNumbers().plain(tree) : tree;
 }
 
 }  // namespace cairn

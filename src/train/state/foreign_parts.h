@@ -21,7 +21,8 @@ std::vector<std::string> needed_parts(const State& state, const Value& saved);
 std::vector<std::string> pass_over_foreign(Value& tree, const std::vector<std::string>& needed,
                                            const std::string& prefix);
 
-// The tree with Python's numbers in place of numpy's.
+// The tree with Python's numbers in place of numpy's. What is one container at several places stays
+// one: time and memory do not grow with the number of places.
 Value with_plain_numbers(const Value& tree);
 
 }  // namespace cairn

@@ -1,5 +1,7 @@
 #include "train/state/rank_saves.h"
 
+#include <utility>
+
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/train/rng.h"
@@ -7,7 +9,7 @@
 
 #include "checkpoint/ranks/save_over_ranks.h"
 #include "checkpoint/ranks/see_checkpoints.h"
-#include "dist/store_meeting.h"
+#include "dist/rank_tables.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
@@ -19,10 +21,10 @@ std::uint32_t replica_of(const State& state) {
   return static_cast<std::uint32_t>(dist::rank() / state.sharding->shard_count());
 }
 
-RankTable table_of_job() {
+std::shared_ptr<RankTable> table_of_job() {
   if (dist::world_size() > 1) return dist::rank_table();
-  RankTable alone{.meeting = meeting_of_one()};
-  open_table(*alone.meeting);
+  auto alone = std::make_shared<RankTable>(RankTable{.meeting = meeting_of_one()});
+  open_table(*alone->meeting);
   return alone;
 }
 
@@ -61,7 +63,7 @@ void put_own_beside(Value& entries) {
 
 bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
 
-RankSaves::RankSaves() : table_(std::make_shared<RankTable>(table_of_job())) {}
+RankSaves::RankSaves() : table_(table_of_job()), number_(table_->number) {}
 RankSaves::~RankSaves() = default;
 
 bool RankSaves::is_first_of_another_machine() const {
@@ -73,7 +75,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
   // Planning and committing are numbered by the saves that all ranks began: one that failed on a
   // rank before it came to the others puts nobody out of step.
   constexpr std::int64_t kRollCalls = 2;
-  const std::int64_t number = kRollCalls * begun_++;
+  const std::int64_t number = std::exchange(number_, number_ + kRollCalls);
   Value entries = what.weights_only ? state.model_state_dict() : state.state_dict();
   if (!what.weights_only) {
     add_newer_entries(entries);

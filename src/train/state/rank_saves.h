@@ -53,7 +53,7 @@ class RankSaves {
 
  private:
   std::shared_ptr<RankTable> table_;  // of the thread that saves
-  std::int64_t begun_ = 0;            // saves, on all ranks alike
+  std::int64_t number_ = 0;           // of roll calls that are taken, on all ranks alike
 };
 
 // Calls `act`; what it throws on one rank all throw, the others as StorageError with that rank's

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <exception>
 #include <unordered_map>
+#include <utility>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
@@ -123,7 +124,7 @@ void RankSaves::fill_tar(SaveJob& job, const State& state, const SaveCheckpointO
         "deepspeed_config: checkpoints of weights alone are not written: a rank has a part of them "
         "only. Save the whole state; `cairn convert` makes a file of weights of all ranks' tars");
   }
-  const std::int64_t number = kRollCallsOfTars * begun_++;
+  const std::int64_t number = std::exchange(number_, number_ + kRollCallsOfTars);
   Value entries;
   RankTarsJob tars{
       .path = job.path, .overwrite = overwrite, .stage = *state.deepspeed_stage, .info = job.info};
