@@ -28,8 +28,12 @@ function(cairn_register_tests program)
     include(GoogleTest)
     # gtest_discover_tests() flattens a list among its PROPERTIES, so ctest sets the labels, when it
     # has read the tests.
+    set(environment)
+    if(ARG_ENVIRONMENT)  # an empty value would be lost, and its name stand for the next one's
+      set(environment ENVIRONMENT ${ARG_ENVIRONMENT})
+    endif()
     gtest_discover_tests(${program} DISCOVERY_TIMEOUT 120
-                         PROPERTIES TIMEOUT 400 ENVIRONMENT "${ARG_ENVIRONMENT}" ${hidden})
+                         PROPERTIES TIMEOUT 400 ${environment} ${hidden})
     set(file ${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake)
     file(WRITE ${file} "if(${program}_TESTS)
   set_tests_properties(\${${program}_TESTS} PROPERTIES LABELS \"${ARG_LABELS}\")

@@ -52,6 +52,21 @@ std::string key_text(const Value& key) {
   }
 }
 
+bool is_told_by_text(const Value& key) {
+  switch (key.kind()) {
+    case Kind::kNone:
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kBigInt:
+    case Kind::kFloat:
+    case Kind::kStr:
+    case Kind::kNumpyScalar:
+      return true;
+    default:
+      return false;
+  }
+}
+
 const Value* find_path(const Value& root, std::string_view path) {
   const Value* here = &root;
   while (!path.empty() && here != nullptr) {

@@ -18,7 +18,7 @@
 #include "cairn/format/torch_file.h"
 
 #include "checkpoint/convert/convert_dtype.h"
-#include "checkpoint/open/source.h"
+#include "converted.h"
 #include "io/file.h"
 #include "testing/file_bytes.h"
 #include "testing/keys.h"
@@ -33,30 +33,18 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::floats;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::kData;
 using ::testing::Key;
+using testing::keys_of;
 using testing::message_of;
 using ::testing::Pair;
+using testing::read;
 using testing::TempFolder;
 
 const std::string kEma = kData + "/composer-0.33/ema/ep2-ba15-rank0.pt";
-
-Value read(const std::string& path) { return open_source(path)->read(); }
-
-TensorView floats(const std::vector<float>& numbers) {
-  return make_tensor(DType::kFloat32, {static_cast<std::int64_t>(numbers.size())},
-                     testing::shared(std::string(as_text(std::as_bytes(std::span(numbers))))));
-}
-
-std::vector<std::string> keys_of(const Value& dict) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : dict.as_dict()) {
-    keys.push_back(key.as_str());
-  }
-  return keys;
-}
 
 TEST(ConvertTest, EveryTensorOfACheckpointComesThroughSafetensorsAndBack) {
   const TempFolder temp;
@@ -459,119 +447,6 @@ TEST(ConvertTest, ProgressAddsUpToWhatThereIsToWrite) {
              }});
     EXPECT_EQ(written, 16U) << out;
   }
-}
-
-// An object of a class that cairn does not know, whose attributes are these.
-Value object_of(Value attributes) {
-  const Value name(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
-  return Value(std::make_shared<const Foreign>(Foreign{.made = Foreign::Made::kNew,
-                                                       .function = name,
-                                                       .args = Tuple{},
-                                                       .state = std::move(attributes),
-                                                       .has_state = true}));
-}
-
-// One tensor in a state_dict, in its attributes, and in two objects that only Python can make.
-Value tied_everywhere() {
-  const Value w = floats({1, 2, 3, 4});
-  Dict state = Dict::ordered({{"w", w}});
-  state.set_attributes(Dict{{"kept", w}});
-  const Value object = object_of(Dict{{"weight", w}});
-  return Dict{
-      {"state", state}, {"object", object}, {"again", object}, {object_of(Dict{{"w", w}}), 1}};
-}
-
-const TensorView& tensor_in(const Value& object) {
-  return object.as_foreign().state.as_dict().begin()->second.as_tensor();
-}
-
-TEST(ConvertTest, WhoWatchesAConversionGetsTheSameFile) {
-  const TempFolder temp;
-  save(tied_everywhere(), temp / "in.pt");
-  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
-  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
-}
-
-TEST(ConvertTest, WhatIsOneTensorInsideAndOutsideOfObjectsIsOneInAnotherPrecision) {
-  const TempFolder temp;
-  save(tied_everywhere(), temp / "in.pt");
-  convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kBFloat16});
-  const Value out = read(temp / "out.pt");
-  const TensorView& tensor = out.at("state").at("w").as_tensor();
-  EXPECT_EQ(tensor.dtype, DType::kBFloat16);
-  EXPECT_EQ(out.at("object").identity(), out.at("again").identity());
-  for (const TensorView* other :
-       {&out.at("state").as_dict().attributes().at("kept").as_tensor(),
-        &tensor_in(out.at("object")), &tensor_in(std::prev(out.as_dict().end())->first)}) {
-    EXPECT_EQ(other->dtype, DType::kBFloat16);
-    EXPECT_EQ(other->storage, tensor.storage);
-  }
-}
-
-TEST(ConvertTest, AStorageByItselfChangesItsPrecisionWithItsTensors) {
-  const TempFolder temp;
-  const TensorView w = floats({1, 2, 3, 4});
-  const Value name(
-      std::make_shared<const Foreign>(Foreign{.module = "torch", .name = "FloatStorage"}));
-  const Value storage(std::make_shared<const Foreign>(
-      Foreign{.made = Foreign::Made::kStorage, .function = name, .args = Tuple{{w}}}));
-  save(Dict{{"w", w}, {"storage", storage}}, temp / "in.pt");
-  const ConvertResult result =
-      convert(temp / "in.pt", temp / "out.pt", {.dtype = DType::kBFloat16});
-  EXPECT_THAT(result.objects, ElementsAre(Pair("torch.BFloat16Storage", 1U)));
-  const Value out = read(temp / "out.pt");
-  EXPECT_EQ(out.at("storage").as_foreign().class_name(), "torch.BFloat16Storage");
-  EXPECT_EQ(out.at("storage").as_foreign().args.as_items()[0].as_tensor().storage,
-            out.at("w").as_tensor().storage);
-}
-
-TEST(ConvertTest, ViewsInTwoDTypesStayViewsOfOneStorage) {
-  const TempFolder temp;
-  TensorView words = floats({1, 2});
-  words.dtype = DType::kUInt16;
-  TensorView bytes = words;
-  bytes.dtype = DType::kUInt8;
-  save(Dict{{"words", words}, {"bytes", bytes}}, temp / "in.pt");
-  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
-  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
-}
-
-TEST(ConvertTest, TensorsOfAnObjectStayTiedToThoseOutsideOfIt) {
-  const TempFolder temp;
-  const Value weight = floats({1, 2});
-  Foreign object{.made = Foreign::Made::kNew, .args = Tuple{}, .has_state = true};
-  object.function =
-      Value(std::make_shared<const Foreign>(Foreign{.module = "torch.optim.adam", .name = "Adam"}));
-  object.state = Dict{{"params", List{weight, floats({3})}}};
-  const Value optimizer(std::make_shared<const Foreign>(object));
-  save(Dict{{"model", Dict{{"w", weight}}}, {"opt", optimizer}}, temp / "in.pt");
-  std::uint64_t written = 0;
-  convert(temp / "in.pt", temp / "out.pt",
-          {.on_progress = [&](std::string_view stage, auto more, auto total) {
-            if (stage != "writing") return;
-            written += more;
-            EXPECT_LE(written, total);
-          }});
-  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
-}
-
-// As a whole optimizer has them: torch.save({"opt": torch.optim.Adam(...)}).
-TEST(ConvertTest, TensorsThatAreKeysStayTheTensorsThatTheyAreElsewhere) {
-  const TempFolder temp;
-  const Value weight = floats({1, 2});
-  const Value bias = floats({1, 2});
-  Dict state(DictType::kDefaultDict);
-  state.set(weight, Dict{{"step", 3}});
-  state.set(bias, Dict{{"step", 4}});
-  state.set(Tuple{{weight, 0}}, Set{{weight, bias}});
-  save(Dict{{"state", state}, {"params", List{weight, bias}}}, temp / "in.pt");
-  convert(temp / "in.pt", temp / "out.pt", {.on_progress = [](auto...) {}});
-  EXPECT_EQ(testing::read_file(temp / "out.pt"), testing::read_file(temp / "in.pt"));
-  EXPECT_TRUE(verify(temp / "out.pt").ok());
-  const Value read = load(temp / "out.pt");
-  const Dict& again = read.at("state").as_dict();
-  ASSERT_EQ(again.size(), 3U);
-  EXPECT_EQ(again.find(read.at("params").as_items()[1])->at("step"), Value(4));
 }
 
 }  // namespace

@@ -249,6 +249,27 @@ TEST_P(FarPipelineTest, BehindAFailureWhatAnotherJobWroteIsNotReplaced) {
   }
 }
 
+TEST(FarSaveTest, WhatIsWrittenOnceMoreIsToldOfOnce) {
+  int commits = 0;
+  const StoreHooks loses_the_first = {.before = [&](StoreCall call, const std::string& name) {
+    if (call == StoreCall::kCommit && ++commits == 1) throw StorageError(name + ": 503", 503, true);
+  }};
+  SavePipeline pipeline({.async = false,
+                         .store = std::make_shared<WatchedStore>(memory_store(), loses_the_first),
+                         .retry = at_once(2)});
+  std::uint64_t written = 0;
+  std::uint64_t all = 0;
+  SaveJob job = far_job(1);
+  job.on_progress = [&](std::uint64_t more, std::uint64_t total) {
+    written += more;
+    all = total;
+  };
+  pipeline.submit(std::move(job));
+  EXPECT_GE(commits, 2);
+  EXPECT_GT(all, 0U);
+  EXPECT_EQ(written, all);
+}
+
 TEST(FarSaveTest, ErrorsAreThereWithoutWaiting) {
   const auto memory = memory_store();
   SavePipeline pipeline(

@@ -12,6 +12,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "checkpoint/plan/save_pipeline.h"
 #include "format/stream_plan.h"
@@ -359,9 +360,14 @@ TEST(FileImageTest, ALargePartThatNobodyHoldsIsNotKept) {
 }
 
 TEST(FileImageTest, StoragesThatTheSnapshotDoesNotSeeAreWrittenFromWhereTheyAre) {
-  Dict hiding = Dict::ordered({{"w", tensor_of(50, 'w')}});
-  hiding.set_attributes(Dict{{"hidden", tensor_of(70, 'h')}});
-  const Value value = List{hiding, tensor_of(30, 'x')};
+  const Value name(std::make_shared<const Foreign>(Foreign{.module = "models", .name = "Net"}));
+  const Value hiding(
+      std::make_shared<const Foreign>(Foreign{.made = Foreign::Made::kNew,
+                                              .function = name,
+                                              .args = Tuple{},
+                                              .state = Dict{{"hidden", tensor_of(70, 'h')}},
+                                              .has_state = true}));
+  const Value value = List{hiding, tensor_of(50, 'w'), tensor_of(30, 'x')};
   Saver saver;
   EXPECT_EQ(saver.save(value), file_of(value));
   EXPECT_FALSE(saver.was_image());

@@ -32,6 +32,19 @@ TEST(SnapshotTest, KeepsTheOldBytesWhenTheOriginalsChange) {
   EXPECT_EQ(taken, Value(Dict{{"a", live(old_a)}, {"list", List{live(old_b), 7}}}));
 }
 
+TEST(SnapshotTest, KeepsTheAttributesOfDictsAndWhatTheyShare) {
+  std::vector<float> a = {1, 2};
+  const Value shared = live(a);
+  Dict dict = Dict{{"a", shared}};
+  dict.set_attributes(Dict{{"kept", shared}});
+  Snapshotter snapshotter;
+  const Value taken = snapshotter.take(dict);
+  a[0] = -1;
+  const Value& kept = taken.as_dict().attributes().at("kept");
+  EXPECT_EQ(*data(kept), 1);
+  EXPECT_EQ(kept.as_tensor().storage, taken.at("a").as_tensor().storage);
+}
+
 // Of a device, or a file that is not mapped: one call may read all of them, straight to where they
 // stand in the copy.
 TEST(SnapshotTest, StoragesOfOneSourceAreReadWithOneCall) {

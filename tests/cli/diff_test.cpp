@@ -190,6 +190,21 @@ TEST_F(DiffTest, TensorsInSetsAreComparedByTheirContent) {
   EXPECT_EQ(differences({a, file("c.pt", 3)}, kNegativeAnswer)["values"].at(0)["path"], "set");
 }
 
+TEST_F(DiffTest, KeysThatAreObjectsAreComparedByTheirContent) {
+  const auto file = [&](const char* name, float number, const char* text, std::int64_t item) {
+    return saved(name,
+                 Dict{{"d", Dict{{tensor({number}), 1}, {Bytes{text}, 2}, {Tuple{{1, item}}, 3}}}});
+  };
+  const std::string a = file("a.pt", 1, "x", 1);
+  differences({a, file("b.pt", 1, "x", 1)}, kDone);
+  EXPECT_EQ(differences({a, file("c.pt", 2, "x", 1)}, kNegativeAnswer)["tensors"].at(0)["path"],
+            "d/tensor (key)");
+  EXPECT_EQ(differences({a, file("e.pt", 1, "y", 1)}, kNegativeAnswer)["values"].at(0)["path"],
+            "d/bytes (key)");
+  EXPECT_EQ(differences({a, file("f.pt", 1, "x", 2)}, kNegativeAnswer)["values"].at(0)["path"],
+            "d/tuple (key)/1");
+}
+
 TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {
   const TensorView indices = make_tensor(DType::kInt64, {1, 1}, {as_bytes(kZero), nullptr});
   const auto sparse = [&](float number, std::int64_t size) {

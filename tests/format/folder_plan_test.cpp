@@ -127,6 +127,22 @@ TEST(FolderPlanTest, ATreeOfMorePlacesThanThereIsMemoryForIsRefused) {
   EXPECT_EQ(flatten(Dict{{"tree", nothing}}).size(), 1U);  // lists of numbers are one item
 }
 
+// Each item is encoded by itself.
+TEST(FolderPlanTest, BytesThatStandInMoreItemsThanThereIsMemoryForAreRefused) {
+  const Value bytes = Bytes{std::string(1 << 20, 'x')};
+  Dict as_items;
+  Dict in_items;
+  Dict few;
+  for (int i = 0; i < 1000; ++i) {
+    as_items.set(std::to_string(i), bytes);
+    in_items.set(std::to_string(i), Tuple{{i, bytes}});
+    if (i < 10) few.set(std::to_string(i), Tuple{{i, bytes}});
+  }
+  EXPECT_THROW(FolderPlan{as_items}, UnsupportedError);
+  EXPECT_THROW(FolderPlan{in_items}, UnsupportedError);
+  EXPECT_NO_THROW(FolderPlan{few});
+}
+
 TEST(FolderPlanTest, PartsOfATensorSayWhereTheyBelongAndAreTheWholeTogether) {
   Files files;
   std::vector<Metadata> ranks;

@@ -162,6 +162,9 @@ TEST(StepOfTest, AGroupWithOptionsOfAnotherClassIsAUsageError) {
   const torch::nn::Linear more(3, 2);
   run.optimizer->add_param_group(torch::optim::OptimizerParamGroup(
       more->parameters(), std::make_unique<torch::optim::SGDOptions>(0.1)));
+  const auto& options = run.optimizer->param_groups().back().options();
+  if (dynamic_cast<const torch::optim::SGDOptions*>(&options) == nullptr)
+    GTEST_SKIP() << "this libtorch gives the group options of the optimizer's own class";
   EXPECT_THAT(message_of<UsageError>([&] { run.optimizer->step(); }),
               HasSubstr("Lion: a parameter group has options of the class SGDOptions"));
 }

@@ -30,8 +30,8 @@ class IgnoreKeys {
 
   // Removes what matches from `root`, a dict. Returns the patterns that matched nothing, for a
   // warning. When `state` is gone afterwards it is there again, empty. What is one container at
-  // several places stays one where it loses nothing, and where the patterns match its paths alike;
-  // neither time nor memory grows with the number of places.
+  // several places stays one where it loses nothing, and where the same patterns lead to each of
+  // its places ("*/x", not "a/x" and "b/x"); neither time nor memory grows with their number.
   std::vector<std::string> apply(Value& root) const;
 
  private:

@@ -51,7 +51,8 @@ struct PartRead {
 //
 // MismatchError, before anything is read, naming all that are not there, or of another dtype or
 // shape. UsageError for a part outside of its tensor, or a place of another size. StorageError;
-// CorruptError for what says where things are.
+// CorruptError for what says where things are; UnsupportedError for a tree that repeats itself out
+// of all proportion to its size.
 VerifyReport read_parts(const Checkpoint& checkpoint, const std::vector<PartRead>& parts,
                         Verify how = Verify::kWhatIsRead);
 

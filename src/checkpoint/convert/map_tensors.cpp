@@ -1,5 +1,6 @@
 #include "checkpoint/convert/map_tensors.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 
@@ -50,7 +51,7 @@ class TensorMap {
     if (value.is_tensor()) return change_(value.as_tensor());
     if (value.kind() == Kind::kSparse) return rebuilt_sparse(value.as_sparse());
     if (value.is_dict()) return rebuilt_dict(value.as_dict());
-    if (value.is_foreign()) return rebuilt_foreign(value.as_foreign());
+    if (value.is_foreign()) return rebuilt_foreign(value);
     if (value.kind() == Kind::kSet) {
       return Set{.items = rebuilt_items(value.as_set().items), .frozen = value.as_set().frozen};
     }
@@ -90,7 +91,10 @@ class TensorMap {
     return items;
   }
 
-  Value rebuilt_foreign(Foreign object) {
+  Value rebuilt_foreign(const Value& value) {
+    // Tensors of subclasses and of other devices: the dtype is told beside the elements.
+    if (says_dtype(value.as_foreign())) return value;
+    Foreign object = value.as_foreign();
     object.function = changed(object.function);
     object.args = changed(object.args);
     object.keywords = changed(object.keywords);
@@ -99,6 +103,12 @@ class TensorMap {
     object.state = changed(object.state);
     if (object.made == Foreign::Made::kStorage) name_storage(object);
     return Value(std::make_shared<const Foreign>(std::move(object)));
+  }
+
+  static bool says_dtype(const Foreign& object) {
+    if (object.made != Foreign::Made::kCalled || !object.args.is_tuple()) return false;
+    const List& args = object.args.as_items();
+    return std::ranges::any_of(args, [](const Value& arg) { return arg.kind() == Kind::kDType; });
   }
 
   // A storage is of a class for its dtype.

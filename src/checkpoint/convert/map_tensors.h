@@ -8,8 +8,9 @@
 
 namespace cairn {
 
-// The tree with each tensor replaced by what `change` makes of it, also in foreign objects and in
-// the attributes of dicts. What is one object at several places of the tree is changed once, and is
+// The tree with each tensor replaced by what `change` makes of it, also in the attributes of dicts
+// and in foreign objects, but for those that are made of a dtype and a tensor: they would
+// contradict themselves. What is one object at several places of the tree is changed once, and is
 // one object afterwards: neither time nor memory grows with the number of places.
 Value map_tensors(const Value& root, const std::function<TensorView(const TensorView&)>& change);
 

@@ -17,9 +17,10 @@ struct Selection {
 };
 
 // Items of lists that go make the later ones move up. What is one container at several places stays
-// one where all of it is kept, and where the patterns match the paths to it, and all below, alike.
-// It is looked through once for each way in which they do: neither time nor memory grows with the
-// number of places. UsageError naming a pattern that matches nothing, or when nothing is kept.
+// one where all of it is kept, and where the same patterns lead to each of its places ("*/x", not
+// "a/x" and "b/x"). It is looked through once for each way in which they do: neither time nor
+// memory grows with the number of places. UsageError naming a pattern that matches nothing, or when
+// nothing is kept.
 Value select(const Value& root, const Selection& selection);
 
 }  // namespace cairn

@@ -29,27 +29,34 @@ class Renamer {
   }
 
  private:
+  // What is as it was stays the same object.
   Value renamed_new(const Value& value) {
-    if (value.is_dict()) return renamed_dict(value.as_dict());
+    if (value.is_dict()) return renamed_dict(value);
     List items;
+    bool is_same = true;
     for (const Value& item : value.as_items()) {
       items.push_back(with_names(item));
+      is_same = is_same && items.back().identity() == item.identity();
     }
+    if (is_same) return value;
     if (value.is_tuple()) return Tuple{std::move(items)};
     return items;
   }
 
-  Dict renamed_dict(const Dict& from) {
-    Dict dict = from.empty_like();
-    for (const auto& [key, value] : from) {
+  Value renamed_dict(const Value& from) {
+    Dict dict = from.as_dict().empty_like();
+    bool is_same = true;
+    for (const auto& [key, value] : from.as_dict()) {
       const bool is_name = (value.is_tensor() || value.kind() == Kind::kSparse) && key.is_str();
       const Value new_key = is_name ? Value(renamed(key.as_str(), rules_)) : key;
       if (dict.find(new_key) != nullptr) {
         throw UsageError("two tensors would be named " + key_text(new_key));
       }
-      dict.set(new_key, with_names(value));
+      Value part = with_names(value);
+      is_same = is_same && new_key == key && part.identity() == value.identity();
+      dict.set(new_key, std::move(part));
     }
-    return dict;
+    return is_same ? from : Value(std::move(dict));
   }
 
   const std::vector<Rename>& rules_;
@@ -106,6 +113,9 @@ class Flattener {
     if (node.is_dict()) {
       for (const auto& [key, child] : node.as_dict()) {
         const Value* odd_key = key.is_str() ? way.odd_key : &key;
+        if (!is_told_by_text(key) && !way.is_known) {
+          found_.left_out.push_back(below(way, key_text(key) + " (key)", odd_key).path);
+        }
         has_tensors = visit(child, below(way, key_text(key), odd_key)) || has_tensors;
       }
       return has_tensors;

@@ -64,6 +64,8 @@ class TreeCopy {
       for (const auto& [key, item] : value.as_dict()) {
         dict.set(copy(key), copy(item));
       }
+      const Value& attributes = value.as_dict().attributes();
+      if (!attributes.is_none()) dict.set_attributes(copy(attributes));
       return dict;
     }
     List items;
@@ -178,6 +180,7 @@ void StorageList::visit_contents(const Value& value) {
       visit(key);
       visit(item);
     }
+    visit(value.as_dict().attributes());
   } else {
     for (const Value& item : items_of(value)) {
       visit(item);

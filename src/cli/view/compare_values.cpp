@@ -34,7 +34,9 @@ class LeafFinder {
     const std::string prefix = path.empty() ? "" : path + "/";
     if (value.is_dict() && !value.as_dict().empty()) {
       for (const auto& [key, child] : value.as_dict()) {
-        visit(prefix + key_text(key), child);
+        const std::string own = prefix + key_text(key);
+        if (!is_told_by_text(key)) visit(own + " (key)", key);
+        visit(own, child);
       }
     } else if ((value.is_list() || value.is_tuple()) && !value.as_items().empty()) {
       std::size_t i = 0;

@@ -3,20 +3,92 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "cairn/error.h"
+#include "cairn/foreign.h"
 
 #include "core/seeded_hash.h"
+#include "format/pickle/graph.h"
 
 namespace cairn::dcp {
 namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // Python's own limit
-// What one tree may list again of containers that stand at several places. A file of a few hundred
-// bytes can hold a dict at a million places, each of which would be an item.
-constexpr std::uint64_t kFreeRepeats = std::uint64_t{64} << 20;
-constexpr std::uint64_t kRepeatsPerByte = 8;
-constexpr std::uint64_t kVisitBytes = 64;  // what looking at a value counts for
+
+// Value trees are at most a thousand levels deep, whatever file they come from.
+template <class Use>
+void for_each_child(const Value& value, const Use& use) {
+  if (value.is_dict()) {
+    for (const auto& [key, item] : value.as_dict()) {
+      use(key);
+      use(item);
+    }
+    use(value.as_dict().attributes());
+    use(value.as_dict().default_factory());
+  } else if (value.is_list() || value.is_tuple()) {
+    std::ranges::for_each(value.as_items(), use);
+  } else if (value.kind() == Kind::kSet) {
+    std::ranges::for_each(value.as_set().items, use);
+  } else if (value.is_foreign()) {
+    const Foreign& object = value.as_foreign();
+    for (const Value* part : {&object.function, &object.args, &object.keywords, &object.items,
+                              &object.entries, &object.state}) {
+      use(*part);
+    }
+  }
+}
+
+// What may be listed again of what stands at several places of a tree. A file of a few hundred
+// bytes can hold a dict at a million places, each of which would be an item, or a megabyte of bytes
+// in as many items, each of which is encoded by itself.
+class Repeats {
+ public:
+  // Of a container whose items are listed: whether it comes by for the first time.
+  bool is_first(const Value& container) { return see(container) == Seen::kNever; }
+  // `around`: whether what holds the item comes by for the first time.
+  void add_item(const Value& item, std::uint64_t name_bytes, bool around) {
+    ++item_;
+    count(name_bytes, around);
+    add_part(item, around);
+  }
+  // UnsupportedError, also of add_item().
+  void count(std::uint64_t bytes, bool is_first) {
+    (is_first ? first_bytes_ : again_bytes_) += bytes;
+    if (again_bytes_ <= kFree + kPerByte * first_bytes_) return;
+    throw UnsupportedError(
+        "the object repeats itself until it is out of proportion to its size: in a "
+        "torch.distributed.checkpoint folder, and for ranks that read parts, each place at which a "
+        "value stands is an item; leave that out, or keep it in a torch.save file as a whole");
+  }
+
+ private:
+  static constexpr std::uint64_t kFree = std::uint64_t{64} << 20;
+  static constexpr std::uint64_t kPerByte = 8;
+
+  enum class Seen : std::uint8_t { kNever, kInThisItem, kElsewhere };
+
+  Seen see(const Value& value) {
+    if (!value.may_be_shared() || value.identity() == nullptr) return Seen::kNever;
+    const auto [last, is_new] = last_item_.try_emplace(value.identity(), item_);
+    if (is_new) return Seen::kNever;
+    return std::exchange(last->second, item_) == item_ ? Seen::kInThisItem : Seen::kElsewhere;
+  }
+
+  // An item holds what is one object once.
+  void add_part(const Value& value, bool around) {
+    const Seen seen = see(value);
+    if (seen == Seen::kInThisItem) return;
+    const bool is_first = around && seen == Seen::kNever;
+    count(sizeof(Value) + pickle::owned_bytes(value), is_first);
+    for_each_child(value, [&](const Value& child) { add_part(child, is_first); });
+  }
+
+  std::uint64_t item_ = 0;
+  std::unordered_map<const void*, std::uint64_t> last_item_;  // of what may be at several places
+  std::uint64_t first_bytes_ = 0;
+  std::uint64_t again_bytes_ = 0;
+};
 
 // str(key) in Python.
 std::string python_text(const Value& key) {
@@ -28,28 +100,29 @@ std::string python_text(const Value& key) {
                          ", which torch.distributed.checkpoint would turn into a text");
 }
 
+constexpr std::uint64_t kVisitBytes = 64;  // what looking at a value again counts for
+
 class Flattener {
  public:
   void enter(const Value& value) {
     if (path_.size() > kMaxDepth) throw UnsupportedError("nested deeper than 1000 levels");
-    const bool is_again = value.may_be_shared() && value.identity() != nullptr &&
-                          !entered_.insert(value.identity()).second;
+    if (again_ > 0) repeats_.count(kVisitBytes, /*is_first=*/false);
+    const bool is_list = value.is_list() && is_entered(value, 0);
+    if (!value.is_dict() && !is_list) return add(value);
+    const bool is_again = !repeats_.is_first(value);
     if (is_again) ++again_;
-    if (again_ > 0) repeat(kVisitBytes);
     if (value.is_dict()) {
       for (const auto& [key, item] : value.as_dict()) {
         path_.emplace_back(python_text(key));
         enter(item);
         path_.pop_back();
       }
-    } else if (value.is_list() && is_entered(value, 0)) {
+    } else {
       for (const Value& item : value.as_items()) {
         path_.emplace_back(static_cast<std::int64_t>(&item - value.as_items().data()));
         enter(item);
         path_.pop_back();
       }
-    } else {
-      add(value);
     }
     if (is_again) --again_;
   }
@@ -78,7 +151,7 @@ class Flattener {
       fqn += key != nullptr ? *key : std::to_string(std::get<std::int64_t>(part));
     }
     const std::uint64_t bytes = sizeof(FlatItem) + 2 * fqn.size() + path_.size() * sizeof(path_[0]);
-    again_ > 0 ? repeat(bytes) : void(first_bytes_ += bytes);
+    repeats_.add_item(value, bytes, /*around=*/again_ == 0);
     if (!names_.insert(fqn).second) {
       throw UnsupportedError("two items are named \"" + fqn +
                              "\" when their keys are joined by dots");
@@ -86,23 +159,12 @@ class Flattener {
     items_.push_back({std::move(fqn), path_, &value});
   }
 
-  void repeat(std::uint64_t bytes) {
-    repeated_bytes_ += bytes;
-    if (repeated_bytes_ <= kFreeRepeats + kRepeatsPerByte * first_bytes_) return;
-    throw UnsupportedError(
-        "the object repeats itself until it is out of proportion to its size: a "
-        "torch.distributed.checkpoint folder has an item for each place at which a value stands; "
-        "leave the part out, or write a torch.save file, which holds it once");
-  }
-
   std::vector<std::variant<std::string, std::int64_t>> path_;
   std::vector<FlatItem> items_;
   std::unordered_set<std::string, TextHash> names_;
-  std::unordered_set<const void*> entered_;            // of what may stand at several places
+  Repeats repeats_;
   std::unordered_map<const void*, bool> holds_items_;  // of lists that may
   std::size_t again_ = 0;                              // so many around here were entered before
-  std::uint64_t first_bytes_ = 0;                      // of the items that no such one is around
-  std::uint64_t repeated_bytes_ = 0;
 };
 
 }  // namespace

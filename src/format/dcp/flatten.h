@@ -19,9 +19,9 @@ struct FlatItem {
 // As PyTorch 2.4 and later do it: dicts are gone into always (an empty one leaves nothing), lists
 // when they hold a tensor or a dict at any depth of lists; all else is an item. Keys become
 // strings. UnsupportedError for a root that is no dict, for a key that has no obvious text, and for
-// two items of one name. A container that stands at several places gives its items at each; where
-// those of all places but the first take more than 64 MiB and eight times what all others do, that
-// is an UnsupportedError, too.
+// two items of one name. What stands at several places gives its items at each, or is in each item
+// that it is a part of; where all places but the first take more than 64 MiB and eight times what
+// the first ones do, without the elements of tensors, that is an UnsupportedError, too.
 std::vector<FlatItem> flatten(const Value& root);
 
 }  // namespace cairn::dcp
