@@ -29,11 +29,12 @@ TEST(DistributedSampler, GivesPythonsIndices) {
   const auto cases = nlohmann::json::parse(read_file(kData + "/sampler/distributed_sampler.json"));
   ASSERT_GT(cases.size(), 100U);
   for (const auto& expected : cases) {
-    const DistributedSampler sampler(expected["size"], {.num_replicas = expected["num_replicas"],
-                                                        .rank = expected["rank"],
-                                                        .shuffle = expected["shuffle"],
-                                                        .seed = expected["seed"],
-                                                        .drop_last = expected["drop_last"]});
+    const DistributedSampler sampler(expected["size"],
+                                     {.num_replicas = expected["num_replicas"].get<std::int64_t>(),
+                                      .rank = expected["rank"].get<std::int64_t>(),
+                                      .shuffle = expected["shuffle"],
+                                      .seed = expected["seed"],
+                                      .drop_last = expected["drop_last"]});
     const Numbers indices = sampler.indices(expected["epoch"]);
     EXPECT_EQ(indices, expected["indices"].get<Numbers>()) << expected;
     EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(indices.size())) << expected;
