@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include <exception>
 #include <string>
 #include <utility>
 #ifndef CAIRN_WITHOUT_GLOO

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,6 +47,22 @@ class DigitsJob {
   void kill_at(int batch) const {
     const auto program = start({"--kill-at-batch", std::to_string(batch)});
     EXPECT_EQ(program->wait().signal, SIGKILL) << program->output();
+  }
+
+  // From outside, so many times, each at whatever the program does after one of its saves.
+  void kill_at_random(int times) const {
+    std::mt19937 random(20);
+    int killed = 0;
+    for (int i = 0; i < times; ++i) {
+      const auto program = start();
+      const int saves = 1 + static_cast<int>(random() % 3);
+      bool is_running = true;
+      for (int n = 0; n < saves && is_running; ++n)
+        is_running = program->wait_for_line("saved ").has_value();
+      program->send(SIGKILL);
+      killed += program->wait().signal == SIGKILL ? 1 : 0;
+    }
+    EXPECT_GT(killed, 0);
   }
 
   std::string weights() const { return folder_ + "/final.pt"; }

@@ -1,11 +1,9 @@
 // The main job on a GPU, in each precision: killed and started again it ends with the bits of a run
 // that nobody disturbed. Skipped where there is none.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <torch/torch.h>
 
 #include <map>
-#include <random>
 #include <string>
 
 #include "cairn/checkpoint/checkpoint.h"
@@ -61,18 +59,7 @@ TEST_P(DigitsOnGpu, KilledAtSeveralBatchesEndsWithTheSameBits) {
 TEST_P(DigitsOnGpu, KilledAtRandomEndsWithTheSameBits) {
   const TempFolder folder;
   const DigitsJob job(folder.path(), flags());
-  std::mt19937 random(20);
-  int killed = 0;
-  for (int i = 0; i < 6; ++i) {
-    const auto program = job.start();
-    const int saves = 1 + static_cast<int>(random() % 3);
-    bool is_running = true;
-    for (int n = 0; n < saves && is_running; ++n)
-      is_running = program->wait_for_line("saved ").has_value();
-    program->send(SIGKILL);
-    killed += program->wait().signal == SIGKILL ? 1 : 0;
-  }
-  EXPECT_GT(killed, 0);
+  job.kill_at_random(6);
   job.finish();
   EXPECT_EQ(load(job.weights()), straight_weights());
 }

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -82,19 +81,7 @@ TEST(MainJob, SynchronousSaveOfTheKilledBatchIsFoundAgain) {
 TEST(MainJob, KilledAtRandomEndsWithTheSameBits) {
   const TempFolder folder;
   const Job job(folder.path(), kShort);
-  std::mt19937 random(20);
-  int killed = 0;
-  // The kill comes from outside, at whatever the program does after its n-th save.
-  for (int i = 0; i < 6; ++i) {
-    const auto program = job.start();
-    const int saves = 1 + static_cast<int>(random() % 3);
-    bool running = true;
-    for (int n = 0; n < saves && running; ++n)
-      running = program->wait_for_line("saved ").has_value();
-    program->send(SIGKILL);
-    killed += program->wait().signal == SIGKILL ? 1 : 0;
-  }
-  EXPECT_GT(killed, 0);
+  job.kill_at_random(6);
   job.finish();
   EXPECT_EQ(load(job.weights()), straight_weights());
 }
