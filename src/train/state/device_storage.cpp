@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -532,8 +533,8 @@ std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
 }
 
 const c10::StorageImpl* device_memory_of(const Storage& storage) {
-  const auto* const found = dynamic_cast<const DeviceStorage*>(&storage);
-  return found == nullptr ? nullptr : found->memory();
+  if (typeid(storage) != typeid(DeviceStorage)) return nullptr;
+  return static_cast<const DeviceStorage&>(storage).memory();
 }
 
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }

@@ -10,7 +10,6 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/value.h"
 
-#include "core/pointer_map.h"
 #include "io/page_memory.h"
 
 namespace torch::nn {
@@ -31,7 +30,6 @@ class InPlace {
   };
   std::vector<Place> on_host;
   std::vector<Place> on_devices;
-  PointerMap<bool> storages;  // over that memory; until the others are staged
 
   bool empty() const { return on_host.empty() && on_devices.empty(); }
   // Takes the memory that fill() needs. std::bad_alloc; Error when a weight was given other memory
