@@ -77,19 +77,6 @@ class MetadataPickler {
     end_dict();
   }
 
-  // What is the same in all of many: as it was written the second time, when all that it names had
-  // its number.
-  struct Phrase {
-    std::string opcodes = {};
-    int times = 0;
-  };
-  void say(Phrase& phrase, auto&& write) {
-    if (phrase.times >= 2) return out_.again(phrase.opcodes);
-    const std::size_t before = out_.written().size();
-    write();
-    if (++phrase.times == 2) phrase.opcodes = out_.written().substr(before);
-  }
-
   void size(const Dims& dims) {
     out_.global("torch", "Size");
     out_.tuple_of(dims);
@@ -98,7 +85,7 @@ class MetadataPickler {
   }
   // The same, of which only the whole gets a number, which is returned.
   std::uint32_t shared_size(const Dims& dims) {
-    say(size_, [&] { out_.global("torch", "Size"); });
+    out_.say(size_, [&] { out_.global("torch", "Size"); });
     if (dims.size() > 3) out_.op(Op::kMark);
     for (const std::int64_t dim : dims) {
       out_.integer(dim);
@@ -163,12 +150,12 @@ class MetadataPickler {
     bool is_first = true;
     out_.op(Op::kMark);
     content_.for_each_chunk(index, [&](const WrittenChunk& chunk) {
-      say(chunk_, [&] {
+      out_.say(chunk_, [&] {
         begin_fields(kModule, "ChunkStorageMetadata", true);
         out_.text("offsets");
       });
       offset_numbers_.push_back(shared_size(*chunk.offsets));
-      say(sizes_, [&] { out_.text("sizes"); });
+      out_.say(sizes_, [&] { out_.text("sizes"); });
       if (is_first || *chunk.sizes != last_sizes) {
         last_number = shared_size(*chunk.sizes);
         last_sizes = *chunk.sizes;
@@ -196,7 +183,7 @@ class MetadataPickler {
   void locations(std::size_t index, const WrittenItem& item) {
     const bool are_many = item.chunks > 1;
     std::int64_t position = 0;
-    Phrase name;
+    Pickler::Phrase name;
     content_.for_each_chunk(index, [&](const WrittenChunk& chunk) {
       const auto begin = [&] {
         begin_fields(kModule, "MetadataIndex", are_many);
@@ -204,7 +191,7 @@ class MetadataPickler {
         out_.text(item.fqn);
         out_.text("index");
       };
-      are_many ? say(name, begin) : begin();
+      are_many ? out_.say(name, begin) : begin();
       if (item.dtype) {
         out_.integer(position++);
         out_.text("offset");
@@ -224,11 +211,11 @@ class MetadataPickler {
     };
     const auto offset = [&] { out_.text("offset"); };
     const auto length = [&] { out_.text("length"); };
-    is_one_of_many ? say(location_, begin) : begin();
+    is_one_of_many ? out_.say(location_, begin) : begin();
     out_.text(chunk.file);
-    is_one_of_many ? say(offset_, offset) : offset();
+    is_one_of_many ? out_.say(offset_, offset) : offset();
     out_.integer(static_cast<std::int64_t>(chunk.offset));
-    is_one_of_many ? say(length_, length) : length();
+    is_one_of_many ? out_.say(length_, length) : length();
     out_.integer(static_cast<std::int64_t>(chunk.size));
     end_fields();
   }
@@ -252,12 +239,12 @@ class MetadataPickler {
 
   const MetadataContent& content_;
   Pickler out_;
-  Phrase size_;
-  Phrase chunk_;
-  Phrase sizes_;
-  Phrase location_;
-  Phrase offset_;
-  Phrase length_;
+  Pickler::Phrase size_;
+  Pickler::Phrase chunk_;
+  Pickler::Phrase sizes_;
+  Pickler::Phrase location_;
+  Pickler::Phrase offset_;
+  Pickler::Phrase length_;
   // Of the chunks of tensors in several, in order.
   std::vector<std::uint32_t> offset_numbers_;
   std::size_t next_offset_ = 0;

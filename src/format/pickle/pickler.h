@@ -49,10 +49,21 @@ class Pickler {
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
-  // How many numbers were given to objects.
-  std::uint32_t memo_count() const { return memo_count_; }
-  // Opcodes that were written before, as they are: they must make nothing that gets a number.
-  void again(std::string_view written) { out_ += written; }
+  // What is written many times, as it was when all that it names had its number and nothing got a
+  // new one; empty: not yet. It belongs to this pickler and its copies.
+  using Phrase = std::string;
+  // Writes the phrase; by `write` as long as it is empty.
+  template <class Write>
+  void say(Phrase& phrase, const Write& write) {
+    if (!phrase.empty()) {
+      out_ += phrase;
+      return;
+    }
+    const std::size_t begin = out_.size();
+    const std::uint32_t numbers = memo_count_;
+    write();
+    if (memo_count_ == numbers) phrase = out_.substr(begin);
+  }
   void none() { op(Op::kNone); }
   void boolean(bool v) { op(v ? Op::kNewTrue : Op::kNewFalse); }
   void integer(std::int64_t v);

@@ -45,15 +45,6 @@ std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
   return encode_parameter(tensor.requires_grad, [&] { encode_data(tensor, false); });
 }
 
-template <class Write>
-void TensorEncoder::write_or_again(std::string& known, Write write) {
-  if (!known.empty()) return out_.again(known);
-  const std::size_t begin = out_.written().size();
-  const std::uint32_t numbers = out_.memo_count();
-  write();
-  if (out_.memo_count() == numbers) known = out_.written().substr(begin);
-}
-
 std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires_grad) {
   const std::string_view type = storage_class(tensor.dtype);
   const auto head = [&] {
@@ -67,7 +58,7 @@ std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires
   } else {
     if (usual_.dtype != tensor.dtype) usual_.head.clear();
     usual_.dtype = tensor.dtype;
-    write_or_again(usual_.head, head);
+    out_.say(usual_.head, head);
   }
   encode_storage_rest(tensor, known, type);
   out_.integer(tensor.storage_offset);
@@ -75,7 +66,7 @@ std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires
   out_.tuple_of(tensor.strides);
   if (tensor.quantizer != nullptr) encode_quantizer(*tensor.quantizer);
   out_.boolean(requires_grad);
-  write_or_again(usual_.no_hooks, [&] { out_.global("collections", "OrderedDict"); });
+  out_.say(usual_.no_hooks, [&] { out_.global("collections", "OrderedDict"); });
   out_.empty_tuple();
   out_.reduce();
   if (type.empty()) out_.global("torch", name(tensor.dtype));
@@ -168,7 +159,7 @@ void TensorEncoder::encode_storage_rest(const TensorView& tensor, const Known& k
       tensor.storage ? std::string_view(tensor.storage->location()) : "cpu";
   if (usual_.location != location) usual_.location_text.clear();
   usual_.location = location;
-  write_or_again(usual_.location_text, [&] { out_.text(location); });
+  out_.say(usual_.location_text, [&] { out_.text(location); });
   out_.integer(static_cast<std::int64_t>(type.empty() ? bytes : bytes / item_size(tensor.dtype)));
   out_.tuple_since_mark();
   out_.op(Op::kBinPersId);

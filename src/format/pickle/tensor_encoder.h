@@ -46,18 +46,14 @@ class TensorEncoder {
   void encode_storage(const TensorView& tensor, bool is_untyped);
 
  private:
-  // What most tensors of a state have in common, as it is written from the second one on, which is
-  // without anything that gets a number; empty: not known.
+  // What most tensors of a state have in common.
   struct Usual {
     DType dtype = DType::kUInt8;
-    std::string head = {};  // all before the key of the storage, of this dtype without a quantizer
+    Pickler::Phrase head = {};  // all before a storage's key, of this dtype without a quantizer
     std::string location = {};
-    std::string location_text = {};  // of that
-    std::string no_hooks = {};       // the class of an empty OrderedDict
+    Pickler::Phrase location_text = {};
+    Pickler::Phrase no_hooks = {};  // the class of an empty OrderedDict
   };
-  // Writes `known`, when it is known; calls `write` otherwise.
-  template <class Write>
-  void write_or_again(std::string& known, Write write);
 
   // A call of _rebuild_parameter around what `encode_inner` writes.
   template <class EncodeInner>
