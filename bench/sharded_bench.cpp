@@ -16,6 +16,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/global_plan.h"
+#include "checkpoint/sharded/kept_plan.h"
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_plan.h"
 #include "checkpoint/sharded/rank_state.h"
@@ -97,22 +98,49 @@ std::string report_of(const std::string& text, std::uint32_t ranks) {
   return report.text();
 }
 
+// What rank 0 does at the saves behind the first, when all have what they had.
+void measure_next(std::vector<sharded::Description> ranks) {
+  std::vector<sharded::KeptPlan> kept(ranks.size());
+  for (int save = 0; save < 3; ++save) {
+    const std::string asked = kept[0].ask(std::to_string(save), ranks[0]);
+    std::vector<std::string> answers(1);
+    std::uint64_t told = 0;
+    Clock::time_point begin = Clock::now();
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+      answers.push_back(kept[rank].answer(asked, ranks[rank]));
+      told += answers.back().size();
+    }
+    const double answering = seconds_since(begin) / static_cast<double>(ranks.size());
+    begin = Clock::now();
+    const auto plan = kept[0].plan(ranks[0], static_cast<std::uint32_t>(ranks.size()),
+                                   [&](std::uint32_t rank) { return std::move(answers[rank]); });
+    fmt::print("  save {}: a rank answers in {:.3f} ms, all with {}; planning {:.3f} s{}\n",
+               save + 1, 1e3 * answering, size_text(told), seconds_since(begin),
+               save == 0 ? fmt::format(", {} to be kept", size_text(plan->memory())) : "");
+  }
+}
+
 void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cut) {
   std::vector<std::string> names;
   std::vector<std::string> parts;
+  std::vector<sharded::Description> described;
   std::uint64_t bytes = 0;
-  Clock::time_point begin = Clock::now();
+  double seconds = 0;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    auto [own_names, own_parts] = describe(state_of(rank, ranks, tensors, cut));
-    if (names.empty() || names.back() != own_names) names.push_back(std::move(own_names));
-    bytes += own_parts.size();
-    parts.push_back(std::move(own_parts));
+    const sharded::RankState state = state_of(rank, ranks, tensors, cut);
+    const Clock::time_point begin = Clock::now();
+    sharded::Description own = describe(state);
+    seconds += seconds_since(begin);
+    if (names.empty() || names.back() != own.names) names.push_back(own.names);
+    if (rank > 0) own.names.clear();  // rank 0's: a thousand of them take more memory than all else
+    bytes += own.parts.size();
+    parts.push_back(own.parts);
+    described.push_back(std::move(own));
   }
   fmt::print("{}: {} tensors x {} ranks\n", name, tensors, ranks);
   fmt::print("  a rank describes itself in {:.1f} ms, {} of names and {} of parts\n",
-             1e3 * seconds_since(begin) / ranks, size_text(names.front().size()),
-             size_text(bytes / ranks));
-  begin = Clock::now();
+             1e3 * seconds / ranks, size_text(names.front().size()), size_text(bytes / ranks));
+  Clock::time_point begin = Clock::now();
   const sharded::GlobalPlan plan(names, std::move(parts));
   fmt::print("  planning {:.3f} s ({} chunks)\n", seconds_since(begin), plan.chunks());
   begin = Clock::now();
@@ -122,6 +150,7 @@ void measure(const char* name, std::int64_t tensors, std::uint32_t ranks, Cut cu
   }
   fmt::print("  plans of all ranks {:.3f} s, {} each\n", seconds_since(begin),
              size_text(plans.front().size()));
+  measure_next(std::move(described));
   const sharded::RankState first = state_of(0, ranks, tensors, cut);
   begin = Clock::now();
   const sharded::RankFiles files(first, plans.front());

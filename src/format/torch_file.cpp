@@ -31,14 +31,23 @@ class RecordIndex {
   // `records` must outlive it, and stay where they are.
   explicit RecordIndex(const std::vector<FileRecord>& records)
       : slots_(std::bit_ceil(2 * records.size() + 2)) {
+    constexpr std::size_t kAhead = 16;  // the slots of many records are in no cache
+    std::vector<std::uint64_t> hashes;
+    hashes.reserve(records.size());
     for (const FileRecord& record : records) {
-      const auto [hash, place] = find_place(record.name);
-      if (slots_[place].record == nullptr) slots_[place] = {hash, &record};
+      hashes.push_back(seeded_hash(record.name));
+    }
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      if (records.size() - i > kAhead) {
+        __builtin_prefetch(&slots_[hashes[i + kAhead] & (slots_.size() - 1)]);
+      }
+      Slot& slot = slots_[find_place(records[i].name, hashes[i])];
+      if (slot.record == nullptr) slot = {hashes[i], &records[i]};
     }
   }
 
   const FileRecord* find(std::string_view name) const {
-    return slots_.empty() ? nullptr : slots_[find_place(name).second].record;
+    return slots_.empty() ? nullptr : slots_[find_place(name, seeded_hash(name))].record;
   }
 
  private:
@@ -47,15 +56,14 @@ class RecordIndex {
     const FileRecord* record = nullptr;
   };
 
-  // The name's hash, and its slot or the free one that it would have.
-  std::pair<std::uint64_t, std::size_t> find_place(std::string_view name) const {
-    const std::uint64_t hash = seeded_hash(name);
+  // The name's slot, or the free one that it would have.
+  std::size_t find_place(std::string_view name, std::uint64_t hash) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = hash & mask;
     for (; slots_[place].record != nullptr; place = (place + 1) & mask) {
       if (slots_[place].hash == hash && slots_[place].record->name == name) break;
     }
-    return {hash, place};
+    return place;
   }
 
   std::vector<Slot> slots_;  // a power of two, at most half of them used

@@ -1,6 +1,10 @@
 // A hash table of numbers of entries (open addressing, linear probing) beside the entries in order.
+// What is left of a slot's bits has some of the key's hash: other keys, which lie all over memory,
+// are hardly ever looked at.
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <string>
 #include <utility>
 
 #include "cairn/error.h"
@@ -13,12 +17,38 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to back
-constexpr std::uint32_t kEmptySlot = ~std::uint32_t{0};
+constexpr std::uint32_t kEmptySlot = 0;
+constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
 // At most half of the slots are taken.
 std::size_t slots_for(std::size_t entries) {
   return entries <= kScanLimit ? 0 : std::bit_ceil(entries * 2);
 }
+
+// What stands in each of 2^bits slots: the number of an entry and one, which is not above half of
+// that, in the lower bits.
+class SlotFormat {
+ public:
+  explicit SlotFormat(std::size_t slots) : bits_(std::countr_zero(slots)) {}
+
+  std::uint32_t of_entry(std::size_t entry, std::size_t hash) const {
+    return of_hash(hash) | static_cast<std::uint32_t>(entry + 1);
+  }
+  bool may_be(std::uint32_t slot, std::size_t hash) const {
+    return (slot ^ of_hash(hash)) >> bits_ == 0;
+  }
+  std::size_t entry(std::uint32_t slot) const {
+    return (slot & ((std::uint32_t{1} << bits_) - 1)) - 1;
+  }
+
+ private:
+  // Where to look first is told by the lower half.
+  std::uint32_t of_hash(std::size_t hash) const {
+    return static_cast<std::uint32_t>(std::uint64_t{hash} >> 32) << bits_;
+  }
+
+  int bits_;
+};
 
 void take_slot(std::vector<std::uint32_t>& slots, std::size_t hash, std::size_t entry) {
   const std::size_t mask = slots.size() - 1;
@@ -26,7 +56,11 @@ void take_slot(std::vector<std::uint32_t>& slots, std::size_t hash, std::size_t 
   while (slots[i] != kEmptySlot) {
     i = (i + 1) & mask;
   }
-  slots[i] = static_cast<std::uint32_t>(entry);
+  slots[i] = SlotFormat(slots.size()).of_entry(entry, hash);
+}
+
+[[noreturn]] void refuse_size() {
+  throw UsageError("a dict of more than " + std::to_string(kMostEntries) + " entries");
 }
 
 }  // namespace
@@ -62,9 +96,11 @@ const Value* Dict::find_if(std::size_t hash, IsKey is_key) const {
     return it == entries_.end() ? nullptr : &it->second;
   }
   const std::size_t mask = slots_.size() - 1;
+  const SlotFormat format(slots_.size());
   for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
     if (slots_[i] == kEmptySlot) return nullptr;
-    const Entry& entry = entries_[slots_[i]];
+    if (!format.may_be(slots_[i], hash)) continue;
+    const Entry& entry = entries_[format.entry(slots_[i])];
     if (is_key(entry.first)) return &entry.second;
   }
 }
@@ -109,8 +145,57 @@ void Dict::set(Value key, Value value) {
   append(std::move(key), std::move(value), hash);
 }
 
+void Dict::set_all(std::vector<Entry> entries) {
+  if (empty() && entries.size() > kScanLimit) return take_all(std::move(entries));
+  for (const auto& [key, value] : entries) {
+    hash_value(key);  // refuses it before anything is changed
+  }
+  for (auto& [key, value] : entries) {
+    set(std::move(key), std::move(value));
+  }
+}
+
+// Into an empty one. The slots of many entries are in no cache: some are fetched at a time.
+void Dict::take_all(std::vector<Entry> entries) try {
+  std::array<std::size_t, 64> hashes = {};
+  if (entries.size() > kMostEntries) refuse_size();
+  entries_ = std::move(entries);
+  slots_.assign(slots_for(entries_.size()), kEmptySlot);
+  std::size_t taken = 0;
+  for (std::size_t begin = 0; begin < entries_.size(); begin += hashes.size()) {
+    const std::size_t end = std::min(begin + hashes.size(), entries_.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      hashes[i - begin] = hash_value(entries_[i].first);
+      __builtin_prefetch(&slots_[hashes[i - begin] & (slots_.size() - 1)]);
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      if (take(i, taken, hashes[i - begin])) ++taken;
+    }
+  }
+  entries_.resize(taken);
+} catch (...) {  // a key that cannot be hashed, no memory
+  entries_.clear();
+  slots_.clear();
+  throw;
+}
+
+// Moves entry `i` to the free place `to`, or its value to the entry of an equal key, and says
+// which.
+bool Dict::take(std::size_t i, std::size_t to, std::size_t hash) {
+  Entry& entry = entries_[i];
+  const Value* const known =
+      find_if(hash, [&](const Value& other) { return equal_keys(other, entry.first); });
+  if (known != nullptr) {
+    *const_cast<Value*>(known) = std::move(entry.second);  // NOLINT
+    return false;
+  }
+  if (!is_nan(entry.first)) take_slot(slots_, hash, to);
+  if (to != i) entries_[to] = std::move(entry);
+  return true;
+}
+
 void Dict::append(Value key, Value value, std::size_t hash) {
-  if (entries_.size() == kEmptySlot) throw UsageError("a dict of more than 4,294,967,295 entries");
+  if (entries_.size() == kMostEntries) refuse_size();
   entries_.emplace_back(std::move(key), std::move(value));
   if (slots_.empty() && entries_.size() <= kScanLimit) return;
   if (entries_.size() * 2 > slots_.size()) {

@@ -1,9 +1,11 @@
 // How the ranks of a job save one checkpoint.
 //
-//  1. describe  Each says what it has of the state (sharded/rank_state.h). The names, which most
-//               ranks have alike, are sent by those whose differ from rank 0's.
-//  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), and tells each. What cannot
-//               be saved together is an error on all of them now, before the first byte.
+//  1. describe  Each says what it has of the state (sharded/rank_state.h), or that it is what it
+//               had, where rank 0 keeps that (sharded/kept_plan.h). The names, which most ranks
+//               have alike, are sent by those whose differ from rank 0's.
+//  2. plan      Rank 0 plans who writes what (sharded/global_plan.h), unless all have what they
+//               had, and tells each. What cannot be saved together is an error on all of them now,
+//               before the first byte.
 //  3. write     Each writes its files by its plan, from the tensors' own memory, and reports where
 //               in them what stands.
 //  4. commit    What makes one checkpoint of them, or nothing (commit_over_ranks.cpp). `.metadata`
@@ -14,7 +16,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "cairn/error.h"
@@ -22,66 +24,45 @@
 #include "checkpoint/plan/write_plan.h"
 #include "checkpoint/ranks/consult.h"
 #include "checkpoint/sharded/global_plan.h"
-#include "checkpoint/sharded/packed.h"
+#include "checkpoint/sharded/kept_plan.h"
 #include "checkpoint/sharded/rank_files.h"
 #include "checkpoint/sharded/rank_state.h"
 #include "core/xxh3.h"
+#include "io/atomic_file.h"
 
 namespace cairn {
 namespace {
 
 using sharded::Description;
 using sharded::GlobalPlan;
+using sharded::KeptPlan;
 
 std::string key_of(const char* what, std::int64_t rank) {
   return std::string(what) + "/" + std::to_string(rank);
 }
 
-// A rank's description as it travels; `names` only where they are not rank 0's.
-std::string pack(const Description& own, bool with_names) {
-  sharded::PackedWriter out;
-  out.text(with_names ? own.names : "");
-  out.text(own.parts);
-  return out.take();
-}
-
-// Rank 0's: of all ranks. CorruptError.
-std::optional<GlobalPlan> plan_for_all(RollCall& call, Description own) {
-  std::vector<std::string> names = {std::move(own.names)};
-  std::vector<std::string> parts = {std::move(own.parts)};
-  for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
-    const std::string text = call.wait_for(key_of("report", rank));
-    sharded::PackedReader in(text, "what a rank has of the state");
-    const std::string_view its_names = in.text();
-    if (!its_names.empty() && std::ranges::find(names, its_names) == names.end()) {
-      names.emplace_back(its_names);
-    }
-    parts.emplace_back(in.text());
-    in.expect_end();
-  }
-  return std::optional<GlobalPlan>(std::in_place, names, std::move(parts));
-}
-
 // Of one rank.
 struct Planned {
-  std::string own;                 // what it is to write
-  std::optional<GlobalPlan> plan;  // of rank 0
+  std::string own;                         // what it is to write
+  std::shared_ptr<const GlobalPlan> plan;  // of rank 0
 };
 
 // Steps 1 and 2.
-Planned plan_over_ranks(RankTable& table, const std::string& what,
+Planned plan_over_ranks(RankTable& table, const std::string& what, KeptPlan& kept,
                         const std::function<Description()>& describe) {
   return consult(table, what, "planning its part", [&](RollCall& call) -> Planned {
     const Description own = describe();
-    const std::string digest = sharded::digest_of_names(own.names);
     if (!call.leads()) {
-      const bool is_as_rank_0 = call.wait_for("call") == digest;
-      call.set(key_of("report", call.me().rank), pack(own, !is_as_rank_0));
+      const std::string answer = kept.answer(call.wait_for("call"), own);
+      call.set(key_of("report", call.me().rank), answer);
       call.wait_for_decision();
-      return {call.wait_for(key_of("plan", call.me().rank)), std::nullopt};
+      return {call.wait_for(key_of("plan", call.me().rank)), nullptr};
     }
-    call.set("call", digest);
-    Planned planned{.own = {}, .plan = plan_for_all(call, own)};
+    call.set("call", kept.ask(table.draw_id ? table.draw_id() : random_digits(), own));
+    Planned planned;
+    planned.plan = kept.plan(
+        own, static_cast<std::uint32_t>(call.me().world_size),
+        [&](std::uint32_t rank) { return call.wait_for(key_of("report", std::int64_t{rank})); });
     call.all_have_come();
     for (std::int64_t rank = 1; rank < call.me().world_size; ++rank) {
       call.set(key_of("plan", rank), planned.plan->plan_of(static_cast<std::uint32_t>(rank)));
@@ -143,8 +124,9 @@ std::string metadata_of(const GlobalPlan& plan, const std::vector<RankPart>& par
 
 RankCommitReport save_over_ranks(RankTable& table, ObjectStore& store, const RankSaveJob& job) {
   std::optional<sharded::RankState> state;
-  Planned planned = plan_over_ranks(
-      table, fmt::format("planning {} on {} ranks", job.path, table.me.world_size), [&] {
+  const auto kept = job.kept ? job.kept : std::make_shared<KeptPlan>();
+  const Planned planned = plan_over_ranks(
+      table, fmt::format("planning {} on {} ranks", job.path, table.me.world_size), *kept, [&] {
         state.emplace(state_of(table, job));
         return describe(*state);
       });

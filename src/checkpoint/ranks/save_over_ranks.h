@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,10 @@
 #include "checkpoint/ranks/commit_over_ranks.h"
 
 namespace cairn {
+
+namespace sharded {
+class KeptPlan;
+}
 
 // The same on all ranks, but for what each has.
 struct RankSaveJob {
@@ -27,6 +32,9 @@ struct RankSaveJob {
   std::vector<std::pair<std::string, Value>> own = {};
   std::uint32_t replica = 0;  // of hybrid sharding: parts that several have are the first one's
   std::size_t files = 1;      // of each rank, at most
+  // Of whoever saves again and again: this rank's, and one thread's at a time. Null: nothing is
+  // kept.
+  std::shared_ptr<sharded::KeptPlan> kept = nullptr;
   std::function<void()> point = nullptr;  // RankCommitJob's
   RetryPolicy retry = {};
 };

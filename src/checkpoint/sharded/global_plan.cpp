@@ -39,6 +39,9 @@ class Chosen {
     return before_[part / 64] +
            static_cast<std::uint64_t>(std::popcount(words_[part / 64] & below));
   }
+  std::uint64_t memory() const {
+    return (words_.capacity() + before_.capacity()) * sizeof(std::uint64_t);
+  }
   std::vector<bool> flags() const {
     std::vector<bool> flags(parts_);
     for (std::size_t i = 0; i < parts_; ++i) {
@@ -132,6 +135,17 @@ std::uint32_t GlobalPlan::world_size() const { return state_->all.world_size(); 
 std::size_t GlobalPlan::items() const { return state_->all.headers().size(); }
 std::uint64_t GlobalPlan::chunks() const { return state_->chunks; }
 std::uint64_t GlobalPlan::bytes_of(std::uint32_t rank) const { return state_->bytes.at(rank); }
+const std::string& GlobalPlan::text_of(std::uint32_t rank) const {
+  return state_->all.text_of(rank);
+}
+
+std::uint64_t GlobalPlan::memory() const {
+  std::uint64_t bytes = state_->all.memory() + state_->chunks_of.size() * sizeof(std::size_t);
+  for (const Chosen& each : state_->chosen) {
+    bytes += sizeof(Chosen) + each.memory();
+  }
+  return bytes;
+}
 
 std::string GlobalPlan::plan_of(std::uint32_t rank) const {
   if (rank >= world_size()) {

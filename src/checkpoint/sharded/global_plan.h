@@ -49,6 +49,10 @@ class GlobalPlan {
   std::size_t items() const;
   std::uint64_t chunks() const;                      // that are written, of all tensors
   std::uint64_t bytes_of(std::uint32_t rank) const;  // of the tensors' parts that it writes
+  // The rank's Description::parts.
+  const std::string& text_of(std::uint32_t rank) const;
+  // What it takes, about.
+  std::uint64_t memory() const;
 
   // For the rank's RankFiles. UsageError when there is no such rank.
   std::string plan_of(std::uint32_t rank) const;

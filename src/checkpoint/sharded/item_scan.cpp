@@ -167,6 +167,21 @@ void AllItems::check_tree() const {
   }
 }
 
+std::uint64_t AllItems::memory() const {
+  constexpr std::size_t kNode = 64;  // of by_name_, and its place in the table
+  std::uint64_t bytes = 0;
+  for (const std::string& text : texts_) {
+    bytes += text.capacity() + sizeof(std::string) + sizeof(RankParts);
+  }
+  for (std::size_t i = 0; i < headers_.size(); ++i) {
+    const ItemHeader& header = headers_[i];
+    bytes += sizeof(ItemHeader) + header.path.capacity() * sizeof(ItemPath::value_type);
+    bytes += 3 * header.fqn.capacity();  // in the path, as the name, and in by_name_
+    bytes += kNode + sizeof(std::string) + others_[i].capacity() * sizeof(Other);
+  }
+  return bytes;
+}
+
 ItemScan::ItemScan(const AllItems& all) : all_(all) { restart(); }
 
 void ItemScan::restart() {

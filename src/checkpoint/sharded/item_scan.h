@@ -29,6 +29,8 @@ class AllItems {
     return ranks_[rank].count + ranks_[rank].own_count;
   }
   const std::string& text_of(std::uint32_t rank) const { return texts_[rank]; }
+  // What it takes, about.
+  std::uint64_t memory() const;
 
  private:
   friend class ItemScan;

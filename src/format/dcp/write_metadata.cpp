@@ -17,6 +17,7 @@ class MetadataPickler {
   explicit MetadataPickler(const MetadataContent& content) : content_(content) {}
 
   std::string write() {
+    out_.reserve(usual_size());
     begin_fields(kModule, "Metadata");
     dict("state_dict_metadata", [&](std::size_t i, const WrittenItem& item) {
       out_.text(item.fqn);
@@ -33,6 +34,18 @@ class MetadataPickler {
   }
 
  private:
+  // Rather more than it takes: pages that nobody writes to are none, and a text that grows step by
+  // step takes twice the memory.
+  std::size_t usual_size() const {
+    std::size_t bytes = 4096;
+    for (std::size_t i = 0; i < content_.items(); ++i) {
+      const WrittenItem item = content_.item(i);
+      const std::size_t dims = item.size == nullptr ? 0 : item.size->size();
+      bytes += 400 + 2 * item.fqn.size() + item.chunks * (100 + 10 * dims);
+    }
+    return bytes;
+  }
+
   // An object that nothing refers to again needs no number: of a tensor in several chunks there may
   // be millions.
   void begin_object(const char* module, const char* type, bool is_one_of_many = false) {
@@ -209,11 +222,13 @@ class MetadataPickler {
       begin_fields("torch.distributed.checkpoint.filesystem", "_StorageInfo", is_one_of_many);
       out_.text("relative_path");
     };
+    const auto offset = [&] { out_.text("offset"); };
+    const auto length = [&] { out_.text("length"); };
     is_one_of_many ? say(location_, begin) : begin();
     out_.text(chunk.file);
-    out_.text("offset");
+    is_one_of_many ? say(offset_, offset) : offset();
     out_.integer(static_cast<std::int64_t>(chunk.offset));
-    out_.text("length");
+    is_one_of_many ? say(length_, length) : length();
     out_.integer(static_cast<std::int64_t>(chunk.size));
     end_fields();
   }
@@ -241,6 +256,8 @@ class MetadataPickler {
   Phrase chunk_;
   Phrase sizes_;
   Phrase location_;
+  Phrase offset_;
+  Phrase length_;
   // Of the chunks of tensors in several, in order.
   std::vector<std::uint32_t> offset_numbers_;
   std::size_t next_offset_ = 0;

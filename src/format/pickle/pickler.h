@@ -49,6 +49,8 @@ class Pickler {
   std::size_t room() const;
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
+  // How many numbers were given to objects.
+  std::uint32_t memo_count() const { return memo_count_; }
   // Opcodes that were written before, as they are: they must make nothing that gets a number.
   void again(std::string_view written) { out_ += written; }
   void none() { op(Op::kNone); }

@@ -45,17 +45,40 @@ std::uint32_t TensorEncoder::encode(const TensorView& tensor) {
   return encode_parameter(tensor.requires_grad, [&] { encode_data(tensor, false); });
 }
 
+template <class Write>
+void TensorEncoder::write_or_again(std::string& known, Write write) {
+  if (!known.empty()) return out_.again(known);
+  const std::size_t begin = out_.written().size();
+  const std::uint32_t numbers = out_.memo_count();
+  write();
+  if (out_.memo_count() == numbers) known = out_.written().substr(begin);
+}
+
 std::uint32_t TensorEncoder::encode_data(const TensorView& tensor, bool requires_grad) {
-  out_.global("torch._utils", rebuild_function(tensor));
-  out_.op(Op::kMark);
-  encode_storage(tensor, known_storage(tensor), false);
+  const std::string_view type = storage_class(tensor.dtype);
+  const auto head = [&] {
+    out_.global("torch._utils", rebuild_function(tensor));
+    out_.op(Op::kMark);
+    encode_storage_head(type);
+  };
+  const Known known = known_storage(tensor);
+  if (tensor.quantizer != nullptr) {
+    head();
+  } else {
+    if (usual_.dtype != tensor.dtype) usual_.head.clear();
+    usual_.dtype = tensor.dtype;
+    write_or_again(usual_.head, head);
+  }
+  encode_storage_rest(tensor, known, type);
   out_.integer(tensor.storage_offset);
   out_.tuple_of(tensor.shape);
   out_.tuple_of(tensor.strides);
   if (tensor.quantizer != nullptr) encode_quantizer(*tensor.quantizer);
   out_.boolean(requires_grad);
-  out_.empty_ordered_dict();  // hooks
-  if (storage_class(tensor.dtype).empty()) out_.global("torch", name(tensor.dtype));
+  write_or_again(usual_.no_hooks, [&] { out_.global("collections", "OrderedDict"); });
+  out_.empty_tuple();
+  out_.reduce();
+  if (type.empty()) out_.global("torch", name(tensor.dtype));
   out_.tuple_since_mark();
   return out_.reduce();
 }
@@ -121,12 +144,13 @@ void TensorEncoder::encode_storage(const TensorView& tensor, bool is_untyped) {
   is_given_again_ = true;
   const Known known = known_storage(tensor);
   is_given_again_ = false;
-  encode_storage(tensor, known, is_untyped);
+  const std::string_view type = is_untyped ? std::string_view() : storage_class(tensor.dtype);
+  encode_storage_head(type);
+  encode_storage_rest(tensor, known, type);
 }
 
 // ('storage', class, key, location, elements) as a persistent id
-void TensorEncoder::encode_storage(const TensorView& tensor, const Known& known, bool is_untyped) {
-  const std::string_view type = is_untyped ? std::string_view() : storage_class(tensor.dtype);
+void TensorEncoder::encode_storage_head(std::string_view type) {
   out_.op(Op::kMark);
   out_.text("storage");
   if (type.empty()) {
@@ -134,9 +158,17 @@ void TensorEncoder::encode_storage(const TensorView& tensor, const Known& known,
   } else {
     out_.global("torch", type);
   }
+}
+
+void TensorEncoder::encode_storage_rest(const TensorView& tensor, const Known& known,
+                                        std::string_view type) {
   out_.text(known.key);
   const std::size_t bytes = tensor.storage ? tensor.storage->size() : 0;
-  out_.text(tensor.storage ? std::string_view(tensor.storage->location()) : "cpu");
+  const std::string_view location =
+      tensor.storage ? std::string_view(tensor.storage->location()) : "cpu";
+  if (usual_.location != location) usual_.location_text.clear();
+  usual_.location = location;
+  write_or_again(usual_.location_text, [&] { out_.text(location); });
   out_.integer(static_cast<std::int64_t>(type.empty() ? bytes : bytes / item_size(tensor.dtype)));
   out_.tuple_since_mark();
   out_.op(Op::kBinPersId);

@@ -3,6 +3,8 @@
 
 #include <deque>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -36,6 +38,7 @@ class TensorEncoder {
   // Any of the storages until now may come again.
   void go_on_from(const Storages& known) {
     known_ = known;
+    usual_ = {};  // what was written now, too, has other numbers
     may_come_again_ = known_.dtypes.size();
   }
 
@@ -43,11 +46,26 @@ class TensorEncoder {
   void encode_storage(const TensorView& tensor, bool is_untyped);
 
  private:
+  // What most tensors of a state have in common, as it is written from the second one on, which is
+  // without anything that gets a number; empty: not known.
+  struct Usual {
+    DType dtype = DType::kUInt8;
+    std::string head = {};  // all before the key of the storage, of this dtype without a quantizer
+    std::string location = {};
+    std::string location_text = {};  // of that
+    std::string no_hooks = {};       // the class of an empty OrderedDict
+  };
+  // Writes `known`, when it is known; calls `write` otherwise.
+  template <class Write>
+  void write_or_again(std::string& known, Write write);
+
   // A call of _rebuild_parameter around what `encode_inner` writes.
   template <class EncodeInner>
   std::uint32_t encode_parameter(bool requires_grad, EncodeInner encode_inner);
   std::uint32_t encode_data(const TensorView& tensor, bool requires_grad);
-  void encode_storage(const TensorView& tensor, const Known& known, bool is_untyped);
+  // Without a class: of untyped ones.
+  void encode_storage_head(std::string_view type);
+  void encode_storage_rest(const TensorView& tensor, const Known& known, std::string_view type);
   std::uint32_t encode_parts(const SparseTensor& tensor);
   void encode_quantizer(const Quantizer& quantizer);
   Known known_storage(const TensorView& tensor);
@@ -57,6 +75,7 @@ class TensorEncoder {
   Pickler& out_;
   std::vector<std::shared_ptr<const Storage>>& storages_;
   Storages known_;
+  Usual usual_;
   std::size_t may_come_again_ = 0;  // the first ones, which known_.known may lack
   bool is_given_again_ = false;     // the tensor may be: it belongs to a shared quantizer
 };

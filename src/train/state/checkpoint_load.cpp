@@ -51,6 +51,7 @@
 #include "train/state/object_loads.h"
 #include "train/state/rng_check.h"
 #include "train/state/sharded_state.h"
+#include "train/state/tensor_bridge.h"
 
 namespace cairn {
 namespace {
@@ -463,11 +464,10 @@ void CheckpointLoad::place_model(Value& saved, bool with_devices) {
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], staging.may_put());
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
-  const auto is_elsewhere = [&](const Storage& s) { return !in_place_.storages.find(&s); };
+  const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
   staging.stage(
       checkpoint,
       {.with_others = !options_.load_weights_only, .of_state = is_needed, .storage = is_elsewhere});
-  in_place_.storages = {};
 } catch (const std::bad_alloc&) {
   checkpoint = Value();
   staging.refuse_size(options_.verify);

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -266,8 +267,8 @@ std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
 }
 
 const c10::StorageImpl* device_memory_of(const Storage& storage) {
-  const auto* const found = dynamic_cast<const DeviceStorage*>(&storage);
-  return found == nullptr ? nullptr : found->memory();
+  if (typeid(storage) != typeid(DeviceStorage)) return nullptr;
+  return static_cast<const DeviceStorage&>(storage).memory();
 }
 
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }

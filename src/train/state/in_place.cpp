@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/node_arena.h"
 
+#include "core/pointer_map.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
@@ -49,8 +50,10 @@ bool is_whole(const at::Tensor& target, const TensorView& view) {
 // A tensor of the module, and what of the checkpoint may be read straight into its storage. All
 // that is looked at of 100,000 tensors is looked at once: they lie all over memory.
 struct Placed {
+  static constexpr std::size_t kAhead = 16;  // so many later what is fetched is there
+
   at::Tensor target;
-  Value* value;  // of the same name: a tensor; or null
+  Value* value;  // of the same name, or null
   const c10::StorageImpl* live;
   const Storage* saved;  // of the value, or null
 };
@@ -58,8 +61,38 @@ struct Placed {
 // Which storage of the checkpoint goes into which of the module: one into one, or none.
 class Pairs {
  public:
+  // What goes both ways to one other remains of `placed`.
+  static void leave_only_pairs(std::vector<Placed>& placed) {
+    Pairs pairs(placed.size());
+    pairs.for_each(placed, [&](const Placed& each) { pairs.add(each); });
+    pairs.leave_out_overlaps();
+    std::size_t left = 0;
+    pairs.for_each(placed, [&](Placed& each) {
+      if (pairs.is_one(each)) std::swap(placed[left++], each);
+    });
+    placed.resize(left);
+  }
+
+ private:
+  struct Memory {
+    const std::byte* begin;
+    const std::byte* end;
+    const c10::StorageImpl* storage;
+  };
+
   explicit Pairs(std::size_t tensors) : by_live_(tensors), by_saved_(tensors) {
     memory_.reserve(tensors);
+  }
+
+  template <class Use>
+  void for_each(std::vector<Placed>& placed, const Use& use) const {
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      if (placed.size() - i > Placed::kAhead) {
+        by_live_.prefetch(placed[i + Placed::kAhead].live);
+        by_saved_.prefetch(placed[i + Placed::kAhead].saved);
+      }
+      use(placed[i]);
+    }
   }
 
   void add(const Placed& placed) {
@@ -91,16 +124,10 @@ class Pairs {
     }
   }
   bool is_one(const Placed& placed) {
-    return *by_live_.find(placed.live) == placed.saved &&
+    return placed.saved != nullptr && *by_live_.find(placed.live) == placed.saved &&
            *by_saved_.find(placed.saved) == placed.live;
   }
 
- private:
-  struct Memory {
-    const std::byte* begin;
-    const std::byte* end;
-    const c10::StorageImpl* storage;
-  };
   std::vector<Memory> memory_;          // each storage of the module once
   PointerMap<const Storage*> by_live_;  // null: several, or something else
   PointerMap<const void*> by_saved_;
@@ -111,7 +138,6 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
                                bool with_devices) {
   std::vector<Placed> found;
   found.reserve(model.as_dict().size());
-  Pairs pairs(found.capacity());
   std::string name;
   NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
@@ -128,15 +154,12 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
                              (target.device().is_cpu() || view.storage->source() != nullptr);
       if (has_bytes && is_alike(target, view) && is_whole(target, view)) saved = view.storage.get();
     }
-    const Placed placed{.target = target,
-                        .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
-                        .live = target.storage().unsafeGetStorageImpl(),
-                        .saved = saved};
-    pairs.add(placed);
-    if (saved != nullptr) found.push_back(placed);
+    found.push_back({.target = target,
+                     .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
+                     .live = target.storage().unsafeGetStorageImpl(),
+                     .saved = saved});
   });
-  pairs.leave_out_overlaps();
-  std::erase_if(found, [&](const Placed& placed) { return !pairs.is_one(placed); });
+  Pairs::leave_only_pairs(found);
   return found;
 }
 
@@ -216,14 +239,13 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
   model.mutable_dict();  // nobody else's from now on
   const std::vector<Placed> found = candidates(module, model, with_devices);
   in_place.on_host.reserve(found.size());
-  in_place.storages = PointerMap<bool>(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
   for (std::size_t i = 0; i < found.size(); ++i) {
-    constexpr std::size_t kAhead = 8;
-    if (found.size() - i > kAhead) {
-      __builtin_prefetch(found[i + kAhead].live);
-      __builtin_prefetch(found[i + kAhead].target.unsafeGetTensorImpl());
-      __builtin_prefetch(found[i + kAhead].value->identity());
+    if (found.size() - i > Placed::kAhead) {
+      const Placed& later = found[i + Placed::kAhead];
+      __builtin_prefetch(later.live);
+      __builtin_prefetch(later.target.unsafeGetTensorImpl());
+      __builtin_prefetch(later.value->identity());
     }
     const at::Tensor& target = found[i].target;
     Value* const value = found[i].value;
@@ -236,7 +258,6 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
       if (live == nullptr) continue;
       auto& places = target.device().is_cpu() ? in_place.on_host : in_place.on_devices;
       places.push_back({saved, target.storage(), target.storage().data()});
-      in_place.storages.try_emplace(live.get());
       if (!is_alone) *made.find(saved.get()) = live;
     }
     set_storage(*value, live);

@@ -11,7 +11,6 @@
 #include "cairn/value.h"
 
 #include "checkpoint/open/read_storages.h"
-#include "core/pointer_map.h"
 
 namespace torch::nn {
 class Module;
@@ -35,7 +34,6 @@ class InPlace {
   };
   std::vector<Place> on_host;
   std::vector<Place> on_devices;
-  PointerMap<bool> storages;  // over that memory; until the others are staged
 
   bool empty() const { return on_host.empty() && on_devices.empty(); }
   // Error when a weight was given other memory meanwhile.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "cairn/error.h"
 #include "cairn/node_arena.h"
@@ -173,8 +174,9 @@ class ModulePlanner {
     std::string reason = misfit(name, target, view);
     if (!reason.empty()) return load_.misfits.push_back(std::move(reason));
     try {
+      const bool is_once = target.use_count() == 1;  // before the plan holds it, too
       TensorLoad tensor(target, view, options_.before_elements);
-      if (target.use_count() == 1) return load_.tensors.push_back(std::move(tensor));
+      if (is_once) return load_.tensors.push_back(std::move(tensor));
       const auto [place, is_new] = planned_.try_emplace(target.unsafeGetTensorImpl());
       if (is_new) {
         *place = load_.tensors.size();
@@ -204,20 +206,24 @@ Value state_dict(const torch::nn::Module& module) {
   const NodeArena arena;
   thread_local NameValues names;
   names.begin();
-  Dict result = Dict::ordered();
-  result.reserve(names.size());
+  std::vector<Dict::Entry> entries;
+  entries.reserve(names.size());
   PointerMap<Value> seen;  // a tensor that stands at two places is one Value
-  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
-                                    const at::Tensor& tensor) {
+  const auto add = [&](const std::string& prefix, const std::string& own_name,
+                       const at::Tensor& tensor) {
     const Value& name = names.next(prefix, own_name);
     if (tensor.use_count() > 1) {  // otherwise it stands nowhere else
       const auto [view, is_new] = seen.try_emplace(tensor.unsafeGetTensorImpl());
       if (is_new) *view = view_of(tensor);
-      return result.set(name, *view);
+      entries.emplace_back(name, *view);
+    } else {
+      entries.emplace_back(name, view_of(tensor));
     }
-    result.set(name, view_of(tensor));
-  });
+  };
+  for_each_named_tensor(module, add, fetch_for_view);
   names.end();
+  Dict result = Dict::ordered();
+  result.set_all(std::move(entries));
   return result;
 }
 

@@ -22,9 +22,10 @@ struct ParametersOf : torch::nn::Module {
   }
 };
 
+constexpr std::size_t kLine = 64;
+
 // What is looked at of a tensor and of its name: they lie all over memory.
 void fetch(const torch::OrderedDict<std::string, at::Tensor>::Item& item) {
-  constexpr std::size_t kLine = 64;
   const auto* const tensor = reinterpret_cast<const char*>(item.value().unsafeGetTensorImpl());
   __builtin_prefetch(tensor);
   __builtin_prefetch(tensor + kLine);
@@ -32,21 +33,34 @@ void fetch(const torch::OrderedDict<std::string, at::Tensor>::Item& item) {
   __builtin_prefetch(item.key().data());
 }
 
-// Calls use(prefix, name, tensor).
-template <class Use>
-void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use) {
+// Of its storage, when the tensor itself was fetched.
+void fetch_storage(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) return;
+  const auto* const storage =
+      reinterpret_cast<const char*>(tensor.storage().unsafeGetStorageImpl());
+  __builtin_prefetch(storage);
+  __builtin_prefetch(storage + kLine);
+}
+
+// Calls use(prefix, name, tensor), and ahead(tensor) before.
+template <class Use, class Ahead>
+void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use,
+          const Ahead& ahead) {
   const auto each = [&](const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-    constexpr std::ptrdiff_t kAhead = 8;
+    constexpr std::ptrdiff_t kAhead = 16;
     const auto end = tensors.end();
     for (auto item = tensors.begin(); item != end; ++item) {
-      if (end - item > kAhead) fetch(item[kAhead]);
+      if (end - item > kAhead) {
+        fetch(item[kAhead]);
+        if (const at::Tensor& next = item[kAhead / 2].value(); next.defined()) ahead(next);
+      }
       if (item->value().defined()) use(prefix, item->key(), item->value());
     }
   };
   if ((kinds & kParameters) != 0) each(ParametersOf::in(module));
   if ((kinds & kBuffers) != 0) each(module.named_buffers(/*recurse=*/false));
   for (const auto& item : module.named_children()) {
-    if (item.value() != nullptr) walk(*item.value(), prefix + item.key() + ".", kinds, use);
+    if (item.value() != nullptr) walk(*item.value(), prefix + item.key() + ".", kinds, use, ahead);
   }
 }
 
@@ -65,9 +79,10 @@ class FirstTime {
 
 NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
   NamedTensorList found;
-  walk(module, "", kinds, [&](const auto& prefix, const auto& name, const at::Tensor& tensor) {
+  const auto use = [&](const auto& prefix, const auto& name, const at::Tensor& tensor) {
     found.emplace_back(prefix + name, tensor);
-  });
+  };
+  walk(module, "", kinds, use, fetch_storage);
   FirstTime first(found.size());
   std::erase_if(found, [&](const auto& item) { return !first(item.second); });
   return found;
@@ -75,12 +90,16 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
 
 }  // namespace
 
-void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use) {
-  walk(module, "", kParameters | kBuffers, use);
+void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use,
+                           const std::function<void(const at::Tensor&)>& ahead) {
+  walk(module, "", kParameters | kBuffers, use, [&](const at::Tensor& tensor) {
+    fetch_storage(tensor);
+    if (ahead) ahead(tensor);
+  });
 }
 
 void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use) {
-  walk(module, "", kParameters, use);
+  walk(module, "", kParameters, use, fetch_storage);
 }
 
 NamedTensorList named_parameters(const torch::nn::Module& module) {

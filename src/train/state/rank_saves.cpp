@@ -9,6 +9,7 @@
 
 #include "checkpoint/ranks/save_over_ranks.h"
 #include "checkpoint/ranks/see_checkpoints.h"
+#include "checkpoint/sharded/kept_plan.h"
 #include "dist/rank_tables.h"
 #include "train/state/checkpoint_info.h"
 
@@ -63,7 +64,10 @@ void put_own_beside(Value& entries) {
 
 bool saves_over_ranks(const State& state) { return !state.sharded_ckpt_prefix_dir.empty(); }
 
-RankSaves::RankSaves() : table_(table_of_job()), number_(table_->number) {}
+RankSaves::RankSaves()
+    : table_(table_of_job()),
+      kept_(std::make_shared<sharded::KeptPlan>()),
+      number_(table_->number) {}
 RankSaves::~RankSaves() = default;
 
 bool RankSaves::is_first_of_another_machine() const {
@@ -87,6 +91,7 @@ void RankSaves::fill(SaveJob& job, const State& state, const SaveCheckpointOptio
       .path = job.path, .overwrite = may.overwrite, .puts_aside = may.puts_aside};
   if (!what.weights_only) over_ranks.own = {{"rng", rng_states().as_items().at(0)}};
   over_ranks.replica = replica_of(state);
+  over_ranks.kept = kept_;
   job.value = std::move(tree);
   // What has all of it is rank 0's to remove.
   if (dist::rank() != 0) job.may_remove = is_part_of_one;

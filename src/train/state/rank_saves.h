@@ -16,6 +16,9 @@ namespace cairn {
 class Logger;
 class State;
 struct RankTable;
+namespace sharded {
+class KeptPlan;
+}
 
 // Whether the checkpoints of this run are folders that all ranks write.
 bool saves_over_ranks(const State& state);
@@ -52,8 +55,9 @@ class RankSaves {
   bool is_first_of_another_machine() const;
 
  private:
-  std::shared_ptr<RankTable> table_;  // of the thread that saves
-  std::int64_t number_ = 0;           // of roll calls that are taken, on all ranks alike
+  std::shared_ptr<RankTable> table_;         // of the thread that saves
+  std::shared_ptr<sharded::KeptPlan> kept_;  // that one's, too
+  std::int64_t number_ = 0;                  // of roll calls that are taken, on all ranks alike
 };
 
 // Calls `act`; what it throws on one rank all throw, the others as StorageError with that rank's

@@ -134,6 +134,8 @@ class LiveStorages {
     return made;
   }
 
+  void fetch(const at::Storage& memory) const { entries_.prefetch(memory.unsafeGetStorageImpl()); }
+
   void sweep() {
     entries_.erase_if([](const Entry& entry) { return entry.storage.expired(); });
     sweep_at_ = std::max<std::size_t>(64, 2 * entries_.size());
@@ -160,11 +162,20 @@ bool is_aligned(const void* data, std::size_t bytes) {
 
 }  // namespace
 
+void fetch_for_view(const at::Tensor& tensor) {
+  if (tensor.has_storage()) live_storages().fetch(tensor.storage());
+}
+
 void forget_dead_storages() { live_storages().sweep(); }
 
 std::shared_ptr<const Storage> storage_over(const c10::Storage& memory, std::string location) {
   return std::allocate_shared<const TorchStorage>(NodeAllocator<TorchStorage>(), memory,
                                                   std::move(location));
+}
+
+const c10::StorageImpl* live_memory_of(const Storage& storage) {
+  if (typeid(storage) != typeid(TorchStorage)) return device_memory_of(storage);
+  return static_cast<const TorchStorage&>(storage).memory().unsafeGetStorageImpl();
 }
 
 at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
@@ -176,12 +187,8 @@ at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
 }
 
 bool is_over(const TensorView& view, const at::Tensor& tensor) {
-  const auto memory_of = [](const Storage& storage) -> const c10::StorageImpl* {
-    if (typeid(storage) != typeid(TorchStorage)) return device_memory_of(storage);
-    return static_cast<const TorchStorage&>(storage).memory().unsafeGetStorageImpl();
-  };
   if (view.storage == nullptr || !tensor.has_storage()) return false;
-  const c10::StorageImpl* const memory = memory_of(*view.storage);
+  const c10::StorageImpl* const memory = live_memory_of(*view.storage);
   if (memory != tensor.storage().unsafeGetStorageImpl()) return false;
   const bool is_plain = tensor.layout() == at::kStrided && !tensor.is_quantized() &&
                         !tensor.is_conj() && !tensor.is_neg() && view.quantizer == nullptr;

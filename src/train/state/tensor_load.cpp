@@ -108,13 +108,15 @@ bool TensorLoad::needs_libtorch() const noexcept {
 }
 
 void TensorLoad::put_aside() {
+  if (!needs_libtorch()) return;
   const torch::NoGradGuard no_grad;
-  if (needs_libtorch()) before_ = target_.clone();
+  before_ = target_.clone();
 }
 
 void TensorLoad::copy() {
+  if (!before_.defined()) return;
   const torch::NoGradGuard no_grad;
-  if (before_.defined()) target_.copy_(elements_);
+  target_.copy_(elements_);
 }
 
 void TensorLoad::copy_back() noexcept {
