@@ -1,15 +1,19 @@
 // Checkpoint::read() of every format: each byte is read once, and what is checked is what stands in
 // the places.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/convert.h"
+#include "cairn/error.h"
 
 #include "checkpoint/open/check_records.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/read_storages.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "format/tar/writer.h"
@@ -350,6 +354,120 @@ TEST(PendingReadsTest, WhatIsWantedTwiceIsReadOnce) {
     EXPECT_EQ(as_text(read.into), content.substr(read.storage->source_offset(), read.into.size()));
   }
   EXPECT_EQ(file->times(0, 1000), std::pair(1, 1));
+}
+
+// --- Places that are no memory of the host's ----------------------------------------------------
+
+// Addresses that nobody may touch, and the bytes that were put there.
+class Elsewhere {
+ public:
+  explicit Elsewhere(std::size_t bytes)
+      : place_(static_cast<std::byte*>(
+            mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
+        text_(bytes, '\0') {}
+  ~Elsewhere() { munmap(place_, text_.size()); }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+  std::span<std::byte> place(std::size_t begin, std::size_t size) const {
+    return std::span(place_, text_.size()).subspan(begin, size);
+  }
+  std::string text(std::size_t begin, std::size_t size) const { return text_.substr(begin, size); }
+  PutBytes put() {
+    return [this](std::span<std::byte> into, ByteView bytes) {
+      const std::lock_guard lock(mutex_);
+      ASSERT_EQ(into.size(), bytes.size());
+      text_.replace(static_cast<std::size_t>(into.data() - place_), into.size(), as_text(bytes));
+    };
+  }
+
+ private:
+  std::byte* const place_;
+  std::string text_;
+  std::mutex mutex_;
+};
+
+// Also what is wanted twice.
+TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
+  const TempFolder folder;
+  const std::string path = folder / "a.pt";
+  save(patterned_model(), path);
+  const std::string good = read_file(path);
+  const std::size_t size = pattern_number(0).size();
+  for (const Verify how : {Verify::kQuick, Verify::kWhatIsRead, Verify::kFull}) {
+    RecordingFiles files(posix_file_system());
+    const Checkpoint opened = open_checkpoint(path, local_store(files));
+    const Value value = load(opened, {.verify = Verify::kQuick});
+    for (const auto& source : files.opened) {
+      source->forget();
+    }
+    Elsewhere there(5 * size);
+    std::vector<StorageRead> reads;
+    for (const std::size_t i : {0, 1, 2, 3, 1}) {
+      const auto storage = value.at(pattern_name(static_cast<std::int64_t>(i))).as_tensor().storage;
+      reads.push_back({storage, there.place(reads.size() * size, size)});
+    }
+    ASSERT_TRUE(read_elsewhere(opened, reads, how, there.put()).ok());
+    for (const std::size_t i : {0, 1, 2, 3}) {
+      EXPECT_EQ(there.text(i * size, size), pattern_number(static_cast<std::int64_t>(i))) << i;
+    }
+    EXPECT_EQ(there.text(4 * size, size), pattern_number(1));
+    const std::uint64_t first = reads[0].storage->source_offset();
+    EXPECT_LE(files.opened.back()->times(first, first + size).second, 1);
+    reads.front().into = reads.front().into.first(size - 1);
+    EXPECT_THROW(read_elsewhere(opened, reads, how, there.put()), UsageError);
+  }
+  std::string bad = good;
+  bad[good.find(pattern_number(2).substr(0, 32)) + 31] ^= 1;
+  write_file(path, bad);
+  const Checkpoint opened = open_checkpoint(path);
+  const Value value = load(opened, {.verify = Verify::kQuick});
+  for (const std::int64_t i : {1, 2}) {
+    Elsewhere there(size);
+    const auto storage = value.at(pattern_name(i)).as_tensor().storage;
+    const VerifyReport report =
+        read_elsewhere(opened, {{storage, there.place(0, size)}}, Verify::kWhatIsRead, there.put());
+    EXPECT_EQ(report.ok(), i == 1) << report.summary();
+  }
+}
+
+TEST(ReadElsewhereTest, WhatPutThrowsEndsIt) {
+  const TempFolder folder;
+  save(patterned_model(), folder / "a.pt");
+  const Checkpoint opened = open_checkpoint(folder / "a.pt");
+  const Value value = load(opened, {.verify = Verify::kQuick});
+  const auto storage = value.at(pattern_name(0)).as_tensor().storage;
+  Elsewhere there(storage->size());
+  const auto refuse = [](std::span<std::byte>, ByteView) { throw std::runtime_error("full"); };
+  EXPECT_THROW(read_elsewhere(opened, {{storage, there.place(0, storage->size())}},
+                              Verify::kWhatIsRead, refuse),
+               std::runtime_error);
+}
+
+// Places in no record, and what has to be made.
+TEST(ReadElsewhereTest, PlacesAnywhereGetTheirBytes) {
+  const std::string content = testing::pattern(5000);
+  const auto file = testing::source_with(content);
+  const std::vector<FileRecord> records = {{.name = "a", .offset = 1000, .size = 800},
+                                           {.name = "b", .offset = 1800, .size = 1200},
+                                           {.name = "in b", .offset = 2000, .size = 10}};
+  const std::vector<std::uint32_t> crcs = crcs_of({.file = *file}, records);
+  Elsewhere there(5000);
+  std::vector<ByteSource::Range> places;
+  for (const std::size_t begin : {0, 900, 1700, 2100, 2900, 3500}) {
+    places.push_back({begin, there.place(begin, 200)});
+  }
+  ASSERT_EQ(crcs_of({.file = *file, .places = places, .put = there.put()}, records), crcs);
+  for (const auto& [begin, into] : places) {
+    EXPECT_EQ(there.text(begin, 200), content.substr(begin, 200)) << begin;
+  }
+
+  const auto made = storage_of(100, [] { return shared(std::string(100, 'x')); });
+  Elsewhere other(100);
+  PendingReads pending({{made, other.place(0, 100)}}, nullptr, other.put());
+  EXPECT_TRUE(pending.has_made());
+  pending.finish();
+  EXPECT_EQ(other.text(0, 100), std::string(100, 'x'));
 }
 
 }  // namespace

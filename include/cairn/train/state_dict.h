@@ -108,8 +108,8 @@ struct LoadCheckpointOptions {
 // error of that last part (a byte of the weights is damaged, the disk fails) leaves the model with
 // some of each, and says so. What is loaded is verified, and no other byte of the file. For weights
 // too large to be held twice, and new models, whose weights nobody misses. Those on a GPU come from
-// a `.pt` of this machine's disks through 32 MiB of the host's memory, or as much as the largest
-// has, and take longer than without; from elsewhere they come as without it.
+// a `.pt` of this machine's disks through buffers of the host's memory, the same for weights of any
+// size; from elsewhere they come as without it.
 std::optional<Value> load_checkpoint(const std::string& path, State& state, Logger& logger,
                                      const LoadCheckpointOptions& options = {});
 // Of a file that was opened, by find_latest() for one.

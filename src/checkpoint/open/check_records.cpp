@@ -341,18 +341,23 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
     }
     std::ranges::copy(std::move(cut).rest(), std::back_inserter(rest));
   }
+  const auto memory_of = [&](std::span<std::byte> place) {
+    return read.put ? std::span<std::byte>() : place;
+  };
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
   for (const Piece& piece : pieces) {
-    parts.push_back({piece.offset, piece.size, piece.place});
+    parts.push_back({piece.offset, piece.size, memory_of(piece.place)});
   }
   for (const Range& range : rest) {
-    parts.push_back({range.offset, range.into.size(), range.into});
+    parts.push_back({range.offset, range.into.size(), memory_of(range.into)});
   }
   read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
-    if (i >= pieces.size()) return;  // what is in no record
-    crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
-    if (read.on_progress) read.on_progress(bytes.size());
+    const bool is_checked = i < pieces.size();  // or in no record
+    const std::span<std::byte> place = is_checked ? pieces[i].place : rest[i - pieces.size()].into;
+    if (is_checked) crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
+    if (read.put && !place.empty()) read.put(place.subspan(begin, bytes.size()), bytes);
+    if (is_checked && read.on_progress) read.on_progress(bytes.size());
   });
 }
 

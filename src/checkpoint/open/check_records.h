@@ -8,7 +8,7 @@
 //     as it is there: what is wanted in its place, the rest where it is for a moment. So a file of
 //     any size is checked by all cores, in 64 MiB at most.
 //  3. The checksum is computed of what arrived, in its place: what was checked is what the caller
-//     has.
+//     has. Where the places are no memory of the host's, they get it then.
 //  4. The CRCs of a record's portions are combined into that of the record. An XXH3 takes them one
 //     after the other: a record is read in order, those that together are less than a MiB with one
 //     call; of several such runs, several at a time.
@@ -24,6 +24,7 @@
 #include "cairn/byte_source.h"
 #include "cairn/format/torch_file.h"
 
+#include "checkpoint/open/read_storages.h"
 #include "core/xxh3.h"
 
 namespace cairn {
@@ -34,6 +35,8 @@ struct CheckedRead {
   std::function<void(std::uint64_t)> on_progress = nullptr;
   // In order and without overlaps: PendingReads::take(). All are filled.
   std::vector<ByteSource::Range> places = {};
+  // PendingReads::put(): brings the bytes to the places. Of crcs_of() alone.
+  PutBytes put = nullptr;
 };
 
 // Those of `records` of which some bytes are wanted.

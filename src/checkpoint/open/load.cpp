@@ -10,6 +10,17 @@
 #include "storage/place.h"
 
 namespace cairn {
+namespace {
+
+void check_sizes(const std::vector<StorageRead>& reads) {
+  for (const StorageRead& read : reads) {
+    if (read.storage->size() == read.into.size()) continue;
+    throw UsageError("a storage of " + std::to_string(read.storage->size()) +
+                     " bytes cannot be read into " + std::to_string(read.into.size()));
+  }
+}
+
+}  // namespace
 
 Checkpoint::Checkpoint(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
@@ -20,12 +31,18 @@ CheckpointInfo Checkpoint::info() const { return training_info(*impl_->source); 
 VerifyReport Checkpoint::verify(Verify how) const { return impl_->source->verify(how); }
 
 VerifyReport Checkpoint::read(const std::vector<StorageRead>& reads, Verify how) const {
-  for (const StorageRead& read : reads) {
-    if (read.storage->size() == read.into.size()) continue;
-    throw UsageError("a storage of " + std::to_string(read.storage->size()) +
-                     " bytes cannot be read into " + std::to_string(read.into.size()));
-  }
+  check_sizes(reads);
   return guarded(impl_->path, [&] { return impl_->source->read_into(reads, how); });
+}
+
+VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<StorageRead>& reads,
+                            Verify how, const PutBytes& put) {
+  check_sizes(reads);
+  const Checkpoint::Impl& opened = checkpoint.impl();
+  return guarded(opened.path, [&] {
+    PendingReads pending(reads, nullptr, put);
+    return opened.source->read_into(pending, how);
+  });
 }
 
 void check_content(const Checkpoint& checkpoint, const std::string& content) {

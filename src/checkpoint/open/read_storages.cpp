@@ -1,6 +1,7 @@
 #include "checkpoint/open/read_storages.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -40,8 +41,9 @@ void fill(const ByteSource& source, const std::vector<Range>& ranges) {
 
 }  // namespace
 
-PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::atomic<bool>* ended)
-    : is_empty_(reads.empty()), ended_(ended) {
+PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::atomic<bool>* ended,
+                           PutBytes put)
+    : is_empty_(reads.empty()), ended_(ended), put_(std::move(put)) {
   std::vector<SourceRange> ranges;
   ranges.reserve(reads.size());
   for (const StorageRead& read : reads) {
@@ -63,14 +65,14 @@ PendingReads::PendingReads(const std::vector<StorageRead>& reads, const std::ato
     }
   }
   for (auto& [source, wanted] : by_source_) {
-    add(wanted);
+    add(*source, wanted);
   }
 }
 
 // Brings them in order, in which they most often are, and makes copies of what is there twice. What
 // begins before the end of those before it lies, up to that end, in one or several that are kept,
 // without a gap: the one that reaches so far began before it.
-void PendingReads::add(std::vector<Range>& ranges) {
+void PendingReads::add(const ByteSource& source, std::vector<Range>& ranges) {
   const auto reaches_into = [](const Range& a, const Range& b) { return end_of(a) > b.offset; };
   if (std::ranges::adjacent_find(ranges, reaches_into) == ranges.end()) return;
   std::stable_sort(ranges.begin(), ranges.end(),
@@ -86,8 +88,12 @@ void PendingReads::add(std::vector<Range>& ranges) {
     for (const std::uint64_t stop = std::min(known, end_of(range)); at < stop; ++from) {
       const Range& before = *std::prev(from);
       const std::uint64_t size = std::min(stop, end_of(before)) - at;
-      copies_.push_back({before.into.subspan(at - before.offset, size),
-                         range.into.subspan(at - range.offset).data()});
+      const std::span<std::byte> into = range.into.subspan(at - range.offset, size);
+      if (put_) {
+        again_[&source].push_back({at, into});
+      } else {
+        copies_.push_back({before.into.subspan(at - before.offset, size), into.data()});
+      }
       at += size;
     }
     if (at < end_of(range)) kept.push_back({at, range.into.subspan(at - range.offset)});
@@ -107,17 +113,38 @@ void PendingReads::check_ended() const {
   if (ended_ != nullptr && *ended_) throw CancelledError("nobody waits for what is read any more");
 }
 
+void PendingReads::put_ranges(const ByteSource& source, const std::vector<Range>& ranges) const {
+  std::vector<ByteSource::Part> parts;
+  parts.reserve(ranges.size());
+  for (const Range& range : ranges) {
+    parts.push_back({.offset = range.offset, .size = range.into.size()});
+  }
+  source.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
+    put_(ranges[i].into.subspan(begin, bytes.size()), bytes);
+  });
+}
+
+void PendingReads::make(const StorageRead& read) const {
+  if (!put_) return make_storage(read);
+  const SharedBytes bytes = read.storage->bytes();
+  put_(read.into, bytes.view);
+}
+
 void PendingReads::finish() {
   for (const auto& [source, ranges] : by_source_) {
-    fill(*source, ranges);
+    put_ ? put_ranges(*source, ranges) : fill(*source, ranges);
   }
   by_source_.clear();
+  for (const auto& [source, ranges] : again_) {
+    put_ranges(*source, ranges);
+  }
+  again_.clear();
   std::uint64_t bytes = 0;
   for (const StorageRead& read : made_) {
     bytes += read.into.size();
   }
   for_each_parallel(
-      made_.size(), [&](std::size_t i) { make_storage(made_[i]); }, bytes);
+      made_.size(), [&](std::size_t i) { make(made_[i]); }, bytes);
   made_.clear();
   for (const Copy& copy : copies_) {
     std::copy(copy.from.begin(), copy.from.end(), copy.to);

@@ -7,10 +7,13 @@
 //  3. finish() reads what nobody took, of each source with one call; and makes what has to be made
 //     instead (decoded, its bytes swapped, gathered from very many places), which reads what was
 //     checked once more.
+//  4. Places that are no memory of the host's are given their bytes as they come: what is taken in
+//     2 by who fills it, the rest by 3.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -19,12 +22,17 @@
 
 namespace cairn {
 
+// Brings bytes to a place that is no memory of the host's, as that of a device: `into` is some of
+// what was asked for, as an address and never touched. From several threads at once; `bytes` are
+// gone when it returns.
+using PutBytes = std::function<void(std::span<std::byte> into, ByteView bytes)>;
+
 class PendingReads {
  public:
   // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
-  // `ended`, when there is one: nobody waits any more once it is set.
+  // `ended`, when there is one: nobody waits any more once it is set. `put`: the places are such.
   explicit PendingReads(const std::vector<StorageRead>& reads,
-                        const std::atomic<bool>* ended = nullptr);
+                        const std::atomic<bool>* ended = nullptr, PutBytes put = nullptr);
 
   // Whether nothing was asked for.
   bool empty() const { return is_empty_; }
@@ -32,6 +40,8 @@ class PendingReads {
   bool has_made() const { return !made_.empty(); }
   // Step 2: the ranges of `source`, in order and without overlaps, once.
   std::vector<ByteSource::Range> take(const ByteSource& source);
+  // By which their bytes come there; null: they are memory.
+  const PutBytes& put() const { return put_; }
   // From any thread, now and then: CancelledError when nobody waits.
   void check_ended() const;
   // Step 3, once. StorageError, CorruptError of what is made.
@@ -43,13 +53,18 @@ class PendingReads {
     std::byte* to;
   };
 
-  void add(std::vector<ByteSource::Range>& ranges);
+  void add(const ByteSource& source, std::vector<ByteSource::Range>& ranges);
+  void put_ranges(const ByteSource& source, const std::vector<ByteSource::Range>& ranges) const;
+  void make(const StorageRead& read) const;
 
   bool is_empty_;
   const std::atomic<bool>* ended_;
+  const PutBytes put_;
   std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> by_source_;
   std::vector<StorageRead> made_;
   std::vector<Copy> copies_;
+  // What they are where nothing can be copied.
+  std::unordered_map<const ByteSource*, std::vector<ByteSource::Range>> again_;
 };
 
 // Fills every place, without a check. StorageError, CorruptError.

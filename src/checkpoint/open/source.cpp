@@ -138,8 +138,12 @@ VerifyReport CheckpointSource::verify(Verify how) const {
 VerifyReport CheckpointSource::read_into(const std::vector<StorageRead>& reads, Verify how,
                                          const std::atomic<bool>* ended) const {
   PendingReads pending(reads, ended);
-  VerifyReport report = check(pending, how);
-  if (report.ok()) pending.finish();
+  return read_into(pending, how);
+}
+
+VerifyReport CheckpointSource::read_into(PendingReads& reads, Verify how) const {
+  VerifyReport report = check(reads, how);
+  if (report.ok()) reads.finish();
   return report;
 }
 

@@ -66,6 +66,8 @@ class CheckpointSource {
   VerifyReport verify(Verify how) const;
   VerifyReport read_into(const std::vector<StorageRead>& reads, Verify how,
                          const std::atomic<bool>* ended = nullptr) const;
+  // The same; where they are given their bytes, of one with a whole_file() only.
+  VerifyReport read_into(PendingReads& reads, Verify how) const;
 };
 
 struct OpenOptions {

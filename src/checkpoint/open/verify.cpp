@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -156,14 +157,17 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   report.has_manifest = checkpoint.manifest.has_value();
   report.has_checksums = checkpoint.file.has_checksums();
   const ByteSource& file = reads.empty() ? *checkpoint.source : checkpoint.file.source();
-  CheckedRead read{.file = file, .on_progress = [&](std::uint64_t bytes) {
-                     reads.check_ended();
-                     if (on_progress) on_progress(bytes);
-                   }};
+  CheckedRead read{.file = file,
+                   .on_progress =
+                       [&](std::uint64_t bytes) {
+                         reads.check_ended();
+                         if (on_progress) on_progress(bytes);
+                       },
+                   .put = reads.put()};
   std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
-    between.emplace(checkpoint);
-    read.places = between->with(reads.take(*checkpoint.source));
+    read.places = reads.take(*checkpoint.source);
+    if (!read.put) read.places = between.emplace(checkpoint).with(std::move(read.places));
     add_damaged_records(checkpoint, read, checkpoint.file.records(), report);
   } else if (report.has_checksums && how == Verify::kWhatIsRead) {
     read.places = reads.take(*checkpoint.source);

@@ -462,8 +462,7 @@ void CheckpointLoad::place_model(Value& saved, bool with_devices) {
 }
 
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
-  if (options_.in_place)
-    place_model(checkpoint.mutable_dict()["state"], staging.may_read_in_parts());
+  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], staging.may_put());
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
   const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
   staging.stage(
@@ -483,10 +482,11 @@ Verify CheckpointLoad::how_to_read() const {
 
 void CheckpointLoad::read_in_place(LoadStaging& staging) {
   if (in_place_.empty()) return;
-  in_place_.prepare();
+  in_place_.check();
   is_overwriting_ = true;
   if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
-  in_place_.fill([&](const auto& reads) { staging.read(reads, how_to_read()); });
+  in_place_.fill(
+      [&](const auto& reads, const auto& put) { staging.read(reads, how_to_read(), put); });
 }
 
 std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,

@@ -24,11 +24,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "cairn/bytes.h"
 #include "cairn/tensor.h"
 
 namespace cairn {
+
+class UploadLanes;
 
 // `memory` lies on another device than the CPU, one that has streams; UsageError says how to save
 // what does not. Reading it throws StorageError when the device fails, and UsageError when the
@@ -66,6 +70,29 @@ class DeviceUploads {
 
   std::vector<Tensors> tensors_;
   std::uint64_t bytes_ = 0;
+};
+
+// The same of bytes that come bit by bit, from several threads at once, while others are still
+// read: none waits for a device until all buffers are full.
+class DeviceWrites {
+ public:
+  // `memory`: all that will be written, of devices that device_storage() takes. What is on this
+  // thread's current streams may still use it before, and nobody else until finish(). What
+  // device_storage() and libtorch throw.
+  explicit DeviceWrites(const std::vector<c10::Storage>& memory);
+  // Waits until the devices are done, also when something was thrown.
+  ~DeviceWrites();
+  DeviceWrites(const DeviceWrites&) = delete;
+  DeviceWrites& operator=(const DeviceWrites&) = delete;
+
+  // Copies `bytes` before it returns; where in `memory` they go. From any thread. What libtorch
+  // throws.
+  void write(const c10::Storage& memory, std::uint64_t offset, ByteView bytes);
+  // They are there when it returns, once, when nobody writes any more. What libtorch throws.
+  void finish();
+
+ private:
+  std::vector<std::pair<c10::Device, std::unique_ptr<UploadLanes>>> devices_;
 };
 
 }  // namespace cairn

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +14,6 @@
 #include "cairn/node_arena.h"
 
 #include "core/pointer_map.h"
-#include "core/round_up.h"
-#include "io/page_memory.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
@@ -149,7 +149,7 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
-      // On a device it is read in parts: what has to be made would be made for each.
+      // To a device it goes in pieces: what has to be made would be whole on the host.
       const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
                              (target.device().is_cpu() || view.storage->source() != nullptr);
       if (has_bytes && is_alike(target, view) && is_whole(target, view)) saved = view.storage.get();
@@ -185,6 +185,16 @@ std::shared_ptr<const Storage> live_storage(const at::Tensor& tensor, const std:
   }
 }
 
+std::vector<StorageRead> reads_into(const std::vector<InPlace::Place>& places) {
+  std::vector<StorageRead> reads;
+  reads.reserve(places.size());
+  for (const auto& [saved, memory, data] : places) {
+    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
+    reads.push_back({saved, {into, memory.nbytes()}});
+  }
+  return reads;
+}
+
 }  // namespace
 
 void InPlace::check() const {
@@ -199,47 +209,28 @@ void InPlace::check() const {
   }
 }
 
-void InPlace::prepare() {
-  check();
-  if (on_devices.empty()) return;
-  std::size_t bytes = std::size_t{32} << 20;
+void InPlace::fill(const Read& read) const {
+  if (!on_host.empty()) read(reads_into(on_host), nullptr);
+  if (!on_devices.empty()) fill_devices(read);
+}
+
+void InPlace::fill_devices(const Read& read) const {
+  std::vector<c10::Storage> memory;
+  std::vector<const Place*> by_address;  // of which none has any of another's memory
   for (const Place& place : on_devices) {
-    bytes = std::max(bytes, place.memory.nbytes());
+    memory.push_back(place.memory);
+    by_address.push_back(&place);
   }
-  room_ = PageMemory(bytes);
-}
-
-void InPlace::fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
-  std::vector<StorageRead> reads;
-  reads.reserve(on_host.size());
-  for (const auto& [saved, memory, data] : on_host) {
-    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
-    reads.push_back({saved, {into, memory.nbytes()}});
-  }
-  if (!reads.empty()) read(reads);
-  fill_devices(read);
-}
-
-void InPlace::fill_devices(
-    const std::function<void(const std::vector<StorageRead>& reads)>& read) const {
-  constexpr std::size_t kAlignment = 64;
-  for (std::size_t i = 0; i < on_devices.size();) {
-    std::vector<StorageRead> reads;
-    DeviceUploads uploads;
-    for (std::size_t used = 0; i < on_devices.size(); ++i) {
-      const auto& [saved, memory, data] = on_devices[i];
-      const std::size_t bytes = memory.nbytes();
-      if (used > room_.size() || bytes > room_.size() - used) break;
-      reads.push_back({saved, {room_.data() + used, bytes}});
-      const auto size = static_cast<std::int64_t>(bytes);
-      uploads.add(
-          tensor_over(memory, {{size}, {1}}, at::TensorOptions(at::kByte).device(memory.device())),
-          at::from_blob(room_.data() + used, {size}, at::TensorOptions(at::kByte)));
-      used += round_up(bytes, kAlignment);
-    }
-    read(reads);
-    uploads.finish();
-  }
+  std::ranges::sort(by_address, {}, &Place::data);
+  DeviceWrites writes(memory);
+  read(reads_into(on_devices), [&](std::span<std::byte> into, ByteView bytes) {
+    const void* const address = into.data();
+    const auto behind = std::ranges::upper_bound(by_address, address, {}, &Place::data);
+    const Place& place = **std::prev(behind);
+    const auto offset = into.data() - static_cast<const std::byte*>(place.data);
+    writes.write(place.memory, static_cast<std::uint64_t>(offset), bytes);
+  });
+  writes.finish();
 }
 
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {

@@ -10,7 +10,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/value.h"
 
-#include "io/page_memory.h"
+#include "checkpoint/open/read_storages.h"
 
 namespace torch::nn {
 class Module;
@@ -20,6 +20,10 @@ namespace cairn {
 
 // Memory of live tensors that a checkpoint is read into: until fill() the elements of before stand
 // there.
+//
+// What is for devices is read with one call, too: each piece goes into a buffer of DeviceWrites as
+// soon as it is there, and on to the device while others are read. So the disk has all of it to do
+// at once, and waits for a device only when all those buffers are full.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.
@@ -32,19 +36,15 @@ class InPlace {
   std::vector<Place> on_devices;
 
   bool empty() const { return on_host.empty() && on_devices.empty(); }
-  // Takes the memory that fill() needs. std::bad_alloc; Error when a weight was given other memory
-  // meanwhile.
-  void prepare();
-  // Behind prepare(). Fills it by `read`, of the host with one call. What is for devices comes
-  // through 32 MiB of the host, or as much as the largest storage has, one such after the other.
-  // What `read` and libtorch throw.
-  void fill(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
+  // Error when a weight was given other memory meanwhile.
+  void check() const;
+  // Reads; what is for devices by `put`, which is null where memory of the host is meant.
+  using Read = std::function<void(const std::vector<StorageRead>& reads, const PutBytes& put)>;
+  // Behind check(). What `read` and libtorch throw: then, too, no device is at work in it any more.
+  void fill(const Read& read) const;
 
  private:
-  PageMemory room_;
-
-  void check() const;
-  void fill_devices(const std::function<void(const std::vector<StorageRead>& reads)>& read) const;
+  void fill_devices(const Read& read) const;
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the

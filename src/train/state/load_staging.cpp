@@ -11,6 +11,7 @@
 #include "cairn/train/state.h"
 
 #include "checkpoint/open/check_whole.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/whole_read.h"
 #include "core/size_text.h"
 #include "io/parallel.h"
@@ -150,11 +151,13 @@ void LoadStaging::copy_from_mirror() {
   copies_.clear();
 }
 
-bool LoadStaging::may_read_in_parts() const { return WholeRead::file_of(opened_) != nullptr; }
+bool LoadStaging::may_put() const { return WholeRead::file_of(opened_) != nullptr; }
 
-void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify) {
+void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify, const PutBytes& put) {
   if (!reads.empty()) ahead_ = nullptr;
-  check_whole(opened_.read(reads, verify), opened_.path(), kRefusal);
+  const VerifyReport report =
+      put ? read_elsewhere(opened_, reads, verify, put) : opened_.read(reads, verify);
+  check_whole(report, opened_.path(), kRefusal);
 }
 
 void LoadStaging::refuse_size(Verify verify) {

@@ -22,6 +22,7 @@
 #include "cairn/train/state_dict.h"
 #include "cairn/value.h"
 
+#include "checkpoint/open/read_storages.h"
 #include "train/state/staging.h"
 
 namespace cairn {
@@ -53,10 +54,11 @@ class LoadStaging {
   // Step 3, once: called again it does nothing, or fails as it did. `verify`: of what step 1 does
   // not read. CorruptError that says what is damaged, StorageError.
   void finish(Verify verify);
-  // Whether many calls of read() cost no more than one: each verifies what it reads, and no more.
-  bool may_read_in_parts() const;
-  // Fills these places, verified so. Throws as finish().
-  void read(const std::vector<StorageRead>& reads, Verify verify);
+  // Whether read() takes a `put`.
+  bool may_put() const;
+  // Fills these places, verified so. `put`, when it is there: they are no memory of the host's, and
+  // are brought their bytes so. Throws as finish(), and what `put` does.
+  void read(const std::vector<StorageRead>& reads, Verify verify, const PutBytes& put = nullptr);
 
   // Of a file that is too large for the machine. CorruptError when it is damaged, for that is worth
   // more to know, and a file may say that it is large; otherwise Error.
