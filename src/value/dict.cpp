@@ -17,6 +17,7 @@ namespace cairn {
 namespace {
 
 constexpr std::size_t kScanLimit = 8;  // smaller dicts are searched front to back
+constexpr std::size_t kTogether = 64;  // keys whose slots are fetched together
 constexpr std::uint32_t kEmptySlot = 0;
 constexpr std::size_t kMostEntries = std::size_t{1} << 30;
 
@@ -146,52 +147,53 @@ void Dict::set(Value key, Value value) {
 }
 
 void Dict::set_all(std::vector<Entry> entries) {
-  if (empty() && entries.size() > kScanLimit) return take_all(std::move(entries));
-  for (const auto& [key, value] : entries) {
-    hash_value(key);  // refuses it before anything is changed
+  if (!empty() || entries.size() <= kScanLimit) {
+    for (const auto& [key, value] : entries) {
+      hash_value(key);  // refuses it before anything is changed
+    }
+    for (auto& [key, value] : entries) {
+      set(std::move(key), std::move(value));
+    }
+    return;
   }
-  for (auto& [key, value] : entries) {
-    set(std::move(key), std::move(value));
-  }
-}
-
-// Into an empty one. The slots of many entries are in no cache: some are fetched at a time.
-void Dict::take_all(std::vector<Entry> entries) try {
-  std::array<std::size_t, 64> hashes = {};
   if (entries.size() > kMostEntries) refuse_size();
   entries_ = std::move(entries);
-  slots_.assign(slots_for(entries_.size()), kEmptySlot);
-  std::size_t taken = 0;
-  for (std::size_t begin = 0; begin < entries_.size(); begin += hashes.size()) {
-    const std::size_t end = std::min(begin + hashes.size(), entries_.size());
-    for (std::size_t i = begin; i < end; ++i) {
-      hashes[i - begin] = hash_value(entries_[i].first);
-      __builtin_prefetch(&slots_[hashes[i - begin] & (slots_.size() - 1)]);
+  try {
+    slots_.assign(slots_for(entries_.size()), kEmptySlot);
+    std::size_t taken = 0;
+    for (std::size_t begin = 0; begin < entries_.size(); begin += kTogether) {
+      index_some(begin, std::min(begin + kTogether, entries_.size()), taken);
     }
-    for (std::size_t i = begin; i < end; ++i) {
-      if (take(i, taken, hashes[i - begin])) ++taken;
-    }
+    entries_.resize(taken);
+  } catch (...) {  // a key that cannot be hashed, no memory
+    entries_.clear();
+    slots_.clear();
+    throw;
   }
-  entries_.resize(taken);
-} catch (...) {  // a key that cannot be hashed, no memory
-  entries_.clear();
-  slots_.clear();
-  throw;
 }
 
-// Moves entry `i` to the free place `to`, or its value to the entry of an equal key, and says
-// which.
-bool Dict::take(std::size_t i, std::size_t to, std::size_t hash) {
-  Entry& entry = entries_[i];
-  const Value* const known =
-      find_if(hash, [&](const Value& other) { return equal_keys(other, entry.first); });
-  if (known != nullptr) {
-    *const_cast<Value*>(known) = std::move(entry.second);  // NOLINT
-    return false;
+// Of entries that stand there, and of which the first `taken` are indexed: gives these their slots,
+// and moves them there; of one whose key is known only the value. The slots of many entries are in
+// no cache: these are fetched at a time.
+void Dict::index_some(std::size_t begin, std::size_t end, std::size_t& taken) {
+  std::array<std::size_t, kTogether> hashes = {};
+  for (std::size_t i = begin; i < end; ++i) {
+    hashes[i - begin] = hash_value(entries_[i].first);
+    __builtin_prefetch(&slots_[hashes[i - begin] & (slots_.size() - 1)]);
   }
-  if (!is_nan(entry.first)) take_slot(slots_, hash, to);
-  if (to != i) entries_[to] = std::move(entry);
-  return true;
+  for (std::size_t i = begin; i < end; ++i) {
+    auto& [key, value] = entries_[i];
+    const std::size_t hash = hashes[i - begin];
+    const Value* const known =
+        find_if(hash, [&](const Value& other) { return equal_keys(other, key); });
+    if (known != nullptr) {
+      *const_cast<Value*>(known) = std::move(value);  // NOLINT
+      continue;
+    }
+    if (!is_nan(key)) take_slot(slots_, hash, taken);
+    if (taken != i) entries_[taken] = std::move(entries_[i]);
+    ++taken;
+  }
 }
 
 void Dict::append(Value key, Value value, std::size_t hash) {
