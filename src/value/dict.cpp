@@ -149,8 +149,9 @@ void Dict::set(Value key, Value value) {
 void Dict::set_all(std::vector<Entry> entries) {
   if (!empty() || entries.size() <= kScanLimit) {
     for (const auto& [key, value] : entries) {
-      hash_value(key);  // refuses it before anything is changed
+      if (!key.is_str()) hash_value(key);  // refuses it before anything is changed
     }
+    if (empty()) entries_.reserve(entries.size());
     for (auto& [key, value] : entries) {
       set(std::move(key), std::move(value));
     }
@@ -201,13 +202,14 @@ void Dict::append(Value key, Value value, std::size_t hash) {
   entries_.emplace_back(std::move(key), std::move(value));
   if (slots_.empty() && entries_.size() <= kScanLimit) return;
   if (entries_.size() * 2 > slots_.size()) {
-    index_all(slots_for(entries_.size() * 2));
+    index_all(slots_for(std::min(entries_.size() * 2, kMostEntries)));
   } else if (!is_nan(entries_.back().first)) {
     take_slot(slots_, hash, entries_.size() - 1);
   }
 }
 
 void Dict::reserve(std::size_t entries) {
+  if (entries > kMostEntries) refuse_size();
   entries_.reserve(entries);
   if (const std::size_t slots = slots_for(entries); slots > slots_.size()) index_all(slots);
 }

@@ -52,6 +52,7 @@ std::string text_of(const at::Tensor& bytes) {
 // Weights of a device, and what they are to become.
 struct PlacedWeights {
   PlacedWeights(c10::Device device, const std::vector<std::size_t>& sizes) {
+    saved.reserve(sizes.size());  // so that what is looked at stays
     for (const std::size_t size : sizes) {
       saved.push_back(testing::pattern(size));
       saved.back().front() = static_cast<char>(saved.size());

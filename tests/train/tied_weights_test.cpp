@@ -121,6 +121,28 @@ TEST(TiedWeights, AreListedOnceUnderTheirFirstNameAndSavedUnderEach) {
 }
 
 // Python walks a parent before its children.
+// Nothing but its table has the parameter.
+struct ChildOfTwoNames : torch::nn::Module {
+  ChildOfTwoNames() { register_parameter("weight", torch::zeros({3})); }
+};
+struct ParentOfOneChild : torch::nn::Module {
+  ParentOfOneChild() {
+    const auto child = std::make_shared<ChildOfTwoNames>();
+    register_module("a", child);
+    register_module("b", child);
+  }
+};
+
+TEST(TiedWeights, OfAChildOfTwoNamesAreLoadedOnceWithTheSecond) {
+  ParentOfOneChild module;
+  const auto version = [&] { return module.parameters().at(0)._version(); };
+  const auto before = version();
+  load_state_dict(module, Dict::ordered({{"a.weight", view_of(torch::ones({3}))},
+                                         {"b.weight", view_of(torch::full({3}, 2.0F))}}));
+  EXPECT_TRUE(module.parameters().at(0).equal(torch::full({3}, 2.0F)));
+  EXPECT_EQ(version(), before + 1);
+}
+
 TEST(TiedWeights, ATensorOfTheParentHasTheParentsName) {
   const auto net = std::make_shared<torch::nn::Module>("Net");
   const torch::nn::Linear child(2, 2);

@@ -63,7 +63,7 @@ AllItems::AllItems(const std::vector<std::string>& names, std::vector<std::strin
 std::vector<AllItems::Table> AllItems::tables_of(const std::vector<std::string>& names) const {
   std::map<std::string, std::string_view, std::less<>> by_digest;
   for (const std::string& text : names) {
-    by_digest.emplace(digest_of_names(text), text);
+    by_digest.emplace(digest_of_text(text), text);
   }
   std::map<std::string_view, std::size_t> places;
   std::vector<Table> tables;

@@ -8,17 +8,12 @@
 #include "cairn/error.h"
 
 #include "checkpoint/sharded/packed.h"
-#include "core/xxh3.h"
 
 namespace cairn::sharded {
 namespace {
 
-// The names have their digest in it.
-std::string digest_of_parts(std::string_view parts) {
-  Xxh3 hash;
-  hash.write(as_bytes(parts));
-  return hash.digest128();
-}
+constexpr std::string_view kQuestionMark = "CAsk__1\n";
+constexpr std::string_view kAnswerMark = "CHas__1\n";
 
 // Sets aside what is not as it was, until all have answered.
 class Answers {
@@ -37,6 +32,7 @@ class Answers {
   }
   void add(std::uint32_t rank, std::string_view text) {
     PackedReader in(text, "what a rank has of the state");
+    in.expect_mark(kAnswerMark);
     if (in.number(1) == 1) {
       expect_digest(rank, in.text());
     } else {
@@ -60,7 +56,7 @@ class Answers {
 
  private:
   void expect_digest(std::uint32_t rank, std::string_view digest) const {
-    if (before_ != nullptr && digest == digest_of_parts(before_->text_of(rank))) return;
+    if (before_ != nullptr && digest == digest_of_text(before_->text_of(rank))) return;
     throw CorruptError("rank " + std::to_string(rank) +
                        " says that it has what it had, and that is not what is kept of it");
   }
@@ -78,7 +74,7 @@ std::vector<std::string> names_in_use(const GlobalPlan& plan, std::vector<std::s
     digests.insert(RankParts::parse(plan.text_of(rank)).names_digest);
   }
   std::erase_if(names,
-                [&](const std::string& text) { return !digests.contains(digest_of_names(text)); });
+                [&](const std::string& text) { return !digests.contains(digest_of_text(text)); });
   return names;
 }
 
@@ -87,27 +83,30 @@ std::vector<std::string> names_in_use(const GlobalPlan& plan, std::vector<std::s
 std::string KeptPlan::ask(const std::string& save, const Description& own) {
   asked_ = save;
   PackedWriter out;
+  out.plain(kQuestionMark);
   out.text(save);
   out.text(kept_.save);
-  out.text(digest_of_names(own.names));
+  out.text(digest_of_text(own.names));
   return out.take();
 }
 
 std::string KeptPlan::answer(std::string_view asked, const Description& own) {
   PackedReader in(asked, "what rank 0 asks");
+  in.expect_mark(kQuestionMark);
   const std::string save(in.text());
   const std::string kept(in.text());
   const std::string_view names_of_rank_0 = in.text();
   in.expect_end();
-  const Said before = std::exchange(said_, {save, digest_of_parts(own.parts)});
+  const Said before = std::exchange(said_, {save, digest_of_text(own.parts)});
   PackedWriter out;
+  out.plain(kAnswerMark);
   if (!kept.empty() && before.save == kept && before.digest == said_.digest) {
     out.number(1);
     out.text(said_.digest);
     return out.take();
   }
   out.number(0);
-  out.text(digest_of_names(own.names) == names_of_rank_0 ? "" : own.names);
+  out.text(digest_of_text(own.names) == names_of_rank_0 ? "" : own.names);
   out.text(own.parts);
   return out.take();
 }

@@ -8,8 +8,8 @@
 //  3. plan()    Where what each rank has is what is kept, to the byte or by its digest, the plan is
 //               the one that is kept: it follows from nothing else. Otherwise all is planned anew,
 //               from what is kept of the ranks that gave a digest, and nobody is asked twice.
-//  4. What is kept belongs to the save that is being planned from now on. After a save whose
-//               planning failed nothing is.
+//  4. What is kept belongs to the save that is being planned from now on. After a
+//               step 3 that failed nothing is.
 //
 // Nothing here communicates: questions and answers are texts that others carry. Numbers of files,
 // names of folders, bytes and their checksums are in no plan, and so are never those of before.

@@ -68,6 +68,14 @@ class PackedReader {
     at_ += size;
     return v;
   }
+  // What stands in front of a text: what it is, and the version of its layout. UnsupportedError.
+  void expect_mark(std::string_view mark) {
+    if (remaining() < mark.size()) fail("is too short to be one");
+    if (plain(mark.size()) == mark) return;
+    throw UnsupportedError(std::string(what_) +
+                           " is told in another way than this cairn's: all ranks must run the same "
+                           "version");
+  }
   void expect_end() const {
     if (at_ != end_) fail("goes on behind its end");
   }

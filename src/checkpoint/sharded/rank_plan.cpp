@@ -12,14 +12,6 @@ constexpr std::string_view kPlanMark = "CPlan_1\n";
 constexpr std::string_view kReportMark = "CDone_1\n";
 constexpr std::uint64_t kMostRank = std::numeric_limits<std::uint32_t>::max();
 
-void expect_mark(PackedReader& in, std::string_view mark) {
-  if (in.remaining() < mark.size()) in.fail("is too short to be one");
-  if (in.plain(mark.size()) == mark) return;
-  throw UnsupportedError(
-      "a save is planned in another way than this cairn's: all ranks must run "
-      "the same version");
-}
-
 }  // namespace
 
 std::string RankPlan::text() const {
@@ -38,7 +30,7 @@ std::string RankPlan::text() const {
 
 RankPlan RankPlan::parse(std::string_view text) {
   PackedReader in(text, "the plan of what a rank writes");
-  expect_mark(in, kPlanMark);
+  in.expect_mark(kPlanMark);
   RankPlan plan;
   plan.rank = static_cast<std::uint32_t>(in.number(kMostRank));
   plan.parts_hash = in.number();
@@ -73,7 +65,7 @@ std::string RankReport::text() const {
 
 RankReport RankReport::parse(std::string_view text) {
   PackedReader in(text, "the report of what a rank has written");
-  expect_mark(in, kReportMark);
+  in.expect_mark(kReportMark);
   RankReport report;
   report.rank = static_cast<std::uint32_t>(in.number(kMostRank));
   report.plan_hash = in.number();

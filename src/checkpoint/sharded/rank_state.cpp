@@ -18,14 +18,6 @@ constexpr std::string_view kPartsMark = "CParts1\n";
 constexpr std::size_t kDigestSize = kSealDigits;
 constexpr std::size_t kMostLevels = 1000;
 
-void check_mark(PackedReader& reader, std::string_view mark) {
-  if (reader.remaining() < mark.size()) reader.fail("is too short to be one");
-  if (reader.plain(mark.size()) == mark) return;
-  throw UnsupportedError(
-      "what a rank has of the state is told in another way than this cairn's: all ranks must run "
-      "the same version");
-}
-
 // Throws for what as_chunk() would refuse when it is too late.
 void check_part(const TensorView& tensor) {
   if (tensor.quantizer != nullptr) {
@@ -198,9 +190,9 @@ void RankState::add_own(const std::string& list, const Value& value) {
   }
 }
 
-std::string digest_of_names(std::string_view names) {
+std::string digest_of_text(std::string_view text) {
   Xxh3 hash;
-  hash.write(as_bytes(names));
+  hash.write(as_bytes(text));
   return hash.digest128();
 }
 
@@ -211,7 +203,7 @@ Description describe(const RankState& state) {
   parts.number(state.place().rank);
   parts.number(state.place().world_size);
   parts.number(state.place().replica);
-  parts.plain(digest_of_names(description.names));
+  parts.plain(digest_of_text(description.names));
   write_entries(state.items(), parts);
   parts.text(names_of(state.own_items()));
   write_entries(state.own_items(), parts);
@@ -221,7 +213,7 @@ Description describe(const RankState& state) {
 
 std::vector<ItemHeader> parse_names(std::string_view names) {
   PackedReader in(names, "the list of items that a rank has");
-  check_mark(in, kNamesMark);
+  in.expect_mark(kNamesMark);
   std::vector<ItemHeader> items;
   for (std::size_t count = in.count(); count > 0; --count) {
     items.push_back(read_header(in));
@@ -232,7 +224,7 @@ std::vector<ItemHeader> parse_names(std::string_view names) {
 
 RankParts RankParts::parse(std::string_view parts) {
   PackedReader in(parts, "what a rank has");
-  check_mark(in, kPartsMark);
+  in.expect_mark(kPartsMark);
   constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 24;
   RankParts rank;
   rank.place.rank = static_cast<std::uint32_t>(in.number(kMostRanks));

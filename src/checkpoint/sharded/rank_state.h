@@ -92,7 +92,7 @@ Description describe(const RankState& state);
 // What `names` says. CorruptError; UnsupportedError of another version of cairn.
 std::vector<ItemHeader> parse_names(std::string_view names);
 // By which `parts` says which names it is about.
-std::string digest_of_names(std::string_view names);
+std::string digest_of_text(std::string_view text);
 
 // The beginning of `parts`, which must outlive it.
 struct RankParts {

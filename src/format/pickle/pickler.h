@@ -50,7 +50,7 @@ class Pickler {
 
   void op(Op code) { out_.push_back(static_cast<char>(code)); }
   // What is written many times, as it was when all that it names had its number and nothing got a
-  // new one; empty: not yet. It belongs to this pickler and its copies.
+  // new one; empty: not yet. It belongs to this pickler, and to copies made of it from then on.
   using Phrase = std::string;
   // Writes the phrase; by `write` as long as it is empty.
   template <class Write>

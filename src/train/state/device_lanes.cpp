@@ -208,9 +208,23 @@ void UploadLane::add(const DeviceUpload& piece, StreamCopier& copier) {
     const std::size_t size = std::min(piece.host.size() - done, buffer_bytes() - used_);
     auto* const to = static_cast<std::byte*>(staged(*filling_, used_, size).data_ptr());
     copier.copy(to, piece.host.data() + done, size);
-    pieces_.push_back({piece.memory, piece.offset + done, {to, size}});
+    add_piece({piece.memory, piece.offset + done, {to, size}});
     used_ = std::min(used_ + round_up(size, kStagedAlignment), buffer_bytes());
     done += size;
+  }
+}
+
+// What goes on where the last one ends is one copy with it.
+void UploadLane::add_piece(const DeviceUpload& piece) {
+  DeviceUpload* const last = pieces_.empty() ? nullptr : &pieces_.back();
+  const bool goes_on = last != nullptr &&
+                       last->memory.unsafeGetStorageImpl() == piece.memory.unsafeGetStorageImpl() &&
+                       last->offset + last->host.size() == piece.offset &&
+                       last->host.data() + last->host.size() == piece.host.data();
+  if (goes_on) {
+    last->host = {last->host.data(), last->host.size() + piece.host.size()};
+  } else {
+    pieces_.push_back(piece);
   }
 }
 

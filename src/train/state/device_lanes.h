@@ -134,6 +134,8 @@ class UploadLane : public StagingLane {
   void finish();
 
  private:
+  void add_piece(const DeviceUpload& piece);
+
   Buffer* filling_ = nullptr;
   std::size_t used_ = 0;              // of that
   std::vector<DeviceUpload> pieces_;  // that stand there

@@ -73,7 +73,7 @@ class DeviceUploads {
 };
 
 // The same of bytes that come bit by bit, from several threads at once, while others are still
-// read: none waits for a device until all buffers are full.
+// read: none waits for a device until both buffers of its lane are full.
 class DeviceWrites {
  public:
   // `memory`: all that will be written, of devices that device_storage() takes. What is on this

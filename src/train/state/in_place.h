@@ -23,7 +23,7 @@ namespace cairn {
 //
 // What is for devices is read with one call, too: each piece goes into a buffer of DeviceWrites as
 // soon as it is there, and on to the device while others are read. So the disk has all of it to do
-// at once, and waits for a device only when all those buffers are full.
+// at once, and waits for a device only when that is slower.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.

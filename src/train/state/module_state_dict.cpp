@@ -133,7 +133,7 @@ class NameValues {
 class ModulePlanner {
  public:
   ModulePlanner(const Value& state, const PlanModuleLoadOptions& options)
-      : state_(state), options_(options), in_order_(state) {
+      : state_(state), options_(options), in_order_(state), planned_(state.as_dict().size()) {
     load_.tensors.reserve(state.as_dict().size());
     known_.reserve(state.as_dict().size());
   }
@@ -148,6 +148,9 @@ class ModulePlanner {
     if (value->is_tensor()) return add(name, tensor, value->as_tensor());
     load_.misfits.push_back(name + " is a " + std::string(value->type_name()) + ", not a tensor");
   }
+
+  // Behind it comes add() of that tensor, soon.
+  void fetch(const at::Tensor& tensor) const { planned_.prefetch(tensor.unsafeGetTensorImpl()); }
 
   ModuleLoad finish() && {
     const bool is_all = known_.size() == state_.as_dict().size();  // each name comes by once
@@ -174,9 +177,7 @@ class ModulePlanner {
     std::string reason = misfit(name, target, view);
     if (!reason.empty()) return load_.misfits.push_back(std::move(reason));
     try {
-      const bool is_once = target.use_count() == 1;  // before the plan holds it, too
       TensorLoad tensor(target, view, options_.before_elements);
-      if (is_once) return load_.tensors.push_back(std::move(tensor));
       const auto [place, is_new] = planned_.try_emplace(target.unsafeGetTensorImpl());
       if (is_new) {
         *place = load_.tensors.size();
@@ -192,8 +193,8 @@ class ModulePlanner {
   const Value& state_;
   const PlanModuleLoadOptions& options_;
   NamesInOrder in_order_;
-  // The module's tensors that may stand at two places, and where their plans are. Such a one gets
-  // what the second has, as in Python.
+  // The module's tensors, and where their plans are: one that stands at two places gets what the
+  // second has, as in Python.
   PointerMap<std::size_t> planned_;
   std::vector<const Value*> known_;  // the entries that the module has a name for
   ModuleLoad load_;
@@ -280,11 +281,12 @@ ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
   }
   ModulePlanner planner(state, options);
   std::string name;
-  for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
-                                    const at::Tensor& tensor) {
+  const auto add = [&](const std::string& prefix, const std::string& own_name,
+                       const at::Tensor& tensor) {
     name.assign(prefix).append(own_name);
     planner.add(name, tensor);
-  });
+  };
+  for_each_named_tensor(module, add, [&](const at::Tensor& tensor) { planner.fetch(tensor); });
   return std::move(planner).finish();
 }
 
