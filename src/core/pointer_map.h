@@ -21,10 +21,13 @@ class PointerMap {
   std::size_t size() const { return size_; }
 
   // nullptr when it is not there. Also of the key nullptr; stays where it is until one is added.
-  T* find(const void* key) {
+  const T* find(const void* key) const {
     if (slots_.empty()) return nullptr;
-    Slot& slot = slots_[place_of(number_of(key))];
+    const Slot& slot = slots_[place_of(number_of(key))];
     return slot.key == kFree ? nullptr : &slot.value;
+  }
+  T* find(const void* key) {
+    return const_cast<T*>(std::as_const(*this).find(key));  // NOLINT: of a slot of this one
   }
 
   // Brings a key's slot into the cache: for who knows which keys come next. The slots of many

@@ -1,4 +1,4 @@
-// Weights of a device that are read in place: what is copied to them while the rest is read. As
+// What is read straight into memory of a device: what is copied there while the rest is read. As
 // device_storage_test.cpp on a simulated device, which works as late as it may, and on CUDA's
 // first.
 
@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -25,7 +24,6 @@
 #include "testing/sim_device.h"
 #include "testing/temp_folder.h"
 #include "train/state/device_storage.h"
-#include "train/state/in_place.h"
 
 namespace cairn {
 namespace {
@@ -50,23 +48,24 @@ std::string text_of(const at::Tensor& bytes) {
 }
 
 // Weights of a device, and what they are to become.
-struct PlacedWeights {
-  PlacedWeights(c10::Device device, const std::vector<std::size_t>& sizes) {
+struct DeviceWeights {
+  DeviceWeights(c10::Device device, const std::vector<std::size_t>& sizes) {
     saved.reserve(sizes.size());  // so that what is looked at stays
     for (const std::size_t size : sizes) {
       saved.push_back(testing::pattern(size));
       saved.back().front() = static_cast<char>(saved.size());
       live.push_back(bytes_on(device, size, 7));
-      in_place.on_devices.push_back({storage_of({as_bytes(saved.back()), nullptr}),
-                                     live.back().storage(), live.back().storage().data()});
+      memory.push_back(live.back().storage());
     }
   }
 
-  // Puts [begin, end) of one.
-  void put(const PutBytes& put, const std::vector<StorageRead>& reads, std::size_t which,
-           std::size_t begin, std::size_t end) const {
-    put(reads[which].into.subspan(begin, end - begin),
-        as_bytes(saved[which]).subspan(begin, end - begin));
+  const std::byte* begin_of(std::size_t which) const {
+    return static_cast<const std::byte*>(memory[which].data());
+  }
+  // Writes [begin, end) of one.
+  void write(DeviceWrites& writes, std::size_t which, std::size_t begin, std::size_t end) const {
+    const ByteView bytes = as_bytes(saved[which]).subspan(begin, end - begin);
+    ASSERT_TRUE(writes.write(begin_of(which) + begin, bytes));
   }
   void expect_saved() const {
     for (std::size_t i = 0; i < saved.size(); ++i) {
@@ -76,7 +75,7 @@ struct PlacedWeights {
 
   std::vector<std::string> saved;
   std::vector<at::Tensor> live;
-  InPlace in_place;
+  std::vector<c10::Storage> memory;
 };
 
 class DeviceInPlaceTest : public ::testing::TestWithParam<const char*> {
@@ -102,7 +101,7 @@ TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
   for (std::size_t i = 0; i < 300; ++i) {
     sizes.push_back(100 * i + 1);
   }
-  const PlacedWeights weights(device, sizes);
+  const DeviceWeights weights(device, sizes);
   struct Part {
     std::size_t which;
     std::size_t begin;
@@ -115,33 +114,29 @@ TEST_P(DeviceInPlaceTest, PiecesComeInAnyOrderFromSeveralThreads) {
       parts.push_back({which, begin, std::min(begin + step, sizes[which])});
     }
   }
-  weights.in_place.fill([&](const std::vector<StorageRead>& reads, const PutBytes& put) {
-    const auto put_one = [&](std::size_t i) {
-      const Part& part = parts[i * 7 % parts.size()];  // each once: no multiple of 7
-      weights.put(put, reads, part.which, part.begin, part.end);
-    };
-    ASSERT_NE(parts.size() % 7, 0);
-    for_each_parallel(parts.size(), put_one, std::numeric_limits<std::uint64_t>::max(), 12);
-  });
+  DeviceWrites writes(weights.memory);
+  const auto write_one = [&](std::size_t i) {
+    const Part& part = parts[i * 7 % parts.size()];  // each once: no multiple of 7
+    weights.write(writes, part.which, part.begin, part.end);
+  };
+  ASSERT_NE(parts.size() % 7, 0);
+  for_each_parallel(parts.size(), write_one, std::numeric_limits<std::uint64_t>::max(), 12);
+  writes.finish();
   weights.expect_saved();
 }
 
-TEST_P(DeviceInPlaceTest, WhatIsOfTheHostIsMemory) {
-  PlacedWeights weights(device, {1000});
-  const std::string saved = testing::pattern(500);
-  at::Tensor live = at::zeros({500}, at::kByte);
-  weights.in_place.on_host.push_back(
-      {storage_of({as_bytes(saved), nullptr}), live.storage(), live.storage().data()});
-  int calls = 0;
-  weights.in_place.fill([&](const std::vector<StorageRead>& reads, const PutBytes& put) {
-    ++calls;
-    ASSERT_EQ(reads.size(), 1);
-    if (!put) return reads[0].storage->read_into(0, reads[0].into);
-    weights.put(put, reads, 0, 0, 1000);
-  });
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(text_of(live), saved);
-  weights.expect_saved();
+TEST_P(DeviceInPlaceTest, AddressesOfOtherMemoryAreNotWrittenTo) {
+  const DeviceWeights weights(device, {1000, 2000});
+  DeviceWrites writes({weights.memory[1]});
+  const std::string other = testing::pattern(500);
+  const ByteView bytes = as_bytes(other);
+  EXPECT_FALSE(writes.write(bytes.data(), bytes));
+  EXPECT_FALSE(writes.write(weights.begin_of(0), bytes));
+  EXPECT_FALSE(writes.write(weights.begin_of(1) + 2000, bytes));
+  weights.write(writes, 1, 0, 2000);
+  writes.finish();
+  EXPECT_EQ(text_of(weights.live[1]), weights.saved[1]);
+  EXPECT_EQ(text_of(weights.live[0]), std::string(1000, 7));
 }
 
 // --- What a real device does not do at will ------------------------------------------------------
@@ -150,52 +145,45 @@ TEST_P(DeviceInPlaceTest, WhatIsOfTheHostIsMemory) {
 // quick has it long before all is read.
 TEST(DeviceInPlaceSimulated, TheNextIsReadWhileTheDeviceIsAtWork) {
   for (const bool is_quick : {false, true}) {
-    const PlacedWeights weights(testing::sim_device(), {64 * kMiB});
+    const DeviceWeights weights(testing::sim_device(), {64 * kMiB});
     text_of(weights.live[0]);  // waits for what fills it
-    const auto* const memory = static_cast<const char*>(weights.in_place.on_devices[0].data);
+    const std::byte* const memory = weights.begin_of(0);
     testing::hurry_sim_side_streams(is_quick);
-    weights.in_place.fill([&](const std::vector<StorageRead>& reads, const PutBytes& put) {
-      const std::uint64_t waits = testing::sim_device_waits();
-      const auto has_first_buffer = [&] {
-        return std::memcmp(memory, weights.saved[0].data(), kBufferBytes) == 0;
-      };
-      for (std::size_t at = 0; at < 64 * kMiB; at += kMiB) {
-        weights.put(put, reads, 0, at, at + kMiB);
-        if (at == 4 * kMiB) {  // one more than a buffer has
-          EXPECT_EQ(testing::sim_device_waits(), waits);
-          EXPECT_EQ(has_first_buffer(), is_quick);
-        }
-        if (at == 8 * kMiB) {
-          EXPECT_TRUE(has_first_buffer()) << "its buffer is used again";
-        }
+    DeviceWrites writes(weights.memory);
+    const std::uint64_t waits = testing::sim_device_waits();
+    const auto has_first_buffer = [&] {
+      return std::memcmp(memory, weights.saved[0].data(), kBufferBytes) == 0;
+    };
+    for (std::size_t at = 0; at < 64 * kMiB; at += kMiB) {
+      weights.write(writes, 0, at, at + kMiB);
+      if (at == 4 * kMiB) {  // one more than a buffer has
+        EXPECT_EQ(testing::sim_device_waits(), waits);
+        EXPECT_EQ(has_first_buffer(), is_quick);
       }
-    });
+      if (at == 8 * kMiB) {
+        EXPECT_TRUE(has_first_buffer()) << "its buffer is used again";
+      }
+    }
+    writes.finish();
     testing::hurry_sim_side_streams(false);
     EXPECT_TRUE(std::memcmp(memory, weights.saved[0].data(), 64 * kMiB) == 0) << "it has waited";
   }
 }
 
-TEST(DeviceInPlaceSimulated, AReadThatFailsIsThrownWhenTheDeviceIsDone) {
-  const PlacedWeights weights(testing::sim_device(), {32 * kMiB, 32 * kMiB});
+TEST(DeviceInPlaceSimulated, WhoGivesUpWaitsUntilTheDeviceIsDone) {
+  const DeviceWeights weights(testing::sim_device(), {32 * kMiB, 32 * kMiB});
   text_of(weights.live[0]);
-  const auto read = [&](const std::vector<StorageRead>& reads, const PutBytes& put) {
-    weights.put(put, reads, 1, 0, kBufferBytes + 1);
-    throw StorageError("the disk is gone", ENODEV);
-  };
-  try {
-    weights.in_place.fill(read);
-    FAIL() << "no error";
-  } catch (const StorageError& e) {
-    EXPECT_EQ(e.status(), ENODEV);
+  {
+    DeviceWrites writes(weights.memory);
+    weights.write(writes, 1, 0, kBufferBytes + 1);
   }
   // What it was given it has, without any further wait: nothing is under way out of the buffers.
-  EXPECT_EQ(std::memcmp(weights.in_place.on_devices[1].data, weights.saved[1].data(), kBufferBytes),
-            0);
-  weights.in_place.fill([&](const std::vector<StorageRead>& reads, const PutBytes& put) {
-    for (const std::size_t which : {0, 1}) {
-      weights.put(put, reads, which, 0, 32 * kMiB);
-    }
-  });
+  EXPECT_EQ(std::memcmp(weights.begin_of(1), weights.saved[1].data(), kBufferBytes), 0);
+  DeviceWrites writes(weights.memory);
+  for (const std::size_t which : {0, 1}) {
+    weights.write(writes, which, 0, 32 * kMiB);
+  }
+  writes.finish();
   weights.expect_saved();
 }
 

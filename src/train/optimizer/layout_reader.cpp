@@ -12,6 +12,7 @@
 
 #include "train/state/device_storage.h"
 #include "train/state/number.h"
+#include "train/state/tensor_bridge.h"
 
 namespace cairn {
 namespace {
@@ -224,7 +225,7 @@ void StateReader::read(const std::string& key, const Value& value, at::Tensor& t
         key, fmt::format("has shape [{}], {} [{}]", fmt::join(view.shape, ", "),
                          field.shape ? "expected" : "its parameter has", fmt::join(shape, ", ")));
   }
-  const at::Tensor read = tensor_of(view, /*share=*/true);
+  const at::Tensor read = near_tensor_of(view);
   const at::ScalarType dtype =
       parameter.is_floating_point() ? parameter.scalar_type() : read.scalar_type();
   const at::TensorOptions options = parameter.options().dtype(dtype).requires_grad(false);

@@ -41,6 +41,7 @@
 #include "io/mapped_file.h"
 #include "train/optimizer/load.h"
 #include "train/state/checkpoint_migration.h"
+#include "train/state/device_targets.h"
 #include "train/state/entry_names.h"
 #include "train/state/foreign_parts.h"
 #include "train/state/in_place.h"
@@ -78,8 +79,9 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
-  void stage(LoadStaging& staging, Value& checkpoint);  // step 2, up to its end
-  void place_model(Value& saved, bool with_devices);    // step 2, in place
+  void stage(LoadStaging& staging, Value& checkpoint);    // step 2, up to its end
+  void place_model(Value& saved, bool with_devices);      // step 2, in place
+  DeviceTargets find_targets(const Value& saved) const;   // step 2, on devices
   void read_in_place(LoadStaging& staging);             // step 5
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
@@ -461,13 +463,30 @@ void CheckpointLoad::place_model(Value& saved, bool with_devices) {
   place_in(state_.model->module(), saved.mutable_dict()["model"], with_devices, in_place_);
 }
 
+// What an older Composer names otherwise goes by way of the host.
+DeviceTargets CheckpointLoad::find_targets(const Value& saved) const {
+  DeviceTargets targets;
+  if (!saved.is_dict()) return targets;
+  if (const Value* model = saved.find("model")) {
+    targets.add_model(state_.model->module(), *model);
+  }
+  const Value* const optimizers = saved.find("optimizers");
+  if (state_.optimizer && optimizers != nullptr && optimizers->is_dict()) {
+    const Value* const entry = optimizers->find(optimizer_name(*state_.optimizer));
+    if (entry != nullptr) targets.add_optimizer(*state_.optimizer, *entry);
+  }
+  return targets;
+}
+
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
-  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], staging.may_put());
+  const bool with_devices = staging.takes_targets();
+  if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], with_devices);
+  const DeviceTargets targets = with_devices ? find_targets(checkpoint.at("state")) : DeviceTargets();
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
   const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
   staging.stage(
       checkpoint,
-      {.with_others = !options_.load_weights_only, .of_state = is_needed, .storage = is_elsewhere});
+      {.with_others = !options_.load_weights_only, .of_state = is_needed, .storage = is_elsewhere, .targets = &targets});
 } catch (const std::bad_alloc&) {
   checkpoint = Value();
   staging.refuse_size(options_.verify);
@@ -476,17 +495,16 @@ void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
 // What is read in two parts is checked in two: what is loaded, then, and no byte twice. Of a
 // sharded run each rank reads a part.
 Verify CheckpointLoad::how_to_read() const {
-  const bool is_part = !in_place_.empty() || is_sharded(state_);
+  const bool is_part = !in_place_.places.empty() || is_sharded(state_);
   return is_part && options_.verify == Verify::kFull ? Verify::kWhatIsRead : options_.verify;
 }
 
 void CheckpointLoad::read_in_place(LoadStaging& staging) {
-  if (in_place_.empty()) return;
+  if (in_place_.places.empty()) return;
   in_place_.check();
   is_overwriting_ = true;
   if (weights_are_lost_ != nullptr) *weights_are_lost_ = true;
-  in_place_.fill(
-      [&](const auto& reads, const auto& put) { staging.read(reads, how_to_read(), put); });
+  staging.read(in_place_.reads(), how_to_read());
 }
 
 std::optional<Value> CheckpointLoad::run(const std::string& path, LoadStaging& staging,

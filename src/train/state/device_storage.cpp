@@ -231,6 +231,10 @@ void DeviceMemory::read(std::span<const Range> ranges) const {
   }
 }
 
+const std::byte* begin_of(const c10::Storage& memory) {
+  return static_cast<const std::byte*>(memory.data());
+}
+
 class DeviceStorage final : public Storage {
  public:
   DeviceStorage(std::shared_ptr<DeviceMemory> device, const c10::Storage& memory)
@@ -271,6 +275,19 @@ const c10::StorageImpl* device_memory_of(const Storage& storage) {
   return static_cast<const DeviceStorage&>(storage).memory();
 }
 
+bool has_streams(c10::Device device) {
+  if (device.is_cpu() || device.is_meta()) return false;
+  thread_local c10::Device last = c10::kCPU;  // that has them: one is asked for again and again
+  if (last == device) return true;
+  try {
+    DeviceMemory::of(device);
+  } catch (const UsageError&) {
+    return false;
+  }
+  last = device;
+  return true;
+}
+
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }
 
 bool DeviceUploads::takes(const at::Tensor& to, const at::Tensor& from) {
@@ -299,10 +316,7 @@ void DeviceUploads::finish() {
 
 void DeviceUploads::upload(std::span<const Tensors> tensors, c10::Device device) {
   const torch::NoGradGuard no_grad;
-  std::shared_ptr<DeviceMemory> memory;
-  try {
-    memory = DeviceMemory::of(device);
-  } catch (const UsageError&) {  // it has no side streams
+  if (!has_streams(device)) {
     for (const auto& [to, from] : tensors) {
       to.copy_(from);
     }
@@ -313,10 +327,10 @@ void DeviceUploads::upload(std::span<const Tensors> tensors, c10::Device device)
     const ByteView elements{static_cast<const std::byte*>(from.data_ptr()), from.nbytes()};
     if (!elements.empty()) pieces.push_back({to.storage(), 0, elements});
   }
-  if (!pieces.empty()) memory->upload(pieces);
+  if (!pieces.empty()) DeviceMemory::of(device)->upload(pieces);
 }
 
-DeviceWrites::DeviceWrites(const std::vector<c10::Storage>& memory) {
+DeviceWrites::DeviceWrites(std::vector<c10::Storage> memory) : memory_(std::move(memory)) {
   constexpr std::uint64_t kSmallBytes = std::uint64_t{256} << 10;
   struct Share {
     c10::Device device;
@@ -324,7 +338,7 @@ DeviceWrites::DeviceWrites(const std::vector<c10::Storage>& memory) {
     std::size_t small = 0;
   };
   std::vector<Share> shares;
-  for (const c10::Storage& one : memory) {
+  for (const c10::Storage& one : memory_) {
     auto share = std::ranges::find(shares, one.device(), &Share::device);
     if (share == shares.end()) share = shares.insert(share, Share{one.device()});
     share->bytes += round_up<std::uint64_t>(one.nbytes(), kStagedAlignment);
@@ -337,14 +351,21 @@ DeviceWrites::DeviceWrites(const std::vector<c10::Storage>& memory) {
     const auto device = DeviceMemory::of(share.device);
     devices_.emplace_back(share.device, device->lanes_to(share.bytes, has_small, most));
   }
+  std::ranges::sort(memory_, {}, begin_of);
 }
 
 DeviceWrites::~DeviceWrites() = default;
 
-void DeviceWrites::write(const c10::Storage& memory, std::uint64_t offset, ByteView bytes) {
+bool DeviceWrites::write(const std::byte* to, ByteView bytes) {
+  const auto behind = std::ranges::upper_bound(memory_, to, {}, begin_of);
+  if (behind == memory_.begin()) return false;
+  const c10::Storage& memory = *std::prev(behind);
+  const auto offset = static_cast<std::uint64_t>(to - begin_of(memory));
+  if (offset >= memory.nbytes()) return false;
   const c10::Device device = memory.device();
   const auto is_its = [&](const auto& lanes) { return lanes.first == device; };
   std::ranges::find_if(devices_, is_its)->second->write({memory, offset, bytes});
+  return true;
 }
 
 void DeviceWrites::finish() {

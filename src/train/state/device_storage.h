@@ -47,6 +47,9 @@ const c10::StorageImpl* device_memory_of(const Storage& storage);
 // own must outlive the storages.
 void note_stream(c10::Device device);
 
+// Whether device_storage() takes its memory.
+bool has_streams(c10::Device device);
+
 // Elements of the host for memory of devices: many tensors at once, as in 4, the other way. What is
 // on this thread's current stream may still use that memory before, and nobody else.
 class DeviceUploads {
@@ -76,22 +79,23 @@ class DeviceUploads {
 // read: none waits for a device until both buffers of its lane are full.
 class DeviceWrites {
  public:
-  // `memory`: all that will be written, of devices that device_storage() takes. What is on this
+  // `memory`: all that will be written, each storage once, of devices that has_streams(). What is on this
   // thread's current streams may still use it before, and nobody else until finish(). What
   // device_storage() and libtorch throw.
-  explicit DeviceWrites(const std::vector<c10::Storage>& memory);
+  explicit DeviceWrites(std::vector<c10::Storage> memory);
   // Waits until the devices are done, also when something was thrown.
   ~DeviceWrites();
   DeviceWrites(const DeviceWrites&) = delete;
   DeviceWrites& operator=(const DeviceWrites&) = delete;
 
-  // Copies `bytes` before it returns; where in `memory` they go. From any thread. What libtorch
-  // throws.
-  void write(const c10::Storage& memory, std::uint64_t offset, ByteView bytes);
+  // Copies `bytes` before it returns, which go to this address. False, with nothing done, when it
+  // is in none of the memory. From any thread. What libtorch throws.
+  bool write(const std::byte* to, ByteView bytes);
   // They are there when it returns, once, when nobody writes any more. What libtorch throws.
   void finish();
 
  private:
+  std::vector<c10::Storage> memory_;  // by address
   std::vector<std::pair<c10::Device, std::unique_ptr<UploadLanes>>> devices_;
 };
 

@@ -22,25 +22,6 @@
 namespace cairn {
 namespace {
 
-bool has_type(const at::Tensor& target, const TensorView& view) {
-  try {
-    return scalar_type_of(view.dtype) == target.scalar_type();
-  } catch (const UnsupportedError&) {
-    return false;
-  }
-}
-
-bool is_alike(const at::Tensor& target, const TensorView& view) {
-  const bool is_plain = target.layout() == at::kStrided && !target.is_quantized() &&
-                        !target.is_conj() && !target.is_neg() && view.quantizer == nullptr &&
-                        view.part == nullptr;
-  if (!is_plain || !has_type(target, view)) return false;
-  const auto address = reinterpret_cast<std::uintptr_t>(target.data_ptr());
-  return address % item_size(view.dtype) == 0 && std::ranges::equal(target.sizes(), view.shape) &&
-         std::ranges::equal(target.strides(), view.strides) &&
-         target.is_non_overlapping_and_dense();
-}
-
 bool is_whole(const at::Tensor& target, const TensorView& view) {
   return target.storage_offset() == 0 && view.storage_offset == 0 &&
          target.storage().nbytes() == view.storage->size() &&
@@ -144,15 +125,16 @@ std::vector<Placed> candidates(const torch::nn::Module& module, const Value& mod
                                     const at::Tensor& target) {
     name.assign(prefix).append(own_name);
     const Value* value = in_order.find(name);
-    const bool may_hold_it = target.device().is_cpu() || (with_devices && !target.is_meta());
+    const c10::Device device = target.device();
+    const bool may_hold_it = device.is_cpu() || (with_devices && has_streams(device));
     if (!target.has_storage() || !may_hold_it) return;
     const Storage* saved = nullptr;
     if (value != nullptr && value->is_tensor()) {
       const TensorView& view = value->as_tensor();
       // To a device it goes in pieces: what has to be made would be whole on the host.
       const bool has_bytes = view.storage != nullptr && view.numel() != 0 &&
-                             (target.device().is_cpu() || view.storage->source() != nullptr);
-      if (has_bytes && is_alike(target, view) && is_whole(target, view)) saved = view.storage.get();
+                             (device.is_cpu() || view.storage->source() != nullptr);
+      if (has_bytes && is_alike(view, target) && is_whole(target, view)) saved = view.storage.get();
     }
     found.push_back({.target = target,
                      .value = const_cast<Value*>(value),  // NOLINT: of a dict nobody else has
@@ -175,62 +157,26 @@ void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
   }
 }
 
-// Of the memory of a tensor; null where a device has no streams.
-std::shared_ptr<const Storage> live_storage(const at::Tensor& tensor, const std::string& location) {
-  if (tensor.device().is_cpu()) return storage_over(tensor.storage(), location);
-  try {
-    return device_storage(tensor.storage());
-  } catch (const UsageError&) {
-    return nullptr;
-  }
-}
-
-std::vector<StorageRead> reads_into(const std::vector<InPlace::Place>& places) {
-  std::vector<StorageRead> reads;
-  reads.reserve(places.size());
-  for (const auto& [saved, memory, data] : places) {
-    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
-    reads.push_back({saved, {into, memory.nbytes()}});
-  }
-  return reads;
-}
-
 }  // namespace
 
 void InPlace::check() const {
-  for (const std::vector<Place>* places : {&on_host, &on_devices}) {
-    for (const Place& place : *places) {
-      const c10::Storage& memory = place.memory;
-      if (memory.data() == place.data && memory.nbytes() == place.saved->size()) continue;
-      throw Error(
-          "a weight was given other memory while the checkpoint was loaded (by the "
-          "load_state_dict() of an algorithm or a callback, say): not with in_place");
-    }
+  for (const auto& [saved, memory, data] : places) {
+    if (memory.data() == data && memory.nbytes() == saved->size()) continue;
+    throw Error(
+        "a weight was given other memory while the checkpoint was loaded (by the "
+        "load_state_dict() of an algorithm or a callback, say): not with in_place");
   }
 }
 
-void InPlace::fill(const Read& read) const {
-  if (!on_host.empty()) read(reads_into(on_host), nullptr);
-  if (!on_devices.empty()) fill_devices(read);
-}
-
-void InPlace::fill_devices(const Read& read) const {
-  std::vector<c10::Storage> memory;
-  std::vector<const Place*> by_address;  // of which none has any of another's memory
-  for (const Place& place : on_devices) {
-    memory.push_back(place.memory);
-    by_address.push_back(&place);
+StagedReads InPlace::reads() const {
+  StagedReads reads;
+  reads.reads.reserve(places.size());
+  for (const auto& [saved, memory, data] : places) {
+    auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
+    reads.reads.push_back({saved, {into, memory.nbytes()}});
+    if (!memory.device().is_cpu()) reads.on_devices.push_back(memory);
   }
-  std::ranges::sort(by_address, {}, &Place::data);
-  DeviceWrites writes(memory);
-  read(reads_into(on_devices), [&](std::span<std::byte> into, ByteView bytes) {
-    const void* const address = into.data();
-    const auto behind = std::ranges::upper_bound(by_address, address, {}, &Place::data);
-    const Place& place = **std::prev(behind);
-    const auto offset = into.data() - static_cast<const std::byte*>(place.data);
-    writes.write(place.memory, static_cast<std::uint64_t>(offset), bytes);
-  });
-  writes.finish();
+  return reads;
 }
 
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
@@ -238,7 +184,7 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
   const NodeArena arena;
   model.mutable_dict();  // nobody else's from now on
   const std::vector<Placed> found = candidates(module, model, with_devices);
-  in_place.on_host.reserve(found.size());
+  in_place.places.reserve(found.size());
   PointerMap<std::shared_ptr<const Storage>> made;  // of storages that several may have
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found.size() - i > Placed::kAhead) {
@@ -254,10 +200,9 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
     std::shared_ptr<const Storage> live;
     if (!is_alone) live = *made.try_emplace(saved.get()).first;
     if (live == nullptr) {
-      live = live_storage(target, saved->location());
-      if (live == nullptr) continue;
-      auto& places = target.device().is_cpu() ? in_place.on_host : in_place.on_devices;
-      places.push_back({saved, target.storage(), target.storage().data()});
+      const at::Storage& memory = target.storage();
+      live = target.is_cpu() ? storage_over(memory, saved->location()) : device_storage(memory);
+      in_place.places.push_back({saved, memory, memory.data()});
       if (!is_alone) *made.find(saved.get()) = live;
     }
     set_storage(*value, live);

@@ -3,14 +3,13 @@
 
 #include <c10/core/Storage.h>
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/value.h"
 
-#include "checkpoint/open/read_storages.h"
+#include "train/state/staged_reads.h"
 
 namespace torch::nn {
 class Module;
@@ -18,12 +17,8 @@ class Module;
 
 namespace cairn {
 
-// Memory of live tensors that a checkpoint is read into: until fill() the elements of before stand
-// there.
-//
-// What is for devices is read with one call, too: each piece goes into a buffer of DeviceWrites as
-// soon as it is there, and on to the device while others are read. So the disk has all of it to do
-// at once, and waits for a device only when that is slower.
+// Memory of live tensors that a checkpoint is read into: until reads() are done the elements of
+// before stand there.
 class InPlace {
  public:
   // A storage of the checkpoint, and the memory of the live tensor that it goes into.
@@ -32,19 +27,12 @@ class InPlace {
     c10::Storage memory;
     const void* data;  // where that was
   };
-  std::vector<Place> on_host;
-  std::vector<Place> on_devices;
+  std::vector<Place> places;
 
-  bool empty() const { return on_host.empty() && on_devices.empty(); }
   // Error when a weight was given other memory meanwhile.
   void check() const;
-  // Reads; what is for devices by `put`, which is null where memory of the host is meant.
-  using Read = std::function<void(const std::vector<StorageRead>& reads, const PutBytes& put)>;
-  // Behind check(). What `read` and libtorch throw: then, too, no device is at work in it any more.
-  void fill(const Read& read) const;
-
- private:
-  void fill_devices(const Read& read) const;
+  // What is then to be read.
+  StagedReads reads() const;
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the

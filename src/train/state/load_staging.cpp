@@ -11,10 +11,10 @@
 #include "cairn/train/state.h"
 
 #include "checkpoint/open/check_whole.h"
-#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/whole_read.h"
 #include "core/size_text.h"
 #include "io/parallel.h"
+#include "train/state/device_storage.h"
 #include "train/state/mirror.h"
 #include "train/state/module_load.h"
 #include "train/state/staging.h"
@@ -32,16 +32,23 @@ constexpr std::uint64_t kMostUnwanted = std::uint64_t{16} << 20;
 constexpr Refusal kRefusal = {.called = "it"};  // whoever catches it says which
 
 // How much of a checkpoint is wanted at most: the weights, and what an optimizer keeps of them:
-// those of weights in half precision five times as much.
-std::uint64_t about_wanted(const State& state, const LoadCheckpointOptions& options) {
+// those of weights in half precision five times as much. And whether most of it is for devices.
+struct AboutWanted {
+  std::uint64_t bytes = 0;
+  bool is_of_devices = false;
+};
+AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& options) {
   constexpr std::uint64_t kWithOptimizer = 6;
   std::uint64_t bytes = 0;
+  std::uint64_t of_devices = 0;
   for_each_named_tensor(
       state.model->module(), [&](const std::string&, const std::string&, const at::Tensor& tensor) {
-        bytes += static_cast<std::uint64_t>(tensor.numel()) * tensor.element_size();
+        const std::uint64_t size = tensor.numel() * tensor.element_size();
+        bytes += size;
+        if (has_streams(tensor.device())) of_devices += size;
       });
   const bool is_all = !options.load_weights_only && state.optimizer != nullptr;
-  return is_all ? kWithOptimizer * bytes : bytes;
+  return {is_all ? kWithOptimizer * bytes : bytes, of_devices > bytes / 2};
 }
 
 // The entries of a dict with such keys, each with None left in its place: what nobody else has is
@@ -87,17 +94,26 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
   std::shared_ptr<const ByteSource> file = WholeRead::file_of(opened_);
   if (file == nullptr || file->size() < kLeastWhole) return;
   try {
-    const bool is_ahead = options.in_place && file->size() >= kLeastAhead;
-    if (is_ahead) ahead_ = std::make_unique<CacheAhead>(file);  // asking takes time, too
-    if (file->size() / 5 * 4 > about_wanted(state, options) + kMostUnwanted) {
+    const bool is_large = file->size() >= kLeastAhead;
+    if (options.in_place && is_large) ahead_ = std::make_unique<CacheAhead>(file);
+    const AboutWanted wanted = about_wanted(state, options);  // takes time, too
+    if (file->size() / 5 * 4 > wanted.bytes + kMostUnwanted) {
       ahead_ = nullptr;
       return;
     }
     if (options.in_place) return;
+    if (wanted.is_of_devices && may_read_to_devices(opened_)) {
+      if (is_large) ahead_ = std::make_unique<CacheAhead>(std::move(file));
+      return;
+    }
     whole_ = std::make_unique<Whole>(opened_, std::move(file));
   } catch (const std::bad_alloc&) {     // step 3 reads it, or says that there is no memory
   } catch (const std::system_error&) {  // nor a thread
   }
+}
+
+bool LoadStaging::takes_targets() const {
+  return whole_ == nullptr && may_read_to_devices(opened_);
 }
 
 void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
@@ -107,7 +123,7 @@ void LoadStaging::stage(Value& checkpoint, const Wanted& wanted) {
   }
   Value& state = checkpoint.mutable_dict()["state"];
   if (state.is_dict()) taken.set("state", taken_out(state, wanted.of_state));
-  StageMemory memory;
+  StageMemory memory{.targets = wanted.targets};
   if (whole_) {
     memory = {.file = whole_->file.get(), .mirror = &whole_->memory, .copies = &copies_};
   }
@@ -127,7 +143,7 @@ void LoadStaging::finish(Verify verify) {
       check_whole(whole->read.finish(), opened_.path(), kRefusal);
       whole = nullptr;  // what is a part of it stays
       copy_from_mirror();
-      if (reads_.empty()) return;
+      if (reads_.reads.empty()) return;
     }
     read(std::exchange(reads_, {}), verify);
   } catch (...) {
@@ -151,18 +167,14 @@ void LoadStaging::copy_from_mirror() {
   copies_.clear();
 }
 
-bool LoadStaging::may_put() const { return WholeRead::file_of(opened_) != nullptr; }
-
-void LoadStaging::read(const std::vector<StorageRead>& reads, Verify verify, const PutBytes& put) {
-  if (!reads.empty()) ahead_ = nullptr;
-  const VerifyReport report =
-      put ? read_elsewhere(opened_, reads, verify, put) : opened_.read(reads, verify);
-  check_whole(report, opened_.path(), kRefusal);
+void LoadStaging::read(const StagedReads& reads, Verify verify) {
+  if (!reads.reads.empty()) ahead_ = nullptr;
+  check_whole(read_staged(opened_, reads, verify), opened_.path(), kRefusal);
 }
 
 void LoadStaging::refuse_size(Verify verify) {
   whole_ = nullptr;
-  reads_.clear();
+  reads_ = {};
   copies_.clear();
   const VerifyReport report = opened_.verify(verify);
   check_whole(report, opened_.path(), kRefusal);

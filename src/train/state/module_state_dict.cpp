@@ -14,7 +14,7 @@
 #include "checkpoint/open/check_whole.h"
 #include "checkpoint/open/read_storages.h"
 #include "core/pointer_map.h"
-#include "train/state/device_storage.h"
+#include "train/state/device_targets.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
 #include "train/state/staging.h"
@@ -82,7 +82,7 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
 // `state` with fresh memory for what the module needs of it and `is_wanted` takes: `reads` fill it.
 Value staged_for(const torch::nn::Module& module, const Value& state,
                  const std::function<bool(const Storage&)>& is_wanted,
-                 std::vector<StorageRead>& reads) {
+                 StagedReads& reads, const StageMemory& memory = {}) {
   if (!state.is_dict()) return state;
   Dict needed;
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
@@ -91,8 +91,8 @@ Value staged_for(const torch::nn::Module& module, const Value& state,
     const Value* value = state.find(name);
     if (value != nullptr && value->is_tensor()) needed.set(name, *value);
   });
-  const Value near = staged(std::move(needed), is_wanted, reads);
-  if (reads.empty()) return state;
+  const Value near = staged(std::move(needed), is_wanted, reads, memory);
+  if (reads.reads.empty()) return state;
   Value result = state;
   Dict& dict = result.mutable_dict();
   for (const auto& [name, value] : near.as_dict()) {
@@ -316,19 +316,21 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
   const auto is_far = [](const Storage& storage) {
     return storage.source() != nullptr && !storage.source()->in_memory();
   };
-  std::vector<StorageRead> reads;
+  StagedReads reads;
   Value near = staged_for(module, state, is_far, reads);
-  read_storages(reads);
+  read_storages(reads.reads);
   return put(module, std::move(near), options);
 }
 
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
                                  LoadStateDictOptions options) {
   const Value state = load(checkpoint, {.verify = Verify::kQuick});
-  std::vector<StorageRead> reads;
+  DeviceTargets targets;
+  if (may_read_to_devices(checkpoint)) targets.add_model(module, state);
+  StagedReads reads;
   const auto any = [](const Storage& /*storage*/) { return true; };
-  Value near = staged_for(module, state, any, reads);
-  check_whole(checkpoint.read(reads, Verify::kFull), checkpoint.path());
+  Value near = staged_for(module, state, any, reads, {.targets = &targets});
+  check_whole(read_staged(checkpoint, std::exchange(reads, {}), Verify::kFull), checkpoint.path());
   return put(module, std::move(near), options);
 }
 

@@ -12,10 +12,10 @@ namespace cairn {
 namespace {
 
 Value copy_of(const Value& state) {
-  std::vector<StorageRead> reads;
+  StagedReads reads;
   Value copy = staged(
       state, [](const Storage&) { return true; }, reads);
-  read_storages(reads);
+  read_storages(reads.reads);
   return copy;
 }
 

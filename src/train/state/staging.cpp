@@ -9,6 +9,8 @@
 #include "core/pointer_map.h"
 #include "core/round_up.h"
 #include "io/page_memory.h"
+#include "train/state/device_storage.h"
+#include "train/state/device_targets.h"
 #include "train/state/mirror.h"
 #include "train/state/tensor_bridge.h"
 
@@ -76,7 +78,7 @@ class Slabs {
 // in a copy, once for all that share it.
 class Stager {
  public:
-  Stager(const std::function<bool(const Storage&)>& is_wanted, std::vector<StorageRead>& reads,
+  Stager(const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
          const StageMemory& memory)
       : is_wanted_(is_wanted), reads_(reads), memory_(memory) {}
 
@@ -149,6 +151,10 @@ class Stager {
   }
 
   std::shared_ptr<const Storage> make(const std::shared_ptr<const Storage>& storage) {
+    if (memory_.targets != nullptr) {
+      const auto device = memory_.targets->of(*storage);
+      if (device) return make_on(*device, storage);
+    }
     const std::uint64_t size = storage->size();
     const std::uint64_t offset = storage->source_offset();
     const bool is_mirrored = is_in_mirror(*storage);
@@ -160,9 +166,19 @@ class Stager {
     if (is_mirrored) {
       memory_.copies->push_back({memory_.mirror->part(offset, size), data});
     } else {
-      reads_.push_back({storage, {data, size}});
+      reads_.reads.push_back({storage, {data, size}});
     }
     return storage_over(memory, storage->location());
+  }
+
+  std::shared_ptr<const Storage> make_on(c10::Device device,
+                                         const std::shared_ptr<const Storage>& storage) {
+    const auto size = static_cast<std::int64_t>(storage->size());
+    const at::Tensor made = at::empty({size}, at::TensorOptions(at::kByte).device(device));
+    auto* const data = static_cast<std::byte*>(made.data_ptr());
+    reads_.reads.push_back({storage, {data, storage->size()}});
+    reads_.on_devices.push_back(made.storage());
+    return device_storage(made.storage());
   }
 
   bool is_in_mirror(const Storage& storage) const {
@@ -173,7 +189,7 @@ class Stager {
   }
 
   const std::function<bool(const Storage&)>& is_wanted_;
-  std::vector<StorageRead>& reads_;
+  StagedReads& reads_;
   const StageMemory& memory_;
   Slabs slabs_;
   PointerMap<std::shared_ptr<const Storage>> known_;
@@ -186,7 +202,7 @@ class Stager {
 }  // namespace
 
 Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
-             std::vector<StorageRead>& reads, const StageMemory& memory) {
+             StagedReads& reads, const StageMemory& memory) {
   Stager(is_wanted, reads, memory).visit(tree);
   return tree;
 }

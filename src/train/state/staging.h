@@ -10,11 +10,13 @@
 #include <functional>
 #include <vector>
 
-#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/value.h"
+
+#include "train/state/staged_reads.h"
 
 namespace cairn {
 
+class DeviceTargets;
 class Mirror;
 
 // What is copied out of a mirror when that is filled, as libtorch's memory has to be aligned.
@@ -23,8 +25,11 @@ struct MirrorCopy {
   std::byte* to;
 };
 
-// Where staged() has memory that somebody else fills: that of ranges of this file. Null: nowhere.
+// Where staged() has memory that is not fresh memory of the host.
 struct StageMemory {
+  // On these devices. Null: on none.
+  const DeviceTargets* targets = nullptr;
+  // In memory that somebody else fills: that of ranges of this file. Null: nowhere.
   const ByteSource* file = nullptr;
   Mirror* mirror = nullptr;                   // as long as the file
   std::vector<MirrorCopy>* copies = nullptr;  // gets what lies there at no multiple of 64
@@ -35,7 +40,7 @@ struct StageMemory {
 // resize it as its own. Storages that `is_wanted` refuses stay as they are. What nobody else has of
 // the tree is changed where it is: move it in. std::bad_alloc.
 Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
-             std::vector<StorageRead>& reads, const StageMemory& memory = {});
+             StagedReads& reads, const StageMemory& memory = {});
 
 // Whether a storage's memory is of libtorch's allocator for its device, or of staged(), and may be
 // replaced by other such.

@@ -198,6 +198,20 @@ bool is_over(const TensorView& view, const at::Tensor& tensor) {
          scalar_type_of(view.dtype) == tensor.scalar_type();
 }
 
+bool is_alike(const TensorView& view, const at::Tensor& tensor) {
+  const bool is_plain = tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+                        !tensor.is_conj() && !tensor.is_neg() && view.quantizer == nullptr &&
+                        view.part == nullptr;
+  if (!is_plain || dtype_tables().of_core[static_cast<std::size_t>(view.dtype)] !=
+                       tensor.scalar_type()) {
+    return false;
+  }
+  return is_aligned(tensor.data_ptr(), item_size(view.dtype)) &&
+         std::ranges::equal(tensor.sizes(), view.shape) &&
+         std::ranges::equal(tensor.strides(), view.strides) &&
+         tensor.is_non_overlapping_and_dense();
+}
+
 at::ScalarType scalar_type_of(DType dtype) {
   const at::ScalarType type = dtype_tables().of_core[static_cast<std::size_t>(dtype)];
   if (type != at::ScalarType::Undefined) return type;
@@ -234,6 +248,17 @@ TensorView view_of(const at::Tensor& tensor) {
   view.storage_offset = stored.storage_offset();
   view.storage = live_storages().of(stored.storage());
   return view;
+}
+
+at::Tensor near_tensor_of(const TensorView& view) {
+  const bool has_elements = view.storage != nullptr && view.numel() != 0;
+  const c10::StorageImpl* const found = has_elements ? device_memory_of(*view.storage) : nullptr;
+  if (found == nullptr || view.quantizer != nullptr) return tensor_of(view, /*share=*/true);
+  check_bounds(view);
+  auto* const memory = const_cast<c10::StorageImpl*>(found);  // NOLINT: which the storage keeps
+  const c10::Storage storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(memory));
+  return tensor_over(storage, {view.shape, view.strides, view.storage_offset},
+                     at::TensorOptions(scalar_type_of(view.dtype)).device(storage.device()));
 }
 
 at::Tensor tensor_of(const TensorView& view, bool share) {

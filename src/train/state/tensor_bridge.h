@@ -43,6 +43,13 @@ at::Tensor tensor_over(const c10::Storage& memory, const StridedPlace& place,
 // views that are no storage_over(), and of no elements.
 bool is_over(const TensorView& view, const at::Tensor& tensor);
 
+// Whether they would be the elements of that tensor if they stood in its memory: the same dtype,
+// shape and order, without gaps.
+bool is_alike(const TensorView& view, const at::Tensor& tensor);
+
+// As tensor_of(), shared; but what lies in memory of libtorch on a device stays there.
+at::Tensor near_tensor_of(const TensorView& view);
+
 // UnsupportedError for a dtype that this libtorch lacks.
 at::ScalarType scalar_type_of(DType dtype);
 

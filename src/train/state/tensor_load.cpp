@@ -46,7 +46,7 @@ TensorLoad::TensorLoad(const at::Tensor& target, const TensorView& elements,
                        const std::function<void()>& before_elements)
     : target_(target), is_on_host_(target.device().is_cpu()) {
   if (is_over(elements, target)) return;
-  elements_ = tensor_of(elements, /*share=*/true);
+  elements_ = near_tensor_of(elements);
   const torch::NoGradGuard no_grad;
   if (elements_.sizes() != target_.sizes()) elements_ = elements_.reshape(target_.sizes());
   is_strided_ = target_.layout() == at::kStrided && !target_.is_quantized();
