@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "checkpoint/open/read_storages.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/whole_read.h"
 #include "train/state/device_storage.h"
 
