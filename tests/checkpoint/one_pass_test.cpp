@@ -431,6 +431,41 @@ TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   }
 }
 
+// Each header by itself would be a read of the disk: the tensors went past the page cache.
+TEST(ReadElsewhereTest, HeadersComeWithTheTensorsAndAreChecked) {
+  const TempFolder folder;
+  constexpr std::size_t kMany = 2000;
+  constexpr std::size_t kBytes = 4000;
+  const std::string content = testing::pattern(kMany * kBytes);
+  Dict dict;
+  for (std::size_t i = 0; i < kMany; ++i) {
+    dict.set("w" + std::to_string(i), make_tensor(DType::kFloat32, {kBytes / 4},
+                                                  shared(content.substr(i * kBytes, kBytes))));
+  }
+  save(dict, folder / "a.pt");
+  const std::string good = read_file(folder / "a.pt");
+  std::uint64_t header = 0;
+  for (const bool is_good : {true, false}) {
+    std::string bytes = good;
+    if (!is_good) bytes[header] ^= 1;
+    write_file(folder / "a.pt", bytes);
+    RecordingFiles files(posix_file_system());
+    const Checkpoint opened = open_checkpoint(folder / "a.pt", local_store(files));
+    const Value value = load(opened, {.verify = Verify::kQuick});
+    files.opened.back()->forget();
+    Elsewhere there(content.size());
+    std::vector<StorageRead> reads;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      const auto storage = value.at("w" + std::to_string(i)).as_tensor().storage;
+      reads.push_back({storage, there.place(i * kBytes, kBytes)});
+    }
+    header = reads[1000].storage->source_offset() - 1;
+    EXPECT_EQ(read_elsewhere(opened, reads, Verify::kFull, there.put()).ok(), is_good);
+    EXPECT_TRUE(there.text(0, content.size()) == content);
+    EXPECT_EQ(files.opened.back()->times(0, header).second, 1);
+  }
+}
+
 TEST(ReadElsewhereTest, WhatPutThrowsEndsIt) {
   const TempFolder folder;
   save(patterned_model(), folder / "a.pt");

@@ -1,6 +1,6 @@
 // Loads of a checkpoint whose tensors are for a device: they are read straight into memory of it,
-// and all of it is loaded or nothing. As device_storage_test.cpp on a simulated device and on CUDA's
-// first.
+// and all of it is loaded or nothing. As device_storage_test.cpp on a simulated device and on
+// CUDA's first.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,8 @@ struct GivenState : State {
 };
 
 // Every tensor of a tree, by its path and with its bits.
-void add_bits(const Value& value, const std::string& path, std::map<std::string, std::string>& all) {
+void add_bits(const Value& value, const std::string& path,
+              std::map<std::string, std::string>& all) {
   if (value.is_tensor()) {
     const SharedBytes bytes = value.as_tensor().contiguous_bytes();
     all[path] = as_text(bytes.view);

@@ -23,8 +23,8 @@
 namespace cairn {
 
 // Brings bytes to a place that is no memory of the host's, as that of a device: `into` is some of
-// what was asked for, as an address and never touched. From several threads at once; `bytes` are
-// gone when it returns.
+// what was asked for, as an address, which no memory of the host has, and never touched. From
+// several threads at once; `bytes` are gone when it returns.
 using PutBytes = std::function<void(std::span<std::byte> into, ByteView bytes)>;
 
 class PendingReads {

@@ -79,10 +79,10 @@ class CheckpointLoad {
  private:
   void filter(Value& checkpoint, const std::string& path);
   void cut(Value& checkpoint);
-  void stage(LoadStaging& staging, Value& checkpoint);    // step 2, up to its end
-  void place_model(Value& saved, bool with_devices);      // step 2, in place
-  DeviceTargets find_targets(const Value& saved) const;   // step 2, on devices
-  void read_in_place(LoadStaging& staging);             // step 5
+  void stage(LoadStaging& staging, Value& checkpoint);   // step 2, up to its end
+  void place_model(Value& saved, bool with_devices);     // step 2, in place
+  DeviceTargets find_targets(const Value& saved) const;  // step 2, on devices
+  void read_in_place(LoadStaging& staging);              // step 5
   Verify how_to_read() const;
   bool may_need(const std::string& key) const;
   void check(const Value& checkpoint);
@@ -481,12 +481,14 @@ DeviceTargets CheckpointLoad::find_targets(const Value& saved) const {
 void CheckpointLoad::stage(LoadStaging& staging, Value& checkpoint) try {
   const bool with_devices = staging.takes_targets();
   if (options_.in_place) place_model(checkpoint.mutable_dict()["state"], with_devices);
-  const DeviceTargets targets = with_devices ? find_targets(checkpoint.at("state")) : DeviceTargets();
+  const DeviceTargets targets =
+      with_devices ? find_targets(checkpoint.at("state")) : DeviceTargets();
   const auto is_needed = [&](const Value& key) { return !key.is_str() || may_need(key.as_str()); };
   const auto is_elsewhere = [&](const Storage& s) { return live_memory_of(s) == nullptr; };
-  staging.stage(
-      checkpoint,
-      {.with_others = !options_.load_weights_only, .of_state = is_needed, .storage = is_elsewhere, .targets = &targets});
+  staging.stage(checkpoint, {.with_others = !options_.load_weights_only,
+                             .of_state = is_needed,
+                             .storage = is_elsewhere,
+                             .targets = &targets});
 } catch (const std::bad_alloc&) {
   checkpoint = Value();
   staging.refuse_size(options_.verify);

@@ -79,8 +79,8 @@ class DeviceUploads {
 // read: none waits for a device until both buffers of its lane are full.
 class DeviceWrites {
  public:
-  // `memory`: all that will be written, each storage once, of devices that has_streams(). What is on this
-  // thread's current streams may still use it before, and nobody else until finish(). What
+  // `memory`: all that will be written, each storage once, of devices that has_streams(). What is
+  // on this thread's current streams may still use it before, and nobody else until finish(). What
   // device_storage() and libtorch throw.
   explicit DeviceWrites(std::vector<c10::Storage> memory);
   // Waits until the devices are done, also when something was thrown.

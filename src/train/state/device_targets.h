@@ -26,8 +26,8 @@ class DeviceTargets {
   // `model`: a state_dict. Those that are whole storages, and that the tensor of that name takes as
   // they are: the same dtype, shape and order of elements.
   void add_model(const torch::nn::Module& module, const Value& model);
-  // `saved`: the state of one, with an entry "state". Its tensors of several elements that are whole
-  // storages, where all parameters of `optimizer` lie on one device.
+  // `saved`: the state of one, with an entry "state". Its tensors of several elements that are
+  // whole storages, where all parameters of `optimizer` lie on one device.
   void add_optimizer(const torch::optim::Optimizer& optimizer, const Value& saved);
 
   // Nothing: the host.

@@ -41,12 +41,12 @@ AboutWanted about_wanted(const State& state, const LoadCheckpointOptions& option
   constexpr std::uint64_t kWithOptimizer = 6;
   std::uint64_t bytes = 0;
   std::uint64_t of_devices = 0;
-  for_each_named_tensor(
-      state.model->module(), [&](const std::string&, const std::string&, const at::Tensor& tensor) {
-        const std::uint64_t size = tensor.numel() * tensor.element_size();
-        bytes += size;
-        if (has_streams(tensor.device())) of_devices += size;
-      });
+  for_each_named_tensor(state.model->module(),
+                        [&](const std::string&, const std::string&, const at::Tensor& tensor) {
+                          const std::uint64_t size = tensor.numel() * tensor.element_size();
+                          bytes += size;
+                          if (has_streams(tensor.device())) of_devices += size;
+                        });
   const bool is_all = !options.load_weights_only && state.optimizer != nullptr;
   return {is_all ? kWithOptimizer * bytes : bytes, of_devices > bytes / 2};
 }
@@ -102,7 +102,7 @@ void LoadStaging::begin(const State& state, const LoadCheckpointOptions& options
       return;
     }
     if (options.in_place) return;
-    if (wanted.is_of_devices && may_read_to_devices(opened_)) {
+    if (wanted.is_of_devices) {
       if (is_large) ahead_ = std::make_unique<CacheAhead>(std::move(file));
       return;
     }

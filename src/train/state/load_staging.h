@@ -4,9 +4,9 @@
 // clang-format off
 //  1. begin(), before the checkpoint is decoded. When it is one file that lies here, and most of it
 //     is wanted, threads read it whole into memory that lies as the file does (mirror.h), and
-//     verify it on the way: the disk works while the caller decodes. In place, and where the weights
-//     lie on devices, there is nothing yet that it could be read into: then it comes into the page
-//     cache meanwhile, as far as it goes.
+//     verify it on the way: the disk works while the caller decodes. In place, and where the
+//     weights lie on devices, there is nothing yet that it could be read into: then it comes into
+//     the page cache meanwhile, as far as it goes.
 //  2. stage() gives what is wanted of the decoded tree its memory: parts of that, otherwise memory
 //     of its own (staging.h), on the host or on the device that it is for (device_targets.h).
 //  3. finish() waits for 1, or reads and verifies now. What lies in the file so that libtorch could

@@ -81,8 +81,8 @@ std::string misfit(const std::string& name, const at::Tensor& target, const Tens
 
 // `state` with fresh memory for what the module needs of it and `is_wanted` takes: `reads` fill it.
 Value staged_for(const torch::nn::Module& module, const Value& state,
-                 const std::function<bool(const Storage&)>& is_wanted,
-                 StagedReads& reads, const StageMemory& memory = {}) {
+                 const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
+                 const StageMemory& memory = {}) {
   if (!state.is_dict()) return state;
   Dict needed;
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,

@@ -24,9 +24,9 @@ struct StagedReads {
 // Whether read_staged() takes what is `on_devices`: of one file that is read as it lies there.
 bool may_read_to_devices(const Checkpoint& checkpoint);
 
-// Fills the places: as Checkpoint::read(), and what libtorch throws. Then, too, no device is at work
-// in them any more. What is on this thread's current streams may use that memory before, and nobody
-// else meanwhile.
+// Fills the places: as Checkpoint::read(), and what libtorch throws. Then, too, no device is at
+// work in them any more. What is on this thread's current streams may use that memory before, and
+// nobody else meanwhile.
 VerifyReport read_staged(const Checkpoint& checkpoint, const StagedReads& reads, Verify how);
 
 }  // namespace cairn

@@ -201,8 +201,8 @@ class Stager {
 
 }  // namespace
 
-Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
-             StagedReads& reads, const StageMemory& memory) {
+Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
+             const StageMemory& memory) {
   Stager(is_wanted, reads, memory).visit(tree);
   return tree;
 }

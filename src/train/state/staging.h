@@ -39,8 +39,8 @@ struct StageMemory {
 // unfilled: `reads` gets what has to be read into it before anybody looks. libtorch may use and
 // resize it as its own. Storages that `is_wanted` refuses stay as they are. What nobody else has of
 // the tree is changed where it is: move it in. std::bad_alloc.
-Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted,
-             StagedReads& reads, const StageMemory& memory = {});
+Value staged(Value tree, const std::function<bool(const Storage&)>& is_wanted, StagedReads& reads,
+             const StageMemory& memory = {});
 
 // Whether a storage's memory is of libtorch's allocator for its device, or of staged(), and may be
 // replaced by other such.

@@ -202,8 +202,8 @@ bool is_alike(const TensorView& view, const at::Tensor& tensor) {
   const bool is_plain = tensor.layout() == at::kStrided && !tensor.is_quantized() &&
                         !tensor.is_conj() && !tensor.is_neg() && view.quantizer == nullptr &&
                         view.part == nullptr;
-  if (!is_plain || dtype_tables().of_core[static_cast<std::size_t>(view.dtype)] !=
-                       tensor.scalar_type()) {
+  if (!is_plain ||
+      dtype_tables().of_core[static_cast<std::size_t>(view.dtype)] != tensor.scalar_type()) {
     return false;
   }
   return is_aligned(tensor.data_ptr(), item_size(view.dtype)) &&
