@@ -374,11 +374,15 @@ class Elsewhere {
   }
   std::string text(std::size_t begin, std::size_t size) const { return text_.substr(begin, size); }
   PutBytes put() {
-    return [this](std::span<std::byte> into, ByteView bytes) {
+    const auto write = [this](std::span<std::byte> into, ByteView bytes) {
       const std::lock_guard lock(mutex_);
       ASSERT_EQ(into.size(), bytes.size());
       text_.replace(static_cast<std::size_t>(into.data() - place_), into.size(), as_text(bytes));
     };
+    const auto is_here = [this](const std::byte* place) {
+      return place >= place_ && place < place_ + text_.size();
+    };
+    return {.is_elsewhere = is_here, .put = write};
   }
 
  private:
@@ -431,6 +435,25 @@ TEST(ReadElsewhereTest, BytesArePutWhereTheyBelongAndChecked) {
   }
 }
 
+// What is memory is filled as ever: what stands there twice is copied, and read once.
+TEST(ReadElsewhereTest, PlacesOfTheHostAreMemoryBesideThem) {
+  const std::string content = testing::pattern(3000);
+  const auto file = std::make_shared<const testing::RecordingSource>(testing::source_with(content));
+  Elsewhere there(2000);
+  std::string first(1000, '\0');
+  std::string again(1000, '\0');
+  const auto place_in = [](std::string& text) { return std::as_writable_bytes(std::span(text)); };
+  const std::vector<StorageRead> reads = {{storage_of(file, 0, 1000), place_in(first)},
+                                          {storage_of(file, 0, 1000), place_in(again)},
+                                          {storage_of(file, 1000, 2000), there.place(0, 2000)}};
+  PendingReads pending(reads, nullptr, there.put());
+  pending.finish();
+  EXPECT_EQ(first, content.substr(0, 1000));
+  EXPECT_EQ(again, first);
+  EXPECT_EQ(there.text(0, 2000), content.substr(1000));
+  EXPECT_EQ(file->times(0, 3000), std::pair(1, 1));
+}
+
 // Each header by itself would be a read of the disk: the tensors went past the page cache.
 TEST(ReadElsewhereTest, HeadersComeWithTheTensorsAndAreChecked) {
   const TempFolder folder;
@@ -473,7 +496,8 @@ TEST(ReadElsewhereTest, WhatPutThrowsEndsIt) {
   const Value value = load(opened, {.verify = Verify::kQuick});
   const auto storage = value.at(pattern_name(0)).as_tensor().storage;
   Elsewhere there(storage->size());
-  const auto refuse = [](std::span<std::byte>, ByteView) { throw std::runtime_error("full"); };
+  PutBytes refuse = there.put();
+  refuse.put = [](std::span<std::byte>, ByteView) { throw std::runtime_error("full"); };
   EXPECT_THROW(read_elsewhere(opened, {{storage, there.place(0, storage->size())}},
                               Verify::kWhatIsRead, refuse),
                std::runtime_error);

@@ -2,6 +2,8 @@
 // and all of it is loaded or nothing. As device_storage_test.cpp on a simulated device and on
 // CUDA's first.
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -180,6 +182,33 @@ TEST_P(DeviceLoadingTest, ABadByteAnywhereChangesNothing) {
   EXPECT_TRUE(bits_of(state) == expected);
 }
 
+// The state of a live optimizer, on the stream of which the device has yet to work.
+TEST_P(DeviceLoadingTest, AStateThatIsStillComputedIsWaitedFor) {
+  GivenState live(device, -1);
+  Logger logger(live);
+  load_checkpoint(path, live, logger);
+  const auto moment_of = [](State& state) {
+    const Value all = optimizer_state_dict(*state.optimizer, state.model->module());
+    return all.at("state").at("large").at("exp_avg");
+  };
+  Value taken;
+  {
+    const c10::StreamGuard on_stream(
+        c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device));
+    taken = optimizer_state_dict(*live.optimizer, live.model->module());
+    const torch::NoGradGuard no_grad;
+    for (const auto& [key, kept] : live.optimizer->state()) {
+      at::Tensor moment = static_cast<torch::optim::AdamWParamState&>(*kept).exp_avg();
+      moment.fill_(3);
+    }
+  }
+  GivenState other(device, -1);
+  load_optimizer_state_dict(*other.optimizer, other.model->module(), taken);
+  taken = Value();
+  const at::Tensor found = tensor_of(moment_of(other).as_tensor());
+  EXPECT_TRUE(found.eq(3).all().item<bool>());
+}
+
 TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
   const GivenState state(device, -1);
   const Value saved = load(path);
@@ -188,13 +217,25 @@ TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
   const auto storage_of = [](const Value& value) { return value.as_tensor().storage; };
   DeviceTargets targets;
   targets.add_model(state.model->module(), model);
-  targets.add_optimizer(*state.optimizer, kept);
+  targets.add_optimizer(*state.optimizer, state.model->module(), kept);
   for (const char* name : {"large", "transposed", "scalar", "small 0"}) {
     EXPECT_EQ(targets.of(*storage_of(model.at(name))), device) << name;
   }
   const Value& of_large = kept.at("state").at("large");
   EXPECT_EQ(targets.of(*storage_of(of_large.at("exp_avg"))), device);
   EXPECT_EQ(targets.of(*storage_of(of_large.at("step"))), std::nullopt) << "numbers are looked at";
+
+  Tensors doubles = weights(-1, device);
+  for (auto& [name, tensor] : doubles) {
+    tensor = torch::zeros(tensor.sizes(), at::kDouble).to(device);
+  }
+  const GivenModel of_doubles(doubles);
+  const torch::optim::AdamW for_doubles(of_doubles.net->parameters());
+  DeviceTargets none;
+  none.add_model(*of_doubles.net, model);
+  none.add_optimizer(for_doubles, *of_doubles.net, kept);
+  EXPECT_EQ(none.of(*storage_of(model.at("large"))), std::nullopt) << "it has to be converted";
+  EXPECT_EQ(none.of(*storage_of(of_large.at("exp_avg"))), std::nullopt);
 
   StagedReads reads;
   const auto all = [](const Storage&) { return true; };
@@ -213,7 +254,7 @@ TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
 
 // --- What a real device does not do at will ------------------------------------------------------
 
-TEST(DeviceLoadingSimulated, AStorageForTwoDevicesGoesToTheHost) {
+TEST(DeviceLoadingSimulated, WhatIsTiedInTheFileIsLoadedOnBothSides) {
   const auto shared = view_of(torch::rand({100}));
   const TempFolder folder;
   save(Dict{{"a", shared}, {"b", shared}, {"c", view_of(torch::rand({100}))}}, folder / "w.pt");

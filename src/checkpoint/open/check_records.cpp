@@ -1,7 +1,6 @@
 #include "checkpoint/open/check_records.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <mutex>
 #include <numeric>
@@ -342,14 +341,8 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
     }
     std::ranges::copy(std::move(cut).rest(), std::back_inserter(rest));
   }
-  const auto is_put = [&](std::span<std::byte> place) {
-    const std::less<const std::byte*> is_before;  // they need not be of one object
-    const std::byte* const end = read.memory.data() + read.memory.size();
-    return read.put && !place.empty() &&
-           (is_before(place.data(), read.memory.data()) || !is_before(place.data(), end));
-  };
   const auto memory_of = [&](std::span<std::byte> place) {
-    return is_put(place) ? std::span<std::byte>() : place;
+    return read.put.takes(place) ? std::span<std::byte>() : place;
   };
   std::vector<ByteSource::Part> parts;
   parts.reserve(pieces.size());
@@ -363,7 +356,8 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
     const bool is_checked = i < pieces.size();  // or in no record
     const std::span<std::byte> place = is_checked ? pieces[i].place : rest[i - pieces.size()].into;
     if (is_checked) crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
-    if (is_put(place)) read.put(place.subspan(begin, bytes.size()), bytes);
+    const bool is_put = !place.empty() && parts[i].into.empty();
+    if (is_put) read.put.put(place.subspan(begin, bytes.size()), bytes);
     if (is_checked && read.on_progress) read.on_progress(bytes.size());
   });
 }

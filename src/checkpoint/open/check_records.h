@@ -35,10 +35,8 @@ struct CheckedRead {
   std::function<void(std::uint64_t)> on_progress = nullptr;
   // In order and without overlaps: PendingReads::take(). All are filled.
   std::vector<ByteSource::Range> places = {};
-  // PendingReads::put(): brings the bytes to the places, but for those that are in `memory`, which
-  // is the host's. Of crcs_of() alone.
-  PutBytes put = nullptr;
-  std::span<const std::byte> memory = {};
+  // PendingReads::put(). Of crcs_of() alone.
+  PutBytes put = {};
 };
 
 // Those of `records` of which some bytes are wanted.

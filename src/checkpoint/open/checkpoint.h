@@ -20,9 +20,9 @@ struct Checkpoint::Impl {
 // The handle of a source that is open already.
 Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSource> source);
 
-// Checkpoint::read() into places that are no memory of the host's: `put` brings the bytes there
-// while others are read. They are there before all of their record is checked. Of a checkpoint that
-// has a whole_file(). What `put` throws, too.
+// Checkpoint::read() into places of which some are no memory of the host's: `put` brings the bytes
+// there while others are read. They are there before all of their record is checked. Of a
+// checkpoint that has a whole_file(). What `put` throws, too.
 VerifyReport read_elsewhere(const Checkpoint& checkpoint, const std::vector<StorageRead>& reads,
                             Verify how, const PutBytes& put);
 

@@ -89,7 +89,7 @@ void PendingReads::add(const ByteSource& source, std::vector<Range>& ranges) {
       const Range& before = *std::prev(from);
       const std::uint64_t size = std::min(stop, end_of(before)) - at;
       const std::span<std::byte> into = range.into.subspan(at - range.offset, size);
-      if (put_) {
+      if (put_.takes(range.into) || put_.takes(before.into)) {
         again_[&source].push_back({at, into});
       } else {
         copies_.push_back({before.into.subspan(at - before.offset, size), into.data()});
@@ -117,17 +117,19 @@ void PendingReads::put_ranges(const ByteSource& source, const std::vector<Range>
   std::vector<ByteSource::Part> parts;
   parts.reserve(ranges.size());
   for (const Range& range : ranges) {
-    parts.push_back({.offset = range.offset, .size = range.into.size()});
+    const bool is_memory = !put_.takes(range.into);
+    parts.push_back(
+        {range.offset, range.into.size(), is_memory ? range.into : range.into.first(0)});
   }
   source.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
-    put_(ranges[i].into.subspan(begin, bytes.size()), bytes);
+    if (parts[i].into.empty()) put_.put(ranges[i].into.subspan(begin, bytes.size()), bytes);
   });
 }
 
 void PendingReads::make(const StorageRead& read) const {
-  if (!put_) return make_storage(read);
+  if (!put_.takes(read.into)) return make_storage(read);
   const SharedBytes bytes = read.storage->bytes();
-  put_(read.into, bytes.view);
+  put_.put(read.into, bytes.view);
 }
 
 void PendingReads::finish() {

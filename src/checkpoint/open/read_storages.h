@@ -22,17 +22,28 @@
 
 namespace cairn {
 
-// Brings bytes to a place that is no memory of the host's, as that of a device: `into` is some of
-// what was asked for, as an address, which no memory of the host has, and never touched. From
-// several threads at once; `bytes` are gone when it returns.
-using PutBytes = std::function<void(std::span<std::byte> into, ByteView bytes)>;
+// For places that are no memory of the host's, as those of a device. Both are asked from several
+// threads at once.
+struct PutBytes {
+  // Whether a place is such: its address, which no memory of the host has, and which nobody
+  // touches.
+  std::function<bool(const std::byte* place)> is_elsewhere = nullptr;
+  // Brings bytes there: `into` is some of what was asked for. They are gone when it returns.
+  std::function<void(std::span<std::byte> into, ByteView bytes)> put = nullptr;
+
+  explicit operator bool() const { return put != nullptr; }
+  bool takes(std::span<std::byte> place) const {
+    return put != nullptr && !place.empty() && is_elsewhere(place.data());
+  }
+};
 
 class PendingReads {
  public:
   // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
-  // `ended`, when there is one: nobody waits any more once it is set. `put`: the places are such.
+  // `ended`, when there is one: nobody waits any more once it is set. `put`: for
+  // those that are elsewhere.
   explicit PendingReads(const std::vector<StorageRead>& reads,
-                        const std::atomic<bool>* ended = nullptr, PutBytes put = nullptr);
+                        const std::atomic<bool>* ended = nullptr, PutBytes put = {});
 
   // Whether nothing was asked for.
   bool empty() const { return is_empty_; }
@@ -40,7 +51,7 @@ class PendingReads {
   bool has_made() const { return !made_.empty(); }
   // Step 2: the ranges of `source`, in order and without overlaps, once.
   std::vector<ByteSource::Range> take(const ByteSource& source);
-  // By which their bytes come there; null: they are memory.
+  // By which the bytes of those come there that are no memory.
   const PutBytes& put() const { return put_; }
   // From any thread, now and then: CancelledError when nobody waits.
   void check_ended() const;

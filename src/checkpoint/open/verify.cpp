@@ -87,8 +87,8 @@ class Between {
   }
 
   // `places`, in order, and what is to be kept here; but for what is wanted elsewhere, too: that is
-  // looked at there, where a place has all of it, and they `are_memory`.
-  std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places, bool are_memory) {
+  // looked at there, where a place has all of it, and is memory.
+  std::vector<ByteSource::Range> with(std::vector<ByteSource::Range> places, const PutBytes& put) {
     const auto end_of = [](const ByteSource::Range& range) {
       return range.offset + range.into.size();
     };
@@ -100,7 +100,7 @@ class Between {
       }
       if (place == places.end() || place->offset >= end_of(range)) return false;
       const bool has_all = place->offset <= range.offset && end_of(*place) >= end_of(range);
-      if (has_all && are_memory) windows_.add(place->offset, {place->into, nullptr});
+      if (has_all && !put.takes(place->into)) windows_.add(place->offset, {place->into, nullptr});
       return true;
     });
     std::vector<ByteSource::Range> all;
@@ -111,8 +111,6 @@ class Between {
     return all;
   }
 
-  // Where that is.
-  std::span<const std::byte> memory() const { return *bytes_; }
   // The file again, when what with() gave was read: of that nothing costs a read.
   const ByteSource& bytes() {
     for (const ByteSource::Range& range : kept_) {
@@ -169,8 +167,7 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
   std::optional<Between> between;
   if (report.has_checksums && how == Verify::kFull) {
     read.places = reads.take(*checkpoint.source);
-    read.places = between.emplace(checkpoint).with(std::move(read.places), !read.put);
-    read.memory = between->memory();
+    read.places = between.emplace(checkpoint).with(std::move(read.places), read.put);
     add_damaged_records(checkpoint, read, checkpoint.file.records(), report);
   } else if (report.has_checksums && how == Verify::kWhatIsRead) {
     read.places = reads.take(*checkpoint.source);

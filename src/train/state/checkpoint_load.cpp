@@ -471,9 +471,12 @@ DeviceTargets CheckpointLoad::find_targets(const Value& saved) const {
     targets.add_model(state_.model->module(), *model);
   }
   const Value* const optimizers = saved.find("optimizers");
-  if (state_.optimizer && optimizers != nullptr && optimizers->is_dict()) {
+  const bool is_wanted = state_.optimizer && !options_.load_weights_only;
+  if (is_wanted && optimizers != nullptr && optimizers->is_dict()) {
     const Value* const entry = optimizers->find(optimizer_name(*state_.optimizer));
-    if (entry != nullptr) targets.add_optimizer(*state_.optimizer, *entry);
+    if (entry != nullptr) {
+      targets.add_optimizer(*state_.optimizer, state_.model->module(), *entry);
+    }
   }
   return targets;
 }

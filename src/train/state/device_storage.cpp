@@ -237,16 +237,18 @@ const std::byte* begin_of(const c10::Storage& memory) {
 
 class DeviceStorage final : public Storage {
  public:
-  DeviceStorage(std::shared_ptr<DeviceMemory> device, const c10::Storage& memory)
+  DeviceStorage(std::shared_ptr<DeviceMemory> device, const c10::Storage& memory, bool is_fresh)
       : Storage(memory.nbytes(), device->name()),
         device_(std::move(device)),
         memory_(memory.unsafeGetStorageImpl()),
-        begin_(device_->add(memory)) {}
+        begin_(device_->add(memory)),
+        is_fresh_(is_fresh) {}
   ~DeviceStorage() override { device_->remove(begin_); }
 
   const ByteSource* source() const override { return device_.get(); }
   std::uint64_t source_offset() const override { return begin_; }
   const c10::StorageImpl* memory() const { return memory_; }
+  bool is_fresh() const { return is_fresh_; }
 
  protected:
   void read(std::uint64_t offset, std::span<std::byte> into) const override {
@@ -258,16 +260,25 @@ class DeviceStorage final : public Storage {
   const std::shared_ptr<DeviceMemory> device_;
   const c10::StorageImpl* const memory_;  // which device_ keeps
   const std::uint64_t begin_;
+  const bool is_fresh_;
 };
+
+std::shared_ptr<const Storage> storage_of_device(const c10::Storage& memory, bool is_fresh) {
+  const std::shared_ptr<DeviceMemory> device = DeviceMemory::of(memory.device());
+  auto made = std::allocate_shared<const DeviceStorage>(NodeAllocator<DeviceStorage>(), device,
+                                                        memory, is_fresh);
+  device->note_stream();
+  return made;
+}
 
 }  // namespace
 
 std::shared_ptr<const Storage> device_storage(const c10::Storage& memory) {
-  const std::shared_ptr<DeviceMemory> device = DeviceMemory::of(memory.device());
-  auto made =
-      std::allocate_shared<const DeviceStorage>(NodeAllocator<DeviceStorage>(), device, memory);
-  device->note_stream();
-  return made;
+  return storage_of_device(memory, /*is_fresh=*/false);
+}
+
+std::shared_ptr<const Storage> fresh_device_storage(const c10::Storage& memory) {
+  return storage_of_device(memory, /*is_fresh=*/true);
 }
 
 const c10::StorageImpl* device_memory_of(const Storage& storage) {
@@ -275,26 +286,34 @@ const c10::StorageImpl* device_memory_of(const Storage& storage) {
   return static_cast<const DeviceStorage&>(storage).memory();
 }
 
+const c10::StorageImpl* fresh_device_memory_of(const Storage& storage) {
+  const c10::StorageImpl* const memory = device_memory_of(storage);
+  const bool is_fresh = memory != nullptr && static_cast<const DeviceStorage&>(storage).is_fresh();
+  return is_fresh ? memory : nullptr;
+}
+
 bool has_streams(c10::Device device) {
   if (device.is_cpu() || device.is_meta()) return false;
-  thread_local c10::Device last = c10::kCPU;  // that has them: one is asked for again and again
-  if (last == device) return true;
+  // One is asked for again and again, and "no" takes an exception to find out.
+  thread_local std::pair<c10::Device, bool> last(c10::kCPU, false);
+  if (last.first == device) return last.second;
+  bool has = true;
   try {
     DeviceMemory::of(device);
   } catch (const UsageError&) {
-    return false;
+    has = false;
   }
-  last = device;
-  return true;
+  last = {device, has};
+  return has;
 }
 
 void note_stream(c10::Device device) { DeviceMemory::of(device)->note_stream(); }
 
 bool DeviceUploads::takes(const at::Tensor& to, const at::Tensor& from) {
-  const bool is_alike = to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
-                        to.strides() == from.strides() && from.is_non_overlapping_and_dense() &&
-                        !from.is_conj() && !from.is_neg() && to.storage_offset() == 0;
-  return is_alike && !to.is_cpu() && from.is_cpu() && to.storage().nbytes() >= from.nbytes();
+  const bool is_in_order = to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes() &&
+                           to.strides() == from.strides() && from.is_non_overlapping_and_dense() &&
+                           !from.is_conj() && !from.is_neg() && to.storage_offset() == 0;
+  return is_in_order && !to.is_cpu() && from.is_cpu() && to.storage().nbytes() >= from.nbytes();
 }
 
 void DeviceUploads::add(at::Tensor to, at::Tensor from) {
@@ -356,16 +375,20 @@ DeviceWrites::DeviceWrites(std::vector<c10::Storage> memory) : memory_(std::move
 
 DeviceWrites::~DeviceWrites() = default;
 
-bool DeviceWrites::write(const std::byte* to, ByteView bytes) {
-  const auto behind = std::ranges::upper_bound(memory_, to, {}, begin_of);
-  if (behind == memory_.begin()) return false;
+const c10::Storage* DeviceWrites::find(const std::byte* address) const {
+  const auto behind = std::ranges::upper_bound(memory_, address, {}, begin_of);
+  if (behind == memory_.begin()) return nullptr;
   const c10::Storage& memory = *std::prev(behind);
+  const auto offset = static_cast<std::uint64_t>(address - begin_of(memory));
+  return offset < memory.nbytes() ? &memory : nullptr;
+}
+
+void DeviceWrites::write(const std::byte* to, ByteView bytes) {
+  const c10::Storage& memory = *find(to);
   const auto offset = static_cast<std::uint64_t>(to - begin_of(memory));
-  if (offset >= memory.nbytes()) return false;
   const c10::Device device = memory.device();
   const auto is_its = [&](const auto& lanes) { return lanes.first == device; };
   std::ranges::find_if(devices_, is_its)->second->write({memory, offset, bytes});
-  return true;
 }
 
 void DeviceWrites::finish() {

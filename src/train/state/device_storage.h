@@ -38,9 +38,13 @@ class UploadLanes;
 // what does not. Reading it throws StorageError when the device fails, and UsageError when the
 // memory has become smaller since. The location is the device's name, "cuda:0".
 std::shared_ptr<const Storage> device_storage(const c10::Storage& memory);
+// The same of memory that nobody else has, and that nothing was enqueued for yet.
+std::shared_ptr<const Storage> fresh_device_storage(const c10::Storage& memory);
 
-// The memory of a device_storage(); null of any other.
+// The memory of either; null of any other.
 const c10::StorageImpl* device_memory_of(const Storage& storage);
+// Of a fresh_device_storage() alone: the device may be at work in that of others, of any stream.
+const c10::StorageImpl* fresh_device_memory_of(const Storage& storage);
 
 // Notes the current stream of this thread for all storages of `device` that live: what is on it
 // when they are read is waited for. device_storage() does it, too. A stream that is not libtorch's
@@ -88,13 +92,17 @@ class DeviceWrites {
   DeviceWrites(const DeviceWrites&) = delete;
   DeviceWrites& operator=(const DeviceWrites&) = delete;
 
-  // Copies `bytes` before it returns, which go to this address. False, with nothing done, when it
-  // is in none of the memory. From any thread. What libtorch throws.
-  bool write(const std::byte* to, ByteView bytes);
+  // Whether an address is in the memory. From any thread.
+  bool has(const std::byte* address) const { return find(address) != nullptr; }
+  // Copies `bytes` before it returns, which go to such an address. From any thread. What libtorch
+  // throws.
+  void write(const std::byte* to, ByteView bytes);
   // They are there when it returns, once, when nobody writes any more. What libtorch throws.
   void finish();
 
  private:
+  const c10::Storage* find(const std::byte* address) const;
+
   std::vector<c10::Storage> memory_;  // by address
   std::vector<std::pair<c10::Device, std::unique_ptr<UploadLanes>>> devices_;
 };

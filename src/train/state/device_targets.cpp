@@ -2,29 +2,17 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "train/optimizer/parameter_names.h"
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
-namespace {
-
-// Of all parameters.
-std::optional<c10::Device> one_device_of(const torch::optim::Optimizer& optimizer) {
-  std::optional<c10::Device> device;
-  for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (device && *device != parameter.device()) return std::nullopt;
-      device = parameter.device();
-    }
-  }
-  return device && has_streams(*device) ? device : std::nullopt;
-}
-
-}  // namespace
 
 void DeviceTargets::add_model(const torch::nn::Module& module, const Value& model) {
   if (!model.is_dict()) return;
@@ -32,44 +20,43 @@ void DeviceTargets::add_model(const torch::nn::Module& module, const Value& mode
   NamesInOrder in_order(model);
   for_each_named_tensor(module, [&](const std::string& prefix, const std::string& own_name,
                                     const at::Tensor& target) {
-    if (!target.has_storage() || !has_streams(target.device())) return;
     const Value* const value = in_order.find(name.assign(prefix).append(own_name));
-    if (value == nullptr || !value->is_tensor()) return;
-    const TensorView& view = value->as_tensor();
-    if (is_alike(view, target)) add(view, target.device());
+    if (value != nullptr) add(*value, target);
   });
 }
 
-void DeviceTargets::add_optimizer(const torch::optim::Optimizer& optimizer, const Value& saved) {
+void DeviceTargets::add_optimizer(const torch::optim::Optimizer& optimizer,
+                                  const torch::nn::Module& module, const Value& saved) {
   const Value* const states = saved.is_dict() ? saved.find("state") : nullptr;
-  const std::optional<c10::Device> device = one_device_of(optimizer);
-  if (states == nullptr || !states->is_dict() || !device) return;
-  for (const auto& [parameter, state] : states->as_dict()) {
-    if (!state.is_dict()) continue;
-    for (const auto& [key, value] : state.as_dict()) {
-      add_tensors(value, *device);
+  const Value* const groups = saved.is_dict() ? saved.find("param_groups") : nullptr;
+  if (states == nullptr || !states->is_dict() || groups == nullptr || !groups->is_list()) return;
+  const std::vector<NamedGroup> live = named_groups(optimizer, module);
+  for (std::size_t g = 0; g < std::min(live.size(), groups->as_items().size()); ++g) {
+    const Value& group = groups->as_items()[g];
+    const Value* const params = group.is_dict() ? group.find("params") : nullptr;
+    if (params == nullptr || !(params->is_list() || params->is_tuple())) continue;
+    const List& keys = params->as_items();
+    for (std::size_t i = 0; i < std::min(live[g].size(), keys.size()); ++i) {
+      const auto& [name, parameter] = live[g][i];  // by name, where there are names
+      if (!keys[i].is_str() && !keys[i].is_int()) continue;
+      const Value* const state = states->as_dict().find(keys[i].is_str() ? Value(name) : keys[i]);
+      if (state == nullptr || !state->is_dict()) continue;
+      for (const auto& [key, value] : state->as_dict()) {
+        add(value, parameter);
+      }
     }
   }
 }
 
-void DeviceTargets::add_tensors(const Value& value, c10::Device device) {
-  if (value.is_tensor()) {
-    if (value.as_tensor().numel() > 1) add(value.as_tensor(), device);
-  } else if (value.is_list()) {
-    for (const Value& item : value.as_items()) {
-      add_tensors(item, device);
-    }
-  }
-}
-
-void DeviceTargets::add(const TensorView& view, c10::Device device) {
+void DeviceTargets::add(const Value& value, const at::Tensor& target) {
+  if (!value.is_tensor() || !target.has_storage() || !has_streams(target.device())) return;
+  const TensorView& view = value.as_tensor();
   const bool is_read = view.storage != nullptr && view.storage->source() != nullptr;
-  const bool is_plain = view.quantizer == nullptr && view.part == nullptr;
-  if (!is_read || !is_plain || view.storage_offset != 0) return;
-  if (view.numel() == 0 || view.storage->size() != byte_size(view)) return;
+  if (!is_read || view.numel() == 0 || !is_alike(view, target)) return;
+  if (view.storage_offset != 0 || view.storage->size() != byte_size(view)) return;
   const auto [known, is_new] = devices_.try_emplace(view.storage.get());
-  if (is_new) *known = device;
-  if (*known != device) *known = std::nullopt;
+  if (is_new) *known = target.device();
+  if (*known != target.device()) *known = std::nullopt;
 }
 
 std::optional<c10::Device> DeviceTargets::of(const Storage& storage) const {

@@ -2,6 +2,7 @@
 // that device, and never lie on the host.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <optional>
@@ -26,16 +27,17 @@ class DeviceTargets {
   // `model`: a state_dict. Those that are whole storages, and that the tensor of that name takes as
   // they are: the same dtype, shape and order of elements.
   void add_model(const torch::nn::Module& module, const Value& model);
-  // `saved`: the state of one, with an entry "state". Its tensors of several elements that are
-  // whole storages, where all parameters of `optimizer` lie on one device.
-  void add_optimizer(const torch::optim::Optimizer& optimizer, const Value& saved);
+  // `saved`: the state of an optimizer. Those that its parameter would take so, as what torch's own
+  // keep for each element. What does not fit the live one is left to who loads it. UsageError as
+  // named_groups().
+  void add_optimizer(const torch::optim::Optimizer& optimizer, const torch::nn::Module& module,
+                     const Value& saved);
 
   // Nothing: the host.
   std::optional<c10::Device> of(const Storage& storage) const;
 
  private:
-  void add(const TensorView& view, c10::Device device);
-  void add_tensors(const Value& value, c10::Device device);
+  void add(const Value& value, const at::Tensor& target);
 
   // Nothing: wanted on several.
   PointerMap<std::optional<c10::Device>> devices_;

@@ -1,8 +1,5 @@
 #include "train/state/staged_reads.h"
 
-#include <algorithm>
-#include <span>
-
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/whole_read.h"
 #include "train/state/device_storage.h"
@@ -16,9 +13,9 @@ bool may_read_to_devices(const Checkpoint& checkpoint) {
 VerifyReport read_staged(const Checkpoint& checkpoint, const StagedReads& reads, Verify how) {
   if (reads.on_devices.empty()) return checkpoint.read(reads.reads, how);
   DeviceWrites writes(reads.on_devices);
-  const auto put = [&](std::span<std::byte> into, ByteView bytes) {
-    if (!writes.write(into.data(), bytes)) std::ranges::copy(bytes, into.begin());
-  };
+  const PutBytes put = {
+      .is_elsewhere = [&](const std::byte* place) { return writes.has(place); },
+      .put = [&](auto into, ByteView bytes) { writes.write(into.data(), bytes); }};
   VerifyReport report = read_elsewhere(checkpoint, reads.reads, how, put);
   writes.finish();
   return report;

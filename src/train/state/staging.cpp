@@ -153,7 +153,7 @@ class Stager {
   std::shared_ptr<const Storage> make(const std::shared_ptr<const Storage>& storage) {
     if (memory_.targets != nullptr) {
       const auto device = memory_.targets->of(*storage);
-      if (device) return make_on(*device, storage);
+      if (auto made = device ? make_on(*device, storage) : nullptr) return made;
     }
     const std::uint64_t size = storage->size();
     const std::uint64_t offset = storage->source_offset();
@@ -171,14 +171,20 @@ class Stager {
     return storage_over(memory, storage->location());
   }
 
+  // Null when the device has no memory for it.
   std::shared_ptr<const Storage> make_on(c10::Device device,
                                          const std::shared_ptr<const Storage>& storage) {
     const auto size = static_cast<std::int64_t>(storage->size());
-    const at::Tensor made = at::empty({size}, at::TensorOptions(at::kByte).device(device));
+    at::Tensor made;
+    try {
+      made = at::empty({size}, at::TensorOptions(at::kByte).device(device));
+    } catch (const c10::Error&) {
+      return nullptr;
+    }
     auto* const data = static_cast<std::byte*>(made.data_ptr());
     reads_.reads.push_back({storage, {data, storage->size()}});
     reads_.on_devices.push_back(made.storage());
-    return device_storage(made.storage());
+    return fresh_device_storage(made.storage());
   }
 
   bool is_in_mirror(const Storage& storage) const {

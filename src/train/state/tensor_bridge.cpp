@@ -252,7 +252,8 @@ TensorView view_of(const at::Tensor& tensor) {
 
 at::Tensor near_tensor_of(const TensorView& view) {
   const bool has_elements = view.storage != nullptr && view.numel() != 0;
-  const c10::StorageImpl* const found = has_elements ? device_memory_of(*view.storage) : nullptr;
+  const c10::StorageImpl* const found =
+      has_elements ? fresh_device_memory_of(*view.storage) : nullptr;
   if (found == nullptr || view.quantizer != nullptr) return tensor_of(view, /*share=*/true);
   check_bounds(view);
   auto* const memory = const_cast<c10::StorageImpl*>(found);  // NOLINT: which the storage keeps

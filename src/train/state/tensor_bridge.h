@@ -47,7 +47,7 @@ bool is_over(const TensorView& view, const at::Tensor& tensor);
 // shape and order, without gaps.
 bool is_alike(const TensorView& view, const at::Tensor& tensor);
 
-// As tensor_of(), shared; but what lies in memory of libtorch on a device stays there.
+// As tensor_of(), shared; but the elements of a fresh_device_storage() stay there.
 at::Tensor near_tensor_of(const TensorView& view);
 
 // UnsupportedError for a dtype that this libtorch lacks.

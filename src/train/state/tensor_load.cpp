@@ -61,9 +61,9 @@ void TensorLoad::arrange(const std::function<void()>& before_elements) {
   is_dense_ = target_.is_non_overlapping_and_dense();
   const bool is_in_order =
       is_dense_ ? elements_.strides() == target_.strides() : elements_.is_contiguous();
-  const bool is_alike = elements_.scalar_type() == target_.scalar_type() &&
-                        elements_.device() == target_.device() && !elements_.is_conj();
-  if (is_in_order && is_alike) return;
+  const bool is_its_own = elements_.scalar_type() == target_.scalar_type() &&
+                          elements_.device() == target_.device() && !elements_.is_conj();
+  if (is_in_order && is_its_own) return;
   const at::TensorOptions options = target_.options().requires_grad(false);
   at::Tensor fresh = is_dense_ ? at::empty_strided(target_.sizes(), target_.strides(), options)
                                : at::empty(target_.sizes(), options, at::MemoryFormat::Contiguous);
