@@ -60,6 +60,12 @@ Tensors weights(float first, c10::Device device = c10::kCPU) {
   return made;
 }
 
+void expect_weights(const GivenModel& model, float first) {
+  for (const auto& [name, tensor] : weights(first)) {
+    EXPECT_TRUE(model.net->named_parameters()[name].cpu().equal(tensor)) << name;
+  }
+}
+
 struct GivenState : State {
   GivenState(c10::Device where, float first) {
     model = std::make_shared<GivenModel>(weights(first, where));
@@ -133,9 +139,7 @@ TEST_P(DeviceLoadingTest, AModuleAloneTakesItsWeights) {
   save(state_dict(GivenModel(weights(1)).module()), folder / "weights.pt");
   GivenModel model(weights(-1, device));
   load_state_dict(model.module(), open_checkpoint(folder / "weights.pt"));
-  for (const auto& [name, tensor] : weights(1)) {
-    EXPECT_TRUE(model.net->named_parameters()[name].cpu().equal(tensor)) << name;
-  }
+  expect_weights(model, 1);
 }
 
 // Some on the host, some on the device; and what only converting makes fit.
@@ -187,10 +191,6 @@ TEST_P(DeviceLoadingTest, AStateThatIsStillComputedIsWaitedFor) {
   GivenState live(device, -1);
   Logger logger(live);
   load_checkpoint(path, live, logger);
-  const auto moment_of = [](State& state) {
-    const Value all = optimizer_state_dict(*state.optimizer, state.model->module());
-    return all.at("state").at("large").at("exp_avg");
-  };
   Value taken;
   {
     const c10::StreamGuard on_stream(
@@ -205,8 +205,9 @@ TEST_P(DeviceLoadingTest, AStateThatIsStillComputedIsWaitedFor) {
   GivenState other(device, -1);
   load_optimizer_state_dict(*other.optimizer, other.model->module(), taken);
   taken = Value();
-  const at::Tensor found = tensor_of(moment_of(other).as_tensor());
-  EXPECT_TRUE(found.eq(3).all().item<bool>());
+  const Value all = optimizer_state_dict(*other.optimizer, other.model->module());
+  const Value& moment = all.at("state").at("large").at("exp_avg");
+  EXPECT_TRUE(tensor_of(moment.as_tensor()).eq(3).all().item<bool>());
 }
 
 TEST_P(DeviceLoadingTest, WhatGoesThereAsItIsIsNeverOnTheHost) {
@@ -279,9 +280,7 @@ TEST(DeviceLoadingSimulated, ADeviceWithoutSideStreamsIsLoadedByWayOfTheHost) {
   save(state_dict(GivenModel(weights(1)).module()), folder / "weights.pt");
   GivenModel model(weights(-1, device));
   load_state_dict(model.module(), open_checkpoint(folder / "weights.pt"));
-  for (const auto& [name, tensor] : weights(1)) {
-    EXPECT_TRUE(model.net->named_parameters()[name].cpu().equal(tensor)) << name;
-  }
+  expect_weights(model, 1);
 }
 
 TEST(DeviceLoadingSimulated, ACopyThatFailsChangesNothingWheneverItDoes) {

@@ -40,8 +40,8 @@ struct PutBytes {
 class PendingReads {
  public:
   // Step 1. StorageError, CorruptError of what says where bytes are. The places must outlive it.
-  // `ended`, when there is one: nobody waits any more once it is set. `put`: for
-  // those that are elsewhere.
+  // `ended`, when there is one: nobody waits any more once it is set. `put`: for those
+  // that are elsewhere.
   explicit PendingReads(const std::vector<StorageRead>& reads,
                         const std::atomic<bool>* ended = nullptr, PutBytes put = {});
 

@@ -3,9 +3,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <iterator>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
