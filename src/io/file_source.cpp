@@ -36,7 +36,7 @@ constexpr std::uint64_t kLeastDirectPiece = std::uint64_t{1} << 20;
 constexpr std::size_t kGapBytes = std::size_t{4} << 10;  // reading so much costs less than a call
 constexpr std::uint64_t kMostBehind = DirectReads::kMostBehind;
 static_assert(kPieceBytes + kLeastDirectPiece + kMostBehind <= DirectReads::kMostBytes);
-constexpr unsigned kDiskThreads = 4;  // they wait most of the time
+constexpr unsigned kDiskThreads = 6;  // they wait most of the time
 
 // Bytes between two ranges; nobody looks at them, so threads may share the place.
 std::span<std::byte> unwanted() {

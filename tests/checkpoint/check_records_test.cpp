@@ -107,8 +107,8 @@ TEST(CheckRecordsTest, OfVeryManyRecordsSomeAtATimeAreChecked) {
       file.read({&range, 1});
       EXPECT_TRUE(std::ranges::equal(place.into, expected));
     }
-    EXPECT_EQ(file.calls, reaches_over_it ? 1 : 2);
-    EXPECT_LT(file.most_parts, reaches_over_it ? kRecords + 100 : 24'000);
+    EXPECT_EQ(file.calls, 2U);
+    EXPECT_LT(file.most_parts, 24'000U);
   }
 }
 

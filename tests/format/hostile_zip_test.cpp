@@ -84,6 +84,9 @@ std::vector<ZipCase> foreign_cases() {
       {"LocalSizesLeftToZip64", zip_of([](RawRecord& r) { r.local_size = 0xFFFFFFFF; }),
        ZipAnswer::kRead},
       {"UnknownRecords", zip_with({named("archive/notes.txt")}), ZipAnswer::kRead},
+      {"NumbersInAnyOrder",
+       zip_with({named("archive/data/10"), named("archive/data/2"), named("archive/data/02")}),
+       ZipAnswer::kRead},
   };
 }
 
@@ -128,6 +131,18 @@ std::vector<ZipCase> directory_cases() {
       {"GapBeforeEnd", body + "gap" + RawZip::end(2, size, offset), ZipAnswer::kCorrupt},
       {"DuplicateName", zip_with({pickle_record()}), ZipAnswer::kCorrupt},
       {"DuplicateInOtherCase", zip_with({named("archive/DATA.pkl")}), ZipAnswer::kCorrupt},
+      {"DuplicateNumber", zip_with({named("archive/data/9"), named("archive/data/9")}),
+       ZipAnswer::kCorrupt},
+      {"DuplicateNumberFurtherOn",
+       zip_with({named("archive/data/1"), named("archive/data/10"), named("archive/data/1")}),
+       ZipAnswer::kCorrupt},
+      {"DuplicateNumberInOtherCase",
+       zip_with({named("archive/Data/1"), named("archive/data/2"), named("archive/data/1")}),
+       ZipAnswer::kCorrupt},
+      {"DuplicateBesideNumbers",
+       zip_with({named("archive/data/1"), named("archive/data/x"), named("archive/data/2"),
+                 named("archive/data/X")}),
+       ZipAnswer::kCorrupt},
       {"TwoPrefixes", zip_with({named("other/x")}), ZipAnswer::kCorrupt},
       {"PrefixOfPrefix", zip_with({named("archive2/x")}), ZipAnswer::kCorrupt},
       {"NoPrefix", RawZip({named("data.pkl"), named("version")}).bytes(), ZipAnswer::kCorrupt},

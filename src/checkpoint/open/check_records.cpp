@@ -22,16 +22,19 @@ constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 // Where one core has to look at all of a file: so much is read by several, past the page cache.
 constexpr std::uint64_t kAloneBatchBytes = std::uint64_t{40} << 20;
 
-// Some bytes of a record; all of them go to one place, or nobody wants them.
+// Some bytes of a record, or of none; all of them go to one place, or nobody wants them.
 struct Piece {
-  std::size_t record = 0;
+  static constexpr std::size_t kNoRecord = ~std::size_t{0};
+
+  std::size_t record = kNoRecord;
   std::uint64_t offset = 0;  // in the file
   std::uint64_t size = 0;
   std::span<std::byte> place = {};  // empty: nobody wants the bytes
 };
 
-// Records into pieces, those of a record one behind the other. Of places that lie in several
-// records, as those of a hostile file may, the first one gets them.
+// Records, and what is wanted besides, into pieces, those of a record one behind the other. They
+// are in the file's order, unless records lie in one another, as those of a hostile file may: the
+// first one gets the places then.
 class Cut {
  public:
   // `most`: bytes of a piece.
@@ -50,15 +53,8 @@ class Cut {
     for (const std::size_t i : order) {
       add(i, records[i]);
     }
+    pass(~std::uint64_t{0});
     return std::move(pieces_);
-  }
-  // After all(): what is in no record.
-  std::vector<Range> rest() && {
-    if (next_ < places_.size()) pass(places_[next_].offset + places_[next_].into.size());
-    for (; next_ < places_.size(); ++next_) {
-      rest_.push_back(places_[next_]);
-    }
-    return std::move(rest_);
   }
 
  private:
@@ -92,7 +88,8 @@ class Cut {
       const std::uint64_t begin = std::max(place.offset, done_);
       const std::uint64_t stop = std::min(end, at);
       if (begin < stop) {
-        rest_.push_back({begin, place.into.subspan(begin - place.offset, stop - begin)});
+        const std::span<std::byte> into = place.into.subspan(begin - place.offset, stop - begin);
+        pieces_.push_back({.offset = begin, .size = stop - begin, .place = into});
         done_ = stop;
       }
       if (end > at) return;
@@ -102,16 +99,19 @@ class Cut {
   const std::span<const Range> places_;
   const std::uint64_t most_;
   std::size_t next_ = 0;    // of places_: the first that is wanted behind done_
-  std::uint64_t done_ = 0;  // all that is wanted before is in pieces_ or rest_
+  std::uint64_t done_ = 0;  // all that is wanted before is in pieces_
   std::vector<Piece> pieces_;
-  std::vector<Range> rest_;
 };
 
 // What is wanted and not checked is read here.
 std::vector<Piece> cut(const CheckedRead& read, const std::vector<FileRecord>& records) {
-  Cut cut(read.places, kBatchBytes);
-  std::vector<Piece> pieces = cut.all(records);
-  const std::vector<Range> rest = std::move(cut).rest();
+  std::vector<Piece> pieces = Cut(read.places, kBatchBytes).all(records);
+  std::vector<Range> rest;
+  std::erase_if(pieces, [&](const Piece& piece) {
+    if (piece.record != Piece::kNoRecord) return false;
+    rest.push_back({piece.offset, piece.place});
+    return true;
+  });
   if (!rest.empty()) read.file.read(rest);
   return pieces;
 }
@@ -282,34 +282,62 @@ struct Portion {
   std::span<const Range> places;
 };
 
-// So that what is noted of each takes a few MiB: of 100,000 it would be 30. What little is left is
-// not cut, nor is what one place has.
-std::vector<Portion> portions_of(std::span<const FileRecord> records,
-                                 std::span<const Range> places) {
+// Records that are read with one call: of all of 100,000 what is noted would take 30 MiB, and the
+// disk would wait for it. What little is left is not cut.
+std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> records) {
   constexpr std::size_t kRecords = std::size_t{8} << 10;
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
   const auto is_before = [](const FileRecord& a, const FileRecord& b) {
     return a.offset < b.offset;
   };
-  std::vector<Portion> portions;
-  if (!std::is_sorted(records.begin(), records.end(), is_before)) return {{records, places}};
+  if (!std::is_sorted(records.begin(), records.end(), is_before)) return {records};
+  std::vector<std::span<const FileRecord>> groups;
   while (records.size() > 2 * kRecords) {
     const auto is_far = [&](const FileRecord& record) {
       return record.offset - records.front().offset >= kBytes;
     };
     const auto end = std::find_if(records.begin() + kRecords, records.end(), is_far);
     if (end == records.end()) break;
-    const auto begins_before = [&](const Range& place) { return place.offset < end->offset; };
-    const auto behind = std::partition_point(places.begin(), places.end(), begins_before);
-    if (behind != places.begin()) {
-      const Range& last = *std::prev(behind);
-      if (last.offset + last.into.size() > end->offset) break;
-    }
-    portions.push_back({{records.begin(), end}, {places.begin(), behind}});
+    groups.push_back({records.begin(), end});
     records = {end, records.end()};
+  }
+  groups.push_back(records);
+  return groups;
+}
+
+// The places, cut where a group begins.
+std::vector<Range> cut_between(std::span<const std::span<const FileRecord>> groups,
+                               std::span<const Range> places) {
+  std::vector<Range> cut;
+  cut.reserve(places.size() + groups.size());
+  auto group = groups.begin() + 1;
+  for (Range place : places) {
+    while (group != groups.end() && group->front().offset <= place.offset) {
+      ++group;
+    }
+    for (; group != groups.end(); ++group) {
+      const std::uint64_t before = group->front().offset - place.offset;
+      if (before >= place.into.size()) break;
+      cut.push_back({place.offset, place.into.first(before)});
+      place = {place.offset + before, place.into.subspan(before)};
+    }
+    cut.push_back(place);
+  }
+  return cut;
+}
+
+// `places`, none of which has bytes of several groups.
+std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> groups,
+                                 std::span<const Range> places) {
+  std::vector<Portion> portions;
+  for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
+    const std::uint64_t end = groups[i + 1].front().offset;
+    const auto begins_before = [&](const Range& place) { return place.offset < end; };
+    const auto behind = std::partition_point(places.begin(), places.end(), begins_before);
+    portions.push_back({groups[i], {places.begin(), behind}});
     places = {behind, places.end()};
   }
-  portions.push_back({records, places});
+  portions.push_back({groups.back(), places});
   return portions;
 }
 
@@ -331,15 +359,12 @@ bool has_most(std::span<const Portion> portions) {
 // Reads them with one call.
 void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOfRecords& crcs) {
   std::vector<Piece> pieces;
-  std::vector<Range> rest;
   for (const Portion& portion : portions) {
     const std::size_t before = portion.records.data() - crcs.records().data();
-    Cut cut(portion.places, ~std::uint64_t{0});
-    for (Piece& piece : cut.all(portion.records)) {
-      piece.record += before;
+    for (Piece& piece : Cut(portion.places, ~std::uint64_t{0}).all(portion.records)) {
+      if (piece.record != Piece::kNoRecord) piece.record += before;
       pieces.push_back(piece);
     }
-    std::ranges::copy(std::move(cut).rest(), std::back_inserter(rest));
   }
   const auto memory_of = [&](std::span<std::byte> place) {
     return read.put.takes(place) ? std::span<std::byte>() : place;
@@ -349,15 +374,12 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
   for (const Piece& piece : pieces) {
     parts.push_back({piece.offset, piece.size, memory_of(piece.place)});
   }
-  for (const Range& range : rest) {
-    parts.push_back({range.offset, range.into.size(), memory_of(range.into)});
-  }
   read.file.read_each(parts, [&](std::size_t i, std::uint64_t begin, ByteView bytes) {
-    const bool is_checked = i < pieces.size();  // or in no record
-    const std::span<std::byte> place = is_checked ? pieces[i].place : rest[i - pieces.size()].into;
-    if (is_checked) crcs.add(pieces[i].record, pieces[i].offset + begin, bytes);
-    const bool is_put = !place.empty() && parts[i].into.empty();
-    if (is_put) read.put.put(place.subspan(begin, bytes.size()), bytes);
+    const Piece& piece = pieces[i];
+    const bool is_checked = piece.record != Piece::kNoRecord;
+    if (is_checked) crcs.add(piece.record, piece.offset + begin, bytes);
+    const bool is_put = !piece.place.empty() && parts[i].into.empty();
+    if (is_put) read.put.put(piece.place.subspan(begin, bytes.size()), bytes);
     if (is_checked && read.on_progress) read.on_progress(bytes.size());
   });
 }
@@ -370,7 +392,9 @@ void add_crcs(const CheckedRead& read, std::span<const Portion> portions, CrcsOf
 std::vector<std::uint32_t> crcs_of(const CheckedRead& read,
                                    const std::vector<FileRecord>& records) {
   CrcsOfRecords crcs(records);
-  const std::vector<Portion> portions = portions_of(records, read.places);
+  const auto groups = groups_of(records);
+  const std::vector<Range> places = cut_between(groups, read.places);
+  const std::vector<Portion> portions = portions_of(groups, places);
   const auto read_pair = [&](std::size_t i) {
     std::vector<Portion> both = {portions[i]};
     if (const std::size_t other = portions.size() - 1 - i; other != i) {

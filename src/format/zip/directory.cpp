@@ -100,13 +100,36 @@ std::vector<RawEntry> read_central_directory(ByteView bytes, const DirectoryExte
   return entries;
 }
 
-// Whether there may be two of one name, in whatever case: by their hashes, which costs nothing that
-// has to be freed again.
-bool may_have_twins(const std::vector<RawEntry>& entries) {
-  std::vector<std::uint64_t> hashes;
-  hashes.reserve(entries.size());
+// PyTorch's names of storages, "data/0" and so on, in whatever case: the digits. Nothing for
+// others.
+std::string_view number_in(std::string_view name) {
+  constexpr std::string_view kFolder = "data/";
+  if (folded(name.substr(0, kFolder.size())) != kFolder) return {};
+  const std::string_view number = name.substr(kFolder.size());
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::ranges::all_of(number, is_digit) ? number : std::string_view();
+}
+
+// Whether each is more than the one before, so that none is there twice.
+bool numbers_grow(const std::vector<RawEntry>& entries) {
+  std::string_view before;
   for (const RawEntry& raw : entries) {
-    hashes.push_back(seeded_hash(folded(raw.entry.record.name)));
+    const std::string_view number = number_in(raw.entry.record.name);
+    if (number.empty()) continue;
+    if (std::pair(number.size(), number) <= std::pair(before.size(), before)) return false;
+    before = number;
+  }
+  return true;
+}
+
+// Whether there may be two of one name, in whatever case: by their hashes, which costs nothing that
+// has to be freed again. PyTorch's numbers need none.
+bool may_have_twins(const std::vector<RawEntry>& entries) {
+  const bool has_numbers = numbers_grow(entries);
+  std::vector<std::uint64_t> hashes;
+  for (const RawEntry& raw : entries) {
+    const std::string& name = raw.entry.record.name;
+    if (!has_numbers || number_in(name).empty()) hashes.push_back(seeded_hash(folded(name)));
   }
   std::sort(hashes.begin(), hashes.end());
   return std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end();

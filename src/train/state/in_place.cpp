@@ -14,6 +14,7 @@
 #include "train/state/device_storage.h"
 #include "train/state/module_load.h"
 #include "train/state/names_in_order.h"
+#include "train/state/prefetch.h"
 #include "train/state/tensor_bridge.h"
 
 namespace cairn {
@@ -186,8 +187,8 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found.size() - i > Placed::kAhead) {
       const Placed& later = found[i + Placed::kAhead];
-      __builtin_prefetch(later.live);
-      __builtin_prefetch(later.target.unsafeGetTensorImpl());
+      prefetch_tensor(later.target);
+      prefetch_lines(later.live, sizeof(c10::StorageImpl));
       __builtin_prefetch(later.value->identity());
     }
     const at::Tensor& target = found[i].target;

@@ -6,6 +6,7 @@
 
 #include "core/pointer_map.h"
 #include "train/state/module_load.h"
+#include "train/state/prefetch.h"
 
 namespace cairn {
 namespace {
@@ -22,26 +23,6 @@ struct ParametersOf : torch::nn::Module {
   }
 };
 
-constexpr std::size_t kLine = 64;
-
-// What is looked at of a tensor and of its name: they lie all over memory.
-void fetch(const torch::OrderedDict<std::string, at::Tensor>::Item& item) {
-  const auto* const tensor = reinterpret_cast<const char*>(item.value().unsafeGetTensorImpl());
-  __builtin_prefetch(tensor);
-  __builtin_prefetch(tensor + kLine);
-  __builtin_prefetch(tensor + 2 * kLine);
-  __builtin_prefetch(item.key().data());
-}
-
-// Of its storage, when the tensor itself was fetched.
-void fetch_storage(const at::Tensor& tensor) {
-  if (!tensor.has_storage()) return;
-  const auto* const storage =
-      reinterpret_cast<const char*>(tensor.storage().unsafeGetStorageImpl());
-  __builtin_prefetch(storage);
-  __builtin_prefetch(storage + kLine);
-}
-
 // Calls use(prefix, name, tensor), and ahead(tensor) before.
 template <class Use, class Ahead>
 void walk(const torch::nn::Module& module, const std::string& prefix, int kinds, const Use& use,
@@ -51,7 +32,8 @@ void walk(const torch::nn::Module& module, const std::string& prefix, int kinds,
     const auto end = tensors.end();
     for (auto item = tensors.begin(); item != end; ++item) {
       if (end - item > kAhead) {
-        fetch(item[kAhead]);
+        prefetch_tensor(item[kAhead].value());
+        __builtin_prefetch(item[kAhead].key().data());
         if (const at::Tensor& next = item[kAhead / 2].value(); next.defined()) ahead(next);
       }
       if (item->value().defined()) use(prefix, item->key(), item->value());
@@ -82,7 +64,7 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
   const auto use = [&](const auto& prefix, const auto& name, const at::Tensor& tensor) {
     found.emplace_back(prefix + name, tensor);
   };
-  walk(module, "", kinds, use, fetch_storage);
+  walk(module, "", kinds, use, prefetch_storage);
   FirstTime first(found.size());
   std::erase_if(found, [&](const auto& item) { return !first(item.second); });
   return found;
@@ -93,13 +75,13 @@ NamedTensorList collect_once(const torch::nn::Module& module, Kinds kinds) {
 void for_each_named_tensor(const torch::nn::Module& module, const UseNamedTensor& use,
                            const std::function<void(const at::Tensor&)>& ahead) {
   walk(module, "", kParameters | kBuffers, use, [&](const at::Tensor& tensor) {
-    fetch_storage(tensor);
+    prefetch_storage(tensor);
     if (ahead) ahead(tensor);
   });
 }
 
 void for_each_named_parameter(const torch::nn::Module& module, const UseNamedTensor& use) {
-  walk(module, "", kParameters, use, fetch_storage);
+  walk(module, "", kParameters, use, prefetch_storage);
 }
 
 NamedTensorList named_parameters(const torch::nn::Module& module) {

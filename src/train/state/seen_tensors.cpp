@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "train/state/device_storage.h"
+#include "train/state/prefetch.h"
 
 namespace cairn {
 namespace {
@@ -49,10 +50,8 @@ bool SeenTensors::is_next(Cursor& at, const at::Tensor& tensor) const {
   constexpr std::size_t kAhead = 6;  // they lie all over memory; an address need not be good
   if (at.tensor + kAhead < seen_.size()) {
     const Seen& later = seen_[at.tensor + kAhead];
-    __builtin_prefetch(later.tensor);
-    __builtin_prefetch(static_cast<const std::byte*>(later.tensor) + 64);
-    __builtin_prefetch(static_cast<const std::byte*>(later.tensor) + 128);
-    __builtin_prefetch(later.storage);
+    prefetch_lines(later.tensor, sizeof(c10::TensorImpl));
+    prefetch_lines(later.storage, sizeof(c10::StorageImpl));
   }
   if (at.tensor == seen_.size() || !tensor.has_storage()) return false;
   const Seen& before = seen_[at.tensor++];

@@ -12,6 +12,7 @@
 
 #include "io/parallel.h"
 #include "train/state/device_storage.h"
+#include "train/state/prefetch.h"
 #include "train/state/staging.h"
 #include "train/state/tensor_bridge.h"
 #include "value/strided.h"
@@ -161,17 +162,42 @@ void TensorLoad::wait_for_devices(const std::vector<TensorLoad>& loads) {
   }
 }
 
-void TensorLoad::release(std::vector<TensorLoad>& loads) noexcept {
+void TensorLoad::release() noexcept {
+  elements_ = at::Tensor();
+  target_ = at::Tensor();
+}
+
+// What put() and release() look at, before their turn.
+void TensorLoad::prefetch_behind(const std::vector<TensorLoad>& loads, std::size_t i) noexcept {
+  constexpr std::size_t kAhead = 16;
+  if (loads.size() - i > 2 * kAhead) {
+    prefetch_tensor(loads[i + 2 * kAhead].target_);
+    prefetch_tensor(loads[i + 2 * kAhead].elements_);
+  }
+  if (loads.size() - i > kAhead) {
+    prefetch_storage(loads[i + kAhead].target_);
+    prefetch_storage(loads[i + kAhead].elements_);
+  }
+}
+
+void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
   constexpr std::uint64_t kWorthAThread = std::uint64_t{256} << 10;  // on an average
   std::uint64_t bytes = 0;
   for (const TensorLoad& load : loads) {
     if (load.is_on_host_ && !load.is_there()) bytes += bytes_of_elements(load.elements_);
   }
-  if (bytes / kWorthAThread < loads.size()) return loads.clear();
-  try {
-    for_each_parallel(
-        loads.size(), [&](std::size_t i) { loads[i].elements_ = at::Tensor(); }, bytes);
-  } catch (...) {  // no thread, no memory for one: then here
+  const bool is_small = bytes / kWorthAThread < loads.size();
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    prefetch_behind(loads, i);
+    loads[i].put();
+    if (is_small) loads[i].release();
+  }
+  if (!is_small) {
+    try {
+      for_each_parallel(
+          loads.size(), [&](std::size_t i) { loads[i].release(); }, bytes);
+    } catch (...) {  // no thread, no memory for one: then here
+    }
   }
   loads.clear();
 }
@@ -194,10 +220,7 @@ void apply_all(std::vector<TensorLoad>& loads, const std::function<void()>& last
     }
     throw;
   }
-  for (TensorLoad& load : loads) {
-    load.put();
-  }
-  TensorLoad::release(loads);
+  TensorLoad::put_all(loads);
 }
 
 }  // namespace cairn
