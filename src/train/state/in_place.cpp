@@ -158,7 +158,9 @@ void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
 }  // namespace
 
 void InPlace::check() const {
-  for (const auto& [saved, memory, data] : places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    prefetch_behind(i);
+    const auto& [saved, memory, data] = places[i];
     if (memory.data() == data && memory.nbytes() == saved->size()) continue;
     throw Error(
         "a weight was given other memory while the checkpoint was loaded (by the "
@@ -169,12 +171,22 @@ void InPlace::check() const {
 StagedReads InPlace::reads() const {
   StagedReads reads;
   reads.reads.reserve(places.size());
-  for (const auto& [saved, memory, data] : places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    prefetch_behind(i);
+    const auto& [saved, memory, data] = places[i];
     auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
     reads.reads.push_back({saved, {into, memory.nbytes()}});
     if (!memory.device().is_cpu()) reads.on_devices.push_back(memory);
   }
   return reads;
+}
+
+void InPlace::prefetch_behind(std::size_t i) const {
+  constexpr std::size_t kAhead = 16;
+  if (places.size() - i <= kAhead) return;
+  const Place& later = places[i + kAhead];
+  prefetch_lines(later.memory.unsafeGetStorageImpl(), sizeof(c10::StorageImpl));
+  prefetch_lines(later.saved.get(), sizeof(Storage));
 }
 
 void place_in(const torch::nn::Module& module, Value& model, bool with_devices, InPlace& in_place) {
@@ -189,7 +201,8 @@ void place_in(const torch::nn::Module& module, Value& model, bool with_devices, 
       const Placed& later = found[i + Placed::kAhead];
       prefetch_tensor(later.target);
       prefetch_lines(later.live, sizeof(c10::StorageImpl));
-      __builtin_prefetch(later.value->identity());
+      prefetch_lines(later.value->identity(), sizeof(TensorView));
+      prefetch_lines(later.saved, sizeof(Storage));
     }
     const at::Tensor& target = found[i].target;
     Value* const value = found[i].value;

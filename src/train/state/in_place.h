@@ -33,6 +33,9 @@ class InPlace {
   void check() const;
   // What is then to be read.
   StagedReads reads() const;
+
+ private:
+  void prefetch_behind(std::size_t i) const;  // what is looked at of later places
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the
