@@ -159,7 +159,7 @@ void set_storage(Value& value, const std::shared_ptr<const Storage>& storage) {
 
 void InPlace::check() const {
   for (std::size_t i = 0; i < places.size(); ++i) {
-    prefetch_behind(i);
+    prefetch_later(i);
     const auto& [saved, memory, data] = places[i];
     if (memory.data() == data && memory.nbytes() == saved->size()) continue;
     throw Error(
@@ -172,7 +172,7 @@ StagedReads InPlace::reads() const {
   StagedReads reads;
   reads.reads.reserve(places.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
-    prefetch_behind(i);
+    prefetch_later(i);
     const auto& [saved, memory, data] = places[i];
     auto* const into = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT: live memory
     reads.reads.push_back({saved, {into, memory.nbytes()}});
@@ -181,7 +181,7 @@ StagedReads InPlace::reads() const {
   return reads;
 }
 
-void InPlace::prefetch_behind(std::size_t i) const {
+void InPlace::prefetch_later(std::size_t i) const {
   constexpr std::size_t kAhead = 16;
   if (places.size() - i <= kAhead) return;
   const Place& later = places[i + kAhead];

@@ -35,7 +35,7 @@ class InPlace {
   StagedReads reads() const;
 
  private:
-  void prefetch_behind(std::size_t i) const;  // what is looked at of later places
+  void prefetch_later(std::size_t i) const;  // what is looked at of later places
 };
 
 // Replaces the storages of tensors of `model`, the state_dict of a checkpoint, by the memory of the

@@ -168,7 +168,7 @@ void TensorLoad::release() noexcept {
 }
 
 // What put() and release() look at, before their turn.
-void TensorLoad::prefetch_behind(const std::vector<TensorLoad>& loads, std::size_t i) noexcept {
+void TensorLoad::prefetch_later(const std::vector<TensorLoad>& loads, std::size_t i) noexcept {
   constexpr std::size_t kAhead = 16;
   if (loads.size() - i > 2 * kAhead) {
     prefetch_tensor(loads[i + 2 * kAhead].target_);
@@ -188,7 +188,7 @@ void TensorLoad::put_all(std::vector<TensorLoad>& loads) noexcept {
   }
   const bool is_small = bytes / kWorthAThread < loads.size();
   for (std::size_t i = 0; i < loads.size(); ++i) {
-    prefetch_behind(loads, i);
+    prefetch_later(loads, i);
     loads[i].put();
     if (is_small) loads[i].release();
   }

@@ -12,8 +12,9 @@
 //       - each is the whole of its storage, and its memory is libtorch's own (or staging.h's).
 //     Pointers to the old elements are invalid then, as after resize_().
 //  3. Otherwise it copies from memory to memory; what was read in place stays there.
-//     What the tensors had is let go of, large memory by several threads: an unmapped GiB of small
-//     pages takes the kernel a tenth of the time of reading one.
+//     What small tensors had is let go of behind each, while it is in the cache; large memory
+//     behind all, by several threads: an unmapped GiB of small pages takes the kernel a tenth of
+//     the time of reading one.
 //  4. What libtorch itself has to copy (to a device, when 2 is not so; into a layout that is not
 //     strided) might fail: this is done first, and taken back when it does. Devices work while the
 //     host goes on, and say later that they failed: before 2 and 3 they are waited for.
@@ -53,7 +54,7 @@ class TensorLoad {
   static void wait_for_devices(const std::vector<TensorLoad>& loads);
   void put() noexcept;      // step 2 or 3
   void release() noexcept;  // what 2 left, and 1 made
-  static void prefetch_behind(const std::vector<TensorLoad>& loads, std::size_t i) noexcept;
+  static void prefetch_later(const std::vector<TensorLoad>& loads, std::size_t i) noexcept;
   static void put_all(std::vector<TensorLoad>& loads) noexcept;  // put() and release()
 
   at::Tensor target_;
