@@ -16,6 +16,7 @@
 #include "format/pickle/script_weights.h"
 #include "format/pickle/unpickle.h"
 #include "format/read_within.h"
+#include "format/zip/canonical.h"
 #include "format/zip/directory.h"
 #include "io/windows.h"
 

@@ -1,5 +1,9 @@
-// A small file of cairn's, damaged in every way that one place can be damaged.
+// A small file of cairn's, damaged in every way that one place can be damaged; and a large one.
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "cairn/error.h"
 #include "cairn/format/torch_file.h"
@@ -92,6 +96,42 @@ TEST(DamageTest, ZeroedBlocksAreFound) {  // what a lost page looks like after a
     if (bytes != whole) {
       EXPECT_FALSE(is_accepted(bytes)) << from;
     }
+  }
+}
+
+// Of a file that is compared in several pieces (zip/canonical.cpp): what is not as it was written,
+// and the end of it where nothing is.
+TEST(DamageTest, TheFirstOfSeveralDifferencesOfManyRecordsIsTold) {
+  constexpr std::size_t kTensors = 40'000;
+  List tensors;
+  for (std::size_t i = 0; i < kTensors; ++i) {
+    tensors.emplace_back(make_tensor(DType::kUInt8, {1}, shared("x")));
+  }
+  const std::string whole = encoded(std::move(tensors));
+  const auto difference = [](const std::string& bytes) {
+    std::uint64_t offset = 0;
+    const bool is_same = TorchFile(shared(bytes), "x.pt").has_canonical_layout(&offset);
+    EXPECT_EQ(is_same, offset == bytes.size());
+    return offset;
+  };
+  EXPECT_EQ(difference(whole), whole.size());
+  EXPECT_EQ(difference(whole + "junk"), whole.size());
+  const TorchFile file(shared(whole), "x.pt");
+  std::vector<std::uint64_t> places;  // that opening a file does not look at, in its order
+  for (const std::size_t i : {0U, 16'382U, 16'383U, 16'384U, 39'999U}) {
+    const FileRecord& record = *file.find_record("data/" + std::to_string(i));
+    places.push_back(record.offset - 1);            // of its local header
+    places.push_back(record.offset + record.size);  // of its data descriptor
+  }
+  for (const std::size_t i : {0U, 16'382U, 16'383U, 39'999U}) {
+    const std::uint64_t name = whole.rfind("archive/data/" + std::to_string(i));
+    places.push_back(name - 46 + 4);  // "version made by" of its line in the directory
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(places));
+  std::string bytes = whole;
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    bytes[*place] ^= 1;
+    EXPECT_EQ(difference(bytes), *place);
   }
 }
 

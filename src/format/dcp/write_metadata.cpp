@@ -17,7 +17,7 @@ class MetadataPickler {
   explicit MetadataPickler(const MetadataContent& content) : content_(content) {}
 
   std::string write() {
-    out_.reserve(usual_size());
+    out_.reserve(usual_size(), content_.items());
     begin_fields(kModule, "Metadata");
     dict("state_dict_metadata", [&](std::size_t i, const WrittenItem& item) {
       out_.text(item.fqn);

@@ -306,9 +306,11 @@ class Encoder {
   }
 
   void make_room_for(const Dict& dict) {
-    constexpr std::size_t kUsualBytes = 96;  // of a tensor, its name, and what refers to both
+    constexpr std::size_t kUsualBytes = 112;  // of a tensor, and what refers to it and its name
     if (dict.size() < kManyEntries || !dict.begin()->second.is_tensor()) return;
-    out_.reserve(dict.size() * kUsualBytes);
+    const Value& name = dict.begin()->first;
+    const std::size_t name_bytes = name.is_str() ? name.as_str().size() : 0;
+    out_.reserve(dict.size() * (kUsualBytes + name_bytes), name.is_str() ? dict.size() : 0);
     storages_.reserve(storages_.size() + dict.size());
   }
 

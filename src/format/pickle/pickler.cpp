@@ -55,14 +55,11 @@ void Pickler::changing_text(std::string_view v) {
 
 void Pickler::integer(std::int64_t v) {
   if (v >= 0 && v <= 0xFF) {
-    op(Op::kBinInt1);
-    out_.push_back(static_cast<char>(v));
+    op_with(Op::kBinInt1, static_cast<std::uint8_t>(v));
   } else if (v >= 0 && v <= 0xFFFF) {
-    op(Op::kBinInt2);
-    append_little_endian(out_, static_cast<std::uint16_t>(v));
+    op_with(Op::kBinInt2, static_cast<std::uint16_t>(v));
   } else if (std::in_range<std::int32_t>(v)) {
-    op(Op::kBinInt);
-    append_little_endian(out_, static_cast<std::uint32_t>(v));
+    op_with(Op::kBinInt, static_cast<std::uint32_t>(v));
   } else {
     std::string bytes;
     append_little_endian(bytes, static_cast<std::uint64_t>(v));
@@ -80,29 +77,23 @@ void Pickler::big_integer(const BigInt& v) { long_op(v.twos_complement); }
 
 void Pickler::long_op(std::string_view twos_complement) {
   if (twos_complement.size() <= std::numeric_limits<std::uint8_t>::max()) {
-    op(Op::kLong1);
-    out_.push_back(static_cast<char>(twos_complement.size()));
+    op_with(Op::kLong1, static_cast<std::uint8_t>(twos_complement.size()));
   } else {
-    op(Op::kLong4);
-    append_little_endian(out_, static_cast<std::uint32_t>(twos_complement.size()));
+    op_with(Op::kLong4, static_cast<std::uint32_t>(twos_complement.size()));
   }
   out_ += twos_complement;
 }
 
 void Pickler::real(double v) {
-  op(Op::kBinFloat);
-  const auto bits = std::bit_cast<std::uint64_t>(v);
-  for (int shift = 56; shift >= 0; shift -= 8) {
-    out_.push_back(static_cast<char>(bits >> shift));
-  }
+  // The only number that is big-endian.
+  op_with(Op::kBinFloat, __builtin_bswap64(std::bit_cast<std::uint64_t>(v)));
 }
 
 void Pickler::unicode(std::string_view v) {
   if (v.size() > std::numeric_limits<std::uint32_t>::max()) {
     throw UnsupportedError("a text or bytes of more than 4 GiB");
   }
-  op(Op::kBinUnicode);
-  append_little_endian(out_, static_cast<std::uint32_t>(v.size()));
+  op_with(Op::kBinUnicode, static_cast<std::uint32_t>(v.size()));
   out_ += v;
 }
 
@@ -213,22 +204,18 @@ std::uint32_t Pickler::empty_ordered_dict() {
 std::uint32_t Pickler::put() {
   const std::uint32_t index = memo_count_++;
   if (index <= 0xFF) {
-    op(Op::kBinPut);
-    out_.push_back(static_cast<char>(index));
+    op_with(Op::kBinPut, static_cast<std::uint8_t>(index));
   } else {
-    op(Op::kLongBinPut);
-    append_little_endian(out_, index);
+    op_with(Op::kLongBinPut, index);
   }
   return index;
 }
 
 void Pickler::get(std::uint32_t index) {
   if (index <= 0xFF) {
-    op(Op::kBinGet);
-    out_.push_back(static_cast<char>(index));
+    op_with(Op::kBinGet, static_cast<std::uint8_t>(index));
   } else {
-    op(Op::kLongBinGet);
-    append_little_endian(out_, index);
+    op_with(Op::kLongBinGet, index);
   }
 }
 

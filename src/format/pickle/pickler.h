@@ -2,8 +2,11 @@
 // again gets the next number when it is made.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -26,8 +29,12 @@ class Pickler {
 
   // The finished pickle.
   std::string finish() &&;
-  // So many bytes more are about to be written, about: growing step by step needs twice the memory.
-  void reserve(std::size_t bytes) { out_.reserve(out_.size() + bytes); }
+  // So many bytes more are about to be written, with so many new texts, about: growing step by step
+  // needs twice the memory, and new memory costs more than what is written into it.
+  void reserve(std::size_t bytes, std::size_t texts) {
+    out_.reserve(out_.size() + bytes);
+    texts_.reserve(texts);
+  }
   // What is written so far.
   const std::string& written() const { return out_; }
   // What its room() will follow from, beside what is written.
@@ -112,6 +119,13 @@ class Pickler {
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
   std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
+  // An opcode with its operand: appended at once, for there are ten of them to a tensor.
+  template <std::unsigned_integral T>
+  void op_with(Op code, T operand) {
+    std::array<char, 1 + sizeof(T)> bytes = {static_cast<char>(code)};
+    std::memcpy(bytes.data() + 1, &operand, sizeof(T));
+    out_.append(bytes.data(), bytes.size());
+  }
   void unicode(std::string_view v);
 
   std::string out_;

@@ -1,6 +1,7 @@
 // Texts and their numbers, for a pickler: an entry costs no allocation of its own.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -16,7 +17,7 @@ class TextTable {
  public:
   // nullptr when `text` was not added.
   const std::uint32_t* find(std::string_view text) {
-    if (2 * (entries_.size() + 1) > slots_.size()) grow();
+    if (2 * (entries_.size() + 1) > slots_.size()) grow(slots_.empty() ? 64 : 4 * slots_.size());
     const Slot& slot = slots_[place_of(text)];
     return slot.entry == kFree ? nullptr : &entries_[slot.entry].number;
   }
@@ -28,6 +29,12 @@ class TextTable {
     __builtin_prefetch(&slots_[hash & (slots_.size() - 1)]);
   }
 
+  // So many more are about to be added.
+  void reserve(std::size_t more) {
+    const std::size_t count = entries_.size() + more;
+    entries_.reserve(count);
+    if (2 * count > slots_.size()) grow(std::bit_ceil(2 * count));
+  }
   std::size_t size() const { return entries_.size(); }
   // The bytes behind the texts, but for the `first` ones, are those in `texts` from now on.
   void move_texts(std::deque<std::string>& texts, std::size_t first) {
@@ -67,9 +74,9 @@ class TextTable {
     return last_place_;
   }
 
-  void grow() {
+  void grow(std::size_t slots) {
     const std::vector<Slot> old = std::move(slots_);
-    slots_.assign(old.empty() ? 64 : 4 * old.size(), Slot{});
+    slots_.assign(slots, Slot{});
     const std::size_t mask = slots_.size() - 1;
     for (const Slot& slot : old) {
       if (slot.entry == kFree) continue;

@@ -411,45 +411,4 @@ void check_local_headers(const Directory& directory, const ByteSource& source) {
   headers.flush();
 }
 
-bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset) {
-  Comparison file(source);
-  std::string name = directory.prefix + "/";
-  const std::size_t stem = name.size();
-  const auto name_of = [&](const Entry& entry) -> const std::string& {
-    name.resize(stem);
-    return name += entry.record.name;
-  };
-  const auto is_same = [&] {
-    for (const Entry& entry : directory.entries) {
-      const std::uint64_t at = file.at();
-      const bool is_header = file.expect([&](std::string& out) {
-        append_local_header(out, name_of(entry), at, entry.record.size);
-      });
-      if (!is_header) return false;
-      if (file.at() != entry.record.offset) {
-        file.finish();  // for the difference: here, or before
-        return false;
-      }
-      file.skip(entry.record.size);
-      const Placed placed{entry.header_offset, entry.record.size};
-      const bool is_descriptor = file.expect(
-          [&](std::string& out) { append_data_descriptor(out, placed, entry.record.crc32); });
-      if (!is_descriptor) return false;
-    }
-    DirectoryExtent extent{.offset = file.at(), .entries = directory.entries.size()};
-    for (const Entry& entry : directory.entries) {
-      const Placed placed{entry.header_offset, entry.record.size};
-      const bool is_entry = file.expect([&](std::string& out) {
-        append_central_header(out, name_of(entry), placed, entry.record.crc32);
-      });
-      if (!is_entry) return false;
-    }
-    extent.size = file.at() - extent.offset;
-    return file.expect([&](std::string& out) { out += end_of_directory(extent); }) && file.finish();
-  };
-  const bool same = is_same();
-  *offset = same ? source.size() : file.difference();
-  return same;
-}
-
 }  // namespace cairn::zip

@@ -41,8 +41,4 @@ void fetch_ends(Windows& source);
 // CorruptError when one does not agree with its entry.
 void check_local_headers(const Directory& directory, const ByteSource& source);
 
-// True when all bytes around the records are what a Writer would have put there for the same
-// records; else `offset` is the first byte that is not.
-bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset);
-
 }  // namespace cairn::zip

@@ -75,10 +75,10 @@ bool Comparison::compare() {
   return true;
 }
 
-bool Comparison::finish() {
+bool Comparison::finish(std::uint64_t end) {
   if (!compare()) return false;
-  difference_ = at_;
-  return at_ == source_.size();
+  difference_ = std::min(at_, end);
+  return at_ == end;
 }
 
 }  // namespace cairn::zip

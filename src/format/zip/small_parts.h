@@ -33,10 +33,10 @@ class SmallParts {
   std::uint64_t bytes_ = 0;
 };
 
-// Compares a file, from its first byte on, with what should stand there.
+// Compares a file, from some byte on, with what should stand there.
 class Comparison {
  public:
-  explicit Comparison(const ByteSource& source) : source_(source) {}
+  Comparison(const ByteSource& source, std::uint64_t begin) : source_(source), at_(begin) {}
 
   std::uint64_t at() const { return at_; }
   // Passes over bytes that may be anything.
@@ -49,8 +49,8 @@ class Comparison {
     append(expected_);
     return add(expected_.size() - before);
   }
-  // After all: whether nothing differs, and the file ends here.
-  bool finish();
+  // After all: whether nothing differs, and `end` is here.
+  bool finish(std::uint64_t end);
   // After one of them was false: where the first difference is.
   std::uint64_t difference() const { return difference_; }
 
@@ -68,7 +68,7 @@ class Comparison {
   std::vector<Part> parts_;
   std::vector<std::byte> found_;
   std::vector<ByteSource::Range> ranges_;
-  std::uint64_t at_ = 0;
+  std::uint64_t at_;
   std::uint64_t difference_ = 0;
 };
 
