@@ -8,6 +8,7 @@
 
 #include "core/crc32.h"
 #include "format/zip/names.h"
+#include "io/page_memory.h"
 
 namespace cairn {
 namespace {
@@ -106,7 +107,7 @@ void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t>
 void TorchPlan::append_head(std::string& out) const {
   const zip::Placed& pickle = places_.records()[0];
   const zip::Placed& order = places_.records()[1];
-  out.reserve(out.size() + pickle.size + 1024);
+  reserve_pages(out, out.size() + pickle.size + 1024);
   zip::append_local_header(out, prefix_ + std::string(kPickleRecord), 0, pickle.size);
   out += pickle_;
   out.append(pickle.size - pickle_.size(), kRoomByte);
@@ -163,8 +164,8 @@ void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& 
   const std::vector<zip::Placed>& records = places_.records();
   zip::DirectoryExtent directory{.offset = small.offset(),
                                  .entries = records.size() + small.count()};
-  out.reserve(out.size() + records.size() * zip::central_header_size(prefix_.size() + 12, {}) +
-              256);
+  reserve_pages(
+      out, out.size() + 256 + records.size() * zip::central_header_size(prefix_.size() + 12, {}));
   zip::append_central_header(out, prefix_ + std::string(kPickleRecord), records[0], pickle_crc_);
   zip::append_central_header(out, prefix_ + std::string(kOrderRecord), records[1],
                              crc_of_text(kOrder));

@@ -29,4 +29,18 @@ PageMemory::~PageMemory() {
   if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
 }
 
+void ask_for_huge_pages(void* begin, std::size_t bytes) noexcept {
+  if (bytes < kHugePage) return;
+  const auto start = reinterpret_cast<std::uintptr_t>(begin);
+  const std::size_t before = (kHugePage - start % kHugePage) % kHugePage;
+  const std::size_t whole = (bytes - before) / kHugePage * kHugePage;
+  if (whole > 0) madvise(static_cast<std::byte*>(begin) + before, whole, MADV_HUGEPAGE);
+}
+
+void reserve_pages(std::string& text, std::size_t bytes) {
+  if (bytes <= text.capacity()) return;
+  text.reserve(bytes);
+  ask_for_huge_pages(text.data(), text.capacity());
+}
+
 }  // namespace cairn

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 
 namespace cairn {
@@ -37,5 +38,11 @@ class PageMemory {
   void* mapping_ = nullptr;  // what data_ is the aligned part of
   std::size_t mapping_bytes_ = 0;
 };
+
+// Asks for huge pages for memory that somebody else has, and nobody has touched: as many as lie in
+// it. Nothing where it is smaller than one.
+void ask_for_huge_pages(void* begin, std::size_t bytes) noexcept;
+// Makes room for so many bytes in the text, and asks for them.
+void reserve_pages(std::string& text, std::size_t bytes);
 
 }  // namespace cairn

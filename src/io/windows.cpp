@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "io/page_memory.h"
+
 namespace cairn {
 
 Windows::Windows(std::shared_ptr<const ByteSource> under) : under_(std::move(under)) {
@@ -33,9 +35,10 @@ void Windows::fetch(std::vector<Extent> extents) {
     extent.offset = std::min(extent.offset, size());
     extent.size = std::min(extent.size, size() - extent.offset);
     if (extent.size == 0 || find(extent.offset, extent.size) != nullptr) continue;
-    const auto buffer = std::make_shared<std::vector<std::byte>>(extent.size);
-    ranges.push_back({extent.offset, *buffer});
-    fetched.push_back({extent.offset, {ByteView(*buffer), buffer}});
+    const auto buffer = std::make_shared_for_overwrite<std::byte[]>(extent.size);
+    ask_for_huge_pages(buffer.get(), extent.size);
+    ranges.push_back({extent.offset, {buffer.get(), extent.size}});
+    fetched.push_back({extent.offset, {ByteView(buffer.get(), extent.size), buffer}});
   }
   if (ranges.empty()) return;
   under_->read(ranges);

@@ -84,7 +84,7 @@ TEST(CheckRecordsTest, OfVeryManyRecordsSomeAtATimeAreChecked) {
   for (std::size_t i = 0; i < kRecords; ++i) {
     records.push_back({.name = "r", .offset = i * (kSize + 8) + 8, .size = kSize});
   }
-  const std::uint64_t cut = records[std::size_t{18} << 10].offset;  // between two calls
+  const std::uint64_t cut = records[std::size_t{16} << 10].offset;
   for (const bool reaches_over_it : {false, true}) {
     std::vector<std::byte> wanted(60'000);
     const std::span<std::byte> all(wanted);
@@ -107,7 +107,7 @@ TEST(CheckRecordsTest, OfVeryManyRecordsSomeAtATimeAreChecked) {
       file.read({&range, 1});
       EXPECT_TRUE(std::ranges::equal(place.into, expected));
     }
-    EXPECT_EQ(file.calls, 3U);
+    EXPECT_EQ(file.calls, 2U);
     EXPECT_LT(file.most_parts, 24'000U);
   }
 }

@@ -277,50 +277,37 @@ std::vector<FileRecord> wanted(const std::vector<FileRecord>& records,
 namespace {
 
 // Some records, and the places of their bytes.
-using Records = std::span<const FileRecord>;
 struct Portion {
-  Records records;
+  std::span<const FileRecord> records;
   std::span<const Range> places;
 };
 
 // Records that are read with one call: of all of 100,000 what is noted would take 30 MiB, and the
-// disk would wait for it. The first and the last, which are read before the others, are fewer: the
-// disk is at work sooner. What little is left is not cut.
-std::vector<Records> groups_of(Records records) {
+// disk would wait for it. What little is left is not cut.
+std::vector<std::span<const FileRecord>> groups_of(std::span<const FileRecord> records) {
   constexpr std::size_t kRecords = std::size_t{8} << 10;
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
-  constexpr std::size_t kFewer = 4;
   const auto is_before = [](const FileRecord& a, const FileRecord& b) {
     return a.offset < b.offset;
   };
   if (!std::is_sorted(records.begin(), records.end(), is_before)) return {records};
-  const auto is_less = [](Records some, std::uint64_t bytes) {
-    return some.back().offset + some.back().size - some.front().offset < bytes;
-  };
-  std::vector<Records> groups;
-  const auto take = [&](std::size_t count) {
-    groups.push_back(records.first(count));
-    records = records.subspan(count);
-  };
+  std::vector<std::span<const FileRecord>> groups;
   while (records.size() > 2 * kRecords) {
-    const std::size_t part = groups.empty() ? kFewer : 1;
-    std::size_t count = kRecords / part;
-    while (count < records.size() && is_less(records.first(count), kBytes / part)) {
-      ++count;
-    }
-    take(count);
+    const auto is_far = [&](const FileRecord& record) {
+      return record.offset - records.front().offset >= kBytes;
+    };
+    const auto end = std::find_if(records.begin() + kRecords, records.end(), is_far);
+    if (end == records.end()) break;
+    groups.push_back({records.begin(), end});
+    records = {end, records.end()};
   }
-  std::size_t last = kRecords / kFewer;
-  while (last < records.size() && is_less(records.last(last), kBytes / kFewer)) {
-    ++last;
-  }
-  if (!groups.empty() && last < records.size()) take(records.size() - last);
-  if (groups.empty() || !records.empty()) take(records.size());
+  groups.push_back(records);
   return groups;
 }
 
 // The places, cut where a group begins.
-std::vector<Range> cut_between(std::span<const Records> groups, std::span<const Range> places) {
+std::vector<Range> cut_between(std::span<const std::span<const FileRecord>> groups,
+                               std::span<const Range> places) {
   std::vector<Range> cut;
   cut.reserve(places.size() + groups.size());
   auto group = groups.begin() + 1;
@@ -340,7 +327,8 @@ std::vector<Range> cut_between(std::span<const Records> groups, std::span<const 
 }
 
 // `places`, none of which has bytes of several groups.
-std::vector<Portion> portions_of(std::span<const Records> groups, std::span<const Range> places) {
+std::vector<Portion> portions_of(std::span<const std::span<const FileRecord>> groups,
+                                 std::span<const Range> places) {
   std::vector<Portion> portions;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i) {
     const std::uint64_t end = groups[i + 1].front().offset;

@@ -1,7 +1,6 @@
 #include "checkpoint/plan/manifest.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <memory>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "core/little_endian.h"
 #include "core/writer.h"
+#include "core/xxh3.h"
 #include "io/read_fault.h"
 #include "value/timestamp_fields.h"
 
@@ -70,25 +70,29 @@ Timestamp timestamp_of(const Json& json) {
   return timestamp;
 }
 
-// The table of all records but the manifest itself, which cannot describe itself.
+// The table of all records but the manifest itself, which cannot describe itself: hashed as it is
+// made, some of it at a time.
 struct RecordTable {
-  static constexpr std::size_t kUsualBytes = 4 * sizeof(std::uint64_t) + 12;  // of a record
+  static constexpr std::size_t kSomeBytes = std::size_t{16} << 10;
 
   explicit RecordTable(const std::vector<FileRecord>& all) {
-    std::string table;
-    table.reserve(all.size() * kUsualBytes);
+    Xxh3 hash;
+    std::string some;
     for (const FileRecord& record : all) {
       if (record.name == kManifestRecord) continue;
-      append_little_endian<std::uint64_t>(table, record.name.size());
-      table += record.name;
-      append_little_endian<std::uint64_t>(table, record.offset);
-      append_little_endian<std::uint64_t>(table, record.size);
-      append_little_endian<std::uint64_t>(table, record.crc32);
+      append_little_endian<std::uint64_t>(some, record.name.size());
+      some += record.name;
+      append_little_endian<std::uint64_t>(some, record.offset);
+      append_little_endian<std::uint64_t>(some, record.size);
+      append_little_endian<std::uint64_t>(some, record.crc32);
       ++records;
       bytes += record.size;
+      if (some.size() < kSomeBytes) continue;
+      hash.write(as_bytes(some));
+      some.clear();
     }
-    const XXH128_hash_t hash = XXH3_128bits(table.data(), table.size());
-    digest = fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+    hash.write(as_bytes(some));
+    digest = hash.digest128();
   }
 
   std::uint64_t records = 0;

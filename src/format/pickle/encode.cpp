@@ -306,11 +306,11 @@ class Encoder {
   }
 
   void make_room_for(const Dict& dict) {
-    constexpr std::size_t kUsualBytes = 112;  // of a tensor, and what refers to it and its name
+    // Of a tensor, its name, and what refers to both; rather more than it takes: pages that nobody
+    // writes to are none.
+    constexpr std::size_t kMostUsualBytes = 256;
     if (dict.size() < kManyEntries || !dict.begin()->second.is_tensor()) return;
-    const Value& name = dict.begin()->first;
-    const std::size_t name_bytes = name.is_str() ? name.as_str().size() : 0;
-    out_.reserve(dict.size() * (kUsualBytes + name_bytes), name.is_str() ? dict.size() : 0);
+    out_.reserve(dict.size() * kMostUsualBytes, dict.size());
     storages_.reserve(storages_.size() + dict.size());
   }
 

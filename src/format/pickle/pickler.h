@@ -19,6 +19,7 @@
 
 #include "format/pickle/opcodes.h"
 #include "format/pickle/text_table.h"
+#include "io/page_memory.h"
 
 namespace cairn::pickle {
 
@@ -32,7 +33,7 @@ class Pickler {
   // So many bytes more are about to be written, with so many new texts, about: growing step by step
   // needs twice the memory, and new memory costs more than what is written into it.
   void reserve(std::size_t bytes, std::size_t texts) {
-    out_.reserve(out_.size() + bytes);
+    reserve_pages(out_, out_.size() + bytes);
     texts_.reserve(texts);
   }
   // What is written so far.

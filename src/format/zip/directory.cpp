@@ -85,21 +85,6 @@ RawEntry read_central_header(ByteReader& in, std::uint64_t directory_offset) {
   return raw;
 }
 
-// `bytes` are those of the extent.
-std::vector<RawEntry> read_central_directory(ByteView bytes, const DirectoryExtent& extent) {
-  ByteReader in(bytes, "the zip directory");
-  std::vector<RawEntry> entries;
-  entries.reserve(extent.entries);
-  for (std::uint64_t i = 0; i < extent.entries; ++i) {
-    entries.push_back(read_central_header(in, extent.offset));
-  }
-  if (in.remaining() != 0) {
-    throw CorruptError("the zip directory is longer than its entries", {},
-                       extent.offset + in.position());
-  }
-  return entries;
-}
-
 // PyTorch's names of storages, "data/0" and so on, in whatever case: the digits. Nothing for
 // others.
 std::string_view number_in(std::string_view name) {
@@ -111,10 +96,10 @@ std::string_view number_in(std::string_view name) {
 }
 
 // Whether each is more than the one before, so that none is there twice.
-bool numbers_grow(const std::vector<RawEntry>& entries) {
+bool numbers_grow(const std::vector<Entry>& entries) {
   std::string_view before;
-  for (const RawEntry& raw : entries) {
-    const std::string_view number = number_in(raw.entry.record.name);
+  for (const Entry& entry : entries) {
+    const std::string_view number = number_in(entry.record.name);
     if (number.empty()) continue;
     if (std::pair(number.size(), number) <= std::pair(before.size(), before)) return false;
     before = number;
@@ -124,91 +109,111 @@ bool numbers_grow(const std::vector<RawEntry>& entries) {
 
 // Whether there may be two of one name, in whatever case: by their hashes, which costs nothing that
 // has to be freed again. PyTorch's numbers need none.
-bool may_have_twins(const std::vector<RawEntry>& entries) {
+bool may_have_twins(const std::vector<Entry>& entries) {
   const bool has_numbers = numbers_grow(entries);
   std::vector<std::uint64_t> hashes;
-  for (const RawEntry& raw : entries) {
-    const std::string& name = raw.entry.record.name;
+  for (const Entry& entry : entries) {
+    const std::string& name = entry.record.name;
     if (!has_numbers || number_in(name).empty()) hashes.push_back(seeded_hash(folded(name)));
   }
   std::sort(hashes.begin(), hashes.end());
   return std::adjacent_find(hashes.begin(), hashes.end()) != hashes.end();
 }
 
-void check_twins(const std::vector<RawEntry>& entries, std::uint64_t directory_offset) {
-  if (!may_have_twins(entries)) return;
+std::string full_name(const Directory& directory, const Entry& entry) {
+  return directory.prefix + "/" + entry.record.name;
+}
+
+void check_twins(const Directory& directory) {
+  if (!may_have_twins(directory.entries)) return;
   std::unordered_set<std::string, TextHash> seen;
-  for (const RawEntry& raw : entries) {
-    if (seen.insert(folded(raw.entry.record.name)).second) continue;
-    throw CorruptError("record " + std::string(raw.name) + " is there twice", {}, directory_offset);
+  for (const Entry& entry : directory.entries) {
+    if (seen.insert(folded(entry.record.name)).second) continue;
+    throw CorruptError("record " + full_name(directory, entry) + " is there twice", {},
+                       directory.extent.offset);
   }
 }
 
-// Sets record.name and drops entries that stand for folders, which zip tools (not PyTorch) write.
-std::string take_names(std::vector<RawEntry>& entries, std::uint64_t directory_offset) {
-  const std::string_view first = entries.front().name;
+// The folder that all records are in: that of the first.
+std::string folder_of(std::string_view first, std::uint64_t directory_offset) {
   const std::size_t slash = first.find('/');
-  if (slash == std::string_view::npos) {
-    throw CorruptError("record " + std::string(first) + " is in no folder", {}, directory_offset);
+  if (slash != std::string_view::npos) return std::string(first.substr(0, slash));
+  throw CorruptError("record " + std::string(first) + " is in no folder", {}, directory_offset);
+}
+
+// The name below the folder.
+std::string_view name_in(std::string_view folder, std::string_view name,
+                         std::uint64_t directory_offset) {
+  const std::size_t slash = folder.size();
+  const bool is_in_it = name.size() > slash + 1 && name.starts_with(folder) && name[slash] == '/';
+  if (is_in_it && !name.ends_with('/')) return name.substr(slash + 1);
+  throw CorruptError("record " + std::string(name) + " is not in the folder " + std::string(folder),
+                     {}, directory_offset);
+}
+
+// The folder and the entries, as they stand there; `bytes` are those of the extent. Entries that
+// stand for folders, which zip tools (not PyTorch) write, are dropped.
+void read_central_directory(ByteView bytes, Directory& directory) {
+  const DirectoryExtent& extent = directory.extent;
+  ByteReader in(bytes, "the zip directory");
+  directory.entries.reserve(extent.entries);
+  for (std::uint64_t i = 0; i < extent.entries; ++i) {
+    RawEntry raw = read_central_header(in, extent.offset);
+    if (i == 0) directory.prefix = folder_of(raw.name, extent.offset);
+    if (raw.name.ends_with('/') && raw.entry.record.size == 0) continue;
+    raw.entry.record.name = name_in(directory.prefix, raw.name, extent.offset);
+    directory.entries.push_back(std::move(raw.entry));
   }
-  std::string prefix(first.substr(0, slash));
-  std::erase_if(entries, [](const RawEntry& raw) {
-    return raw.name.ends_with('/') && raw.entry.record.size == 0;
-  });
-  for (RawEntry& raw : entries) {
-    const bool has_prefix =
-        raw.name.size() > slash + 1 && raw.name.starts_with(prefix) && raw.name[slash] == '/';
-    if (!has_prefix || raw.name.ends_with('/')) {
-      throw CorruptError("record " + std::string(raw.name) + " is not in the folder " + prefix, {},
-                         directory_offset);
-    }
-    raw.entry.record.name = raw.name.substr(slash + 1);
+  if (in.remaining() != 0) {
+    throw CorruptError("the zip directory is longer than its entries", {},
+                       extent.offset + in.position());
   }
-  check_twins(entries, directory_offset);
-  return prefix;
+  check_twins(directory);
 }
 
 // Sets record.offset of all entries as PyTorch lays out files with these names and sizes. False,
 // with nothing to rely on, when something does not lie where it would then.
-bool set_offsets_by_layout(std::vector<RawEntry>& in_file_order, std::uint64_t directory_offset) {
+bool set_offsets_by_layout(Directory& in_file_order) {
+  const std::uint64_t end = in_file_order.extent.offset;
   std::uint64_t at = 0;
-  for (RawEntry& raw : in_file_order) {
-    Entry& entry = raw.entry;
+  for (Entry& entry : in_file_order.entries) {
+    const std::size_t name_size = in_file_order.prefix.size() + 1 + entry.record.name.size();
     if (entry.header_offset != at || entry.is_compressed()) return false;
-    at += local_header_size(raw.name.size(), at, entry.record.size);
+    at += local_header_size(name_size, at, entry.record.size);
     entry.record.offset = at;
     // What lies before the directory is in the file: no sum of it overflows.
-    if (at > directory_offset || entry.record.size > directory_offset - at) return false;
+    if (at > end || entry.record.size > end - at) return false;
     at += entry.record.size + data_descriptor_size({entry.header_offset, entry.record.size});
   }
-  return at == directory_offset;
+  return at == end;
 }
 
 // Sets them by what the local headers say of their own length.
-void read_offsets(std::vector<RawEntry>& raws, const ByteSource& source,
-                  std::uint64_t directory_offset) {
+void read_offsets(Directory& directory, const ByteSource& source) {
   constexpr std::size_t kNameSizeAt = 26;
-  std::vector<std::byte> headers(raws.size() * kLocalHeaderSize);
+  const std::uint64_t end = directory.extent.offset;
+  std::vector<Entry>& entries = directory.entries;
+  std::vector<std::byte> headers(entries.size() * kLocalHeaderSize);
   std::vector<ByteSource::Range> ranges;
-  ranges.reserve(raws.size());
-  for (const RawEntry& raw : raws) {
-    const std::uint64_t at = raw.entry.header_offset;
-    if (at > directory_offset || directory_offset - at < kLocalHeaderSize) {
-      throw CorruptError("record " + std::string(raw.name) + " lies outside the file", {}, at);
+  ranges.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    const std::uint64_t at = entry.header_offset;
+    if (at > end || end - at < kLocalHeaderSize) {
+      throw CorruptError("record " + full_name(directory, entry) + " lies outside the file", {},
+                         at);
     }
     ranges.push_back(
         {at, std::span(headers).subspan(ranges.size() * kLocalHeaderSize, kLocalHeaderSize)});
   }
   source.read(ranges);
-  for (std::size_t i = 0; i < raws.size(); ++i) {
-    Entry& entry = raws[i].entry;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = entries[i];
     const std::byte* sizes = ranges[i].into.data() + kNameSizeAt;
     entry.record.offset = entry.header_offset + kLocalHeaderSize +
                           load_little_endian<std::uint16_t>(sizes) +
                           load_little_endian<std::uint16_t>(sizes + 2);
-    if (entry.record.offset > directory_offset ||
-        entry.stored_size > directory_offset - entry.record.offset) {
-      throw CorruptError("record " + std::string(raws[i].name) +
+    if (entry.record.offset > end || entry.stored_size > end - entry.record.offset) {
+      throw CorruptError("record " + full_name(directory, entry) +
                              ": its local header announces more bytes than there are",
                          {}, entry.header_offset);
     }
@@ -247,20 +252,17 @@ void check_local_header(const Entry& entry, const std::string& name, ByteView by
   }
 }
 
-void check_overlaps(const std::vector<RawEntry>& in_file_order) {
-  for (std::size_t i = 1; i < in_file_order.size(); ++i) {
-    const RawEntry& before = in_file_order[i - 1];
-    const std::uint64_t begin = in_file_order[i].entry.header_offset;
-    if (begin < before.entry.record.offset + before.entry.stored_size) {
-      throw CorruptError("records " + std::string(before.name) + " and " +
-                             std::string(in_file_order[i].name) + " overlap",
+void check_overlaps(const Directory& in_file_order) {
+  const std::vector<Entry>& entries = in_file_order.entries;
+  for (std::size_t i = 1; i < entries.size(); ++i) {
+    const Entry& before = entries[i - 1];
+    const std::uint64_t begin = entries[i].header_offset;
+    if (begin < before.record.offset + before.stored_size) {
+      throw CorruptError("records " + full_name(in_file_order, before) + " and " +
+                             full_name(in_file_order, entries[i]) + " overlap",
                          {}, begin);
     }
   }
-}
-
-std::string full_name(const Directory& directory, const Entry& entry) {
-  return directory.prefix + "/" + entry.record.name;
 }
 
 // What the first read takes of the beginning, where PyTorch has the pickle, and of the end: enough
@@ -318,18 +320,18 @@ void fetch_directory(Windows& source, const DirectoryExtent& extent) {
 
 // Otherwise the second read: what is not there yet of the records that every reader asks for. It
 // stays in memory: one of more than kMostFetched is for who needs it.
-void fetch_small_records(Windows& source, const std::vector<RawEntry>& entries) {
+void fetch_small_records(Windows& source, const std::vector<Entry>& entries) {
   constexpr std::array<std::string_view, 6> kSmall = {
       "data.pkl", "constants.pkl", "byteorder",
       "version",  ".data/version", ".cairn/manifest.json"};  // checkpoint/plan/manifest.h
   constexpr std::uint64_t kNear = 4096;                      // PyTorch has some behind the pickle
   constexpr std::uint64_t kMostFetched = std::uint64_t{64} << 20;  // a sparse file may claim more
   std::vector<Windows::Extent> extents;
-  for (const RawEntry& raw : entries) {
-    const FileRecord& record = raw.entry.record;
+  for (const Entry& entry : entries) {
+    const FileRecord& record = entry.record;
     const bool is_small = record.size <= kMostFetched &&
                           std::find(kSmall.begin(), kSmall.end(), record.name) != kSmall.end();
-    if (!is_small || raw.entry.is_compressed() || source.has(record.offset, record.size)) continue;
+    if (!is_small || entry.is_compressed() || source.has(record.offset, record.size)) continue;
     if (!extents.empty() &&
         record.offset - (extents.back().offset + extents.back().size) <= kNear) {
       extents.back().size = record.offset + record.size - extents.back().offset;
@@ -378,23 +380,20 @@ Directory read_directory(Windows& source) {
   const DirectoryExtent& extent = directory.extent;
   fetch_directory(source, extent);
   const SharedBytes bytes = source.view(extent.offset, extent.size);
-  std::vector<RawEntry> raws = read_central_directory(bytes.view, extent);
-  directory.prefix = take_names(raws, extent.offset);
-  const auto by_place = [](const RawEntry& a, const RawEntry& b) {
-    return a.entry.header_offset < b.entry.header_offset;
+  read_central_directory(bytes.view, directory);
+  std::vector<Entry>& entries = directory.entries;
+  const auto by_place = [](const Entry& a, const Entry& b) {
+    return a.header_offset < b.header_offset;
   };
-  if (!std::is_sorted(raws.begin(), raws.end(), by_place)) {
-    std::sort(raws.begin(), raws.end(), by_place);
+  if (!std::is_sorted(entries.begin(), entries.end(), by_place)) {
+    std::sort(entries.begin(), entries.end(), by_place);
   }
-  const bool is_laid_out = set_offsets_by_layout(raws, extent.offset);
-  if (!is_laid_out) read_offsets(raws, source, extent.offset);
-  check_overlaps(raws);
-  fetch_small_records(source, raws);
-  directory.entries.reserve(raws.size());
-  for (RawEntry& raw : raws) {
-    if (raw.entry.is_compressed() && directory.compressed.empty()) directory.compressed = raw.name;
-    directory.entries.push_back(std::move(raw.entry));
-  }
+  const bool is_laid_out = set_offsets_by_layout(directory);
+  if (!is_laid_out) read_offsets(directory, source);
+  check_overlaps(directory);
+  fetch_small_records(source, entries);
+  const auto compressed = std::ranges::find_if(entries, &Entry::is_compressed);
+  if (compressed != entries.end()) directory.compressed = full_name(directory, *compressed);
   if (!is_laid_out) check_local_headers(directory, source);
   return directory;
 }
