@@ -11,7 +11,7 @@ namespace cairn::zip {
 
 // True when all bytes around the records are what a Writer would have put there for the same
 // records; else `offset` is the first byte that is not. Reads them from `source`; of many records
-// some at a time, from as many threads as there are cores.
+// some at a time, from as many threads as there are cores. `directory` has an entry at least.
 bool is_canonical(const Directory& directory, const ByteSource& source, std::uint64_t* offset);
 
 }  // namespace cairn::zip

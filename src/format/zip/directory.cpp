@@ -177,13 +177,12 @@ bool set_offsets_by_layout(Directory& in_file_order) {
   const std::uint64_t end = in_file_order.extent.offset;
   std::uint64_t at = 0;
   for (Entry& entry : in_file_order.entries) {
-    const std::size_t name_size = in_file_order.prefix.size() + 1 + entry.record.name.size();
     if (entry.header_offset != at || entry.is_compressed()) return false;
-    at += local_header_size(name_size, at, entry.record.size);
+    at += local_header_size(in_file_order.name_size(entry), at, entry.record.size);
     entry.record.offset = at;
     // What lies before the directory is in the file: no sum of it overflows.
     if (at > end || entry.record.size > end - at) return false;
-    at += entry.record.size + data_descriptor_size({entry.header_offset, entry.record.size});
+    at += entry.record.size + data_descriptor_size(entry.placed());
   }
   return at == end;
 }

@@ -26,6 +26,11 @@ struct Directory {
   std::vector<Entry> entries = {};  // in file order
   std::string compressed = {};  // the first entry whose bytes are not stored as they are; or empty
   DirectoryExtent extent = {};
+
+  // Of its name in the zip.
+  std::size_t name_size(const Entry& entry) const {
+    return prefix.size() + 1 + entry.record.name.size();
+  }
 };
 
 // CorruptError with the offset of what is wrong; UnsupportedError for an encrypted entry. Messages

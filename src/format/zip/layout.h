@@ -33,6 +33,12 @@ constexpr std::uint16_t kMax16 = 0xFFFF;
 constexpr std::uint32_t kMax32 = 0xFFFFFFFF;
 constexpr std::uint64_t kAlignment = 64;  // of every record's first byte
 
+// What the bytes around a record follow from, its name and CRC aside.
+struct Placed {
+  std::uint64_t header_offset = 0;
+  std::uint64_t size = 0;
+};
+
 // A record and its place. The name inside the zip is prefix + "/" + record.name.
 struct Entry {
   FileRecord record;
@@ -42,14 +48,9 @@ struct Entry {
   std::uint16_t method = 0;
   std::uint64_t stored_size = 0;  // how many bytes there are
 
+  Placed placed() const { return {header_offset, record.size}; }
   bool is_compressed() const { return method != 0; }  // its bytes are not the record's content
   bool is_deflated() const { return method == 8; }    // and what they are is known: deflate
-};
-
-// What the bytes around a record follow from, its name and CRC aside.
-struct Placed {
-  std::uint64_t header_offset = 0;
-  std::uint64_t size = 0;
 };
 
 // Everything before the record's first byte. `name` includes the prefix.
