@@ -27,8 +27,8 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink,
 std::vector<std::uint64_t> xxh3_of_parts(const CheckpointPlan& plan);
 
 // Replaces `text` by what stands before part `index`, which is exactly as long as the plan's
-// offsets say (behind the last part: as it comes); UsageError when it is not, because something
-// gave other bytes than when the plan was made.
+// offsets say; UsageError when it is not, because something gave other bytes than when the plan was
+// made.
 void set_between(const CheckpointPlan& plan, std::size_t index,
                  std::span<const std::uint64_t> checks, std::string& text);
 

@@ -93,13 +93,22 @@ TorchPlan::TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Roo
 
 void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
                                std::string& out) const {
+  if (index == parts_.size()) {
+    const auto tail = begin_tail();
+    for (const std::uint64_t check : checks.first(index)) {
+      tail->add(check);
+    }
+    for (const std::string& text : tail->finish()) {
+      out += text;
+    }
+    return;
+  }
   if (index == 0) {
     append_head(out);
   } else {
     zip::append_data_descriptor(out, places_.records()[kFirstStorage + index - 1],
                                 static_cast<std::uint32_t>(checks[index - 1]));
   }
-  if (index == parts_.size()) return append_tail(checks, out);
   const zip::Placed& record = places_.records()[kFirstStorage + index];
   zip::append_local_header(out, StorageName(prefix_).of(index), record.header_offset, record.size);
 }
@@ -118,65 +127,84 @@ void TorchPlan::append_head(std::string& out) const {
   zip::append_data_descriptor(out, order, crc_of_text(kOrder));
 }
 
-namespace {
-
-// Small records at a file's end: their bytes go into `out`, which is the file from `begin` on.
-class TailRecords {
+// From the last storage's end on (of a file without storages, all of it): the record "version", the
+// extra ones, and the directory, whose lines are made as the records come.
+class TorchPlan::Records final : public CheckpointPlan::Tail {
  public:
-  TailRecords(std::string& out, std::uint64_t begin) : out_(out), begin_(begin - out.size()) {}
+  explicit Records(const TorchPlan& plan) : plan_(plan), name_(plan.prefix_) {
+    if (plan.options_.extra_records) extra_ = plan.options_.extra_records();
+    const std::vector<zip::Placed>& records = plan.places_.records();
+    reserve_pages(directory_, 512 + records.size() * zip::central_header_size(
+                                                         plan.prefix_.size() + kUsualName, {}));
+    note(plan.prefix_ + std::string(kPickleRecord), records[0], plan.pickle_crc_);
+    note(plan.prefix_ + std::string(kOrderRecord), records[1], crc_of_text(kOrder));
+  }
 
-  std::uint64_t offset() const { return begin_ + out_.size(); }
-  void add(std::string name, std::string_view content) {
-    const zip::Placed record{offset(), content.size()};
-    zip::append_local_header(out_, name, record.header_offset, record.size);
-    out_ += content;
-    const std::uint32_t crc = crc_of_text(content);
-    zip::append_data_descriptor(out_, record, crc);
-    records_.push_back({std::move(name), record, crc});
+  void add(std::uint64_t check) override {
+    const auto crc = static_cast<std::uint32_t>(check);
+    note(name_.of(added_), plan_.places_.records()[kFirstStorage + added_], crc);
+    last_crc_ = crc;
+    ++added_;
   }
-  void append_central_headers() {
-    for (const Record& record : records_) {
-      zip::append_central_header(out_, record.name, record.placed, record.crc32);
+
+  std::vector<std::string> finish() override {
+    std::string small;  // all but the directory
+    if (plan_.parts_.empty()) {
+      plan_.append_head(small);
+    } else {
+      zip::append_data_descriptor(small, plan_.places_.records().back(), last_crc_);
     }
+    const std::uint64_t begin = plan_.places_.end() - small.size();
+    const auto add_small = [&](const std::string& name, std::string_view content) {
+      const zip::Placed record{begin + small.size(), content.size()};
+      const std::uint32_t crc = crc_of_text(content);
+      zip::append_local_header(small, plan_.prefix_ + name, record.header_offset, record.size);
+      small += content;
+      zip::append_data_descriptor(small, record, crc);
+      note(plan_.prefix_ + name, record, crc);
+    };
+    add_small(std::string(kVersionRecord), kVersion);
+    const auto extra = extra_ != nullptr ? std::exchange(extra_, nullptr)->finish()
+                                         : std::vector<std::pair<std::string, std::string>>();
+    plan_.check_extra_names(extra);
+    for (const auto& [name, content] : extra) {
+      add_small(name, content);
+    }
+    directory_ += zip::end_of_directory(
+        {.offset = begin + small.size(), .size = directory_.size(), .entries = noted_});
+    std::vector<std::string> texts;
+    texts.push_back(std::move(small));
+    texts.push_back(std::move(directory_));
+    return texts;
   }
-  std::size_t count() const { return records_.size(); }
 
  private:
-  struct Record {
-    std::string name;
-    zip::Placed placed;
-    std::uint32_t crc32;
-  };
-  std::string& out_;
-  std::uint64_t begin_;  // of the file's byte that out_[0] is; modulo 2^64
-  std::vector<Record> records_;
+  static constexpr std::size_t kUsualName = 12;  // data/1234567
+
+  void note(const std::string& full_name, const zip::Placed& placed, std::uint32_t crc) {
+    zip::append_central_header(directory_, full_name, placed, crc);
+    ++noted_;
+    if (extra_ == nullptr) return;
+    record_.name.assign(full_name, plan_.prefix_.size());
+    record_.offset = placed.header_offset +
+                     zip::local_header_size(full_name.size(), placed.header_offset, placed.size);
+    record_.size = placed.size;
+    record_.crc32 = crc;
+    extra_->add(record_);
+  }
+
+  const TorchPlan& plan_;
+  std::unique_ptr<ExtraRecords> extra_;
+  StorageName name_;
+  std::string directory_;
+  std::uint64_t noted_ = 0;  // in it
+  std::size_t added_ = 0;    // storages
+  std::uint32_t last_crc_ = 0;
+  FileRecord record_;
 };
 
-}  // namespace
-
-// The record "version", the extra ones, and the directory.
-void TorchPlan::append_tail(std::span<const std::uint64_t> checks, std::string& out) const {
-  TailRecords small(out, places_.end());
-  small.add(prefix_ + std::string(kVersionRecord), kVersion);
-  for (const auto& [name, content] : extra_records(checks)) {
-    small.add(prefix_ + name, content);
-  }
-  const std::vector<zip::Placed>& records = places_.records();
-  zip::DirectoryExtent directory{.offset = small.offset(),
-                                 .entries = records.size() + small.count()};
-  reserve_pages(
-      out, out.size() + 256 + records.size() * zip::central_header_size(prefix_.size() + 12, {}));
-  zip::append_central_header(out, prefix_ + std::string(kPickleRecord), records[0], pickle_crc_);
-  zip::append_central_header(out, prefix_ + std::string(kOrderRecord), records[1],
-                             crc_of_text(kOrder));
-  StorageName name(prefix_);
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    zip::append_central_header(out, name.of(i), records[kFirstStorage + i],
-                               static_cast<std::uint32_t>(checks[i]));
-  }
-  small.append_central_headers();
-  directory.size = small.offset() - directory.offset;
-  out += zip::end_of_directory(directory);
+std::unique_ptr<CheckpointPlan::Tail> TorchPlan::begin_tail() const {
+  return std::make_unique<Records>(*this);
 }
 
 std::uint64_t TorchPlan::size() const {
@@ -186,26 +214,8 @@ std::uint64_t TorchPlan::size() const {
   return tail_begin() + tail.size();
 }
 
-std::vector<std::pair<std::string, std::string>> TorchPlan::extra_records(
-    std::span<const std::uint64_t> checks) const {
-  if (!options_.extra_records) return {};
-  const std::vector<zip::Placed>& placed = places_.records();
-  std::vector<FileRecord> records;
-  records.reserve(placed.size() + 1);
-  const auto add = [&](std::string name, const zip::Placed& record, std::uint32_t crc) {
-    const std::uint64_t offset =
-        record.header_offset +
-        zip::local_header_size(prefix_.size() + name.size(), record.header_offset, record.size);
-    records.push_back({std::move(name), offset, record.size, crc});
-  };
-  add(std::string(kPickleRecord), placed[0], pickle_crc_);
-  add(std::string(kOrderRecord), placed[1], crc_of_text(kOrder));
-  StorageName name("");
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    add(name.of(i), placed[kFirstStorage + i], static_cast<std::uint32_t>(checks[i]));
-  }
-  add(std::string(kVersionRecord), {places_.end(), kVersion.size()}, crc_of_text(kVersion));
-  auto extra = options_.extra_records(records);
+void TorchPlan::check_extra_names(
+    const std::vector<std::pair<std::string, std::string>>& extra) const {
   for (std::size_t i = 0; i < extra.size(); ++i) {
     check_name(extra[i].first);
     const std::string folded = zip::folded(extra[i].first);
@@ -214,7 +224,6 @@ std::vector<std::pair<std::string, std::string>> TorchPlan::extra_records(
       throw UsageError("extra record \"" + extra[i].first + "\": the name is taken");
     }
   }
-  return extra;
 }
 
 // PyTorch looks names up without regard to case.

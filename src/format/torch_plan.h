@@ -60,6 +60,7 @@ class TorchPlan final : public CheckpointPlan {
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;
+  std::unique_ptr<Tail> begin_tail() const override;
 
   // Of the record data.pkl.
   std::uint64_t pickle_bytes() const { return places_.records().front().size; }
@@ -69,15 +70,15 @@ class TorchPlan final : public CheckpointPlan {
   }
 
  private:
+  class Records;  // the tail
+
   void append_head(std::string& out) const;
-  void append_tail(std::span<const std::uint64_t> checks, std::string& out) const;
-  std::vector<std::pair<std::string, std::string>> extra_records(
-      std::span<const std::uint64_t> checks) const;
+  void check_extra_names(const std::vector<std::pair<std::string, std::string>>& extra) const;
   void check_name(const std::string& name) const;
 
   std::string prefix_;  // with its slash
   std::string pickle_;
-  std::uint32_t pickle_crc_ = 0;
+  std::uint32_t pickle_crc_ = 0;  // of the record, with its room
   TorchFileWriteOptions options_;
   StoragePlaces places_;
 };

@@ -14,6 +14,7 @@
 #include "format/stream_plan.h"
 #include "testing/random_value.h"
 #include "testing/string_sink.h"
+#include "tests/format/extra_records.h"
 
 namespace cairn {
 namespace {
@@ -103,10 +104,9 @@ TEST(TorchPlanTest, MillionsOfNumbersDoNotMultiplyTheFile) {
 
 TEST(TorchPlanTest, ExtraRecordsOfAnotherLengthAreNotWrittenBehindAWrongSize) {
   bool is_long = false;
-  const TorchPlan plan(
-      pickle::encode(List{}), {.extra_records = [&](const std::vector<FileRecord>&) {
-        return std::vector<std::pair<std::string, std::string>>{{"x", is_long ? "long" : "l"}};
-      }});
+  const TorchPlan plan(pickle::encode(List{}), {.extra_records = [&] {
+                         return testing::extra_records({{"x", is_long ? "long" : "l"}});
+                       }});
   const std::uint64_t size = plan.size();
   is_long = true;
   EXPECT_NE(streamed(plan).size(), size);
@@ -114,17 +114,14 @@ TEST(TorchPlanTest, ExtraRecordsOfAnotherLengthAreNotWrittenBehindAWrongSize) {
 
 TEST(TorchPlanTest, TakenAndUnsafeNamesOfExtraRecordsAreRefused) {
   for (const char* name : {"data.pkl", "DATA/0", "version", "Byteorder", "../x", ""}) {
-    const TorchPlan plan(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}),
-                         {.extra_records = [&](const std::vector<FileRecord>&) {
-                           return std::vector<std::pair<std::string, std::string>>{{name, ""}};
+    const TorchPlan plan(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}), {.extra_records = [&] {
+                           return testing::extra_records({{name, ""}});
                          }});
     EXPECT_THROW(plan.size(), UsageError) << name;
   }
-  const TorchPlan free(
-      pickle::encode(Dict{{"w", tensor_of(1, 'w')}}),
-      {.extra_records = [&](const std::vector<FileRecord>&) {
-        return std::vector<std::pair<std::string, std::string>>{{"data/1", ""}, {"data/00", ""}};
-      }});
+  const TorchPlan free(pickle::encode(Dict{{"w", tensor_of(1, 'w')}}), {.extra_records = [&] {
+                         return testing::extra_records({{"data/1", ""}, {"data/00", ""}});
+                       }});
   EXPECT_EQ(streamed(free).size(), free.size());
 }
 
@@ -142,6 +139,34 @@ TEST(TorchPlanTest, ManyClassNamesAreEachWrittenOnce) {
     const std::size_t first = pickle.find(name);
     ASSERT_NE(first, std::string::npos) << name;
     EXPECT_EQ(pickle.find(name, first + 1), std::string::npos) << name;
+  }
+}
+
+// The keys of storages are texts that are numbers, too; other texts may be the same ones.
+TEST(TorchPlanTest, AKeyOfAStorageThatIsATextOfTheTreeIsWrittenOnce) {
+  const auto text = [](const std::string& digits) {
+    return std::string{'X', static_cast<char>(digits.size()), 0, 0, 0} + digits;
+  };
+  const auto count = [](std::string_view pickle, std::string_view what) {
+    int found = 0;
+    for (auto at = pickle.find(what); at != pickle.npos; at = pickle.find(what, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  for (const char* first : {"0", "1", "7", "00", "data"}) {
+    Dict dict{{first, 5}};
+    for (int i = 0; i < 12; ++i) {
+      dict.set("w" + std::to_string(i), tensor_of(1, static_cast<char>(i)));
+    }
+    dict.set("11", first);
+    const std::string pickle = pickle::encode(dict).data_pkl;
+    for (int i = 0; i < 12; ++i) {
+      EXPECT_EQ(count(pickle, text(std::to_string(i))), 1) << first << " " << i;
+    }
+    EXPECT_EQ(count(pickle, text(first)), 1) << first;
+    const TorchFile file(shared(streamed(plan_of(dict))), "x.pt");
+    EXPECT_EQ(file.read(), Value(dict)) << first;
   }
 }
 

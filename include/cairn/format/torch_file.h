@@ -27,12 +27,24 @@ struct FileRecord {
   std::uint32_t crc32 = 0;
 };
 
+// Sees the records of a file while it is written, and gives extra ones that describe them. PyTorch
+// ignores records that it does not know.
+class ExtraRecords {
+ public:
+  virtual ~ExtraRecords() = default;
+
+  // The next record, in the file's order.
+  virtual void add(const FileRecord& record) = 0;
+  // Behind all of them, once: names and contents, to be written in this order. How long they are
+  // does not depend on the CRCs, which are 0 when only the file's size is asked for.
+  virtual std::vector<std::pair<std::string, std::string>> finish() = 0;
+};
+
 struct TorchFileWriteOptions {
   std::string prefix = "archive";  // folder name inside the zip
-  // Gives extra records, written after all others in this order: name and content. PyTorch ignores
-  // records that it does not know. Called with every record before them, to describe them.
-  std::function<std::vector<std::pair<std::string, std::string>>(const std::vector<FileRecord>&)>
-      extra_records = nullptr;
+  // Makes what gives extra records: anew each time that the file is written, or its size is asked
+  // for, and then used by one thread. nullptr: there are none.
+  std::function<std::unique_ptr<ExtraRecords>()> extra_records = nullptr;
 };
 
 // The plan of a file: which bytes stand where, before any is written. Borrows the tensor bytes of

@@ -72,51 +72,85 @@ Timestamp timestamp_of(const Json& json) {
 
 // The table of all records but the manifest itself, which cannot describe itself: hashed as it is
 // made, some of it at a time.
-struct RecordTable {
-  static constexpr std::size_t kSomeBytes = std::size_t{16} << 10;
-
-  explicit RecordTable(const std::vector<FileRecord>& all) {
-    Xxh3 hash;
-    std::string some;
-    for (const FileRecord& record : all) {
-      if (record.name == kManifestRecord) continue;
-      append_little_endian<std::uint64_t>(some, record.name.size());
-      some += record.name;
-      append_little_endian<std::uint64_t>(some, record.offset);
-      append_little_endian<std::uint64_t>(some, record.size);
-      append_little_endian<std::uint64_t>(some, record.crc32);
-      ++records;
-      bytes += record.size;
-      if (some.size() < kSomeBytes) continue;
-      hash.write(as_bytes(some));
-      some.clear();
-    }
-    hash.write(as_bytes(some));
-    digest = hash.digest128();
+class RecordTable {
+ public:
+  void add(const FileRecord& record) {
+    if (record.name == kManifestRecord) return;
+    append_little_endian<std::uint64_t>(some_, record.name.size());
+    some_ += record.name;
+    append_little_endian<std::uint64_t>(some_, record.offset);
+    append_little_endian<std::uint64_t>(some_, record.size);
+    append_little_endian<std::uint64_t>(some_, record.crc32);
+    ++records_;
+    bytes_ += record.size;
+    if (some_.size() >= kSomeBytes) hash_some();
   }
 
-  std::uint64_t records = 0;
-  std::uint64_t bytes = 0;
-  std::string digest;
+  std::uint64_t records() const { return records_; }
+  std::uint64_t bytes() const { return bytes_; }
+  // Of all that was added.
+  std::string digest() {
+    hash_some();
+    return hash_.digest128();
+  }
+
+ private:
+  static constexpr std::size_t kSomeBytes = std::size_t{16} << 10;
+
+  void hash_some() {
+    hash_.write(as_bytes(some_));
+    some_.clear();
+  }
+
+  std::string some_;
+  Xxh3 hash_;
+  std::uint64_t records_ = 0;
+  std::uint64_t bytes_ = 0;
 };
 
-}  // namespace
+class ManifestOf final : public ExtraRecords {
+ public:
+  explicit ManifestOf(CheckpointInfo info) : info_(std::move(info)) {}
 
-std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
-  const RecordTable table(records);
+  void add(const FileRecord& record) override { table_.add(record); }
+  std::vector<std::pair<std::string, std::string>> finish() override {
+    return {{std::string(kManifestRecord), text()}};
+  }
+  std::string text();
+
+ private:
+  CheckpointInfo info_;
+  RecordTable table_;
+};
+
+std::string ManifestOf::text() {
   Json json = {
-      {"schema", kSchema}, {"writer", kWriter},         {"layout", kManifestLayout},
-      {"kind", info.kind}, {"run_name", info.run_name},
+      {"schema", kSchema},  {"writer", kWriter},          {"layout", kManifestLayout},
+      {"kind", info_.kind}, {"run_name", info_.run_name},
   };
-  if (info.timestamp) json["timestamp"] = to_json(*info.timestamp);
-  json["records"] = table.records;
-  json["bytes"] = table.bytes;
-  json["xxh3_128"] = table.digest;
+  if (info_.timestamp) json["timestamp"] = to_json(*info_.timestamp);
+  json["records"] = table_.records();
+  json["bytes"] = table_.bytes();
+  json["xxh3_128"] = table_.digest();
   try {
     return json.dump();
   } catch (const Json::type_error&) {  // the only reason
     throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
   }
+}
+
+}  // namespace
+
+std::unique_ptr<ExtraRecords> manifest_of(CheckpointInfo info) {
+  return std::make_unique<ManifestOf>(std::move(info));
+}
+
+std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
+  ManifestOf manifest(info);
+  for (const FileRecord& record : records) {
+    manifest.add(record);
+  }
+  return manifest.text();
 }
 
 Manifest parse_manifest(std::string_view text) {
@@ -146,14 +180,18 @@ Manifest parse_manifest(std::string_view text) {
 }
 
 std::string compare_with_records(const Manifest& manifest, const std::vector<FileRecord>& records) {
-  const RecordTable table(records);
-  if (table.records != manifest.records || table.bytes != manifest.bytes) {
-    return fmt::format("the manifest describes {} records of {} bytes, the file has {} of {}",
-                       manifest.records, manifest.bytes, table.records, table.bytes);
+  RecordTable table;
+  for (const FileRecord& record : records) {
+    table.add(record);
   }
-  if (table.digest != manifest.digest) {
-    return fmt::format("the records are not those of the manifest: digest {} instead of {}",
-                       table.digest, manifest.digest);
+  if (table.records() != manifest.records || table.bytes() != manifest.bytes) {
+    return fmt::format("the manifest describes {} records of {} bytes, the file has {} of {}",
+                       manifest.records, manifest.bytes, table.records(), table.bytes());
+  }
+  const std::string digest = table.digest();
+  if (digest != manifest.digest) {
+    return fmt::format("the records are not those of the manifest: digest {} instead of {}", digest,
+                       manifest.digest);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,10 @@ struct Manifest {
 // The layout that TorchFilePlan writes: every byte outside the records follows from the records.
 inline constexpr std::string_view kManifestLayout = "torch-zip-64";
 
-// For records as the writer describes them. Depends on nothing else: equal checkpoints have equal
-// manifests. UsageError for a run name that is not UTF-8.
+// The manifest as an extra record. It depends on the info and on the records alone: equal
+// checkpoints have equal manifests. finish() throws UsageError for a run name that is not UTF-8.
+std::unique_ptr<ExtraRecords> manifest_of(CheckpointInfo info);
+// Its text for those records; throws as finish().
 std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records);
 
 // CorruptError for what no version would write, UnsupportedError naming the writer for a newer

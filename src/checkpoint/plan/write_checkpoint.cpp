@@ -66,10 +66,7 @@ pickle::Encoded encode(const Value& value, const HowToWrite& how) {
 }  // namespace
 
 TorchFileWriteOptions with_manifest(CheckpointInfo info) {
-  return {.extra_records = [info = std::move(info)](const std::vector<FileRecord>& records) {
-    return std::vector<std::pair<std::string, std::string>>{
-        {std::string(kManifestRecord), write_manifest(info, records)}};
-  }};
+  return {.extra_records = [info = std::move(info)] { return manifest_of(info); }};
 }
 
 void check_extension(const std::string& path) { find_extension(path); }

@@ -1,7 +1,9 @@
 #include "format/pickle/pickler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -85,8 +87,9 @@ void Pickler::long_op(std::string_view twos_complement) {
 }
 
 void Pickler::real(double v) {
+  op(Op::kBinFloat);
   // The only number that is big-endian.
-  op_with(Op::kBinFloat, __builtin_bswap64(std::bit_cast<std::uint64_t>(v)));
+  append_little_endian(out_, __builtin_bswap64(std::bit_cast<std::uint64_t>(v)));
 }
 
 void Pickler::unicode(std::string_view v) {
@@ -99,11 +102,15 @@ void Pickler::unicode(std::string_view v) {
 
 std::uint32_t* Pickler::number_place(std::string_view v) {
   if (v.empty() || v.size() > 9 || (v.size() > 1 && v[0] == '0')) return nullptr;
-  std::size_t number = 0;
+  std::uint32_t number = 0;
   for (const char c : v) {
     if (c < '0' || c > '9') return nullptr;
-    number = 10 * number + static_cast<std::size_t>(c - '0');
+    number = 10 * number + static_cast<std::uint32_t>(c - '0');
   }
+  return number_place(number);
+}
+
+std::uint32_t* Pickler::number_place(std::uint32_t number) {
   if (number == numbers_.size() && !has_other_numbers_) numbers_.push_back(0);
   if (number < numbers_.size()) return &numbers_[number];
   has_other_numbers_ = true;  // it goes to texts_, and so does what comes after it
@@ -120,6 +127,24 @@ void Pickler::text(std::string_view v) {
   } else {
     texts_.add(v, memo_count_);
   }
+  new_text(v);
+}
+
+void Pickler::text_of(std::uint32_t number) {
+  std::array<char, 10> digits = {};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  const std::string_view text(digits.data(), end);
+  if (std::uint32_t* const known = number_place(number)) {
+    if (*known != 0) return get(*known - 1);
+    *known = memo_count_ + 1;
+  } else {
+    if (const std::uint32_t* const found = texts_.find(text)) return get(*found);
+    texts_.add(own(text), memo_count_);
+  }
+  new_text(text);
+}
+
+void Pickler::new_text(std::string_view v) {
   unicode(v);
   put();
 }
@@ -140,8 +165,8 @@ std::uint32_t Pickler::bytes(std::string_view v) {
   return reduce();
 }
 
-std::string_view Pickler::own(std::string_view name) {
-  return *global_names_.emplace_back(std::make_shared<const std::string>(name));
+std::string_view Pickler::own(std::string_view text) {
+  return *own_.emplace_back(std::make_shared<const std::string>(text));
 }
 
 std::optional<std::uint32_t> Pickler::find_or_add_global(std::string_view module,

@@ -81,6 +81,8 @@ class Pickler {
   // A str; equal texts are written once, as CPython does for texts that are one object. The bytes
   // behind `v` must live as long as the pickler.
   void text(std::string_view v);
+  // The text that the number is, without leading zeros; nothing has to live on.
+  void text_of(std::uint32_t number);
   // bytes, which have no opcode of their own in protocol 2. Others of as many bytes have
   // room in its place. Returns the memo number.
   std::uint32_t bytes(std::string_view v);
@@ -116,16 +118,22 @@ class Pickler {
   // Where the memo number + 1 of a text stands that is a number, as the keys of storages are: as
   // long as they come one after the other. nullptr for other texts.
   std::uint32_t* number_place(std::string_view v);
+  std::uint32_t* number_place(std::uint32_t number);
+  // A text that was not written before.
+  void new_text(std::string_view v);
   // The memo number of a global that was written before; otherwise remembers it with the next one.
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
-  std::string_view own(std::string_view name);
+  std::string_view own(std::string_view text);
   void long_op(std::string_view twos_complement);
-  // An opcode with its operand: appended at once, for there are ten of them to a tensor.
+  // An opcode with its operand: appended at once, for there are ten of them to a tensor. Put
+  // together as a number: a processor waits for bytes that were stored apart and are read as one.
   template <std::unsigned_integral T>
   void op_with(Op code, T operand) {
-    std::array<char, 1 + sizeof(T)> bytes = {static_cast<char>(code)};
-    std::memcpy(bytes.data() + 1, &operand, sizeof(T));
-    out_.append(bytes.data(), bytes.size());
+    static_assert(sizeof(T) < sizeof(std::uint64_t));
+    const std::uint64_t both = static_cast<std::uint8_t>(code) | std::uint64_t{operand} << 8;
+    std::array<char, sizeof both> bytes = {};
+    std::memcpy(bytes.data(), &both, sizeof both);
+    out_.append(bytes.data(), 1 + sizeof(T));
   }
   void unicode(std::string_view v);
 
@@ -136,8 +144,8 @@ class Pickler {
   TextTable texts_;                     // but for those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::vector<std::shared_ptr<const std::string>> global_names_;  // that those below look at
-  std::vector<Global> globals_;  // the first ones: most pickles have few
+  std::vector<std::shared_ptr<const std::string>> own_;  // that texts_ and those below look at
+  std::vector<Global> globals_;                          // the first ones: most pickles have few
   TextTable more_globals_;
 };
 

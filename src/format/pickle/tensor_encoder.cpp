@@ -153,7 +153,7 @@ void TensorEncoder::encode_storage_head(std::string_view type) {
 
 void TensorEncoder::encode_storage_rest(const TensorView& tensor, const Known& known,
                                         std::string_view type) {
-  out_.text(known.key);
+  out_.text_of(known.key);
   const std::size_t bytes = tensor.storage ? tensor.storage->size() : 0;
   const std::string_view location =
       tensor.storage ? std::string_view(tensor.storage->location()) : "cpu";
@@ -182,7 +182,8 @@ TensorEncoder::Known TensorEncoder::known_storage(const TensorView& tensor) {
 
 void TensorEncoder::know_all() {
   for (std::size_t i = 0; i < may_come_again_; ++i) {
-    known_.known.try_emplace(storages_[i].get(), Known{(*known_.keys)[i], known_.dtypes[i]});
+    known_.known.try_emplace(storages_[i].get(),
+                             Known{static_cast<std::uint32_t>(i), known_.dtypes[i]});
   }
   may_come_again_ = 0;
 }
@@ -193,9 +194,7 @@ TensorEncoder::Known TensorEncoder::new_storage(const TensorView& tensor) {
     throw UnsupportedError("a storage of " + std::to_string(tensor.storage->size()) +
                            " bytes is no whole number of " + std::string(name(tensor.dtype)));
   }
-  std::deque<std::string>& keys = *known_.keys;
-  if (keys.size() == storages_.size()) keys.push_back(std::to_string(keys.size()));
-  const Known known = {keys[storages_.size()], tensor.dtype};
+  const Known known = {static_cast<std::uint32_t>(storages_.size()), tensor.dtype};
   known_.dtypes.push_back(tensor.dtype);
   storages_.push_back(tensor.storage ? tensor.storage : storage_of({}));
   return known;

@@ -1,7 +1,7 @@
 // Writes tensors as calls of PyTorch's rebuild functions, and numbers their storages.
 #pragma once
 
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -25,14 +25,12 @@ class TensorEncoder {
   std::uint32_t encode(const SparseTensor& tensor);
   // What it knows of storages, so that another one can go on from there.
   struct Known {
-    std::string_view key;
+    std::uint32_t key = 0;
     DType dtype = DType::kUInt8;
   };
   struct Storages {
     std::unordered_map<const Storage*, Known> known = {};  // those that may come again
-    std::vector<DType> dtypes = {};                        // of all, in their order
-    // "0", "1", ...: for all encoders that go on from one another.
-    std::shared_ptr<std::deque<std::string>> keys = std::make_shared<std::deque<std::string>>();
+    std::vector<DType> dtypes = {};                        // of all, in their order: by key
   };
   const Storages& known_storages() const { return known_; }
   // Any of the storages until now may come again.
