@@ -58,7 +58,8 @@ class CheckpointPlan {
     // Behind all of them, once: texts that follow one another.
     virtual std::vector<std::string> finish() = 0;
   };
-  // The plan must outlive it. Unless overridden it makes all of it in finish().
+  // The plan must outlive it. Unless overridden it makes all of it in finish(). All three throw as
+  // append_between().
   virtual std::unique_ptr<Tail> begin_tail() const;
 
   // How messages about part `index` call it; empty when they need not.

@@ -15,9 +15,9 @@ namespace cairn {
 
 // Writes the whole file into `sink`. Of tensors in memory each byte is read once: a piece that fits
 // the processor's cache goes through the checksum, then to the sink (twice where checksums come
-// first). Memory: what stands between two parts, 16 MiB for storages that are read, at most one
-// that is made or large and elsewhere, and 32 MiB for elements that do not lie one after the other.
-// UsageError, CorruptError as the plan and its tensors; StorageError.
+// first). Memory: what stands between two parts and behind the last, 16 MiB for storages that are
+// read, at most one that is made or large and elsewhere, and 32 MiB for elements that do not lie
+// one after the other. UsageError, CorruptError as the plan and its tensors; StorageError.
 // `on_written`, which may be null, is called behind each part with its bytes; with half of them
 // behind each time that it is read, where checksums come first.
 void stream_plan(const CheckpointPlan& plan, ByteSink& sink,

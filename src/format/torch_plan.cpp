@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -129,9 +130,9 @@ void TorchPlan::append_head(std::string& out) const {
 
 // From the last storage's end on (of a file without storages, all of it): the record "version", the
 // extra ones, and the directory, whose lines are made as the records come.
-class TorchPlan::Records final : public CheckpointPlan::Tail {
+class TorchPlan::FileTail final : public CheckpointPlan::Tail {
  public:
-  explicit Records(const TorchPlan& plan) : plan_(plan), name_(plan.prefix_) {
+  explicit FileTail(const TorchPlan& plan) : plan_(plan), name_(plan.prefix_) {
     if (plan.options_.extra_records) extra_ = plan.options_.extra_records();
     const std::vector<zip::Placed>& records = plan.places_.records();
     reserve_pages(directory_, 512 + records.size() * zip::central_header_size(
@@ -152,6 +153,7 @@ class TorchPlan::Records final : public CheckpointPlan::Tail {
     if (plan_.parts_.empty()) {
       plan_.append_head(small);
     } else {
+      small.reserve(512);  // without extra records it has less
       zip::append_data_descriptor(small, plan_.places_.records().back(), last_crc_);
     }
     const std::uint64_t begin = plan_.places_.end() - small.size();
@@ -173,6 +175,7 @@ class TorchPlan::Records final : public CheckpointPlan::Tail {
     directory_ += zip::end_of_directory(
         {.offset = begin + small.size(), .size = directory_.size(), .entries = noted_});
     std::vector<std::string> texts;
+    texts.reserve(2);
     texts.push_back(std::move(small));
     texts.push_back(std::move(directory_));
     return texts;
@@ -204,14 +207,19 @@ class TorchPlan::Records final : public CheckpointPlan::Tail {
 };
 
 std::unique_ptr<CheckpointPlan::Tail> TorchPlan::begin_tail() const {
-  return std::make_unique<Records>(*this);
+  return std::make_unique<FileTail>(*this);
 }
 
 std::uint64_t TorchPlan::size() const {
-  std::string tail;
-  const std::vector<std::uint64_t> no_checks(parts_.size());
-  append_between(parts_.size(), no_checks, tail);
-  return tail_begin() + tail.size();
+  const auto tail = begin_tail();
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    tail->add(0);
+  }
+  std::uint64_t size = tail_begin();
+  for (const std::string& text : tail->finish()) {
+    size += text.size();
+  }
+  return size;
 }
 
 void TorchPlan::check_extra_names(

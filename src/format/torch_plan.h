@@ -56,7 +56,8 @@ class TorchPlan final : public CheckpointPlan {
   TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Room room = Room::kNone);
 
   Check check() const override { return Check::kCrc32; }
-  // UsageError for extra records that cannot be written; so append_between().
+  // UsageError for extra records that cannot be written; so append_between() behind the last part,
+  // and the finish() of a tail. What an ExtraRecords throws goes on.
   std::uint64_t size() const override;
   void append_between(std::size_t index, std::span<const std::uint64_t> checks,
                       std::string& out) const override;
@@ -70,7 +71,7 @@ class TorchPlan final : public CheckpointPlan {
   }
 
  private:
-  class Records;  // the tail
+  class FileTail;
 
   void append_head(std::string& out) const;
   void check_extra_names(const std::vector<std::pair<std::string, std::string>>& extra) const;

@@ -149,6 +149,20 @@ TEST_F(EncodeMemoryTest, StoragesOfOnePartInTheOther) {
                     tree(model_, aliasing, Dict{{"a", tensor(tied)}}));
 }
 
+// Texts that are numbers, as the keys of storages are: in front of the parts, in turn and not.
+TEST_F(EncodeMemoryTest, TextsThatAreKeysOfStorages) {
+  for (const char* first : {"0", "1", "150", "00"}) {
+    const auto behind_text = [&](const Value& last) {
+      return Dict{{"first", first}, {"tree", tree(model_, states_, "3", last)}};
+    };
+    const Value before = behind_text("150");
+    expect_same_after(before, before);
+    expect_same_after(before, behind_text(first));
+    expect_same_after(before, behind_text("7"));
+    expect_same_after(before, behind_text(List{"199", "1000", tensor(), "300"}));
+  }
+}
+
 TEST_F(EncodeMemoryTest, StatesWithoutTensors) {
   Dict dict = states_.as_dict();
   dict.set(name(3), Dict{{"momentum_buffer", None{}}});

@@ -33,10 +33,10 @@ class ExtraRecords {
  public:
   virtual ~ExtraRecords() = default;
 
-  // The next record, in the file's order.
+  // The next record, in the file's order; it lives as long as the call.
   virtual void add(const FileRecord& record) = 0;
   // Behind all of them, once: names and contents, to be written in this order. How long they are
-  // does not depend on the CRCs, which are 0 when only the file's size is asked for.
+  // must not depend on CRCs: those of tensors are 0 when only the file's size is asked for.
   virtual std::vector<std::pair<std::string, std::string>> finish() = 0;
 };
 
@@ -58,7 +58,7 @@ class TorchFilePlan {
   TorchFilePlan& operator=(TorchFilePlan&&) noexcept;
 
   // Exactly the bytes that write() gives with these options, without reading a tensor. The extra
-  // records are asked for with CRCs of 0, and must be as long as they will be with the real ones.
+  // records are asked for with CRCs of 0 for tensors, and must be as long as with the real ones.
   std::uint64_t size(const TorchFileWriteOptions& options = {}) const;
   // Streams the file into `sink`; CRCs are computed on the way. Memory use does not depend on the
   // size of the file.

@@ -108,49 +108,36 @@ class RecordTable {
   std::uint64_t bytes_ = 0;
 };
 
-class ManifestOf final : public ExtraRecords {
+class ManifestRecord final : public ExtraRecords {
  public:
-  explicit ManifestOf(CheckpointInfo info) : info_(std::move(info)) {}
+  explicit ManifestRecord(CheckpointInfo info) : info_(std::move(info)) {}
 
   void add(const FileRecord& record) override { table_.add(record); }
   std::vector<std::pair<std::string, std::string>> finish() override {
-    return {{std::string(kManifestRecord), text()}};
+    Json json = {
+        {"schema", kSchema},  {"writer", kWriter},          {"layout", kManifestLayout},
+        {"kind", info_.kind}, {"run_name", info_.run_name},
+    };
+    if (info_.timestamp) json["timestamp"] = to_json(*info_.timestamp);
+    json["records"] = table_.records();
+    json["bytes"] = table_.bytes();
+    json["xxh3_128"] = table_.digest();
+    try {
+      return {{std::string(kManifestRecord), json.dump()}};
+    } catch (const Json::type_error&) {  // the only reason
+      throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
+    }
   }
-  std::string text();
 
  private:
   CheckpointInfo info_;
   RecordTable table_;
 };
 
-std::string ManifestOf::text() {
-  Json json = {
-      {"schema", kSchema},  {"writer", kWriter},          {"layout", kManifestLayout},
-      {"kind", info_.kind}, {"run_name", info_.run_name},
-  };
-  if (info_.timestamp) json["timestamp"] = to_json(*info_.timestamp);
-  json["records"] = table_.records();
-  json["bytes"] = table_.bytes();
-  json["xxh3_128"] = table_.digest();
-  try {
-    return json.dump();
-  } catch (const Json::type_error&) {  // the only reason
-    throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
-  }
-}
-
 }  // namespace
 
-std::unique_ptr<ExtraRecords> manifest_of(CheckpointInfo info) {
-  return std::make_unique<ManifestOf>(std::move(info));
-}
-
-std::string write_manifest(const CheckpointInfo& info, const std::vector<FileRecord>& records) {
-  ManifestOf manifest(info);
-  for (const FileRecord& record : records) {
-    manifest.add(record);
-  }
-  return manifest.text();
+std::unique_ptr<ExtraRecords> manifest_record(CheckpointInfo info) {
+  return std::make_unique<ManifestRecord>(std::move(info));
 }
 
 Manifest parse_manifest(std::string_view text) {

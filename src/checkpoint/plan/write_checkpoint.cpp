@@ -66,7 +66,7 @@ pickle::Encoded encode(const Value& value, const HowToWrite& how) {
 }  // namespace
 
 TorchFileWriteOptions with_manifest(CheckpointInfo info) {
-  return {.extra_records = [info = std::move(info)] { return manifest_of(info); }};
+  return {.extra_records = [info = std::move(info)] { return manifest_record(info); }};
 }
 
 void check_extension(const std::string& path) { find_extension(path); }

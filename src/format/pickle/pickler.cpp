@@ -107,10 +107,6 @@ std::uint32_t* Pickler::number_place(std::string_view v) {
     if (c < '0' || c > '9') return nullptr;
     number = 10 * number + static_cast<std::uint32_t>(c - '0');
   }
-  return number_place(number);
-}
-
-std::uint32_t* Pickler::number_place(std::uint32_t number) {
   if (number == numbers_.size() && !has_other_numbers_) numbers_.push_back(0);
   if (number < numbers_.size()) return &numbers_[number];
   has_other_numbers_ = true;  // it goes to texts_, and so does what comes after it
@@ -134,13 +130,13 @@ void Pickler::text_of(std::uint32_t number) {
   std::array<char, 10> digits = {};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   const std::string_view text(digits.data(), end);
-  if (std::uint32_t* const known = number_place(number)) {
-    if (*known != 0) return get(*known - 1);
-    *known = memo_count_ + 1;
-  } else {
-    if (const std::uint32_t* const found = texts_.find(text)) return get(*found);
-    texts_.add(own(text), memo_count_);
+  if (number == numbers_.size()) {
+    const std::uint32_t* const known = has_other_numbers_ ? texts_.find(text) : nullptr;
+    numbers_.push_back(known != nullptr ? *known + 1 : 0);
   }
+  std::uint32_t& place = numbers_.at(number);
+  if (place != 0) return get(place - 1);
+  place = memo_count_ + 1;
   new_text(text);
 }
 
@@ -165,8 +161,8 @@ std::uint32_t Pickler::bytes(std::string_view v) {
   return reduce();
 }
 
-std::string_view Pickler::own(std::string_view text) {
-  return *own_.emplace_back(std::make_shared<const std::string>(text));
+std::string_view Pickler::own(std::string_view name) {
+  return *global_names_.emplace_back(std::make_shared<const std::string>(name));
 }
 
 std::optional<std::uint32_t> Pickler::find_or_add_global(std::string_view module,

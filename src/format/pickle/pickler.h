@@ -81,7 +81,8 @@ class Pickler {
   // A str; equal texts are written once, as CPython does for texts that are one object. The bytes
   // behind `v` must live as long as the pickler.
   void text(std::string_view v);
-  // The text that the number is, without leading zeros; nothing has to live on.
+  // The text that the number is, as text() writes it; it needs no bytes that live on. For keys that
+  // count up: the first time of each number comes behind that of the one before it.
   void text_of(std::uint32_t number);
   // bytes, which have no opcode of their own in protocol 2. Others of as many bytes have
   // room in its place. Returns the memo number.
@@ -118,12 +119,11 @@ class Pickler {
   // Where the memo number + 1 of a text stands that is a number, as the keys of storages are: as
   // long as they come one after the other. nullptr for other texts.
   std::uint32_t* number_place(std::string_view v);
-  std::uint32_t* number_place(std::uint32_t number);
   // A text that was not written before.
   void new_text(std::string_view v);
   // The memo number of a global that was written before; otherwise remembers it with the next one.
   std::optional<std::uint32_t> find_or_add_global(std::string_view module, std::string_view name);
-  std::string_view own(std::string_view text);
+  std::string_view own(std::string_view name);
   void long_op(std::string_view twos_complement);
   // An opcode with its operand: appended at once, for there are ten of them to a tensor. Put
   // together as a number: a processor waits for bytes that were stored apart and are read as one.
@@ -144,8 +144,8 @@ class Pickler {
   TextTable texts_;                     // but for those that number_place() has
   std::vector<std::uint32_t> numbers_;  // "0", "1", ...; 0: not written yet
   bool has_other_numbers_ = false;
-  std::vector<std::shared_ptr<const std::string>> own_;  // that texts_ and those below look at
-  std::vector<Global> globals_;                          // the first ones: most pickles have few
+  std::vector<std::shared_ptr<const std::string>> global_names_;  // that those below look at
+  std::vector<Global> globals_;  // the first ones: most pickles have few
   TextTable more_globals_;
 };
 
