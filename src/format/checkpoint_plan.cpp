@@ -6,20 +6,17 @@ namespace {
 // Of a plan that does nothing until all checks are known.
 class TailAtOnce final : public CheckpointPlan::Tail {
  public:
-  explicit TailAtOnce(const CheckpointPlan& plan) : plan_(plan) {
-    checks_.reserve(plan.parts().size());
-  }
+  explicit TailAtOnce(const CheckpointPlan& plan) : plan_(plan) {}
 
-  void add(std::uint64_t check) override { checks_.push_back(check); }
-  std::vector<std::string> finish() override {
+  void add(std::uint64_t /*check*/) override {}
+  std::vector<std::string> finish(std::span<const std::uint64_t> checks) override {
     std::vector<std::string> texts(1);
-    plan_.append_between(plan_.parts().size(), checks_, texts[0]);
+    plan_.append_between(plan_.parts().size(), checks, texts[0]);
     return texts;
   }
 
  private:
   const CheckpointPlan& plan_;
-  std::vector<std::uint64_t> checks_;
 };
 
 }  // namespace

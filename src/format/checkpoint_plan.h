@@ -55,8 +55,8 @@ class CheckpointPlan {
     virtual ~Tail() = default;
     // Of the next part, in file order.
     virtual void add(std::uint64_t check) = 0;
-    // Behind all of them, once: texts that follow one another.
-    virtual std::vector<std::string> finish() = 0;
+    // Behind all of them, once, with the checks that were added: texts that follow one another.
+    virtual std::vector<std::string> finish(std::span<const std::uint64_t> checks) = 0;
   };
   // The plan must outlive it. Unless overridden it makes all of it in finish(). All three throw as
   // append_between().

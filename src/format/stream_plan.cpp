@@ -219,7 +219,7 @@ void stream_plan(const CheckpointPlan& plan, ByteSink& sink, const OnWritten& on
     const std::uint64_t size = plan.parts()[i].size;
     if (on_written) on_written(is_read_twice ? size - size / 2 : size);
   }
-  for (const std::string& behind : tail->finish()) {
+  for (const std::string& behind : tail->finish(checks)) {
     sink.write(as_bytes(behind));
   }
 }

@@ -95,11 +95,7 @@ TorchPlan::TorchPlan(pickle::Encoded encoded, TorchFileWriteOptions options, Roo
 void TorchPlan::append_between(std::size_t index, std::span<const std::uint64_t> checks,
                                std::string& out) const {
   if (index == parts_.size()) {
-    const auto tail = begin_tail();
-    for (const std::uint64_t check : checks.first(index)) {
-      tail->add(check);
-    }
-    for (const std::string& text : tail->finish()) {
+    for (const std::string& text : tail_at_once(checks)) {
       out += text;
     }
     return;
@@ -142,19 +138,19 @@ class TorchPlan::FileTail final : public CheckpointPlan::Tail {
   }
 
   void add(std::uint64_t check) override {
-    const auto crc = static_cast<std::uint32_t>(check);
-    note(name_.of(added_), plan_.places_.records()[kFirstStorage + added_], crc);
-    last_crc_ = crc;
+    note(name_.of(added_), plan_.places_.records()[kFirstStorage + added_],
+         static_cast<std::uint32_t>(check));
     ++added_;
   }
 
-  std::vector<std::string> finish() override {
+  std::vector<std::string> finish(std::span<const std::uint64_t> checks) override {
     std::string small;  // all but the directory
     if (plan_.parts_.empty()) {
       plan_.append_head(small);
     } else {
       small.reserve(512);  // without extra records it has less
-      zip::append_data_descriptor(small, plan_.places_.records().back(), last_crc_);
+      zip::append_data_descriptor(small, plan_.places_.records().back(),
+                                  static_cast<std::uint32_t>(checks.back()));
     }
     const std::uint64_t begin = plan_.places_.end() - small.size();
     const auto add_small = [&](const std::string& name, std::string_view content) {
@@ -202,7 +198,6 @@ class TorchPlan::FileTail final : public CheckpointPlan::Tail {
   std::string directory_;
   std::uint64_t noted_ = 0;  // in it
   std::size_t added_ = 0;    // storages
-  std::uint32_t last_crc_ = 0;
   FileRecord record_;
 };
 
@@ -210,13 +205,18 @@ std::unique_ptr<CheckpointPlan::Tail> TorchPlan::begin_tail() const {
   return std::make_unique<FileTail>(*this);
 }
 
-std::uint64_t TorchPlan::size() const {
+std::vector<std::string> TorchPlan::tail_at_once(std::span<const std::uint64_t> checks) const {
   const auto tail = begin_tail();
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    tail->add(0);
+  for (const std::uint64_t check : checks) {
+    tail->add(check);
   }
+  return tail->finish(checks);
+}
+
+std::uint64_t TorchPlan::size() const {
+  const std::vector<std::uint64_t> no_checks(parts_.size());
   std::uint64_t size = tail_begin();
-  for (const std::string& text : tail->finish()) {
+  for (const std::string& text : tail_at_once(no_checks)) {
     size += text.size();
   }
   return size;

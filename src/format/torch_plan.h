@@ -74,6 +74,7 @@ class TorchPlan final : public CheckpointPlan {
   class FileTail;
 
   void append_head(std::string& out) const;
+  std::vector<std::string> tail_at_once(std::span<const std::uint64_t> checks) const;
   void check_extra_names(const std::vector<std::pair<std::string, std::string>>& extra) const;
   void check_name(const std::string& name) const;
 

@@ -39,7 +39,7 @@ class ImageWriter {
       tail->add(checks_[i]);
     }
     hand_over(plan_.tail_begin() - handed_over_);
-    for (std::string& made : tail->finish()) {
+    for (std::string& made : tail->finish(checks_)) {
       const auto text_behind = std::make_shared<const std::string>(std::move(made));
       sink_.write(handed_over_, {as_bytes(*text_behind), text_behind});
       handed_over_ += text_behind->size();
