@@ -62,12 +62,17 @@ class Root:
                         "python3", *inside], check=True)
 
 
+def roots():
+    """Each Debian that CAIRN_TORCH_ROOT names."""
+    return [Root(path) for path in os.environ.get("CAIRN_TORCH_ROOT", "").split(":") if path]
+
+
 def newer_torches(least):
     """Those that there are, of at least that version. Exits with 77 when there is none."""
-    roots = [Root(path) for path in os.environ.get("CAIRN_TORCH_ROOT", "").split(":") if path]
-    if not roots and version_here() >= least:
+    found = roots()
+    if not found and version_here() >= least:
         return [Here()]
-    if not roots:
+    if not found:
         print(f"no PyTorch {'.'.join(map(str, least))} or newer here, and no CAIRN_TORCH_ROOT")
         sys.exit(SKIPPED)
-    return roots
+    return found
