@@ -276,22 +276,21 @@ HttpResponse Bucket::ask(RemoteRequest request) {
 Conditions Bucket::probe(const std::string& folder) {
   ProbeObject object(*connection_, folder);
   const std::string& key = object.key();
-  const auto put = [&](std::vector<HttpHeader> condition) {
+  const auto put = [&](std::optional<HttpHeader> condition) {
     RemoteRequest request = {.method = "PUT", .key = key, .headers = write_headers(new_write_id())};
-    for (HttpHeader& header : condition)
-      request.headers.push_back(std::move(header));
+    if (condition) request.headers.push_back(*std::move(condition));
     return ask(std::move(request));
   };
   const auto holds = [&](const char* name, const std::string& value) {
-    return is_success(put({{name, value}}));
+    return is_success(put(HttpHeader{name, value}));
   };
-  const HttpResponse made = put({});
+  const HttpResponse made = put(std::nullopt);
   connection_->check(made, "writing", key);
   object.is_there();
   const std::string etag(made.header("etag"));
   Conditions found;
-  found.absent = put({{"if-none-match", "*"}}).status == 412;
-  if (put({{"if-match", std::string(kNoEtag)}}).status == 412 && !etag.empty()) {
+  found.absent = put(HttpHeader{"if-none-match", "*"}).status == 412;
+  if (put(HttpHeader{"if-match", std::string(kNoEtag)}).status == 412 && !etag.empty()) {
     found.version = holds("if-match", etag);
     found.bare = !found.version && holds("if-match", unquoted(etag));
     found.version = found.version || found.bare;
