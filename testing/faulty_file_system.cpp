@@ -111,17 +111,17 @@ FaultyFileSystem::Verdict FaultyFileSystem::begin(FileCall kind, const std::stri
   throw_storage_error(error, doing);
 }
 
-std::unique_ptr<WritableFile> FaultyFileSystem::create(const std::string& path,
+std::unique_ptr<WritableFile> FaultyFileSystem::create(const FilePath& path,
                                                        const CreateOptions& options) {
-  begin(FileCall::kCreate, path);
-  return std::make_unique<File>(*this, under_.create(path, options), path);
+  begin(FileCall::kCreate, path.text());
+  return std::make_unique<File>(*this, under_.create(path, options), path.text());
 }
 
-std::unique_ptr<WritableFile> FaultyFileSystem::overwrite(const std::string& path,
+std::unique_ptr<WritableFile> FaultyFileSystem::overwrite(const FilePath& path,
                                                           std::uint64_t expected_bytes) {
-  begin(FileCall::kOverwrite, path);
+  begin(FileCall::kOverwrite, path.text());
   auto file = under_.overwrite(path, expected_bytes);
-  return file != nullptr ? std::make_unique<File>(*this, std::move(file), path) : nullptr;
+  return file != nullptr ? std::make_unique<File>(*this, std::move(file), path.text()) : nullptr;
 }
 
 std::shared_ptr<const ByteSource> FaultyFileSystem::open(const std::string& path) {
@@ -129,23 +129,23 @@ std::shared_ptr<const ByteSource> FaultyFileSystem::open(const std::string& path
   return std::make_shared<const Source>(*this, under_.open(path));
 }
 
-void FaultyFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {
-  begin(FileCall::kRename, to);
+void FaultyFileSystem::rename(const FilePath& from, const FilePath& to, bool overwrite) {
+  begin(FileCall::kRename, to.text());
   under_.rename(from, to, overwrite);
 }
 
-bool FaultyFileSystem::exchange(const std::string& one, const std::string& other) {
-  begin(FileCall::kExchange, other);
+bool FaultyFileSystem::exchange(const FilePath& one, const FilePath& other) {
+  begin(FileCall::kExchange, other.text());
   return under_.exchange(one, other);
 }
 
-std::shared_ptr<void> FaultyFileSystem::lock_folder(const std::string& path) {
-  begin(FileCall::kLockFolder, path);
+std::shared_ptr<void> FaultyFileSystem::lock_folder(const FolderPath& path) {
+  begin(FileCall::kLockFolder, path.text());
   return under_.lock_folder(path);
 }
 
-void FaultyFileSystem::make_link(const std::string& target, const std::string& path) {
-  begin(FileCall::kMakeLink, path);
+void FaultyFileSystem::make_link(const std::string& target, const FilePath& path) {
+  begin(FileCall::kMakeLink, path.text());
   under_.make_link(target, path);
 }
 
@@ -154,26 +154,26 @@ std::optional<std::string> FaultyFileSystem::read_link(const std::string& path) 
   return under_.read_link(path);
 }
 
-bool FaultyFileSystem::remove(const std::string& path) {
-  return begin(FileCall::kRemove, path) == Verdict::kDo && under_.remove(path);
+bool FaultyFileSystem::remove(const FilePath& path) {
+  return begin(FileCall::kRemove, path.text()) == Verdict::kDo && under_.remove(path);
 }
 
-bool FaultyFileSystem::remove_unlocked(const std::string& path) {
-  begin(FileCall::kRemoveUnlocked, path);
+bool FaultyFileSystem::remove_unlocked(const FilePath& path) {
+  begin(FileCall::kRemoveUnlocked, path.text());
   return under_.remove_unlocked(path);
 }
 
-bool FaultyFileSystem::remove_folder(const std::string& path) {
-  return begin(FileCall::kRemove, path) == Verdict::kDo && under_.remove_folder(path);
+bool FaultyFileSystem::remove_folder(const FilePath& path) {
+  return begin(FileCall::kRemove, path.text()) == Verdict::kDo && under_.remove_folder(path);
 }
 
-void FaultyFileSystem::make_folders(const std::string& path) {
-  begin(FileCall::kMakeFolders, path);
+void FaultyFileSystem::make_folders(const FolderPath& path) {
+  begin(FileCall::kMakeFolders, path.text());
   under_.make_folders(path);
 }
 
-void FaultyFileSystem::sync_folder(const std::string& path) {
-  if (begin(FileCall::kSyncFolder, path) == Verdict::kDo) under_.sync_folder(path);
+void FaultyFileSystem::sync_folder(const FolderPath& path) {
+  if (begin(FileCall::kSyncFolder, path.text()) == Verdict::kDo) under_.sync_folder(path);
 }
 
 std::optional<FileInfo> FaultyFileSystem::stat(const std::string& path, bool follow) {

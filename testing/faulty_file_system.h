@@ -54,21 +54,20 @@ class FaultyFileSystem : public FileSystem {
   std::uint64_t calls() const;
   std::uint64_t calls(FileCall kind) const;
 
-  std::unique_ptr<WritableFile> create(const std::string& path,
-                                       const CreateOptions& options) override;
-  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+  std::unique_ptr<WritableFile> create(const FilePath& path, const CreateOptions& options) override;
+  std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                           std::uint64_t expected_bytes) override;
   std::shared_ptr<const ByteSource> open(const std::string& path) override;
-  void rename(const std::string& from, const std::string& to, bool overwrite) override;
-  bool exchange(const std::string& one, const std::string& other) override;
-  std::shared_ptr<void> lock_folder(const std::string& path) override;
-  void make_link(const std::string& target, const std::string& path) override;
+  void rename(const FilePath& from, const FilePath& to, bool overwrite) override;
+  bool exchange(const FilePath& one, const FilePath& other) override;
+  std::shared_ptr<void> lock_folder(const FolderPath& path) override;
+  void make_link(const std::string& target, const FilePath& path) override;
   std::optional<std::string> read_link(const std::string& path) override;
-  bool remove(const std::string& path) override;
-  bool remove_unlocked(const std::string& path) override;
-  bool remove_folder(const std::string& path) override;  // a call of kind kRemove
-  void make_folders(const std::string& path) override;
-  void sync_folder(const std::string& path) override;
+  bool remove(const FilePath& path) override;
+  bool remove_unlocked(const FilePath& path) override;
+  bool remove_folder(const FilePath& path) override;  // a call of kind kRemove
+  void make_folders(const FolderPath& path) override;
+  void sync_folder(const FolderPath& path) override;
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;
   std::vector<std::string> list(const std::string& folder) override;
 

@@ -235,6 +235,39 @@ void list_is_sorted_and_tells_missing_from_file(const Subject& s) {
   EXPECT_THROW(s.files.list(s.path("a")), UsageError);
 }
 
+// A link in the place of a folder below the root leads nowhere: `run` is the root, `run/in` a link
+// to `victim`.
+void no_link_below_a_root_is_followed(const Subject& s) {
+  s.files.make_folders(s.path("run"));
+  s.files.make_folders(s.path("victim/folder"));
+  s.write("victim/f", "precious");
+  s.files.make_link("../victim", s.path("run/in"));
+  s.files.make_link("run", s.path("to run"));
+  const FolderPath in(s.path("run"), "in");
+  const FilePath f(in, "f");
+  const auto status = [](const auto& call) { return status_of(call); };
+  EXPECT_EQ(status([&] { s.files.create({in, "new"}, {}); }), ELOOP);
+  EXPECT_EQ(s.files.overwrite(f, 0), nullptr);
+  EXPECT_EQ(status([&] { s.files.rename(f, f.beside("g")); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.rename(f, f.beside("g"), false); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.make_link("f", f.beside("link")); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.remove(f); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.remove_unlocked(f); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.remove_folder({in, "folder"}); }), ELOOP);
+  EXPECT_EQ(status([&] { s.files.sync_folder(in); }), ELOOP);
+  EXPECT_EQ(s.files.lock_folder(in), nullptr);
+  EXPECT_THROW(s.files.make_folders({s.path("run"), "in"}), UsageError);
+  EXPECT_THROW(s.files.make_folders({s.path("run"), "in/new"}), UsageError);
+  EXPECT_THAT(s.files.list(s.path("victim")), ElementsAre("f", "folder"));
+  EXPECT_EQ(s.read("victim/f"), "precious");
+  // The root itself may be reached through one, and so may what is its own root.
+  s.files.make_folders({s.path("to run"), "new/deep"});
+  s.files.create({{s.path("to run"), "new/deep"}, "f"}, {});
+  s.files.create(s.path("run/in/g"), {});
+  EXPECT_TRUE(s.files.stat(s.path("run/new/deep/f")).has_value());
+  EXPECT_TRUE(s.files.stat(s.path("victim/g")).has_value());
+}
+
 void sync_of_a_missing_folder_is_an_error(const Subject& s) {
   EXPECT_EQ(status_of([&] { s.files.sync_folder(s.path("missing")); }), ENOENT);
 }
@@ -313,6 +346,7 @@ bool register_file_system_tests(const FileSystemConformance& suite) {
     CAIRN_ADD(rename_replaces_files_and_links);
     CAIRN_ADD(links_are_followed_only_when_asked);
     CAIRN_ADD(remove_takes_the_link_not_its_target);
+    CAIRN_ADD(no_link_below_a_root_is_followed);
     CAIRN_ADD(replace_link_swaps_the_link);
   } else {
     CAIRN_ADD(without_links_replace_link_changes_nothing);

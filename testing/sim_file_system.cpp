@@ -108,13 +108,33 @@ const SimFileSystem::Entry* SimFileSystem::find(const std::string& path, bool fo
   return nullptr;
 }
 
-SimFileSystem::Folder& SimFileSystem::folder_of(const std::string& path) const {
-  const std::string parent = parent_path(path);
-  if (parts_of(parent).empty()) return *root_;
-  const Entry* entry = find(parent, true);
-  if (entry == nullptr) throw_storage_error(ENOENT, "no folder for " + path);
-  if (entry->folder == nullptr) throw_storage_error(ENOTDIR, "no folder for " + path);
-  return *entry->folder;
+SimFileSystem::Folder& SimFileSystem::folder_at(const FolderPath& path) const {
+  const std::string root = FolderPath(path.root).text();
+  Folder* folder = root_.get();
+  const auto enter = [&](const Entry* entry) {
+    const bool is_link = entry != nullptr && !entry->link.empty();
+    if (is_link) throw_storage_error(ELOOP, "a link on the way to " + path.text());
+    if (entry == nullptr) throw_storage_error(ENOENT, "no folder " + path.text());
+    if (entry->folder == nullptr) throw_storage_error(ENOTDIR, "no folder " + path.text());
+    folder = entry->folder.get();
+  };
+  if (!parts_of(root).empty()) enter(find(root, true));
+  for (const std::string& part : parts_of(path.below)) {
+    const auto found = folder->entries.find(part);
+    enter(found == folder->entries.end() ? nullptr : &found->second);
+  }
+  return *folder;
+}
+
+const SimFileSystem::Entry* SimFileSystem::find(const FilePath& path) const {
+  try {
+    const Folder& folder = folder_at(path.folder);
+    const auto found = folder.entries.find(path.name);
+    return found == folder.entries.end() ? nullptr : &found->second;
+  } catch (const StorageError& e) {
+    if (e.status() != ENOENT && e.status() != ENOTDIR) throw;
+    return nullptr;
+  }
 }
 
 void SimFileSystem::apply(Folder& folder, Change change) {
@@ -128,23 +148,23 @@ void SimFileSystem::apply(Folder& folder, Change change) {
   folder.pending.push_back(std::move(change));
 }
 
-std::unique_ptr<WritableFile> SimFileSystem::create(const std::string& path,
+std::unique_ptr<WritableFile> SimFileSystem::create(const FilePath& path,
                                                     const CreateOptions& options) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
+  if (find(path) != nullptr) throw_storage_error(EEXIST, "cannot create " + path.text());
   auto inode = std::make_shared<Inode>();
   inode->locked = options.lock;
   inode->number = inode->modified = inode->changed = ++clock_;
-  apply(folder_of(path), {{base_name(path), Entry{inode, nullptr, {}}}});
+  apply(folder_at(path.folder), {{path.name, Entry{inode, nullptr, {}}}});
   return std::make_unique<File>(*this, std::move(inode));
 }
 
-std::unique_ptr<WritableFile> SimFileSystem::overwrite(const std::string& path,
+std::unique_ptr<WritableFile> SimFileSystem::overwrite(const FilePath& path,
                                                        std::uint64_t /*expected_bytes*/) {
   const std::lock_guard lock(mutex_);
   begin_read();
-  const Entry* entry = find(path, false);
+  const Entry* entry = find(path);
   if (entry == nullptr || entry->file == nullptr) return nullptr;
   Inode& inode = *entry->file;
   if (inode.locked || inode.opened.use_count() > 1) return nullptr;
@@ -167,38 +187,45 @@ std::shared_ptr<const ByteSource> SimFileSystem::open(const std::string& path) {
   return source_of({as_bytes(opened->bytes), opened}, path);
 }
 
-void SimFileSystem::rename(const std::string& from, const std::string& to, bool overwrite) {
+void SimFileSystem::rename(const FilePath& from, const FilePath& to, bool overwrite) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  const Entry* entry = find(from, false);
-  if (entry == nullptr) throw_storage_error(ENOENT, "cannot rename " + from);
-  Folder& folder = folder_of(to);
-  if (&folder != &folder_of(from)) throw std::logic_error("rename to another folder: " + to);
-  const Entry* there = find(to, false);
-  if (there != nullptr && there->folder != nullptr) throw UsageError(to + " is a folder");
-  if (there != nullptr && !overwrite) throw AlreadyExistsError(to + " exists already");
+  const Entry* entry = find(from);
+  if (entry == nullptr) throw_storage_error(ENOENT, "cannot rename " + from.text());
+  Folder& folder = folder_at(to.folder);
+  if (&folder != &folder_at(from.folder)) {
+    throw std::logic_error("rename to another folder: " + to.text());
+  }
+  const Entry* there = find(to);
+  if (there != nullptr && there->folder != nullptr) throw UsageError(to.text() + " is a folder");
+  if (there != nullptr && !overwrite) throw AlreadyExistsError(to.text() + " exists already");
   const Entry moved = *entry;
   if (moved.file != nullptr) moved.file->changed = ++clock_;
-  apply(folder, {{base_name(from), std::nullopt}, {base_name(to), moved}});
+  apply(folder, {{from.name, std::nullopt}, {to.name, moved}});
 }
 
-bool SimFileSystem::exchange(const std::string& one, const std::string& other) {
+bool SimFileSystem::exchange(const FilePath& one, const FilePath& other) {
   const std::lock_guard lock(mutex_);
   if (!can_exchange_) return false;
   begin_whole_operation();
-  const Entry* first = find(one, false);
-  const Entry* second = find(other, false);
-  if (first == nullptr || second == nullptr) throw_storage_error(ENOENT, "cannot exchange " + one);
-  Folder& folder = folder_of(one);
-  if (&folder != &folder_of(other)) throw std::logic_error("exchange between folders: " + other);
-  apply(folder, {{base_name(one), *second}, {base_name(other), *first}});
+  const Entry* first = find(one);
+  const Entry* second = find(other);
+  if (first == nullptr || second == nullptr) {
+    throw_storage_error(ENOENT, "cannot exchange " + one.text());
+  }
+  Folder& folder = folder_at(one.folder);
+  if (&folder != &folder_at(other.folder)) {
+    throw std::logic_error("exchange between folders: " + other.text());
+  }
+  apply(folder, {{one.name, *second}, {other.name, *first}});
   return true;
 }
 
-std::shared_ptr<void> SimFileSystem::lock_folder(const std::string& path) {
+std::shared_ptr<void> SimFileSystem::lock_folder(const FolderPath& path) {
   const std::lock_guard lock(mutex_);
   begin_read();
-  const Entry* entry = find(path, true);
+  const Entry* entry = path.below.empty() ? find(path.text(), true)
+                                          : find(FilePath(path.parent(), base_name(path.below)));
   if (entry == nullptr || entry->folder == nullptr || entry->folder->locked) return nullptr;
   entry->folder->locked = true;
   return {entry->folder.get(), [this, folder = entry->folder](void*) {
@@ -207,12 +234,12 @@ std::shared_ptr<void> SimFileSystem::lock_folder(const std::string& path) {
           }};
 }
 
-void SimFileSystem::make_link(const std::string& target, const std::string& path) {
+void SimFileSystem::make_link(const std::string& target, const FilePath& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  if (link_error_ != 0) throw_storage_error(link_error_, "cannot create the link " + path);
-  if (find(path, false) != nullptr) throw_storage_error(EEXIST, "cannot create " + path);
-  apply(folder_of(path), {{base_name(path), Entry{nullptr, nullptr, target}}});
+  if (link_error_ != 0) throw_storage_error(link_error_, "cannot create the link " + path.text());
+  if (find(path) != nullptr) throw_storage_error(EEXIST, "cannot create " + path.text());
+  apply(folder_at(path.folder), {{path.name, Entry{nullptr, nullptr, target}}});
 }
 
 void SimFileSystem::refuse_links(int error) {
@@ -228,62 +255,74 @@ std::optional<std::string> SimFileSystem::read_link(const std::string& path) {
   return entry->link;
 }
 
-bool SimFileSystem::remove(const std::string& path) {
+bool SimFileSystem::remove(const FilePath& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  const Entry* entry = find(path, false);
+  const Entry* entry = find(path);
   if (entry == nullptr) return false;
-  if (entry->folder != nullptr) throw_storage_error(EISDIR, "cannot remove " + path);
-  apply(folder_of(path), {{base_name(path), std::nullopt}});
+  if (entry->folder != nullptr) throw_storage_error(EISDIR, "cannot remove " + path.text());
+  apply(folder_at(path.folder), {{path.name, std::nullopt}});
   return true;
 }
 
-bool SimFileSystem::remove_unlocked(const std::string& path) {
+bool SimFileSystem::remove_unlocked(const FilePath& path) {
   const std::lock_guard lock(mutex_);
-  const Entry* entry = find(path, false);
+  const Entry* entry = find(path);
   if (entry == nullptr || entry->folder == nullptr) {
     const bool locked = entry != nullptr && entry->file != nullptr && entry->file->locked;
     return !locked && remove(path);
   }
   if (entry->folder->locked) return false;
-  for (const std::string& name : list(path)) {
-    remove(join_path(path, name));
+  for (const std::string& name : list(path.text())) {
+    remove({path.as_folder(), name});
   }
   return remove_folder(path);
 }
 
-bool SimFileSystem::remove_folder(const std::string& path) {
+bool SimFileSystem::remove_folder(const FilePath& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  const Entry* entry = find(path, false);
+  const Entry* entry = find(path);
   if (entry == nullptr) return false;
-  if (entry->folder == nullptr) throw_storage_error(ENOTDIR, "cannot remove the folder " + path);
-  if (!entry->folder->entries.empty()) {
-    throw_storage_error(ENOTEMPTY, "cannot remove the folder " + path);
+  if (entry->folder == nullptr) {
+    throw_storage_error(ENOTDIR, "cannot remove the folder " + path.text());
   }
-  apply(folder_of(path), {{base_name(path), std::nullopt}});
+  if (!entry->folder->entries.empty()) {
+    throw_storage_error(ENOTEMPTY, "cannot remove the folder " + path.text());
+  }
+  apply(folder_at(path.folder), {{path.name, std::nullopt}});
   return true;
 }
 
-void SimFileSystem::make_folders(const std::string& path) {
+void SimFileSystem::make_folders(const FolderPath& path) {
   const std::lock_guard lock(mutex_);
   begin_read();
-  std::string there;
-  for (const std::string& part : parts_of(path)) {
-    there += "/" + part;
-    const Entry* entry = find(there, true);
-    if (entry != nullptr && entry->folder == nullptr) throw UsageError(there + " is not a folder");
-    if (entry != nullptr) continue;
-    begin_whole_operation();
-    apply(folder_of(there), {{part, Entry{nullptr, std::make_shared<Folder>(), {}}}});
-    sync_folder(parent_path(there));
+  FolderPath there("/");
+  const auto enter = [&](const FolderPath& next, const Entry* entry, const std::string& name) {
+    if (entry != nullptr && entry->folder == nullptr) {
+      throw UsageError(next.text() + " is not a folder");
+    }
+    if (entry == nullptr) {
+      begin_whole_operation();
+      apply(folder_at(there), {{name, Entry{nullptr, std::make_shared<Folder>(), {}}}});
+      sync_folder(there);
+    }
+    there = next;
+  };
+  for (const std::string& part : parts_of(path.root)) {
+    const FolderPath next(join_path(there.text(), part));
+    enter(next, find(next.text(), true), part);
+  }
+  for (const std::string& part : parts_of(path.below)) {
+    const FilePath next(there, part);
+    enter(next.as_folder(), find(next), part);
   }
 }
 
-void SimFileSystem::sync_folder(const std::string& path) {
+void SimFileSystem::sync_folder(const FolderPath& path) {
   const std::lock_guard lock(mutex_);
   begin_whole_operation();
-  Folder& folder = folder_of(join_path(path, "x"));
+  Folder& folder = folder_at(path);
   folder.certain = folder.entries;
   folder.pending.clear();
 }
@@ -315,7 +354,7 @@ std::vector<std::string> SimFileSystem::list(const std::string& folder) {
   if (!info) throw NotFoundError("there is no folder " + folder);
   if (info->type != FileInfo::Type::kFolder) throw UsageError(folder + " is not a folder");
   std::vector<std::string> names;
-  for (const auto& [name, entry] : folder_of(join_path(folder, "x")).entries) {
+  for (const auto& [name, entry] : folder_at(folder).entries) {
     names.push_back(name);
   }
   return names;

@@ -8,8 +8,8 @@
 // data, the first half zeroed or, in a file that is overwritten, old; old and new in turns. Real
 // file systems are kinder; a protocol that survives here survives there.
 //
-// Symbolic links are followed only as the last part of a path, "x/.." is taken by its text, and
-// renames stay in one folder.
+// Symbolic links are followed only as the last part of a path, or of a root, "x/.." is taken by its
+// text, and renames stay in one folder. A link below the root of a FilePath is an ELOOP.
 // Thread-safe.
 #pragma once
 
@@ -31,22 +31,21 @@ class SimFileSystem final : public FileSystem {
  public:
   SimFileSystem();  // holds the root folder "/"
 
-  std::unique_ptr<WritableFile> create(const std::string& path,
-                                       const CreateOptions& options) override;
+  std::unique_ptr<WritableFile> create(const FilePath& path, const CreateOptions& options) override;
   // Not while somebody has what open() gave, or the lock.
-  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+  std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                           std::uint64_t expected_bytes) override;
   std::shared_ptr<const ByteSource> open(const std::string& path) override;
-  void rename(const std::string& from, const std::string& to, bool overwrite) override;
-  bool exchange(const std::string& one, const std::string& other) override;
-  std::shared_ptr<void> lock_folder(const std::string& path) override;
-  void make_link(const std::string& target, const std::string& path) override;
+  void rename(const FilePath& from, const FilePath& to, bool overwrite) override;
+  bool exchange(const FilePath& one, const FilePath& other) override;
+  std::shared_ptr<void> lock_folder(const FolderPath& path) override;
+  void make_link(const std::string& target, const FilePath& path) override;
   std::optional<std::string> read_link(const std::string& path) override;
-  bool remove(const std::string& path) override;
-  bool remove_unlocked(const std::string& path) override;
-  bool remove_folder(const std::string& path) override;
-  void make_folders(const std::string& path) override;
-  void sync_folder(const std::string& path) override;
+  bool remove(const FilePath& path) override;
+  bool remove_unlocked(const FilePath& path) override;
+  bool remove_folder(const FilePath& path) override;
+  void make_folders(const FolderPath& path) override;
+  void sync_folder(const FolderPath& path) override;
   std::optional<FileInfo> stat(const std::string& path, bool follow) override;
   std::vector<std::string> list(const std::string& folder) override;
 
@@ -108,7 +107,9 @@ class SimFileSystem final : public FileSystem {
   bool begin_operation();  // false: this is the operation at which the process dies
   void begin_whole_operation();
   const Entry* find(const std::string& path, bool follow) const;
-  Folder& folder_of(const std::string& path) const;  // the folder that holds (or would hold) path
+  Folder& folder_at(const FolderPath& path) const;
+  // What has that name in its folder; null when there is no such folder.
+  const Entry* find(const FilePath& path) const;
   void apply(Folder& folder, Change change);
   std::unique_ptr<SimFileSystem> copy(const Lottery& lottery) const;
 

@@ -281,8 +281,8 @@ void CheckpointSaver::Impl::settle() {
     for (const std::string& path : done.report.refused) {
       if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
       messages.push_back("warning: " + path +
-                         " is not removed: it cannot be read now, or is not what this run saved "
-                         "there");
+                         " is not removed: it cannot be read now, is not what this run saved "
+                         "there, or holds files that are no part of a checkpoint");
     }
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it

@@ -22,8 +22,8 @@ constexpr std::size_t kRandomDigits = 16;
 constexpr std::size_t kLongestNamePart = 200;
 
 // A temporary name without its random part.
-std::string name_stem(const std::string& target) {
-  return std::string(kTemporaryPrefix) + base_name(target).substr(0, kLongestNamePart);
+std::string name_stem(const std::string& name) {
+  return std::string(kTemporaryPrefix) + name.substr(0, kLongestNamePart);
 }
 
 bool ends_at_random(std::string_view name) {
@@ -33,12 +33,11 @@ bool ends_at_random(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", random) == std::string_view::npos;
 }
 
-bool remove_one(FileSystem& files, const std::string& folder, const std::string& name) {
-  std::string path = join_path(folder, name);
-  if (name_before_replacement(name)) {
+bool remove_one(FileSystem& files, FilePath path) {
+  if (name_before_replacement(path.name)) {
     // Another one stands in its place, or it would have been given its name back. Its name must not
     // say any more that it could be.
-    const std::string unnamed = temporary_name(path);
+    const FilePath unnamed = temporary_path(path);
     files.rename(path, unnamed, false);
     path = unnamed;
   }
@@ -46,19 +45,19 @@ bool remove_one(FileSystem& files, const std::string& folder, const std::string&
 }
 
 // Temporary ones of dead writers, as far as they are meant.
-std::vector<std::string> remove_dead(FileSystem& files, const std::string& folder,
+std::vector<std::string> remove_dead(FileSystem& files, const FolderPath& folder,
                                      const std::function<bool(const std::string& name)>& is_meant) {
   std::vector<std::string> removed;
   try {
-    if (!files.stat(folder)) return {};
+    if (!files.stat(folder.text())) return {};
     finish_replacements(files, folder);
   } catch (const StorageError&) {
     return {};  // what is half replaced must not be taken for a leftover
   }
-  for (const std::string& name : files.list(folder)) {
+  for (const std::string& name : files.list(folder.text())) {
     if (!is_temporary_name(name) || !is_meant(name)) continue;
     try {
-      if (remove_one(files, folder, name)) removed.push_back(name);
+      if (remove_one(files, {folder, name})) removed.push_back(name);
     } catch (const Error&) {
       // Another user's, say. It is in nobody's way, and no reason not to start.
     }
@@ -66,7 +65,8 @@ std::vector<std::string> remove_dead(FileSystem& files, const std::string& folde
   return removed;
 }
 
-void check_target(FileSystem& files, const std::string& path, bool overwrite) {
+void check_target(FileSystem& files, const FilePath& target, bool overwrite) {
+  const std::string path = target.text();
   const auto there = files.stat(path, false);
   if (!there) return;
   if (there->type == FileInfo::Type::kFolder) {
@@ -82,7 +82,7 @@ void check_target(FileSystem& files, const std::string& path, bool overwrite) {
 }
 
 // False where there are no links: what symlink() says then differs from file system to file system.
-bool try_make_link(FileSystem& files, const std::string& target, const std::string& path) {
+bool try_make_link(FileSystem& files, const std::string& target, const FilePath& path) {
   try {
     files.make_link(target, path);
     return true;
@@ -96,7 +96,7 @@ bool try_make_link(FileSystem& files, const std::string& target, const std::stri
 
 }  // namespace
 
-void remove_quietly(FileSystem& files, const std::string& path) {
+void remove_quietly(FileSystem& files, const FilePath& path) {
   try {
     files.remove(path);
   } catch (...) {
@@ -104,8 +104,8 @@ void remove_quietly(FileSystem& files, const std::string& path) {
   }
 }
 
-std::string temporary_name(const std::string& target, std::string_view suffix) {
-  return join_path(parent_path(target), name_stem(target) + std::string(suffix));
+FilePath temporary_path(const FilePath& target, std::string_view suffix) {
+  return target.beside(name_stem(target.name) + std::string(suffix));
 }
 
 std::string random_digits() {
@@ -118,15 +118,17 @@ std::string random_digits() {
   return digits;
 }
 
-std::string temporary_name(const std::string& target) {
-  return temporary_name(target, "-" + random_digits());
+std::string temporary_name(const std::string& target) { return temporary_path(target).text(); }
+
+FilePath temporary_path(const FilePath& target) {
+  return temporary_path(target, "-" + random_digits());
 }
 
 std::string_view temporary_suffix(std::string_view temporary) {
   return temporary.substr(temporary.size() - kRandomDigits - 1);
 }
 
-AtomicFile::AtomicFile(FileSystem& files, std::string path, const Options& options)
+AtomicFile::AtomicFile(FileSystem& files, FilePath path, const Options& options)
     : files_(files), path_(std::move(path)), options_(options) {
   check_target(files_, path_, options_.overwrite);  // before the work; commit() makes sure
   if (options.spare != nullptr) file_ = options.spare->overwrite(options_.expected_bytes);
@@ -134,14 +136,16 @@ AtomicFile::AtomicFile(FileSystem& files, std::string path, const Options& optio
     temporary_ = options.spare->release();
     return;
   }
-  temporary_ = temporary_name(path_);
-  file_ = files_.create(temporary_, {.expected_bytes = options_.expected_bytes, .lock = true});
+  temporary_ = temporary_path(path_);
+  file_ = files_.create(
+      *temporary_,
+      {.expected_bytes = options_.expected_bytes, .lock = true, .is_private = options_.is_private});
 }
 
 AtomicFile::~AtomicFile() {
-  if (temporary_.empty()) return;
+  if (!temporary_) return;
   file_.reset();
-  remove_quietly(files_, temporary_);
+  remove_quietly(files_, *temporary_);
 }
 
 void AtomicFile::write(ByteView bytes) { file_->write(bytes); }
@@ -156,14 +160,14 @@ void AtomicFile::sync() {
 
 void AtomicFile::commit() {
   if (!is_synced_) sync();
-  files_.rename(temporary_, path_, options_.overwrite);
-  temporary_.clear();
+  files_.rename(*temporary_, path_, options_.overwrite);
+  temporary_.reset();
   file_->close();
-  files_.sync_folder(parent_path(path_));
+  files_.sync_folder(path_.folder);
 }
 
-bool replace_link(FileSystem& files, const std::string& target, const std::string& link) {
-  const std::string temporary = temporary_name(link);
+bool replace_link(FileSystem& files, const std::string& target, const FilePath& link) {
+  const FilePath temporary = temporary_path(link);
   // A link cannot be locked: a cleaner in another process may take it between the two calls.
   for (int attempts_left = 3;; --attempts_left) {
     if (!try_make_link(files, target, temporary)) return false;
@@ -179,20 +183,19 @@ bool replace_link(FileSystem& files, const std::string& target, const std::strin
       throw;
     }
   }
-  files.sync_folder(parent_path(link));
+  files.sync_folder(link.folder);
   return true;
 }
 
-std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder) {
+std::vector<std::string> remove_leftovers(FileSystem& files, const FolderPath& folder) {
   return remove_dead(files, folder, [](const std::string&) { return true; });
 }
 
-void remove_leftovers_of(FileSystem& files, const std::string& path) {
-  const std::string own = normal_path(path);
-  const std::string stem = name_stem(own);
+void remove_leftovers_of(FileSystem& files, const FilePath& path) {
+  const std::string stem = name_stem(path.name);
   try {
-    remove_dead(files, parent_path(own), [&](const std::string& name) {
-      return name_before_replacement(name) == base_name(own) ||
+    remove_dead(files, path.folder, [&](const std::string& name) {
+      return name_before_replacement(name) == path.name ||
              name.substr(0, name.size() - kRandomDigits - 1) == stem;
     });
   } catch (const Error&) {
@@ -205,9 +208,8 @@ bool is_temporary_name(std::string_view name) {
          ends_at_random(name);
 }
 
-std::string replaced_name(const std::string& target, std::string_view suffix) {
-  return join_path(parent_path(target),
-                   std::string(kReplacedPrefix) + base_name(target) + std::string(suffix));
+FilePath replaced_path(const FilePath& target, std::string_view suffix) {
+  return target.beside(std::string(kReplacedPrefix) + target.name + std::string(suffix));
 }
 
 std::optional<std::string> name_before_replacement(std::string_view name) {

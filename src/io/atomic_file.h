@@ -31,10 +31,11 @@ class AtomicFile final : public ByteSink {
   struct Options {
     bool overwrite = true;  // false: commit() throws AlreadyExistsError when the target exists
     std::uint64_t expected_bytes = 0;
+    bool is_private = false;     // as CreateOptions; of a new file
     SpareFile* spare = nullptr;  // in the folder of `path`: written over, if it may be
   };
 
-  AtomicFile(FileSystem& files, std::string path, const Options& options);
+  AtomicFile(FileSystem& files, FilePath path, const Options& options);
   ~AtomicFile() override;
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -47,12 +48,12 @@ class AtomicFile final : public ByteSink {
   void sync();
   // Publishes. At most once.
   void commit();
-  const std::string& path() const { return path_; }
+  const FilePath& path() const { return path_; }
 
  private:
   FileSystem& files_;
-  std::string path_;
-  std::string temporary_;
+  FilePath path_;
+  std::optional<FilePath> temporary_;  // until it has its final name
   Options options_;
   std::unique_ptr<WritableFile> file_;
   bool is_synced_ = false;
@@ -61,34 +62,35 @@ class AtomicFile final : public ByteSink {
 // Points the symbolic link `link` at `target` (its text, relative to the link's folder): a new link
 // under a temporary name, renamed over the old one, then the folder fsynced. There is no moment
 // without a link. False, and nothing is changed, on a file system that has no symbolic links.
-bool replace_link(FileSystem& files, const std::string& target, const std::string& link);
+bool replace_link(FileSystem& files, const std::string& target, const FilePath& link);
 
 // Removes the temporary files and folders of dead writers from `folder` and returns their names,
 // after finishing replacements of folders (atomic_folder.h). A missing folder has none; what cannot
 // be removed is left.
-std::vector<std::string> remove_leftovers(FileSystem& files, const std::string& folder);
+std::vector<std::string> remove_leftovers(FileSystem& files, const FolderPath& folder);
 
 // Only those that were to become `path`.
-void remove_leftovers_of(FileSystem& files, const std::string& path);
+void remove_leftovers_of(FileSystem& files, const FilePath& path);
 
 // Removes what can be removed. What is left of a temporary file is a leftover.
-void remove_quietly(FileSystem& files, const std::string& path);
+void remove_quietly(FileSystem& files, const FilePath& path);
 
-// A new name beside `target`, for what is to become it.
+// A new name for what is to become `target`, a path or a name; beside it.
 std::string temporary_name(const std::string& target);
+FilePath temporary_path(const FilePath& target);
 // 16 hexadecimal digits that nobody else draws.
 std::string random_digits();
 
 // The random part that ends it: "-0123456789abcdef".
 std::string_view temporary_suffix(std::string_view temporary);
 // The temporary name with that random part.
-std::string temporary_name(const std::string& target, std::string_view suffix);
+FilePath temporary_path(const FilePath& target, std::string_view suffix);
 
 // True for a name that AtomicFile, AtomicFolder or replace_link gave to something temporary.
 bool is_temporary_name(std::string_view name);
 
 // A folder's name while another one takes its place: ".cairn-old-<name>-<random>".
-std::string replaced_name(const std::string& target, std::string_view suffix);
+FilePath replaced_path(const FilePath& target, std::string_view suffix);
 // The name that it had; nullopt when `name` is none of these.
 std::optional<std::string> name_before_replacement(std::string_view name);
 

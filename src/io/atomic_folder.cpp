@@ -13,7 +13,8 @@ namespace cairn {
 namespace {
 
 // Whether a folder stands there, to be replaced; throws for what may not be.
-bool is_in_the_way(FileSystem& files, const std::string& path, bool overwrite) {
+bool is_in_the_way(FileSystem& files, const FilePath& target, bool overwrite) {
+  const std::string path = target.text();
   const auto there = files.stat(path, false);
   if (!there) return false;
   if (!overwrite) {
@@ -33,16 +34,16 @@ bool is_in_the_way(FileSystem& files, const std::string& path, bool overwrite) {
 }
 
 // What is left is a leftover, which remove_leftovers() knows.
-void remove_folder_quietly(FileSystem& files, std::string folder) {
+void remove_folder_quietly(FileSystem& files, FilePath folder) {
   try {
-    if (name_before_replacement(base_name(folder))) {
+    if (name_before_replacement(folder.name)) {
       // Half of it must not come back under its old name.
-      const std::string unnamed = temporary_name(folder);
+      const FilePath unnamed = temporary_path(folder);
       files.rename(folder, unnamed, false);
       folder = unnamed;
     }
-    for (const std::string& name : files.list(folder)) {
-      files.remove(join_path(folder, name));
+    for (const std::string& name : files.list(folder.text())) {
+      files.remove({folder.as_folder(), name});
     }
     files.remove_folder(folder);
   } catch (const Error&) {
@@ -52,108 +53,107 @@ void remove_folder_quietly(FileSystem& files, std::string folder) {
 
 }  // namespace
 
-AtomicFolder::AtomicFolder(FileSystem& files, const std::string& path, bool overwrite,
+AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
                            std::string_view suffix)
-    : files_(files), path_(normal_path(path)), overwrite_(overwrite) {
+    : files_(files), path_(std::move(path)), overwrite_(overwrite) {
   finish_replacement_of(files_, path_);
   is_in_the_way(files_, path_, overwrite_);  // before the work; commit() makes sure
   do {  // a cleaner may take a new folder for a dead one before it is locked: then once more
-    temporary_ = suffix.empty() ? temporary_name(path_) : temporary_name(path_, suffix);
-    files_.make_folders(temporary_);
-    lock_ = files_.lock_folder(temporary_);
-  } while (!files_.stat(temporary_));
+    temporary_ = suffix.empty() ? temporary_path(path_) : temporary_path(path_, suffix);
+    files_.make_folders(built());
+    lock_ = files_.lock_folder(built());
+  } while (!files_.stat(temporary_->text()));
 }
 
 AtomicFolder::~AtomicFolder() {
-  if (temporary_.empty()) return;
+  if (!temporary_) return;
   try {
-    remove_folder_quietly(files_, temporary_);
+    remove_folder_quietly(files_, *temporary_);
   } catch (...) {
     return;  // no Error: a test's crash
   }
 }
 
 std::unique_ptr<WritableFile> AtomicFolder::create(const std::string& name,
-                                                   std::uint64_t expected_bytes) {
-  return files_.create(join_path(temporary_, name), {.expected_bytes = expected_bytes});
+                                                   const CreateOptions& options) {
+  return files_.create({built(), name}, options);
 }
 
 void AtomicFolder::commit() {
   check_mapped_pages();  // what was read may be in these files
-  files_.sync_folder(temporary_);
-  std::string old;
+  files_.sync_folder(built());
+  std::optional<FilePath> old;
   if (is_in_the_way(files_, path_, overwrite_)) {
-    const auto old_lock = files_.lock_folder(path_);
+    const auto old_lock = files_.lock_folder(path_.as_folder());
     old = replace();
-    files_.sync_folder(parent_path(path_));
+    files_.sync_folder(path_.folder);
   } else {
-    files_.rename(temporary_, path_, false);
-    temporary_.clear();
-    files_.sync_folder(parent_path(path_));
+    files_.rename(*temporary_, path_, false);
+    temporary_.reset();
+    files_.sync_folder(path_.folder);
   }
   lock_.reset();
-  if (!old.empty()) remove_folder_quietly(files_, old);
+  if (old) remove_folder_quietly(files_, *old);
 }
 
 // Steps 4; the name that the old folder has then.
-std::string AtomicFolder::replace() {
-  if (!files_.exchange(temporary_, path_)) return replace_in_two_steps();
-  return std::exchange(temporary_, {});
+FilePath AtomicFolder::replace() {
+  if (!files_.exchange(*temporary_, path_)) return replace_in_two_steps();
+  FilePath old = *std::move(temporary_);
+  temporary_.reset();
+  return old;
 }
 
-std::string AtomicFolder::replace_in_two_steps() {
-  std::string old = replaced_name(path_, temporary_suffix(temporary_));
+FilePath AtomicFolder::replace_in_two_steps() {
+  FilePath old = replaced_path(path_, temporary_suffix(temporary_->name));
   files_.rename(path_, old, false);
   try {
-    files_.rename(temporary_, path_, false);
+    files_.rename(*temporary_, path_, false);
   } catch (const Error&) {
-    const bool is_done = !files_.stat(temporary_) && files_.stat(path_);
+    const bool is_done = !files_.stat(temporary_->text()) && files_.stat(path_.text());
     if (!is_done) {
       files_.rename(old, path_, false);
       throw;
     }
   }
-  temporary_.clear();
+  temporary_.reset();
   return old;
 }
 
 namespace {
 
-// Whether `name` in `folder` is half of a replacement, which is whole now.
-bool finish_one(FileSystem& files, const std::string& folder, const std::string& name,
-                const std::string& target) {
-  const std::string path = join_path(folder, target);
-  if (files.stat(path, false)) return false;  // replaced; `name` is the old one, and superfluous
-  const std::string built = temporary_name(path, temporary_suffix(name));
+// Whether `old` is half of a replacement of `target` beside it, which is whole now.
+bool finish_one(FileSystem& files, const FilePath& old, const std::string& target) {
+  const FilePath path = old.beside(target);
+  if (files.stat(path.text(), false)) return false;  // replaced; the old one is superfluous
+  const FilePath built = temporary_path(path, temporary_suffix(old.name));
   try {
-    files.rename(files.stat(built, false) ? built : join_path(folder, name), path, false);
+    files.rename(files.stat(built.text(), false) ? built : old, path, false);
   } catch (const Error&) {
-    if (!files.stat(path, false)) throw;
+    if (!files.stat(path.text(), false)) throw;
   }
   return true;  // by us, or somebody else
 }
 
 }  // namespace
 
-std::vector<std::string> finish_replacements(FileSystem& files, const std::string& folder) {
+std::vector<std::string> finish_replacements(FileSystem& files, const FolderPath& folder) {
   std::vector<std::string> finished;
-  for (const std::string& name : files.list(folder)) {
+  for (const std::string& name : files.list(folder.text())) {
     const auto target = name_before_replacement(name);
-    if (target && finish_one(files, folder, name, *target)) finished.push_back(*target);
+    if (target && finish_one(files, {folder, name}, *target)) finished.push_back(*target);
   }
   if (!finished.empty()) files.sync_folder(folder);
   return finished;
 }
 
-bool finish_replacement_of(FileSystem& files, const std::string& path) {
-  const std::string wanted = normal_path(path);
-  const std::string folder = parent_path(wanted);
+bool finish_replacement_of(FileSystem& files, const FilePath& path) {
   try {
-    if (files.stat(wanted, false)) return false;
-    for (const std::string& name : files.list(folder)) {
-      if (name_before_replacement(name) != base_name(wanted)) continue;
-      if (!finish_one(files, folder, name, base_name(wanted))) continue;
-      files.sync_folder(folder);
+    if (files.stat(path.text(), false)) return false;
+    for (const std::string& name : files.list(path.folder.text())) {
+      if (name_before_replacement(name) != path.name) continue;
+      if (!finish_one(files, path.beside(name), path.name)) continue;
+      files.sync_folder(path.folder);
       return true;
     }
   } catch (const Error&) {

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,36 +38,35 @@ class AtomicFolder {
   // AlreadyExistsError when something of that name exists, unless `overwrite` and it is a flat
   // folder. `suffix`: the random part of the temporary name, for who lets other processes write
   // into the folder (storage/attempt_folder.h); drawn when empty.
-  AtomicFolder(FileSystem& files, const std::string& path, bool overwrite,
-               std::string_view suffix = {});
+  AtomicFolder(FileSystem& files, FilePath path, bool overwrite, std::string_view suffix = {});
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
   // Creates a file in it, which has to be synced and closed before commit().
-  std::unique_ptr<WritableFile> create(const std::string& name, std::uint64_t expected_bytes);
+  std::unique_ptr<WritableFile> create(const std::string& name, const CreateOptions& options);
   // Publishes. At most once.
   void commit();
   // Where the files are until commit().
-  const std::string& temporary_path() const { return temporary_; }
+  FolderPath built() const { return temporary_->as_folder(); }
 
  private:
-  std::string replace();
-  std::string replace_in_two_steps();
+  FilePath replace();
+  FilePath replace_in_two_steps();
 
   FileSystem& files_;
-  std::string path_;
-  std::string temporary_;
+  FilePath path_;
+  std::optional<FilePath> temporary_;  // until it has its final name
   bool overwrite_;
   std::shared_ptr<void> lock_;
 };
 
 // Does step 4b for every folder in `folder` of which only that is missing; gives it the old content
 // back when the new one is gone. Returns the names that are there again. StorageError.
-std::vector<std::string> finish_replacements(FileSystem& files, const std::string& folder);
+std::vector<std::string> finish_replacements(FileSystem& files, const FolderPath& folder);
 
 // The same for the folder `path` alone, when there is nothing of that name. True when it is there
 // now. Says false for any error: then it is not there.
-bool finish_replacement_of(FileSystem& files, const std::string& path);
+bool finish_replacement_of(FileSystem& files, const FilePath& path);
 
 }  // namespace cairn

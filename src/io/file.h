@@ -6,6 +6,10 @@
 // open(), stat(), list() and read_link() they are UnreadableError where the disk, or the server,
 // does not give what is there. A short write or an interrupted call is finished, not reported.
 //
+// What looks takes a path, and follows links as every program does. What creates, renames, removes,
+// locks or syncs takes a FilePath or a FolderPath, and follows none below the root of that; a path
+// in its place is one whose last folder is the root. ELOOP: a link is on the way.
+//
 // A process over its file-size limit is killed by SIGXFSZ unless it ignores that signal. So that a
 // limit is an error like any other, whatever writes a file sets SIGXFSZ to "ignore" before the
 // first one is created, if its disposition is still the default one; a handler of the program's own
@@ -21,6 +25,8 @@
 
 #include "cairn/byte_source.h"
 
+#include "io/file_path.h"
+
 namespace cairn {
 
 struct FileInfo {
@@ -31,6 +37,7 @@ struct FileInfo {
   std::uint64_t inode = 0;                             // the file itself, whatever its name
   std::uint64_t links = 1;                             // how many names it has
   std::chrono::system_clock::time_point changed = {};  // also: another name, other permissions
+  bool is_private = false;                             // only its owner may do anything with it
 
   // Nothing was done to a file between two looks at it that are equal.
   bool operator==(const FileInfo&) const = default;
@@ -56,6 +63,7 @@ class WritableFile : public ByteSink {
 struct CreateOptions {
   std::uint64_t expected_bytes = 0;  // a hint: large files are written past the page cache
   bool lock = false;                 // hold an advisory lock while open: see remove_unlocked()
+  bool is_private = false;           // only its owner may do anything with it
 };
 
 class FileSystem {
@@ -63,14 +71,14 @@ class FileSystem {
   virtual ~FileSystem() = default;
 
   // Creates a file that must not exist (O_EXCL|O_NOFOLLOW; EEXIST otherwise).
-  virtual std::unique_ptr<WritableFile> create(const std::string& path,
+  virtual std::unique_ptr<WritableFile> create(const FilePath& path,
                                                const CreateOptions& options) = 0;
   // Opens a file, locked, to write it anew in the room that it has on the disk: what is written
   // takes the place of what is there, until sync() cuts off the rest. nullptr, with nothing done,
   // unless it is certain that nobody can miss what is there: at this moment the file has this one
   // name, nobody else in any process has it open, mapped or locked, and the file system knows of
   // all who could.
-  virtual std::unique_ptr<WritableFile> overwrite(const std::string& path,
+  virtual std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                                   std::uint64_t expected_bytes) = 0;
   // Opens a file for reading. NotFoundError when there is none; UsageError when it is a folder or
   // another special thing.
@@ -79,30 +87,30 @@ class FileSystem {
   // Atomically gives `from` the name `to`, replacing a file or link of that name; or, when not
   // `overwrite`, throws AlreadyExistsError and changes nothing. A folder may be given a new name,
   // too, but replaces nothing.
-  virtual void rename(const std::string& from, const std::string& to, bool overwrite = true) = 0;
+  virtual void rename(const FilePath& from, const FilePath& to, bool overwrite = true) = 0;
   // Atomically gives each of two things, folders too, the name of the other; both must be there, in
   // one folder. False, with nothing done, where the file system cannot.
-  virtual bool exchange(const std::string& one, const std::string& other) = 0;
+  virtual bool exchange(const FilePath& one, const FilePath& other) = 0;
   // Creates a symbolic link; its text is `target`. EEXIST when the name is taken.
-  virtual void make_link(const std::string& target, const std::string& path) = 0;
+  virtual void make_link(const std::string& target, const FilePath& path) = 0;
   virtual std::optional<std::string> read_link(const std::string& path) = 0;  // nullopt: no link
   // Removes a file or link; false when there was none.
-  virtual bool remove(const std::string& path) = 0;
+  virtual bool remove(const FilePath& path) = 0;
   // Holds an advisory lock on a folder while the result lives: see remove_unlocked(). nullptr where
   // there are no locks on folders, or another one holds it.
-  virtual std::shared_ptr<void> lock_folder(const std::string& path) = 0;
+  virtual std::shared_ptr<void> lock_folder(const FolderPath& path) = 0;
   // Removes a file, a link, or a folder with the files in it, unless a living process holds its
   // lock (CreateOptions::lock, lock_folder()), without a moment in which such a process could still
   // take it. False when it was left, or not there. Where there are no locks, what has a temporary
   // name (atomic_file.h) is left, and anything else removed.
-  virtual bool remove_unlocked(const std::string& path) = 0;
+  virtual bool remove_unlocked(const FilePath& path) = 0;
   // Removes an empty folder; false when there was none.
-  virtual bool remove_folder(const std::string& path) = 0;
+  virtual bool remove_folder(const FilePath& path) = 0;
   // Creates a folder and its missing parents, each durable when this returns. UsageError when
-  // something on the way is not a folder.
-  virtual void make_folders(const std::string& path) = 0;
+  // something on the way is not a folder, or is a link below the root.
+  virtual void make_folders(const FolderPath& path) = 0;
   // Makes renames, creations and removals inside the folder survive a power cut.
-  virtual void sync_folder(const std::string& path) = 0;
+  virtual void sync_folder(const FolderPath& path) = 0;
 
   // What `path` is; a link is followed when `follow`. nullopt when there is nothing (a link that
   // leads nowhere, to itself or to a name that none can have counts as nothing when followed).
@@ -117,7 +125,7 @@ FileSystem& posix_file_system();
 
 // All of a folder, and itself: files first, then the folders from the inside out. Links are
 // removed, never followed. StorageError.
-void remove_tree(FileSystem& files, const std::string& root);
+void remove_tree(FileSystem& files, const FilePath& path);
 
 // --- Paths --------------------------------------------------------------------------------------
 // By cairn's own means: the libtorch of PyTorch's wheels exports symbols of std::filesystem that

@@ -26,6 +26,9 @@ const char* advice(int error) {
       return "that file system is mounted read-only: choose another folder";
     case ENAMETOOLONG:
       return "choose a shorter name";
+    case ELOOP:
+      return "a folder on the way is a link, or leads to itself: below the folder that is saved to "
+             "no link is followed";
     case EMFILE:
     case ENFILE:
       return "too many files are open (see ulimit -n)";

@@ -1,3 +1,5 @@
+#include "io/file_path.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,6 +112,49 @@ std::string normal_path(const std::string& path) {
   const Uri uri = split_uri(path);
   const std::string below = normal_text("/" + uri.path);
   return uri.root() + (below == "/" ? "" : below);
+}
+
+std::string FolderPath::text() const {
+  if (root.empty() && below.empty()) return ".";
+  return below.empty() ? root : join_path(root, below);
+}
+
+FolderPath FolderPath::parent() const {
+  if (below.empty()) return parent_path(text());
+  const std::size_t slash = below.rfind('/');
+  return {root, slash == std::string::npos ? "" : below.substr(0, slash)};
+}
+
+namespace {
+
+std::string folder_in(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return {};
+  // A URI stays one, so that FileSystem refuses it.
+  return scheme_of(path).empty() ? parent_path(path) : path.substr(0, slash + 1);
+}
+
+}  // namespace
+
+FilePath::FilePath(const std::string& path) : folder(folder_in(path)), name(base_name(path)) {}
+
+std::string FilePath::text() const {
+  return folder == FolderPath("") ? name : join_path(folder.text(), name);
+}
+
+FolderPath FilePath::as_folder() const {
+  return {folder.root, folder.below.empty() ? name : folder.below + "/" + name};
+}
+
+std::optional<FilePath> path_below(const std::string& root, const std::string& path) {
+  std::string names = relative_path(path, root);
+  if (names.ends_with('/')) names.pop_back();
+  const bool is_outside = names.empty() || names == "." || names == ".." ||
+                          names.starts_with("../") || names.starts_with('/');
+  if (is_outside) return std::nullopt;
+  const std::size_t slash = names.rfind('/');
+  if (slash == std::string::npos) return FilePath(root, names);
+  return FilePath(FolderPath(root, names.substr(0, slash)), names.substr(slash + 1));
 }
 
 }  // namespace cairn

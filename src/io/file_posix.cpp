@@ -21,16 +21,17 @@
 #include "io/file_size_limit.h"
 #include "io/file_source.h"
 #include "io/file_writer.h"
+#include "io/open_folder.h"
 #include "io/uri.h"
 
 namespace cairn {
 namespace {
 
 // Opens, whatever signals come.
-FileDescriptor try_open(const std::string& path, int flags, mode_t mode = 0) {
+FileDescriptor try_open(const std::string& path, int flags) {
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    fd = ::open(path.c_str(), flags | O_CLOEXEC);
   } while (fd < 0 && errno == EINTR);
   return FileDescriptor(fd);
 }
@@ -39,11 +40,10 @@ bool is_forbidden(int error) { return error == EACCES || error == EPERM || error
 
 // For writing, because NFS gives exclusive locks on nothing else; nothing is written. Another
 // user's file, say, is opened for reading: elsewhere that is enough.
-FileDescriptor open_to_lock(const std::string& path) {
-  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK;
-  FileDescriptor fd = try_open(path, O_RDWR | kFlags);
+FileDescriptor open_to_lock(const FilePath& path) {
+  FileDescriptor fd = open_at(path, O_RDWR | O_NONBLOCK);
   if (fd.is_open() || !is_forbidden(errno)) return fd;
-  return try_open(path, O_RDONLY | kFlags);
+  return open_at(path, O_RDONLY | O_NONBLOCK);
 }
 
 int lock(int fd, int operation) {
@@ -60,9 +60,10 @@ bool leads_nowhere(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
 }
 
-FileDescriptor create_file(const std::string& path) {
-  FileDescriptor fd = try_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666);
-  if (!fd.is_open()) throw_storage_error(errno, "cannot create " + path);
+FileDescriptor create_file(const FilePath& path, bool is_private) {
+  const mode_t mode = is_private ? 0600 : 0666;
+  FileDescriptor fd = open_at(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+  if (!fd.is_open()) throw_storage_error(errno, "cannot create " + path.text());
   return fd;
 }
 
@@ -73,12 +74,12 @@ std::unique_ptr<WritableFile> make_writer(FileDescriptor fd, const std::string& 
 }
 
 // A cleaner may take a new file for a dead one before it is locked, and remove it: then once more.
-FileDescriptor create_locked_file(const std::string& path) {
+FileDescriptor create_locked_file(const FilePath& path, bool is_private) {
   for (;;) {
-    FileDescriptor fd = create_file(path);
+    FileDescriptor fd = create_file(path, is_private);
     lock(fd.get(), LOCK_EX);  // where there are no locks, remove_unlocked() leaves it
     struct stat info = {};
-    if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
+    if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path.text());
     if (info.st_nlink > 0) return fd;
   }
 }
@@ -99,81 +100,114 @@ FileInfo to_file_info(const struct stat& info) {
   result.modified = to_time(info.st_mtim);
   result.inode = info.st_ino;
   result.links = info.st_nlink;
+  result.is_private = (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
   result.changed = to_time(info.st_ctim);
   return result;
 }
 
-// rename() that fails with EEXIST rather than replace: an errno value, or 0.
-int rename_to_new_name(const char* from, const char* to) {
-  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
+// Calls `act` with a descriptor of the folder and the name in it. Gives errno, or 0.
+template <class Act>
+int act_at(const FilePath& path, const Act& act) {
+  const FileDescriptor folder = open_folder(path.folder, O_PATH);
+  return folder.is_open() && act(folder.get(), path.name.c_str()) == 0 ? 0 : errno;
+}
+
+// The same of two names, as a rename has them.
+template <class Act>
+int act_at(const FilePath& from, const FilePath& to, const Act& act) {
+  const FileDescriptor folder = open_folder(from.folder, O_PATH);
+  if (!folder.is_open()) return errno;
+  const bool is_same = from.folder == to.folder;
+  const FileDescriptor other = is_same ? FileDescriptor() : open_folder(to.folder, O_PATH);
+  if (!is_same && !other.is_open()) return errno;
+  const int target = is_same ? folder.get() : other.get();
+  return act(folder.get(), from.name.c_str(), target, to.name.c_str()) == 0 ? 0 : errno;
+}
+
+// renameat() that fails with EEXIST rather than replace.
+int rename_to_new_name(int folder, const char* from, int other, const char* to) {
+  const int result = renameat2(folder, from, other, to, RENAME_NOREPLACE);
+  if (result == 0 || (errno != EINVAL && errno != ENOSYS)) return result;
   // An old kernel, or a file system without that flag (NFS): a hard link never replaces either. A
   // folder cannot have one, and replaces nothing but an empty folder.
   struct stat info = {};
-  if (lstat(from, &info) == 0 && S_ISDIR(info.st_mode)) {
-    if (lstat(to, &info) == 0) return EEXIST;
-    return ::rename(from, to) == 0 ? 0 : errno;
+  const auto look = [&](int where, const char* name) {
+    return fstatat(where, name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  if (look(folder, from) && S_ISDIR(info.st_mode)) {
+    if (!look(other, to)) return renameat(folder, from, other, to);
+    errno = EEXIST;
+    return -1;
   }
-  if (link(from, to) != 0) return errno;
-  return unlink(from) == 0 ? 0 : errno;
+  const int linked = linkat(folder, from, other, to, 0);
+  return linked == 0 ? unlinkat(folder, from, 0) : linked;
 }
 
 class PosixFileSystem final : public FileSystem {
  public:
-  std::unique_ptr<WritableFile> create(const std::string& path,
+  std::unique_ptr<WritableFile> create(const FilePath& path,
                                        const CreateOptions& options) override {
-    refuse_uri(path);
+    refuse_uri(path.text());
     ignore_file_size_signal();
-    return make_writer(options.lock ? create_locked_file(path) : create_file(path), path,
-                       options.expected_bytes);
+    FileDescriptor fd = options.lock ? create_locked_file(path, options.is_private)
+                                     : create_file(path, options.is_private);
+    return make_writer(std::move(fd), path.text(), options.expected_bytes);
   }
 
-  std::unique_ptr<WritableFile> overwrite(const std::string& path,
+  std::unique_ptr<WritableFile> overwrite(const FilePath& path,
                                           std::uint64_t expected_bytes) override {
-    refuse_uri(path);
+    refuse_uri(path.text());
     ignore_file_size_signal();
-    FileDescriptor fd = try_open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+    FileDescriptor fd = open_at(path, O_WRONLY | O_NONBLOCK);
     // Locked first: a cleaner that comes now leaves it, and one that was here has removed its name.
     if (!fd.is_open() || lock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
     struct stat info = {};
     const bool is_ours = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) &&
                          info.st_nlink == 1 && !is_open_elsewhere(fd.get());
-    return is_ours ? make_writer(std::move(fd), path, expected_bytes) : nullptr;
+    return is_ours ? make_writer(std::move(fd), path.text(), expected_bytes) : nullptr;
   }
 
   std::shared_ptr<const ByteSource> open(const std::string& path) override;
 
-  void rename(const std::string& from, const std::string& to, bool overwrite) override {
-    refuse_uri(to);
-    const int error = overwrite ? (::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno)
-                                : rename_to_new_name(from.c_str(), to.c_str());
+  void rename(const FilePath& from, const FilePath& to, bool overwrite) override {
+    refuse_uri(to.text());
+    const auto act = [overwrite](int folder, const char* name, int other, const char* new_name) {
+      return overwrite ? renameat(folder, name, other, new_name)
+                       : rename_to_new_name(folder, name, other, new_name);
+    };
+    const int error = act_at(from, to, act);
     if (error == EEXIST && !overwrite) {
-      throw AlreadyExistsError(to + " exists already: choose another name, or allow overwriting");
+      throw AlreadyExistsError(to.text() +
+                               " exists already: choose another name, or allow overwriting");
     }
     if (error == EISDIR || error == ENOTEMPTY || (error == EEXIST && overwrite)) {
-      throw UsageError("cannot write " + to + ": a folder has that name");
+      throw UsageError("cannot write " + to.text() + ": a folder has that name");
     }
-    if (error != 0) throw_storage_error(error, "cannot rename " + from + " to " + to);
+    if (error != 0) throw_storage_error(error, "cannot rename " + from.text() + " to " + to.text());
   }
 
-  bool exchange(const std::string& one, const std::string& other) override {
-    if (renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0)
-      return true;
-    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
-    throw_storage_error(errno, "cannot exchange " + one + " and " + other);
+  bool exchange(const FilePath& one, const FilePath& other) override {
+    const auto act = [](int folder, const char* name, int other_folder, const char* other_name) {
+      return renameat2(folder, name, other_folder, other_name, RENAME_EXCHANGE);
+    };
+    const int error = act_at(one, other, act);
+    if (error == 0) return true;
+    if (error == EINVAL || error == ENOSYS || error == EOPNOTSUPP) return false;
+    throw_storage_error(error, "cannot exchange " + one.text() + " and " + other.text());
   }
 
-  std::shared_ptr<void> lock_folder(const std::string& path) override {
-    auto fd = std::make_shared<FileDescriptor>(try_open(path, O_RDONLY | O_DIRECTORY));
+  std::shared_ptr<void> lock_folder(const FolderPath& path) override {
+    auto fd = std::make_shared<FileDescriptor>(open_folder(path, O_RDONLY));
     if (!fd->is_open() || lock(fd->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
     return fd;
   }
 
-  void make_link(const std::string& target, const std::string& path) override {
-    refuse_uri(path);
-    if (symlink(target.c_str(), path.c_str()) != 0) {
-      throw_storage_error(errno, "cannot create the symbolic link " + path);
-    }
+  void make_link(const std::string& target, const FilePath& path) override {
+    refuse_uri(path.text());
+    const int error = act_at(path, [&](int folder, const char* name) {
+      return symlinkat(target.c_str(), folder, name);
+    });
+    if (error != 0) throw_storage_error(error, "cannot create the symbolic link " + path.text());
   }
 
   std::optional<std::string> read_link(const std::string& path) override {
@@ -187,57 +221,55 @@ class PosixFileSystem final : public FileSystem {
     return target;
   }
 
-  bool remove(const std::string& path) override {
-    if (unlink(path.c_str()) == 0) return true;
-    if (errno == ENOENT || errno == ENOTDIR) return false;
-    throw_storage_error(errno, "cannot remove " + path);
+  bool remove(const FilePath& path) override {
+    const int error =
+        act_at(path, [](int folder, const char* name) { return unlinkat(folder, name, 0); });
+    if (error == ENOENT || error == ENOTDIR) return false;
+    if (error != 0) throw_storage_error(error, "cannot remove " + path.text());
+    return true;
   }
 
-  bool remove_unlocked(const std::string& path) override {
+  bool remove_unlocked(const FilePath& path) override {
     const FileDescriptor fd = open_to_lock(path);
     if (!fd.is_open()) {
       if (errno == ENOENT) return false;
       if (errno == ELOOP) return remove(path);  // a link: nobody can hold a lock on it
       if (errno == EISDIR) return remove_unlocked_folder(path);
       // Whether it may be removed its folder says, not the file itself.
-      if (is_forbidden(errno) && !is_temporary_name(base_name(path))) return remove(path);
-      throw_storage_error(errno, "cannot open " + path);
+      if (is_forbidden(errno) && !is_temporary_name(path.name)) return remove(path);
+      throw_storage_error(errno, "cannot open " + path.text());
     }
     // Held until after the removal: a writer that comes now waits, and sees that its file is gone.
     const int error = lock(fd.get(), LOCK_EX | LOCK_NB);
     // Where there are no locks, nobody can tell whether the writer of a temporary file lives. What
     // has its final name is finished.
-    const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(base_name(path)));
+    const bool is_held = error == EWOULDBLOCK || (error != 0 && is_temporary_name(path.name));
     return !is_held && remove(path);
   }
 
-  bool remove_unlocked_folder(const std::string& path) {
-    const auto held = lock_folder(path);
+  bool remove_unlocked_folder(const FilePath& path) {
+    const auto held = lock_folder(path.as_folder());
     if (held == nullptr) return false;
-    for (const std::string& name : list(path)) {
-      remove(join_path(path, name));
+    for (std::string& name : list(path.text())) {
+      remove({path.as_folder(), std::move(name)});
     }
     return remove_folder(path);
   }
 
-  bool remove_folder(const std::string& path) override {
-    if (rmdir(path.c_str()) == 0) return true;
-    if (errno == ENOENT) return false;
-    throw_storage_error(errno, "cannot remove the folder " + path);
+  bool remove_folder(const FilePath& path) override {
+    const int error = act_at(
+        path, [](int folder, const char* name) { return unlinkat(folder, name, AT_REMOVEDIR); });
+    if (error == ENOENT) return false;
+    if (error != 0) throw_storage_error(error, "cannot remove the folder " + path.text());
+    return true;
   }
 
-  void make_folders(const std::string& path) override;
+  void make_folders(const FolderPath& path) override;
 
-  void sync_folder(const std::string& path) override {
-    const FileDescriptor fd = try_open(path, O_RDONLY | O_DIRECTORY);
-    if (!fd.is_open()) throw_storage_error(errno, "cannot open the folder " + path);
-    int result = 0;
-    do {
-      result = fsync(fd.get());
-    } while (result != 0 && errno == EINTR);
-    // EINVAL: a file system (some network ones) that has nothing to sync for a folder.
-    if (result != 0 && errno != EINVAL)
-      throw_storage_error(errno, "cannot sync the folder " + path);
+  void sync_folder(const FolderPath& path) override {
+    const FileDescriptor fd = open_folder(path, O_RDONLY);
+    if (!fd.is_open()) throw_storage_error(errno, "cannot open the folder " + path.text());
+    sync_opened(fd, path);
   }
 
   std::optional<FileInfo> stat(const std::string& path, bool follow) override {
@@ -251,7 +283,17 @@ class PosixFileSystem final : public FileSystem {
   }
 
   std::vector<std::string> list(const std::string& folder) override;
+
+ private:
+  static void sync_opened(const FileDescriptor& folder, const FolderPath& path);
+  // False when nothing has its name. UsageError as make_folders(wanted).
+  bool is_folder(const FolderPath& path, const FolderPath& wanted);
 };
+
+void PosixFileSystem::sync_opened(const FileDescriptor& folder, const FolderPath& path) {
+  const int error = sync_opened_folder(folder);
+  if (error != 0) throw_storage_error(error, "cannot sync the folder " + path.text());
+}
 
 std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path) {
   refuse_uri(path);
@@ -269,25 +311,45 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   return make_file_source(std::move(fd), path);
 }
 
-void PosixFileSystem::make_folders(const std::string& path) {
-  std::vector<std::string> missing;  // deepest first
-  std::string there = path;
-  while (!stat(there, true)) {
+bool PosixFileSystem::is_folder(const FolderPath& path, const FolderPath& wanted) {
+  if (open_folder(path, O_PATH).is_open()) return true;
+  if (!leads_nowhere(errno)) throw_read_error(errno, "cannot examine " + path.text());
+  const auto there = stat(path.text(), /*follow=*/path.below.empty());
+  // A folder on the other side of a link: the link is above it.
+  if (!there || there->type == FileInfo::Type::kFolder) return false;
+  const std::string doing = "cannot create the folder " + wanted.text() + ": " + path.text();
+  if (there->type != FileInfo::Type::kLink) throw UsageError(doing + " is not a folder");
+  throw UsageError(doing + " is a link, and below " + FolderPath(path.root).text() +
+                   " none is followed: replace it by a folder, or save into the folder that it " +
+                   "leads to");
+}
+
+void PosixFileSystem::make_folders(const FolderPath& path) {
+  refuse_uri(path.text());
+  std::vector<FolderPath> missing;  // deepest first
+  FolderPath there = path;
+  while (!is_folder(there, path)) {
     missing.push_back(there);
-    there = parent_path(there);
-  }
-  if (stat(there, true)->type != FileInfo::Type::kFolder) {
-    throw UsageError("cannot create the folder " + path + ": " + there + " is not a folder");
+    there = there.parent();
   }
   // A process that was killed between creating a folder and syncing its parent leaves one that a
   // power cut may take back. Folders are made one by one, so that it can only be the deepest.
-  const std::string above = parent_path(there);
-  if (access(above.c_str(), R_OK) == 0) sync_folder(above);
+  const FolderPath above = there.parent();
+  const FileDescriptor opened = open_folder(above, O_RDONLY);
+  if (opened.is_open()) {
+    sync_opened(opened, above);
+  } else if (!is_forbidden(errno)) {
+    throw_storage_error(errno, "cannot open the folder " + above.text());
+  }
   for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
-    if (mkdir(folder->c_str(), 0777) != 0 && errno != EEXIST) {
-      throw_storage_error(errno, "cannot create the folder " + *folder);
+    const FolderPath parent = folder->parent();
+    const FilePath made(parent, base_name(folder->text()));
+    const int error =
+        act_at(made, [](int in, const char* name) { return mkdirat(in, name, 0777); });
+    if (error != 0 && error != EEXIST) {
+      throw_storage_error(error, "cannot create the folder " + folder->text());
     }
-    sync_folder(parent_path(*folder));
+    sync_folder(parent);
   }
 }
 

@@ -20,6 +20,8 @@
 
 #include "io/file_descriptor.h"
 #include "io/file_error.h"
+#include "io/file_path.h"
+#include "io/open_folder.h"
 
 namespace cairn {
 namespace {
@@ -30,20 +32,22 @@ constexpr std::size_t kBlock = 4096;
 // errno when a call failed (-1), 0 otherwise.
 int error_of(int result) { return result < 0 ? errno : 0; }
 
-FileDescriptor open_file(const std::string& path, int flags) {
-  return FileDescriptor(open(path.c_str(), flags | O_CLOEXEC, 0600));
-}
-
-// One folder to try things in; gone with this object, with what the probes left.
+// One folder to try things in; gone with this object, with what the probes left. Everything happens
+// in the folder of one descriptor: whoever may write beside it can put a link in its place.
 class Workshop {
  public:
   explicit Workshop(const std::string& folder) : path_(folder + "/.cairn-doctor-XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) error_ = errno;
+    if (mkdtemp(path_.data()) == nullptr) {
+      error_ = errno;
+      return;
+    }
+    folder_ = open_folder(FilePath(path_).as_folder(), O_RDONLY);
+    if (!folder_.is_open()) error_ = errno;
   }
   ~Workshop() {
-    if (error_ != 0) return;
-    for (const char* name : {"/file", "/second", "/link", "/direct"}) {
-      unlink((path_ + name).c_str());
+    if (!folder_.is_open()) return;
+    for (const char* name : {"file", "second", "link", "direct"}) {
+      unlinkat(fd(), name, 0);
     }
     rmdir(path_.c_str());
   }
@@ -51,11 +55,15 @@ class Workshop {
   Workshop& operator=(const Workshop&) = delete;
 
   int error() const { return error_; }
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
+  int fd() const { return folder_.get(); }
+  const FileDescriptor& folder() const { return folder_; }
+  FileDescriptor open(const char* name, int flags) const {
+    return FileDescriptor(openat(fd(), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+  }
 
  private:
   std::string path_;
+  FileDescriptor folder_;
   int error_ = 0;
 };
 
@@ -64,24 +72,21 @@ class Workshop {
 using Probe = int (*)(const Workshop& shop, std::string& detail);
 
 int probe_create(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "file", O_WRONLY | O_CREAT | O_EXCL);
+  const FileDescriptor fd = shop.open("file", O_WRONLY | O_CREAT | O_EXCL);
   return fd.is_open() ? write_all(fd.get(), as_bytes("cairn")) : errno;
 }
 
 int probe_sync(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "file", O_RDWR);
+  const FileDescriptor fd = shop.open("file", O_RDWR);
   return fd.is_open() ? error_of(fdatasync(fd.get())) : errno;
 }
 
 int probe_sync_folder(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop.path(), O_RDONLY | O_DIRECTORY);
-  if (!fd.is_open()) return errno;
-  const int error = error_of(fsync(fd.get()));
-  return error == EINVAL ? 0 : error;  // a file system that has nothing to sync for a folder
+  return sync_opened_folder(shop.folder());
 }
 
 int probe_map(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "file", O_RDONLY);
+  const FileDescriptor fd = shop.open("file", O_RDONLY);
   if (!fd.is_open()) return errno;
   void* memory = mmap(nullptr, 5, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (memory == MAP_FAILED) return errno;
@@ -91,44 +96,42 @@ int probe_map(const Workshop& shop, std::string& /*detail*/) {
 }
 
 int probe_rename(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  const FileDescriptor fd = shop.open("second", O_WRONLY | O_CREAT | O_EXCL);
   if (!fd.is_open()) return errno;
   const int error = write_all(fd.get(), as_bytes("cairn"));
-  return error != 0 ? error : error_of(rename((shop / "second").c_str(), (shop / "file").c_str()));
+  return error != 0 ? error : error_of(renameat(shop.fd(), "second", shop.fd(), "file"));
 }
 
 int probe_rename_noreplace(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  const FileDescriptor fd = shop.open("second", O_WRONLY | O_CREAT | O_EXCL);
   if (!fd.is_open()) return errno;
-  const int result = renameat2(AT_FDCWD, (shop / "second").c_str(), AT_FDCWD,
-                               (shop / "file").c_str(), RENAME_NOREPLACE);
-  const int error = error_of(result);
-  unlink((shop / "second").c_str());
+  const int error = error_of(renameat2(shop.fd(), "second", shop.fd(), "file", RENAME_NOREPLACE));
+  unlinkat(shop.fd(), "second", 0);
   return error == EEXIST ? 0 : error == 0 ? EIO : error;
 }
 
 int probe_symlink(const Workshop& shop, std::string& /*detail*/) {
-  const int error = error_of(symlink("file", (shop / "link").c_str()));
+  const int error = error_of(symlinkat("file", shop.fd(), "link"));
   std::array<char, 8> target{};
   if (error != 0) return error;
-  return readlink((shop / "link").c_str(), target.data(), target.size()) == 4 ? 0 : EIO;
+  return readlinkat(shop.fd(), "link", target.data(), target.size()) == 4 ? 0 : EIO;
 }
 
 int probe_lock(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor one = open_file(shop / "file", O_RDWR);
-  const FileDescriptor two = open_file(shop / "file", O_RDWR);
+  const FileDescriptor one = shop.open("file", O_RDWR);
+  const FileDescriptor two = shop.open("file", O_RDWR);
   if (!one.is_open() || !two.is_open()) return errno;
   if (flock(one.get(), LOCK_EX | LOCK_NB) != 0) return errno;
   return flock(two.get(), LOCK_EX | LOCK_NB) != 0 ? 0 : ENOLCK;
 }
 
 int probe_unnamed(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop.path(), O_TMPFILE | O_RDWR);
+  const FileDescriptor fd = shop.open(".", O_TMPFILE | O_RDWR);
   return fd.is_open() ? 0 : errno;
 }
 
 int probe_direct(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor fd = open_file(shop / "direct", O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
+  const FileDescriptor fd = shop.open("direct", O_WRONLY | O_CREAT | O_EXCL | O_DIRECT);
   if (!fd.is_open()) return errno;
   const std::unique_ptr<void, void (*)(void*)> block(std::aligned_alloc(kBlock, kBlock), std::free);
   if (block == nullptr) return ENOMEM;
@@ -137,16 +140,16 @@ int probe_direct(const Workshop& shop, std::string& /*detail*/) {
 }
 
 int probe_case(const Workshop& shop, std::string& detail) {
-  detail = access((shop / "FILE").c_str(), F_OK) == 0 ? "no: EP1.pt and ep1.pt are one file here"
-                                                      : "yes";
+  const bool is_same = faccessat(shop.fd(), "FILE", F_OK, 0) == 0;
+  detail = is_same ? "no: EP1.pt and ep1.pt are one file here" : "yes";
   return 0;
 }
 
 // A server of files with another clock: keep-within and keep-daily would go by it.
 int probe_clock(const Workshop& shop, std::string& detail) {
   const auto now = std::chrono::system_clock::now();
-  unlink((shop / "second").c_str());
-  const FileDescriptor fd = open_file(shop / "second", O_WRONLY | O_CREAT | O_EXCL);
+  unlinkat(shop.fd(), "second", 0);
+  const FileDescriptor fd = shop.open("second", O_WRONLY | O_CREAT | O_EXCL);
   struct stat info = {};
   if (!fd.is_open() || fstat(fd.get(), &info) != 0) return errno;
   const auto seconds = std::chrono::system_clock::to_time_t(now) - info.st_mtim.tv_sec;

@@ -1,23 +1,34 @@
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "cairn/error.h"
 
 #include "io/file.h"
 
 namespace cairn {
 
-void remove_tree(FileSystem& files, const std::string& root) {
-  const auto is_folder = [&](const std::string& path) {
-    const auto info = files.stat(path, /*follow=*/false);
+void remove_tree(FileSystem& files, const FilePath& path) {
+  const auto is_folder = [&](const FilePath& inside) {
+    const auto info = files.stat(inside.text(), /*follow=*/false);
     return info && info->type == FileInfo::Type::kFolder;
   };
-  std::vector<std::string> folders = {root};  // each behind the one that holds it
+  // Another process may remove the same.
+  const auto names_in = [&](const FilePath& folder) -> std::vector<std::string> {
+    try {
+      return files.list(folder.text());
+    } catch (const NotFoundError&) {
+      return {};
+    }
+  };
+  std::vector<FilePath> folders = {path};  // each after the one that holds it
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    for (const std::string& name : files.list(folders[i])) {
-      const std::string path = join_path(folders[i], name);
-      if (is_folder(path)) {
-        folders.push_back(path);
+    for (std::string& name : names_in(folders[i])) {
+      const FilePath inside(folders[i].as_folder(), std::move(name));
+      if (is_folder(inside)) {
+        folders.push_back(inside);
       } else {
-        files.remove(path);
+        files.remove(inside);
       }
     }
   }

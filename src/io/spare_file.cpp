@@ -6,24 +6,24 @@
 
 namespace cairn {
 
-SpareFile::SpareFile(FileSystem& files, const std::string& path)
-    : files_(files), path_(temporary_name(path)) {
-  files_.rename(path, path_);
+SpareFile::SpareFile(FileSystem& files, const FilePath& path)
+    : files_(files), path_(temporary_path(path)) {
+  files_.rename(path, *path_);
   try {
-    files_.sync_folder(parent_path(path_));
+    files_.sync_folder(path_->folder);
   } catch (...) {
-    remove_quietly(files_, path_);
+    remove_quietly(files_, *path_);
     throw;
   }
 }
 
 SpareFile::~SpareFile() {
-  if (!path_.empty()) remove_quietly(files_, path_);
+  if (path_) remove_quietly(files_, *path_);
 }
 
 std::unique_ptr<WritableFile> SpareFile::overwrite(std::uint64_t expected_bytes) {
   try {
-    return files_.overwrite(path_, expected_bytes);
+    return files_.overwrite(*path_, expected_bytes);
   } catch (const StorageError&) {
     return nullptr;  // a new file is as good, and says what is wrong when something is
   }

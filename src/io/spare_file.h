@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <optional>
 #include <utility>
 
 #include "io/file.h"
@@ -21,22 +21,22 @@ class SpareFile {
  public:
   // Takes `path`, a file, out of use; durably when this returns. StorageError: it has its name
   // still, or is gone.
-  SpareFile(FileSystem& files, const std::string& path);
+  SpareFile(FileSystem& files, const FilePath& path);
   // Removes it, unless release() was called.
   ~SpareFile();
   SpareFile(const SpareFile&) = delete;
   SpareFile& operator=(const SpareFile&) = delete;
 
   // A temporary name; in the folder where it was.
-  const std::string& path() const { return path_; }
+  const FilePath& path() const { return *path_; }
   // Opens it to be written over. nullptr when it may not be, whatever the reason.
   std::unique_ptr<WritableFile> overwrite(std::uint64_t expected_bytes);
   // Its path, and from now on somebody else removes it.
-  std::string release() { return std::exchange(path_, {}); }
+  FilePath release() { return *std::exchange(path_, std::nullopt); }
 
  private:
   FileSystem& files_;
-  std::string path_;
+  std::optional<FilePath> path_;  // until release()
 };
 
 }  // namespace cairn

@@ -51,6 +51,9 @@ struct HttpResponse {
   std::vector<HttpHeader> headers = {};  // of the last answer
   std::string body = {};
   std::size_t received = 0;  // bytes that are in HttpRequest::into, also when it failed then
+  // Where the request went in the end, when that is not where it was sent, without user and query:
+  // "https://host/path". Of an answer that redirects and was not followed: where it points.
+  std::string redirected_to = {};
   // Why there is no whole answer: no connection, no certificate, broken off. Empty: there is one.
   std::string failure = {};
   bool may_work_later = false;  // of a failure

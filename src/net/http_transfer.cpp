@@ -4,6 +4,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "net/url.h"
+
 namespace cairn {
 namespace {
 
@@ -252,7 +254,17 @@ std::string HttpTransfer::failure_of(CURLcode code) const {
   return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
 }
 
+std::string HttpTransfer::redirected_to() const {
+  long followed = 0;
+  api_.easy_getinfo(easy_.get(), CURLINFO_REDIRECT_COUNT, &followed);
+  const char* url = nullptr;
+  api_.easy_getinfo(easy_.get(), followed > 0 ? CURLINFO_EFFECTIVE_URL : CURLINFO_REDIRECT_URL,
+                    &url);
+  return url == nullptr ? std::string() : shown_url(url);
+}
+
 void HttpTransfer::finish(CURLcode code) {
+  response_.redirected_to = redirected_to();
   if (code != CURLE_OK) {
     response_.failure = failure_of(code);
     response_.is_too_long = !too_much_.empty();

@@ -39,6 +39,7 @@ class HttpTransfer {
   std::size_t take_header(std::string_view line);
   std::size_t take_body(std::string_view bytes);
   std::string failure_of(CURLcode code) const;
+  std::string redirected_to() const;
 
   const CurlApi& api_;
   HttpRequest request_;

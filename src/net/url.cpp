@@ -44,6 +44,15 @@ Url parse_http_url(const std::string& text, const std::string& what) {
   return url;
 }
 
+std::string shown_url(const std::string& url) {
+  const std::string plain = url.substr(0, url.find_first_of("?#"));
+  const std::size_t mark = plain.find("://");
+  if (mark == std::string::npos) return plain;
+  const std::size_t host = mark + 3;
+  const std::size_t at = plain.substr(0, plain.find('/', host)).rfind('@');
+  return at == std::string::npos ? plain : plain.substr(0, host) + plain.substr(at + 1);
+}
+
 bool is_of_this_machine(const std::string& host) {
   const std::string name = host.substr(0, host.rfind(':'));
   constexpr std::string_view kNames[] = {"127.0.0.1",     "localhost",      "[::1]",

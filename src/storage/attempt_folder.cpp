@@ -10,6 +10,7 @@
 #include "storage/listing.h"
 #include "storage/local_store.h"
 #include "storage/object_folder.h"
+#include "storage/own_files.h"
 #include "storage/publish.h"
 
 namespace cairn {
@@ -22,40 +23,40 @@ std::string suffix_of(const AttemptFolderOptions& options) { return "-" + option
 class FolderOfFiles final : public AttemptFolder {
  public:
   // Of the leader; of the others `leads` is null.
-  FolderOfFiles(FileSystem& files, const AttemptFolderOptions& options,
+  FolderOfFiles(FileSystem& files, FilePath path, const AttemptFolderOptions& options,
                 std::unique_ptr<AtomicFolder> leads)
       : files_(files),
-        path_(normal_path(options.path)),
-        temporary_(temporary_name(path_, suffix_of(options))),
+        path_(std::move(path)),
+        temporary_(temporary_path(path_, suffix_of(options))),
         leads_(std::move(leads)) {}
 
   std::string stored_name(const std::string& name) const override { return name; }
 
   void write(const FileOfAttempt& file) override {
-    const std::string path = join_path(temporary_, file.name);
+    const FilePath path(temporary_.as_folder(), file.name);
     const auto writing = begin_file(files_, path, file.expected_bytes);
     written_.push_back(path);
     file.fill(*writing);
     writing->commit();
   }
 
-  void sync() override { files_.sync_folder(temporary_); }
+  void sync() override { files_.sync_folder(temporary_.as_folder()); }
 
   std::optional<std::uint64_t> size_of(const std::string& stored) const override {
-    const auto there = files_.stat(join_path(temporary_, stored), /*follow=*/false);
+    const auto there = files_.stat(join_path(where(), stored), /*follow=*/false);
     if (!there || there->type != FileInfo::Type::kRegular) return std::nullopt;
     return there->size;
   }
 
-  bool is_there() const override { return files_.stat(temporary_).has_value(); }
+  bool is_there() const override { return files_.stat(where()).has_value(); }
 
   // Each has locked its own before it looks for others.
   bool has_rival() const override {
     remove_leftovers_of(files_, path_);
-    const std::string own = base_name(temporary_);
+    const std::string& own = temporary_.name;
     const std::string_view stem =
         std::string_view(own).substr(0, own.size() - temporary_suffix(own).size());
-    return std::ranges::any_of(files_.list(parent_path(path_)), [&](const std::string& name) {
+    return std::ranges::any_of(files_.list(path_.folder.text()), [&](const std::string& name) {
       return name != own && name.size() == own.size() && name.starts_with(stem) &&
              is_temporary_name(name);
     });
@@ -72,21 +73,21 @@ class FolderOfFiles final : public AttemptFolder {
 
   void abandon() override {
     if (leads_ == nullptr) {
-      for (const std::string& path : written_) {
+      for (const FilePath& path : written_) {
         remove_quietly(files_, path);
       }
     }
     leads_.reset();
   }
 
-  std::string where() const override { return temporary_; }
+  std::string where() const override { return temporary_.text(); }
 
  private:
   FileSystem& files_;
-  const std::string path_;
-  const std::string temporary_;
+  const FilePath path_;
+  const FilePath temporary_;
   std::unique_ptr<AtomicFolder> leads_;
-  std::vector<std::string> written_;
+  std::vector<FilePath> written_;
 };
 
 // --- In a store of objects -----------------------------------------------------------------------
@@ -181,17 +182,19 @@ std::unique_ptr<AttemptFolder> create_attempt_folder(ObjectStore& store,
         store, options, write_folder_of_objects(store, options.path, options.overwrite));
   }
   FileSystem& files = files_of(store);
-  const std::string path = normal_path(options.path);
-  files.make_folders(parent_path(path));
+  const FilePath path = path_in(store, options.path);
+  files.make_folders(path.folder);
+  if (options.overwrite) check_only_own_files(store, options.path);
   auto leads = std::make_unique<AtomicFolder>(files, path, options.overwrite, suffix_of(options));
-  return std::make_unique<FolderOfFiles>(files, options, std::move(leads));
+  return std::make_unique<FolderOfFiles>(files, path, options, std::move(leads));
 }
 
 std::unique_ptr<AttemptFolder> join_attempt_folder(ObjectStore& store,
                                                    const AttemptFolderOptions& options) {
   if (!is_local(store)) return std::make_unique<FolderOfObjects>(store, options, nullptr);
   FileSystem& files = files_of(store);
-  auto folder = std::make_unique<FolderOfFiles>(files, options, nullptr);
+  auto folder =
+      std::make_unique<FolderOfFiles>(files, path_in(store, options.path), options, nullptr);
   if (!folder->is_there()) return nullptr;
   return folder;
 }

@@ -10,14 +10,14 @@ namespace {
 
 constexpr std::uint64_t kLongestLink = 4096;  // PATH_MAX
 
-void replace_link_file(FileSystem& files, const std::string& target, const std::string& path) {
+void replace_link_file(FileSystem& files, const std::string& target, const FilePath& path) {
   AtomicFile file(files, path, {});
   file.write(as_bytes(target));
   file.commit();
 }
 
-void remove_other_form(FileSystem& files, const std::string& path) {
-  const auto there = files.stat(path, /*follow=*/false);
+void remove_other_form(FileSystem& files, const FilePath& path) {
+  const auto there = files.stat(path.text(), /*follow=*/false);
   if (there && there->type != FileInfo::Type::kFolder) files.remove(path);
 }
 
@@ -28,11 +28,10 @@ bool is_path(std::string_view text) {
 
 }  // namespace
 
-void point_link(FileSystem& files, const std::string& path, const std::string& link) {
-  const std::string folder = parent_path(link);
-  const std::string target = relative_path(path, folder);
-  const std::string link_file = link + std::string(kLinkFile);
-  files.make_folders(folder);
+void point_link(FileSystem& files, const std::string& path, const FilePath& link) {
+  const std::string target = relative_path(path, link.folder.text());
+  const FilePath link_file = link.beside(link.name + std::string(kLinkFile));
+  files.make_folders(link.folder);
   if (replace_link(files, target, link)) {
     remove_other_form(files, link_file);
   } else {

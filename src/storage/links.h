@@ -23,7 +23,7 @@ inline constexpr std::string_view kLinkFile = ".symlink";
 
 // Makes `link` point at `path`, durably; missing folders of `link` are created. StorageError, and
 // the link of before is still there.
-void point_link(FileSystem& files, const std::string& path, const std::string& link);
+void point_link(FileSystem& files, const std::string& path, const FilePath& link);
 
 // Path of what `link` points at, in whichever form it is there; nullopt when it is in neither.
 std::optional<std::string> link_target(FileSystem& files, const std::string& link);

@@ -7,6 +7,7 @@
 #include "io/file.h"
 #include "io/real_path.h"
 #include "storage/local_store.h"
+#include "storage/object_folder.h"
 #include "storage/pages.h"
 
 namespace cairn {
@@ -24,20 +25,32 @@ std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder) 
   return all;
 }
 
-std::vector<std::string> list_names(ObjectStore& store, const std::string& folder) {
+std::vector<ListedName> list_all_if_any(ObjectStore& store, const std::string& folder) {
+  try {
+    return list_all(store, folder);
+  } catch (const NotFoundError&) {
+    return {};
+  }
+}
+
+namespace {
+
+std::vector<std::string> names_of(std::vector<ListedName> all) {
   std::vector<std::string> names;
-  for (ListedName& listed : list_all(store, folder)) {
+  for (ListedName& listed : all) {
     names.push_back(std::move(listed.name));
   }
   return names;
 }
 
+}  // namespace
+
+std::vector<std::string> list_names(ObjectStore& store, const std::string& folder) {
+  return names_of(list_all(store, folder));
+}
+
 std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder) {
-  try {
-    return list_names(store, folder);
-  } catch (const NotFoundError&) {
-    return {};
-  }
+  return names_of(list_all_if_any(store, folder));
 }
 
 std::optional<ObjectInfo> info_of(ObjectStore& store, const std::string& folder,
@@ -66,6 +79,12 @@ bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b
   // By their text, too: where a link cannot be followed now, a name is still itself.
   if (without_slash(normal_path(a)) == without_slash(normal_path(b))) return true;
   return is_local(store) && without_slash(real_path(a)) == without_slash(real_path(b));
+}
+
+bool lies_in(ObjectStore& store, const std::string& folder, const std::string& name) {
+  if (!is_local(store) || path_below(folder, name)) return true;
+  const std::string real = join_path(real_path(parent_path(name)), base_name(name));
+  return path_below(real_path(folder), real).has_value();
 }
 
 bool is_folder(ObjectStore& store, const std::string& name) {
@@ -110,6 +129,20 @@ std::string put_aside(ObjectStore& store, const std::string& name, const std::st
 void remove_leftovers_of(ObjectStore& store, const std::string& name) {
   const std::string own = normal_path(name);
   store.remove_leftovers(parent_path(own), base_name(own));
+}
+
+bool was_removed(ObjectStore& store, const std::string& name) {
+  try {
+    const auto there = store.stat(name, /*follow=*/false);
+    if (!there) return true;
+    const bool goes_in_steps =
+        there->type == ObjectInfo::Type::kFolder && !store.features().whole_folders;
+    return goes_in_steps && state_of_folder(store, name) == FolderState::kLeftBehind;
+  } catch (const NotFoundError&) {
+    return true;  // between the two
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 WriteCondition condition_of(bool overwrite) {

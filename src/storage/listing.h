@@ -17,6 +17,7 @@ std::vector<ListedName> list_all(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names(ObjectStore& store, const std::string& folder);
 // The same; none where there is no such folder. In most stores a folder goes with its last object,
 // which somebody may remove between any two calls: a request to stop that is taken, say.
+std::vector<ListedName> list_all_if_any(ObjectStore& store, const std::string& folder);
 std::vector<std::string> list_names_if_any(ObjectStore& store, const std::string& folder);
 
 // As stat(path, follow = false), asking only when listing did not tell. nullopt: gone since.
@@ -39,6 +40,11 @@ class Existence {
 // in a folder of files by another path, links followed.
 bool is_same_name(ObjectStore& store, const std::string& a, const std::string& b);
 
+// Whether `name` lies in `folder`, directly or below it. In a folder of files the two may be
+// written in different ways, links followed, except a link that is the last part. Always true in
+// other stores, whose pointers hold names of the whole store.
+bool lies_in(ObjectStore& store, const std::string& folder, const std::string& name);
+
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
@@ -56,6 +62,11 @@ std::vector<std::string> names_aside(ObjectStore& store, const std::string& name
 
 // What killed writers left of what was to become `name`, a file or a folder.
 void remove_leftovers_of(ObjectStore& store, const std::string& name);
+
+// Whether a checkpoint that was opened is gone: then a problem with it says nothing. Other programs
+// remove checkpoints, too; in some stores a folder goes object by object. False if the store cannot
+// tell.
+bool was_removed(ObjectStore& store, const std::string& name);
 
 // Of a write that may, or may not, replace what has its name.
 WriteCondition condition_of(bool overwrite);

@@ -1,8 +1,10 @@
 #include "storage/local_store.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cairn/error.h"
 
@@ -10,6 +12,7 @@
 #include "io/atomic_folder.h"
 #include "io/busy_file.h"
 #include "storage/links.h"
+#include "storage/listing.h"
 #include "storage/recycler.h"
 #include "storage/removal.h"
 
@@ -31,8 +34,10 @@ ObjectInfo::Type type_of(FileInfo::Type type) {
 }
 
 ObjectInfo info_of(const FileInfo& file) {
-  ObjectInfo info{
-      .type = type_of(file.type), .size = file.size, .modified = file.modified, .version = {}};
+  ObjectInfo info{.type = type_of(file.type),
+                  .size = file.size,
+                  .modified = file.modified,
+                  .is_private = file.is_private};
   if (info.type != ObjectInfo::Type::kFolder) {
     info.version =
         std::to_string(file.modified.time_since_epoch().count()) + "-" + std::to_string(file.size);
@@ -42,6 +47,41 @@ ObjectInfo info_of(const FileInfo& file) {
 
 // The file that is the link `name` where there are no symbolic ones.
 std::string link_file(const std::string& name) { return name + std::string(kLinkFile); }
+FilePath link_file(const FilePath& path) { return path.beside(link_file(path.name)); }
+
+// Below which folders no link is followed. Thread-safe.
+class Roots {
+ public:
+  void add(std::string folder) {
+    while (folder.size() > 1 && folder.ends_with('/'))
+      folder.pop_back();
+    const std::lock_guard lock(mutex_);
+    roots_.insert(folder.empty() ? "." : std::move(folder));
+  }
+
+  // In a root of its own when it lies in none of them.
+  FilePath path_of(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    std::optional<FilePath> found;
+    for (const std::string& root : roots_) {
+      auto path = path_below(root, name);
+      const bool is_outer =
+          path && (!found || path->folder.below.size() > found->folder.below.size());
+      if (is_outer) found = std::move(path);
+    }
+    return found ? *std::move(found) : FilePath(name);
+  }
+
+  FolderPath folder_of(const std::string& name) const {
+    const FilePath path = path_of(name);
+    const std::lock_guard lock(mutex_);
+    return roots_.contains(path.folder.root) ? path.as_folder() : FolderPath(name);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> roots_;
+};
 
 void refuse_versions(const WriteCondition& condition, const std::string& path) {
   if (condition.when != WriteCondition::If::kVersion) return;
@@ -51,13 +91,14 @@ void refuse_versions(const WriteCondition& condition, const std::string& path) {
 
 class LocalWrite final : public ObjectWrite {
  public:
-  LocalWrite(FileSystem& files, const std::string& path, const BeginOptions& options,
+  LocalWrite(FileSystem& files, const FilePath& path, const BeginOptions& options,
              std::shared_ptr<Recycler> recycler)
       : recycler_(std::move(recycler)),
         spare_(recycler_ != nullptr ? recycler_->take_spare(path) : nullptr),
         file_(files, path,
               {.overwrite = options.condition.when == WriteCondition::If::kAlways,
                .expected_bytes = options.expected_bytes,
+               .is_private = options.is_private,
                .spare = spare_.get()}) {
     spare_.reset();  // goes, where it could not be used
   }
@@ -94,18 +135,26 @@ class LocalPartWrite final : public ObjectWrite {
 
 class LocalFolderWrite final : public FolderWrite {
  public:
-  LocalFolderWrite(FileSystem& files, const std::string& path, bool overwrite)
-      : files_(files), building_(files, path, overwrite) {}
+  LocalFolderWrite(FileSystem& files, FilePath path, bool overwrite)
+      : files_(files), building_(files, std::move(path), overwrite) {}
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      std::uint64_t expected_bytes) override {
-    return std::make_unique<LocalPartWrite>(building_.create(name, expected_bytes));
+    return create(name, {.expected_bytes = expected_bytes});
+  }
+  std::unique_ptr<ObjectWrite> begin_private(const std::string& name,
+                                             std::uint64_t expected_bytes) override {
+    return create(name, {.expected_bytes = expected_bytes, .is_private = true});
   }
   std::shared_ptr<const ByteSource> open(const std::string& name) const override {
-    return files_.open(join_path(building_.temporary_path(), name));
+    return files_.open(join_path(building_.built().text(), name));
   }
   void commit() override { building_.commit(); }
 
  private:
+  std::unique_ptr<ObjectWrite> create(const std::string& name, const CreateOptions& options) {
+    return std::make_unique<LocalPartWrite>(building_.create(name, options));
+  }
+
   FileSystem& files_;
   AtomicFolder building_;
 };
@@ -157,13 +206,15 @@ class LocalStore final : public ObjectStore {
   std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                      const BeginOptions& options) override {
     refuse_versions(options.condition, name);
-    files_.make_folders(parent_path(name));
-    return std::make_unique<LocalWrite>(files_, name, options, recycler_);
+    const FilePath path = roots_.path_of(name);
+    files_.make_folders(path.folder);
+    return std::make_unique<LocalWrite>(files_, path, options, recycler_);
   }
 
   std::unique_ptr<FolderWrite> begin_folder(const std::string& name, bool overwrite) override {
-    files_.make_folders(parent_path(normal_path(name)));
-    return std::make_unique<LocalFolderWrite>(files_, name, overwrite);
+    const FilePath path = roots_.path_of(name);
+    files_.make_folders(path.folder);
+    return std::make_unique<LocalFolderWrite>(files_, path, overwrite);
   }
 
   bool remove(const std::string& name) override {
@@ -171,9 +222,10 @@ class LocalStore final : public ObjectStore {
     if (there && there->type == FileInfo::Type::kFolder) {
       throw UsageError("cannot remove " + name + " as a file: it is a folder");
     }
-    if (there && recycler_ != nullptr && recycler_->retire(name)) return true;
-    if (there) return remove_file(files_, name);
-    return read_link_file(files_, link_file(name)) && remove_file(files_, link_file(name));
+    const FilePath path = roots_.path_of(name);
+    if (there && recycler_ != nullptr && recycler_->retire(path)) return true;
+    if (there) return remove_file(files_, path);
+    return read_link_file(files_, link_file(name)) && remove_file(files_, link_file(path));
   }
 
   bool remove_folder(const std::string& name) override {
@@ -182,13 +234,13 @@ class LocalStore final : public ObjectStore {
     if (there->type != FileInfo::Type::kFolder) {
       throw UsageError("cannot remove " + name + " as a folder: it is a file or a link");
     }
-    cairn::remove_folder(files_, name);
-    return true;
+    return cairn::remove_folder(files_, roots_.path_of(name));
   }
 
   void rename(const std::string& from, const std::string& to) override {
-    files_.rename(from, to);
-    files_.sync_folder(parent_path(to));
+    const FilePath target = roots_.path_of(to);
+    files_.rename(roots_.path_of(from), target);
+    files_.sync_folder(target.folder);
   }
 
   std::optional<Pointer> read_pointer(const std::string& name) override {
@@ -207,20 +259,24 @@ class LocalStore final : public ObjectStore {
                                  ": another program moved it");
       }
     }
-    point_link(files_, target, name);
+    point_link(files_, target, roots_.path_of(name));
   }
 
-  void prepare(const std::string& folder) override { files_.make_folders(folder); }
+  void prepare(const std::string& folder) override {
+    files_.make_folders(roots_.folder_of(folder));
+    roots_.add(folder);
+  }
 
   std::vector<std::string> remove_leftovers(const std::string& folder,
                                             const std::string& of) override {
     if (!of.empty()) {
-      remove_leftovers_of(files_, join_path(folder, of));
+      remove_leftovers_of(files_, roots_.path_of(join_path(folder, of)));
       return {};
     }
-    std::vector<std::string> removed = cairn::remove_leftovers(files_, folder);
+    const FolderPath where = roots_.folder_of(folder);
+    std::vector<std::string> removed = cairn::remove_leftovers(files_, where);
     try {
-      const std::vector<std::string> finished = finish_removals(files_, folder);
+      const std::vector<std::string> finished = finish_removals(files_, where);
       removed.insert(removed.end(), finished.begin(), finished.end());
     } catch (const Error&) {
       // No such folder, or nobody may remove here: what is left is in nobody's way.
@@ -228,16 +284,19 @@ class LocalStore final : public ObjectStore {
     return removed;
   }
 
-  bool restore(const std::string& name) override { return finish_replacement_of(files_, name); }
+  bool restore(const std::string& name) override {
+    return finish_replacement_of(files_, roots_.path_of(name));
+  }
 
   FileSystem& files() const { return files_; }
+  FilePath path_of(const std::string& name) const { return roots_.path_of(name); }
 
   bool is_being_written(const std::string& name) override {
     const auto there = files_.stat(name);
     if (!there || there->type != FileInfo::Type::kFolder) return cairn::is_being_written(name);
-    const auto names = files_.list(name);
-    return std::any_of(names.begin(), names.end(), [&](const std::string& inside) {
-      return cairn::is_being_written(join_path(name, inside));
+    const auto names = list_all_if_any(*this, name);
+    return std::any_of(names.begin(), names.end(), [&](const ListedName& inside) {
+      return cairn::is_being_written(join_path(name, inside.name));
     });
   }
 
@@ -248,7 +307,7 @@ class LocalStore final : public ObjectStore {
         names.begin(), names.end(), [](const auto& name) { return name_before_replacement(name); });
     if (!is_half_replaced) return names;
     try {
-      finish_replacements(files_, folder);
+      finish_replacements(files_, roots_.folder_of(folder));
     } catch (const StorageError&) {
       return names;  // nobody may write here, say: then what is half replaced is not there
     }
@@ -256,6 +315,7 @@ class LocalStore final : public ObjectStore {
   }
 
   FileSystem& files_;
+  Roots roots_;
   const std::shared_ptr<Recycler> recycler_;  // null: every object is a new file
 };
 
@@ -277,7 +337,11 @@ FileSystem& files_of(const ObjectStore& local) {
   return dynamic_cast<const LocalStore&>(local).files();
 }
 
-std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const std::string& path,
+FilePath path_in(const ObjectStore& local, const std::string& name) {
+  return dynamic_cast<const LocalStore&>(local).path_of(name);
+}
+
+std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const FilePath& path,
                                         std::uint64_t expected_bytes) {
   return std::make_unique<LocalPartWrite>(files.create(path, {.expected_bytes = expected_bytes}));
 }

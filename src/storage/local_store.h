@@ -5,6 +5,9 @@
 //  2. Pointers are links.h's.
 //  3. Removing is removal.h's; recycling_local_store() keeps one file of what it removes, to write
 //     over it (recycler.h).
+//  4. To create, rename or remove, the store makes a FilePath of the name. prepare() makes a folder
+//     a root: no link below it is followed from then on. If one root lies in another, the outer one
+//     counts. Any other name has its own folder as its root.
 #pragma once
 
 #include <memory>
@@ -23,12 +26,13 @@ std::shared_ptr<ObjectStore> recycling_local_store(FileSystem& files);
 // answer may be lost, and other machines write there.
 bool is_local(const ObjectStore& store);
 
-// The file system of one that is.
+// Of one that is: the file system, and where in it something is written that has this name.
 FileSystem& files_of(const ObjectStore& local);
+FilePath path_in(const ObjectStore& local, const std::string& name);
 
 // A new file of a folder that is being written: commit() syncs and closes it. Nobody knows the
 // folder yet, so the file needs no temporary name of its own.
-std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const std::string& path,
+std::unique_ptr<ObjectWrite> begin_file(FileSystem& files, const FilePath& path,
                                         std::uint64_t expected_bytes);
 
 }  // namespace cairn

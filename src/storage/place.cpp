@@ -122,6 +122,15 @@ bool has_cut_password(const Uri& uri) {
   return host.find_first_not_of("0123456789", colon + 1) != std::string::npos;
 }
 
+// Whether a key has an empty part, "." or "..". Other programs can reach such a key; cairn would
+// take it for the key without that part.
+bool has_strange_key(const Uri& uri) {
+  const std::string key = "/" + uri.path + (uri.path.ends_with('/') ? "" : "/");
+  return key.size() > 2 &&
+         (key.find("//") != std::string::npos || key.find("/./") != std::string::npos ||
+          key.find("/../") != std::string::npos);
+}
+
 }  // namespace
 
 void register_object_store(const std::string& scheme, ObjectStoreFactory factory) {
@@ -171,6 +180,11 @@ std::string place_problem(const std::string& place) {
              "in the name), a ? %3F and a # %23";
     }
     if (is_of_web(uri)) return {};
+    if (is_of_buckets(uri) && has_strange_key(uri)) {
+      return printable_line(shown_place(place)) +
+             ": in a bucket a//b, a/./b and a/../b are other keys than a/b and b, and cairn "
+             "reaches none of them; write the key without empty parts and dots";
+    }
     const std::size_t behind = place.find('/', place.find("://") + 3);
     if (scheme == kSsh && behind != std::string::npos && place.compare(behind, 2, "//") == 0) {
       return printable_line(shown_place(place)) +

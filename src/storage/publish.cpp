@@ -130,8 +130,9 @@ class Publication {
 
  private:
   std::uint64_t send() {  // step 1
-    const auto write = store_.begin(
-        object_.name, {.condition = condition_, .expected_bytes = object_.expected_bytes});
+    const auto write = store_.begin(object_.name, {.condition = condition_,
+                                                   .expected_bytes = object_.expected_bytes,
+                                                   .is_private = object_.is_private});
     CountedWrite counted(*write);
     object_.fill(counted);
     may_be_done_ = true;

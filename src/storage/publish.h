@@ -34,6 +34,7 @@ struct ObjectToPublish {
   std::string name;
   WriteCondition condition = {};
   std::uint64_t expected_bytes = 0;  // a hint
+  bool is_private = false;           // as BeginOptions
   // Writes all of the object, and the same bytes each time that it is called.
   std::function<void(ObjectWrite&)> fill;
   // Is told what became of it, with `only_own` asked for the condition in place of the one above;

@@ -24,11 +24,11 @@ class Recycler {
  public:
   explicit Recycler(FileSystem& files) : files_(files) {}
 
-  void remember(const std::string& path);
+  void remember(const FilePath& path);
   // True: nothing has this name any more, durably. False: nothing was done. StorageError.
-  bool retire(const std::string& path);
+  bool retire(const FilePath& path);
   // nullptr when there is none. One of another folder is removed: it would wait there for ever.
-  std::unique_ptr<SpareFile> take_spare(const std::string& path);
+  std::unique_ptr<SpareFile> take_spare(const FilePath& path);
 
  private:
   FileSystem& files_;

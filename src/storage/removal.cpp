@@ -1,37 +1,45 @@
 #include "storage/removal.h"
 
+#include <cerrno>
 #include <string_view>
+
+#include "cairn/error.h"
 
 namespace cairn {
 namespace {
 
 constexpr std::string_view kPrefix = ".cairn-removing-";
 
-bool is_folder(FileSystem& files, const std::string& path) {
-  const auto info = files.stat(path, /*follow=*/false);
+bool is_folder(FileSystem& files, const FilePath& path) {
+  const auto info = files.stat(path.text(), /*follow=*/false);
   return info && info->type == FileInfo::Type::kFolder;
 }
 
 }  // namespace
 
-bool remove_file(FileSystem& files, const std::string& path) {
+bool remove_file(FileSystem& files, const FilePath& path) {
   if (!files.remove_unlocked(path)) return false;
-  files.sync_folder(parent_path(path));
+  files.sync_folder(path.folder);
   return true;
 }
 
-void remove_folder(FileSystem& files, const std::string& path) {
-  const std::string parent = parent_path(path);
-  const std::string hidden = join_path(parent, std::string(kPrefix) + base_name(path));
-  files.rename(path, hidden);
-  files.sync_folder(parent);
+bool remove_folder(FileSystem& files, const FilePath& path) {
+  const FilePath hidden = path.beside(std::string(kPrefix) + path.name);
+  try {
+    files.rename(path, hidden);
+  } catch (const StorageError& e) {
+    if (e.status() != ENOENT) throw;
+    return false;
+  }
+  files.sync_folder(path.folder);
   remove_tree(files, hidden);
+  return true;
 }
 
-std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder) {
+std::vector<std::string> finish_removals(FileSystem& files, const FolderPath& folder) {
   std::vector<std::string> finished;
-  for (const std::string& name : files.list(folder)) {
-    const std::string path = join_path(folder, name);
+  for (const std::string& name : files.list(folder.text())) {
+    const FilePath path(folder, name);
     if (!is_being_removed(name) || !is_folder(files, path)) continue;
     // Whoever died may not have come to this: without it a power cut brings the old name back, and
     // half of what was in it.

@@ -17,13 +17,14 @@
 namespace cairn {
 
 // Steps 1 and 3, of a file or a link. False when it was locked, or not there. StorageError.
-bool remove_file(FileSystem& files, const std::string& path);
+bool remove_file(FileSystem& files, const FilePath& path);
 
-// Steps 2 and 3, of a folder that is there. StorageError.
-void remove_folder(FileSystem& files, const std::string& path);
+// Steps 2 and 3, of a folder. False when it is not there: another process may have removed it since
+// somebody looked. StorageError.
+bool remove_folder(FileSystem& files, const FilePath& path);
 
 // Finishes what earlier removals left in `folder`; returns the names of those checkpoints.
-std::vector<std::string> finish_removals(FileSystem& files, const std::string& folder);
+std::vector<std::string> finish_removals(FileSystem& files, const FolderPath& folder);
 
 // True for a name of step 2.
 bool is_being_removed(const std::string& name);

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -43,6 +44,17 @@ bool concerns(int fd) {
          is_inside[static_cast<std::size_t>(fd)];
 }
 
+// A name in the folder of a descriptor.
+struct NameAt {
+  int folder;
+  const char* name;
+};
+
+bool concerns(NameAt at) {
+  const bool is_path = at.name != nullptr && (at.folder == AT_FDCWD || at.name[0] == '/');
+  return is_path ? concerns(at.name) : concerns(at.folder);
+}
+
 void note(int fd, bool inside) {
   if (fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors) {
     is_inside[static_cast<std::size_t>(fd)] = inside;
@@ -60,6 +72,12 @@ bool is_attacked(What what, Kind kind, const HalfDone& half_done) {
   const std::uint64_t number = ++count;
   const bool is_due = plan.deed == Deed::kFailForever ? number >= plan.at : number == plan.at;
   if (!is_due || plan.deed == Deed::kNothing) return false;
+  if (plan.deed == Deed::kSwap) {
+    armed = false;
+    plan.swap.make();
+    armed = true;
+    return false;
+  }
   half_done();
   if (plan.deed == Deed::kKill) raise(SIGKILL);
   errno = plan.error;
@@ -72,6 +90,14 @@ bool is_attacked(What what, Kind kind) {
 }
 
 }  // namespace
+
+bool Swap::make() const {
+  return rename(folder.c_str(), aside.c_str()) == 0 && symlink(target.c_str(), folder.c_str()) == 0;
+}
+
+bool Swap::take_back() const {
+  return unlink(folder.c_str()) == 0 && rename(aside.c_str(), folder.c_str()) == 0;
+}
 
 void arm(const Plan& next) {
   armed = false;
@@ -91,6 +117,7 @@ std::uint64_t disarm() {
 
 using cairn::attack::is_attacked;
 using cairn::attack::Kind;
+using cairn::attack::NameAt;
 using cairn::attack::note;
 using cairn::attack::real;
 
@@ -110,6 +137,47 @@ int open(const char* path, int flags, ...) {
   const int fd = next(path, flags, mode);
   note(fd, cairn::attack::concerns(path));
   return fd;
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if ((flags & (O_CREAT | O_TMPFILE)) != 0) {
+    va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+  }
+  const Kind kind = (flags & (O_CREAT | O_WRONLY | O_RDWR)) != 0 ? Kind::kChanging : Kind::kReading;
+  if (is_attacked(NameAt{folder, path}, kind)) return -1;
+  static auto* const next = real<int(int, const char*, int, ...)>("openat");
+  const int fd = next(folder, path, flags, mode);
+  note(fd, cairn::attack::concerns(NameAt{folder, path}));
+  return fd;
+}
+
+// Of system calls without a function of their own: openat2() is one.
+long syscall(long number, ...) noexcept {
+  std::array<long, 6> arguments{};
+  va_list more;
+  va_start(more, number);
+  for (long& argument : arguments) {
+    argument = va_arg(more, long);
+  }
+  va_end(more);
+  const auto& [a, b, c, d, e, f] = arguments;
+  const NameAt at{static_cast<int>(a), reinterpret_cast<const char*>(b)};
+  const bool is_open = number == SYS_openat2;
+  if (is_open && is_attacked(at, Kind::kReading)) return -1;
+  if (is_open && cairn::attack::armed && cairn::attack::plan.openat2_error != 0) {
+    errno = cairn::attack::plan.openat2_error;
+    return -1;
+  }
+  // No static that is made once: threads that wait for one call this function.
+  static std::atomic<long (*)(long, ...)> next = nullptr;
+  if (next == nullptr) next = real<long(long, ...)>("syscall");
+  const long result = next.load()(number, a, b, c, d, e, f);
+  if (is_open) note(static_cast<int>(result), cairn::attack::concerns(at));
+  return result;
 }
 
 int mkostemp(char* path, int flags) {
@@ -198,23 +266,47 @@ int rename(const char* from, const char* to) noexcept {
   return next(from, to);
 }
 
+int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
+  if (is_attacked(NameAt{to_folder, to}, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, const char*, int, const char*)>("renameat");
+  return next(from_folder, from, to_folder, to);
+}
+
 int renameat2(int from_folder, const char* from, int to_folder, const char* to,
               unsigned flags) noexcept {
-  if (is_attacked(to, Kind::kChanging)) return -1;
+  if (is_attacked(NameAt{to_folder, to}, Kind::kChanging)) return -1;
   static auto* const next = real<int(int, const char*, int, const char*, unsigned)>("renameat2");
   return next(from_folder, from, to_folder, to, flags);
 }
 
-int link(const char* from, const char* to) noexcept {
-  if (is_attacked(to, Kind::kChanging)) return -1;
-  static auto* const next = real<int(const char*, const char*)>("link");
-  return next(from, to);
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
+  if (is_attacked(NameAt{to_folder, to}, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, const char*, int, const char*, int)>("linkat");
+  return next(from_folder, from, to_folder, to, flags);
 }
 
-int symlink(const char* target, const char* path) noexcept {
-  if (is_attacked(path, Kind::kChanging)) return -1;
-  static auto* const next = real<int(const char*, const char*)>("symlink");
-  return next(target, path);
+int symlinkat(const char* target, int folder, const char* path) noexcept {
+  if (is_attacked(NameAt{folder, path}, Kind::kChanging)) return -1;
+  static auto* const next = real<int(const char*, int, const char*)>("symlinkat");
+  return next(target, folder, path);
+}
+
+int unlinkat(int folder, const char* path, int flags) noexcept {
+  if (is_attacked(NameAt{folder, path}, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, const char*, int)>("unlinkat");
+  return next(folder, path, flags);
+}
+
+int mkdirat(int folder, const char* path, mode_t mode) noexcept {
+  if (is_attacked(NameAt{folder, path}, Kind::kChanging)) return -1;
+  static auto* const next = real<int(int, const char*, mode_t)>("mkdirat");
+  return next(folder, path, mode);
+}
+
+int fstatat(int folder, const char* path, struct stat* info, int flags) noexcept {
+  if (is_attacked(NameAt{folder, path}, Kind::kReading)) return -1;
+  static auto* const next = real<int(int, const char*, struct stat*, int)>("fstatat");
+  return next(folder, path, info, flags);
 }
 
 int unlink(const char* path) noexcept {

@@ -16,6 +16,7 @@ enum class Deed : std::uint8_t {
   kKill,         // SIGKILL in place of the call; a write does half of its work first
   kFail,         // the call fails with `error`; a write does half of its work first
   kFailForever,  // the same for this call and all after it
+  kSwap,         // before the call a link takes the place of a folder: Plan::swap
 };
 
 // Which calls count.
@@ -24,12 +25,26 @@ enum class Calls : std::uint8_t {
   kReading,  // that look for, open, list, map and read, and none that change anything
 };
 
+// What somebody does who may write where `folder` lies: it becomes `aside`, and its name a link to
+// `target`.
+struct Swap {
+  std::string folder = {};
+  std::string aside = {};
+  std::string target = {};
+
+  // False when it cannot be done.
+  bool make() const;
+  bool take_back() const;
+};
+
 struct Plan {
   std::string folder;    // absolute
   std::uint64_t at = 0;  // the number of the call that is attacked, counted from 1
   Deed deed = Deed::kNothing;
   int error = 0;
   Calls calls = Calls::kAll;
+  Swap swap = {};
+  int openat2_error = 0;  // what every openat2() says; 0: what the kernel does
 };
 
 // Starts to count. Not while other threads are in a file call.

@@ -21,6 +21,7 @@
 #include "io/source_part.h"
 #include "storage/local_store.h"
 #include "testing/copied_folder.h"
+#include "testing/faulty_file_system.h"
 #include "testing/file_bytes.h"
 #include "testing/message_of.h"
 #include "testing/missing_bytes.h"
@@ -69,6 +70,33 @@ TEST(DcpTest, AFolderThatTheDiskDoesNotGiveIsListed) {
   ASSERT_EQ(listing.checkpoints.size(), 1U);
   EXPECT_EQ(listing.checkpoints.front().name, "model");
   EXPECT_EQ(listing.checkpoints.front().condition, Condition::kRefused);
+}
+
+// Another prune, say, at the same time: between any two calls.
+TEST(DcpTest, ACheckpointThatIsRemovedWhileItIsListedIsNotDamaged) {
+  bool was_in_time = true;
+  for (std::uint64_t at = 1; was_in_time; ++at) {
+    const TempFolder temp;
+    for (const char* name : {"/a.pt", "/model"}) {
+      const std::string path = temp.path() + name;
+      name[1] == 'a' ? save(Dict{{"a", 1}}, path)
+                     : static_cast<void>(write_dcp(*local_store(), Dict{{"a", 1}}, path, false));
+    }
+    testing::FaultyFileSystem disk(posix_file_system());
+    was_in_time = false;
+    disk.before_each([&](testing::FileCall, std::uint64_t number) {
+      if (number != at) return;
+      was_in_time = true;
+      local_store()->remove_folder(temp / "model");
+      local_store()->remove(temp / "a.pt");
+    });
+    const FolderListing listing =
+        list_checkpoints(temp.path(), {.verify = Verify::kFull, .store = local_store(disk)});
+    for (const ListedCheckpoint& listed : listing.checkpoints) {
+      EXPECT_EQ(listed.condition, Condition::kGood)
+          << listed.name << " at call " << at << ": " << listed.problem;
+    }
+  }
 }
 
 TEST(DcpTest, ShardsOfTwoRanksAreTheGatheredState) {

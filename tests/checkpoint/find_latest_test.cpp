@@ -193,6 +193,19 @@ TEST_F(FindLatestTest, ConstantNamesAndNamesWithFoldersAreFound) {
             "/ckpt/ep0/ba5.pt");
 }
 
+// Whoever may write into the folder chooses its link, and must not choose what lies elsewhere.
+TEST_F(FindLatestTest, ALinkThatLeadsOutOfTheFolderIsPassedOver) {
+  save_sample(4);
+  save_sample(9, "/elsewhere/ba9.pt");
+  disk_.make_link("../elsewhere/ba9.pt", "/ckpt/out.pt");
+  for (const bool trust : {false, true}) {
+    EXPECT_EQ(find({.latest_filename = "out.pt", .trust_latest = trust}), name(4));
+    ASSERT_FALSE(skipped_.empty());
+    EXPECT_EQ(skipped_.front(),
+              "/elsewhere/ba9.pt: the link to the newest checkpoint leads out of /ckpt");
+  }
+}
+
 TEST_F(FindLatestTest, FolderAndNamesMayHoldTheRunName) {
   save_sample(4, "/runs/mine/mine-ba4.pt");
   save_sample(9, "/runs/mine/other-ba9.pt");

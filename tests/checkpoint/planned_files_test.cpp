@@ -49,9 +49,9 @@ class NotedFile final : public WritableFile {
 class NotedFiles final : public testing::FaultyFileSystem {
  public:
   NotedFiles() : FaultyFileSystem(posix_file_system()) {}
-  std::unique_ptr<WritableFile> create(const std::string& path,
+  std::unique_ptr<WritableFile> create(const FilePath& path,
                                        const CreateOptions& options) override {
-    WrittenFile& note = written[path];
+    WrittenFile& note = written[path.text()];
     note.expected = options.expected_bytes;
     return std::make_unique<NotedFile>(FaultyFileSystem::create(path, options), note);
   }

@@ -212,6 +212,35 @@ TEST_P(SavePipelineTest, WithoutKnowingWhatLatestPointsAtNothingIsRemoved) {
   }
 }
 
+// Of a run that saves folders.
+TEST_P(SavePipelineTest, ASuperfluousFolderWithFilesOfOthersStays) {
+  const auto store = local_store(disk_);
+  const auto write_folder = [&](const std::string& path) {
+    const auto folder = store->begin_folder(path, false);
+    for (const char* name : {".metadata", "__0_0.distcp"}) {
+      const auto object = folder->begin(name, 1);
+      object->write(as_bytes("x"));
+      object->commit();
+    }
+    folder->commit();
+    return std::uint64_t{2};
+  };
+  write_folder("/ckpt/ba1");
+  write_folder("/ckpt/ba2");
+  disk_.create("/ckpt/ba1/notes.txt", {})->close();
+  SavePipeline pipeline(options());
+  SaveReport report;
+  pipeline.submit({.path = "/ckpt/ba3",
+                   .remove_afterwards = {"/ckpt/ba1", "/ckpt/ba2"},
+                   .write = [&](ObjectStore&, const SaveJob& job,
+                                const auto&) { return write_folder(job.path); },
+                   .report = [&](const SaveReport& done) { report = done; }});
+  pipeline.wait();
+  EXPECT_THAT(report.refused, ElementsAre("/ckpt/ba1"));
+  EXPECT_THAT(report.removed, ElementsAre("/ckpt/ba2"));
+  EXPECT_THAT(disk_.list("/ckpt/ba1"), ElementsAre(".metadata", "__0_0.distcp", "notes.txt"));
+}
+
 TEST(AsyncSavePipelineTest, TrainingMayChangeTensorsWhenSubmitReturns) {
   SimFileSystem disk;
   FaultyFileSystem faulty(disk);

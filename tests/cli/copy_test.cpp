@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,28 @@ TEST_F(CopyTest, AFileKeepsItsBytes) {
   EXPECT_EQ(answer.code, kDone) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("copy.pt: "));
   EXPECT_TRUE(read_file(out) == read_file(kComposer));
+}
+
+TEST_F(CopyTest, WhatOnlyItsOwnerMayReadStaysSo) {
+  namespace fs = std::filesystem;
+  const auto set_mode = [](const std::string& path, unsigned mode) {
+    fs::permissions(path, static_cast<fs::perms>(mode));
+  };
+  const auto mode_of = [](const std::string& path) {
+    return static_cast<unsigned>(fs::status(path).permissions());
+  };
+  const std::string file = temp_ / "a.pt";
+  const std::string folder = temp_ / "dcp";
+  save(sample_checkpoint(1), file);
+  cairn::convert(file, folder, {.to = "dcp"});
+  for (const unsigned mode : {0600U, 0644U}) {
+    set_mode(file, mode);
+    set_mode(folder + "/__0_0.distcp", mode);
+    ASSERT_EQ(run({"copy", "--overwrite", file, temp_ / "b.pt"}).code, kDone);
+    EXPECT_EQ(mode_of(temp_ / "b.pt") & 077U, mode & 077U);
+    ASSERT_EQ(run({"copy", "--overwrite", folder, temp_ / "copy"}).code, kDone);
+    EXPECT_EQ(mode_of(temp_ / "copy" + "/__0_0.distcp") & 077U, mode & 077U);
+  }
 }
 
 TEST_F(CopyTest, ASlashAtTheEndIsWhereItGoes) {

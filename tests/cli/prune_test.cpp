@@ -237,6 +237,29 @@ TEST_F(PruneTest, OtherFilesAreNotTouched) {
   EXPECT_THAT(left({10, 20}), ElementsAre(20));
 }
 
+// A folder is removed only when all that is in it is the checkpoint's own.
+TEST_F(PruneTest, AFolderWithFilesOfOthersStaysAndSaysWhy) {
+  save({10, 20, 30});
+  for (const std::int64_t batch : {10, 20}) {
+    const std::string file = folder_ / RunFolder::name(batch);
+    ASSERT_EQ(run({"convert", file, folder_ / "dcp/", "--to", "dcp"}).code, kDone);
+    std::filesystem::remove(file);
+    std::filesystem::rename(folder_ / "dcp", file);
+  }
+  folder_.write(RunFolder::name(10) + "/notes.txt", "precious");
+  const json answer = prune_json({"--keep-last", "1", "--yes"});
+  EXPECT_THAT(left({10, 20, 30}), ElementsAre(10, 30));
+  EXPECT_EQ(answer["checkpoints"][0]["reasons"][0],
+            "it holds notes.txt, which is no part of a checkpoint");
+  std::filesystem::remove(folder_ / (RunFolder::name(10) + "/notes.txt"));
+  std::filesystem::create_directory(folder_ / (RunFolder::name(10) + "/sub"));
+  prune({"--keep-last", "1", "--yes"});
+  EXPECT_THAT(left({10, 20, 30}), ElementsAre(10, 30));
+  std::filesystem::remove(folder_ / (RunFolder::name(10) + "/sub"));
+  prune({"--keep-last", "1", "--yes"});
+  EXPECT_THAT(left({10, 20, 30}), ElementsAre(30));
+}
+
 TEST_F(PruneTest, CheckpointsOfComposerArePrunedLikeOurs) {
   for (const char* name : {"ep0-ba3-rank0.pt", "ep0-ba5-rank0.pt", "ep1-ba8-rank0.pt"}) {
     std::filesystem::copy(kData + "/composer-0.33/ema/" + name, folder_ / name);

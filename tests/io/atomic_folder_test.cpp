@@ -26,7 +26,7 @@ using testing::SimFileSystem;
 using testing::SimulatedCrash;
 
 void add(AtomicFolder& folder, const std::string& name, const std::string& text) {
-  const auto file = folder.create(name, text.size());
+  const auto file = folder.create(name, {.expected_bytes = text.size()});
   file->write(as_bytes(text));
   file->sync();
   file->close();

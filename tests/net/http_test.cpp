@@ -142,7 +142,10 @@ TEST(HttpTest, RedirectsAreFollowedAsFarAsAllowed) {
     return HttpReply{.status = 302, .headers = {{"Location", "/" + std::to_string(step - 1)}}};
   });
   EXPECT_EQ(send({.url = server.url() + "/1"}).status, 302);
+  EXPECT_EQ(send({.url = server.url() + "/1"}).redirected_to, server.url() + "/0");
   EXPECT_EQ(send({.url = server.url() + "/2", .redirects = 2}).body, "there");
+  EXPECT_EQ(send({.url = server.url() + "/2", .redirects = 2}).redirected_to, server.url() + "/0");
+  EXPECT_EQ(send({.url = server.url() + "/0", .redirects = 2}).redirected_to, "");
   EXPECT_NE(send({.url = server.url() + "/3", .redirects = 2}).failure, "");
   EXPECT_NE(send({.url = server.url() + "/9", .redirects = 2}).failure, "");
 }

@@ -46,6 +46,18 @@ TEST(PlaceTest, MemoryIsKeptByItsName) {
   EXPECT_THROW(load("memory://place_test2/a.pt"), NotFoundError);
 }
 
+// s3://bucket/a//b names another object than s3://bucket/a/b, which must not be given in its place.
+TEST(PlaceTest, AKeyWithAnEmptyPartIsNotTakenForAnother) {
+  for (const char* place : {"s3://bucket/a//b.pt", "s3://bucket//b.pt", "gs://bucket/a/./b.pt",
+                            "azure://bucket/a/../b.pt", "s3://bucket/run//"}) {
+    EXPECT_THAT(place_problem(place), HasSubstr("other keys than")) << place;
+  }
+  for (const char* place : {"s3://bucket", "s3://bucket/", "s3://bucket/run/", "s3://bucket/a/b.pt",
+                            "s3://bucket/.hidden/..x"}) {
+    EXPECT_EQ(place_problem(place), "") << place;
+  }
+}
+
 TEST(PlaceTest, AStoreKnowsItsOwnRootOnly) {
   const auto store = object_store_of("memory://place_test3/a");
   EXPECT_THAT(message_of<UsageError>([&] { store->open("memory://place_test4/a"); }),

@@ -177,6 +177,13 @@ TEST(WebStoreTest, RedirectsAreFollowed) {
   EXPECT_EQ(all_of(*served.store(), "elsewhere"), "bytes");
 }
 
+TEST(WebStoreTest, ErrorsNameWhereARedirectLed) {
+  WebServed served("bytes", {.user = "Basic bWU6Y2FuYXJ5"});
+  EXPECT_THAT(message_of<StorageError>([&] { all_of(*served.store(), "elsewhere"); }),
+              AllOf(HasSubstr("/elsewhere (redirected to http://"), HasSubstr("/run/a%20b.pt)"),
+                    HasSubstr("401")));
+}
+
 TEST(WebStoreTest, WhatIsNotThereIsNotFound) {
   WebServed served("bytes");
   EXPECT_FALSE(served.store()->stat("run/none.pt"));

@@ -34,6 +34,8 @@ struct ObjectInfo {
   // Differs from that of another content under the same name: an ETag, a generation. Empty for
   // folders.
   std::string version = {};
+  // Only its owner may read it, where the store knows owners: a file of mode 0600.
+  bool is_private = false;
 };
 
 // A name directly below a folder.
@@ -125,6 +127,7 @@ class ObjectWrite : public ByteSink {
 struct BeginOptions {
   WriteCondition condition = {};
   std::uint64_t expected_bytes = 0;  // a hint; 0 when not known
+  bool is_private = false;           // as ObjectInfo::is_private; nothing where there are no owners
 };
 
 // A folder that is being written; as ObjectWrite, all of it at once.
@@ -135,6 +138,11 @@ class FolderWrite {
   // of a checkpoint: that of the folder does. `expected_bytes` as in BeginOptions.
   virtual std::unique_ptr<ObjectWrite> begin(const std::string& name,
                                              std::uint64_t expected_bytes) = 0;
+  // The same for an object that is_private (BeginOptions). The default is begin().
+  virtual std::unique_ptr<ObjectWrite> begin_private(const std::string& name,
+                                                     std::uint64_t expected_bytes) {
+    return begin(name, expected_bytes);
+  }
   // Reads an object of it that was committed.
   virtual std::shared_ptr<const ByteSource> open(const std::string& name) const = 0;
   // Makes all of them durable and visible, at once, or, without features().whole_folders, what

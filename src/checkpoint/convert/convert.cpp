@@ -19,7 +19,6 @@
 #include "checkpoint/convert/drop_foreign.h"
 #include "checkpoint/convert/select.h"
 #include "checkpoint/open/check_whole.h"
-#include "checkpoint/open/own_files.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/weights.h"
 #include "checkpoint/plan/named_tensors.h"
@@ -30,6 +29,7 @@
 #include "io/mapped_file.h"
 #include "storage/listing.h"
 #include "storage/object_folder.h"
+#include "storage/own_files.h"
 #include "storage/place.h"
 
 namespace cairn {

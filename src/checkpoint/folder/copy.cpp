@@ -17,10 +17,10 @@
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/check_whole.h"
-#include "checkpoint/open/own_files.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
+#include "storage/own_files.h"
 #include "storage/place.h"
 #include "storage/publish.h"
 
@@ -39,6 +39,7 @@ struct Noted {
   std::string name;  // below the folder; empty for a file
   std::uint64_t size = 0;
   std::string version;
+  bool is_private = false;  // and so is the copy
 };
 
 class Copy {
@@ -87,7 +88,8 @@ class Copy {
   // Step 1.
   void note(const ObjectInfo& info) {
     if (!is_folder_) {
-      noted_.push_back({.name = "", .size = info.size, .version = info.version});
+      noted_.push_back(
+          {.name = "", .size = info.size, .version = info.version, .is_private = info.is_private});
       return;
     }
     for (const ListedName& listed : list_all(*source_, from_)) {
@@ -97,7 +99,10 @@ class Copy {
                          (object ? " is no file: such a folder is not copied as a checkpoint"
                                  : " was removed meanwhile"));
       }
-      noted_.push_back({.name = listed.name, .size = object->size, .version = object->version});
+      noted_.push_back({.name = listed.name,
+                        .size = object->size,
+                        .version = object->version,
+                        .is_private = object->is_private});
     }
   }
 
@@ -135,6 +140,7 @@ class Copy {
     const ObjectToPublish file{.name = to_,
                                .condition = condition_of(options_.overwrite),
                                .expected_bytes = object.size,
+                               .is_private = object.is_private,
                                .fill = [&](ObjectWrite& out) { send(object, out); }};
     remove_leftovers_of(*target_, to_);
     bytes_ = publish(*target_, file, {}).bytes;
@@ -145,7 +151,8 @@ class Copy {
     if (options_.overwrite) check_only_own_files(*target_, to_, names());
     const auto folder = target_->begin_folder(to_, options_.overwrite);
     for (const Noted& object : noted_) {
-      const auto out = folder->begin(object.name, object.size);
+      const auto out = object.is_private ? folder->begin_private(object.name, object.size)
+                                         : folder->begin(object.name, object.size);
       send(object, *out);
       out->commit();
       bytes_ += object.size;

@@ -46,6 +46,7 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "storage/listing.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -104,7 +105,7 @@ class Search {
     if (name.empty() || has_counter(name)) return std::nullopt;
     const std::string link = join_path(folder_, name);
     const auto pointer = store_->read_pointer(link);
-    if (!pointer) return std::nullopt;
+    if (!pointer || leads_out(pointer->target)) return std::nullopt;
     look_at(normal_path(pointer->target), {});
     if (opened_.empty()) return std::nullopt;
     const Sighting candidate = std::move(opened_.front());
@@ -116,7 +117,7 @@ class Search {
     names_.emplace(*store_, folder_, options_.filename, dist_);
     for (const std::string& path :
          latest_paths(*store_, folder_, options_.latest_filename, dist_)) {
-      if (!names_->covers(path)) look_at(path, {});
+      if (!names_->covers(path) && !leads_out(path)) look_at(path, {});
     }
     for (;;) {
       look_at_names();
@@ -149,6 +150,14 @@ class Search {
   }
 
  private:
+  // A link names what is in the folder. Whoever may write there alone must not make another file
+  // the checkpoint to go on from, nor have it opened.
+  bool leads_out(const std::string& target) const {
+    if (lies_in(*store_, folder_, target)) return false;
+    skip(target, "the link to the newest checkpoint leads out of " + store_->describe(folder_));
+    return true;
+  }
+
   // To begin again would leave behind what a repaired disk may still give.
   [[noreturn]] void refuse_to_begin_again() const {
     try {

@@ -123,11 +123,13 @@ class Listing {
       const auto source = open_source(listed.path, opening_);
       is_opening_ = false;
       examine(*source, options_, listed);
+      if (!listed.problem.empty() && was_removed(*store_, listed.path)) return;
     } catch (const NotFoundError&) {
       return;  // gone since it was listed
     } catch (const std::exception& e) {
       is_opening_ = false;
-      return add_refused(std::move(listed), e);
+      if (!was_removed(*store_, listed.path)) add_refused(std::move(listed), e);
+      return;
     }
     listing_.checkpoints.push_back(std::move(listed));
   }

@@ -16,7 +16,8 @@ struct SaveReport {
   std::string path = {};
   std::uint64_t bytes = 0;                // of the file
   std::vector<std::string> removed = {};  // of SaveJob::remove_afterwards, those that were there
-  std::vector<std::string> refused = {};  // of them, those that SaveJob::may_remove let stay
+  // Of them, those that SaveJob::may_remove let stay, and folders with files of others in them.
+  std::vector<std::string> refused = {};
   // With SaveJob::write: why something superfluous could not be removed. Of others that is thrown.
   std::string warning = {};
 };

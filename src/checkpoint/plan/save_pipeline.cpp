@@ -46,6 +46,7 @@
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
+#include "storage/own_files.h"
 #include "storage/own_objects.h"
 #include "storage/place.h"
 #include "storage/pointer_fence.h"
@@ -105,9 +106,19 @@ std::string text_of(const std::exception_ptr& error) {
 }
 
 // What the ranks of a job wrote together is a folder: what they wrote before may be a file.
+bool is_folder_of(ObjectStore& store, const SaveJob& job, const std::string& path) {
+  return job.write != nullptr && is_folder(store, path);
+}
+
 bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string& path) {
-  const bool may_be_folder = job.write != nullptr;
-  return may_be_folder && is_folder(store, path) ? store.remove_folder(path) : store.remove(path);
+  return is_folder_of(store, job, path) ? remove_checkpoint_folder(store, path)
+                                        : store.remove(path);
+}
+
+// Whether it is to stay, as the job says or because what lies in it would be lost.
+bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path) {
+  if (job.may_remove && !job.may_remove(store, path)) return true;
+  return is_folder_of(store, job, path) && foreign_file_in(store, path).has_value();
 }
 
 // Removes what the request makes superfluous; gives the first error after having tried all. Nothing
@@ -132,7 +143,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
       });
       if (is_kept) continue;
       if (!job.write && !place.own.may_remove(path, place.retry)) continue;
-      if (job.may_remove && !job.may_remove(*place.store, path)) {
+      if (must_stay(*place.store, job, path)) {
         report.refused.push_back(path);
         continue;
       }

@@ -17,6 +17,7 @@
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
+#include "storage/own_files.h"
 
 namespace cairn {
 namespace {
@@ -109,7 +110,7 @@ void mark_published(ObjectStore& store, const std::string& path, const std::stri
   try {
     const auto manifest = manifest_of(store, path);
     if (!manifest || manifest->attempt != attempt) return;
-    AtomicFile mark(files_of(store), join_path(path, kPublishedMark), {});
+    AtomicFile mark(files_of(store), path_in(store, join_path(path, kPublishedMark)), {});
     mark.write(as_bytes(attempt));
     mark.commit();
   } catch (const std::exception&) {
@@ -120,7 +121,7 @@ void mark_published(ObjectStore& store, const std::string& path, const std::stri
 void remove_unpublished(ObjectStore& store, const std::string& path, const std::string& attempt) {
   try {
     const auto manifest = manifest_of(store, path);
-    if (manifest && manifest->attempt == attempt) store.remove_folder(path);
+    if (manifest && manifest->attempt == attempt) remove_checkpoint_folder(store, path);
   } catch (const std::exception&) {
     return;
   }

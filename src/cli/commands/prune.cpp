@@ -28,6 +28,8 @@
 #include "cli/view/table.h"
 #include "core/printable.h"
 #include "io/read_fault.h"
+#include "storage/listing.h"
+#include "storage/own_files.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -51,6 +53,7 @@ struct Candidate {
   RetentionItem item;
   Decision decision;
   bool is_removed = false;
+  bool is_gone = false;  // another program removed it while it was looked at
 };
 
 struct Outcome {
@@ -63,13 +66,16 @@ struct Outcome {
 std::string holder_of(ObjectStore& store, const ListedCheckpoint& listed) {
   if (listed.is_pinned) return "pinned";
   if (!listed.links.empty()) return listed.links.front() + " points at it";
-  return store.is_being_written(listed.path) ? "a process is writing it" : "";
+  if (store.is_being_written(listed.path)) return "a process is writing it";
+  if (!listed.is_folder || store.features().flat_names) return "";
+  const auto foreign = foreign_file_in(store, listed.path);
+  return foreign ? "it holds " + *foreign + ", which is no part of a checkpoint" : "";
 }
 
 // Notes what `look` says is wrong with the candidate, and what it throws about the content. Errors
 // that say nothing about it end the work, before anything was removed.
 template <class Look>
-void unless_unusable(Candidate& candidate, const Look& look) {
+void unless_unusable(ObjectStore& store, Candidate& candidate, const Look& look) {
   std::string problem;
   bool is_damaged = true;
   try {
@@ -80,6 +86,7 @@ void unless_unusable(Candidate& candidate, const Look& look) {
     is_damaged = dynamic_cast<const CorruptError*>(&e) != nullptr;
   }
   if (problem.empty()) return;
+  candidate.is_gone = was_removed(store, candidate.listed.path);
   candidate.listed.problem = problem;
   candidate.listed.condition = is_damaged ? Condition::kDamaged : Condition::kRefused;
   candidate.item.is_good = false;
@@ -96,7 +103,7 @@ Candidate candidate_of(const std::shared_ptr<ObjectStore>& store, ListedCheckpoi
                     .held_by = holder_of(*store, listed)};
   candidate.listed = std::move(listed);
   if (wants_metrics && candidate.item.is_good) {
-    unless_unusable(candidate, [&] {
+    unless_unusable(*store, candidate, [&] {
       const auto source = open_source(candidate.listed.path, {.store = store});
       candidate.item.metrics = saved_metrics(source->read());
       return std::string();
@@ -116,7 +123,7 @@ void verify_newest(std::vector<Candidate>& candidates, const OpenOptions& openin
     const auto found = newest.find(candidate.item.series);
     if (!candidate.item.is_good || found == newest.end()) continue;
     if (candidate.item.timestamp != found->second) continue;
-    unless_unusable(candidate, [&] {
+    unless_unusable(*opening.store, candidate, [&] {
       const VerifyReport report =
           open_source(candidate.listed.path, opening)->verify(Verify::kFull);
       return report.ok() ? std::string() : report.summary();
@@ -138,6 +145,7 @@ std::vector<Candidate> find_candidates(const std::shared_ptr<ObjectStore>& store
     candidates.push_back(candidate_of(store, std::move(listed), !options.best.empty()));
   }
   if (!options.verify) verify_newest(candidates, {.store = store, .on_progress = on_progress});
+  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.is_gone; });
   return candidates;
 }
 
@@ -170,9 +178,12 @@ void remove(ObjectStore& store, Candidate& candidate) {
   } else if (store.is_being_written(candidate.listed.path)) {
     why = "a process is writing it";
   } else {
-    candidate.is_removed = candidate.listed.is_folder ? store.remove_folder(candidate.listed.path)
-                                                      : store.remove(candidate.listed.path);
-    if (!candidate.is_removed) why = "a process is writing it";
+    const std::string& path = candidate.listed.path;
+    candidate.is_removed =
+        candidate.listed.is_folder ? remove_checkpoint_folder(store, path) : store.remove(path);
+    if (!candidate.is_removed) {
+      why = store.stat(path, /*follow=*/false) ? "a process is writing it" : "it is gone already";
+    }
   }
   if (why != nullptr) candidate.decision = {.keep = true, .reasons = {why}};
 }

@@ -135,11 +135,16 @@ std::string Remote::told(const std::string& text) const {
   return printable_line(without_secrets(text).substr(0, kLongestMessage));
 }
 
+std::string Remote::described(const std::string& key, const HttpResponse& response) const {
+  if (response.redirected_to.empty()) return describe(key);
+  return describe(key) + " (redirected to " + told(response.redirected_to) + ")";
+}
+
 void Remote::refuse(const HttpResponse& response, const std::string& doing,
                     const std::string& key) const {
   const RemoteError error = error_in(response);
-  std::string text =
-      doing + " " + describe(key) + ": the server answered " + std::to_string(response.status);
+  std::string text = doing + " " + described(key, response) + ": the server answered " +
+                     std::to_string(response.status);
   if (!error.code.empty()) text += " " + told(error.code);
   if (!error.message.empty()) text += ": " + told(error.message);
   text = without_secrets(std::move(text)) + advice_for(response.status, error.code);
@@ -217,8 +222,8 @@ bool RemoteCall::answered(const HttpResponse& response) {
   }
   if (response.is_too_long && request_.gives_too_long) return true;
   if (resume_behind(response)) attempts_.progress();
-  const std::string text = request_.method + " of " + remote_.describe(request_.key) + ": " +
-                           printable_line(response.failure);
+  const std::string text = request_.method + " of " + remote_.described(request_.key, response) +
+                           ": " + printable_line(response.failure);
   if (response.cancelled) {
     check_cancelled_here();  // says why
     throw CancelledError(text);

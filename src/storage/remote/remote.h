@@ -143,6 +143,8 @@ class Remote {
 
  private:
   std::string without_secrets(std::string text) const;
+  // describe(), with the place that a redirect led to.
+  std::string described(const std::string& key, const HttpResponse& response) const;
 
   const RemoteSettings settings_;
   std::atomic<std::int64_t> skew_ms_ = 0;  // the server's clock less ours

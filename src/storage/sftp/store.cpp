@@ -255,7 +255,7 @@ class SftpStore final : public ObjectStore {
   static bool is_forgotten(const Entry& entry, const std::string& of) {
     if (!is_temporary_name(entry.name) || !entry.attributes.modified) return false;
     if (std::chrono::system_clock::now() - time_of(entry.attributes) < kForgotten) return false;
-    return of.empty() || base_name(temporary_name(of, temporary_suffix(entry.name))) == entry.name;
+    return of.empty() || temporary_path(of, temporary_suffix(entry.name)).name == entry.name;
   }
 
   // Without what may stand before and behind it.
