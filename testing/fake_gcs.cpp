@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include <nlohmann/json.hpp>
-
 #include "core/crc32c.h"
+#include "core/json.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/rsa.h"
@@ -56,7 +55,7 @@ std::string googles_signature(const HttpAsked& asked, const std::string& secret,
   return hex(hmac_sha256(key, text));
 }
 
-HttpReply json(int status, const nlohmann::json& body) {
+HttpReply json(int status, const Json& body) {
   return {.status = status,
           .headers = {{"Content-Type", "application/json"}, {"Metadata-Flavor", "Google"}},
           .body = body.dump()};
@@ -95,8 +94,8 @@ HttpReply FakeGcs::answer(const Asked& asked) {
 bool FakeGcs::is_assertion(const std::string& token) const {
   const auto parts = split(token, '.');
   if (parts.size() != 3) return false;
-  const auto header = nlohmann::json::parse(from_base64_url(parts[0]), nullptr, false);
-  const auto claims = nlohmann::json::parse(from_base64_url(parts[1]), nullptr, false);
+  const auto header = Json::parse(from_base64_url(parts[0]), nullptr, false);
+  const auto claims = Json::parse(from_base64_url(parts[1]), nullptr, false);
   if (!header.is_object() || !claims.is_object()) return false;
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(Clock::now().time_since_epoch()).count();

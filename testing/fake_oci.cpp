@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "net/digest.h"
 #include "net/net_time.h"
 #include "net/url.h"
@@ -12,7 +11,6 @@
 namespace cairn::testing {
 namespace {
 
-using Json = nlohmann::json;
 using OciClock = std::chrono::system_clock;
 
 constexpr std::size_t kOciPage = 1000;

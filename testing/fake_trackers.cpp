@@ -10,7 +10,7 @@
 namespace cairn::testing {
 namespace {
 
-using FakeJson = nlohmann::json;
+using FakeJson = Json;
 
 constexpr std::uint64_t kMostOfAPut = std::uint64_t{5} << 30;
 

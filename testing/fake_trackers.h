@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "testing/fake_server.h"
 
 namespace cairn::testing {
@@ -43,7 +42,7 @@ class FakeTrackers final : public FakeServer {
   std::size_t pending_artifacts();
   std::set<std::string> runs_of_wandb();  // "entity/project/id"
   // With what "entity/project/name:alias" was created; null when there is none.
-  nlohmann::json input_of_artifact(const std::string& name);
+  Json input_of_artifact(const std::string& name);
   // From now on what is committed has other bytes than were sent.
   void lose_bytes_of_wandb();
   // A run of the experiment; its id.
@@ -59,7 +58,6 @@ class FakeTrackers final : public FakeServer {
     std::int64_t modified_ms = 0;
   };
   using Asked = HttpAsked;
-  using Json = nlohmann::json;
 
   HttpReply answer(const Asked& asked);
   HttpReply token(const Asked& asked);

@@ -8,7 +8,7 @@
 namespace cairn::testing {
 namespace {
 
-using WandbJson = nlohmann::json;
+using WandbJson = Json;
 
 struct Variable {
   const char* name;
@@ -177,7 +177,7 @@ void FakeTrackers::lose_bytes_of_wandb() {
   loses_bytes_ = true;
 }
 
-nlohmann::json FakeTrackers::input_of_artifact(const std::string& name) {
+Json FakeTrackers::input_of_artifact(const std::string& name) {
   const std::scoped_lock lock(mutex_);
   const auto found = named_.find(name);
   return found == named_.end() ? Json() : artifacts_[found->second].input;

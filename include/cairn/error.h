@@ -19,14 +19,17 @@ namespace cairn {
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message);
-  const char* what() const noexcept override { return text_.c_str(); }
+  const char* what() const noexcept override {
+    return text_.empty() ? std::runtime_error::what() : text_.c_str();
+  }
 
   // Prefixes the message with what the caller was doing: "saving ckpt/ep1.pt: <message>".
-  // Use in a handler that then rethrows with `throw;`.
-  void add_context(const std::string& doing);
+  // Use in a handler that then rethrows with `throw;`. Without memory for it the message stays as
+  // it is.
+  void add_context(const std::string& doing) noexcept;
 
  private:
-  std::string text_;
+  std::string text_;  // the message, once it has a context; a copy without one takes no memory
 };
 
 // The caller passed something impossible. Fix the program or its configuration; the message names
@@ -105,6 +108,15 @@ class StorageError : public Error {
 class UnreadableError : public StorageError {
  public:
   using StorageError::StorageError;
+};
+
+// An allocation failed. It says nothing about the file that was being read. What was there before
+// is still there, and the same call may succeed when there is more memory. Functions that read or
+// write checkpoints throw it in place of std::bad_alloc; functions that only work on Values pass
+// std::bad_alloc on.
+class OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
 };
 
 // The operation was asked to stop before it had finished.

@@ -23,7 +23,7 @@ struct SaverUploads::Arrivals {
     bool is_replaced = false;
   };
   std::map<std::uint64_t, Save> saves;  // by number: until they are taken, or given up
-  std::map<std::uint64_t, std::vector<std::string>> failed;  // and what each was to remove
+  std::map<std::uint64_t, Save> failed;  // until they are learned of
   std::uint64_t last_failed = 0;
 
   void expect(std::uint64_t number, Save save) {
@@ -39,7 +39,8 @@ struct SaverUploads::Arrivals {
     const auto found = saves.find(number);
     if (found != saves.end() && found->second.missing > 0) --found->second.missing;
   }
-  void give_up(std::uint64_t number) {
+  // Called by destructors: takes no memory.
+  void give_up(std::uint64_t number) noexcept {
     const std::scoped_lock lock(mutex);
     const auto found = saves.find(number);
     if (found == saves.end() || found->second.missing == 0) return;
@@ -51,8 +52,7 @@ struct SaverUploads::Arrivals {
       save.missing = 0;
     } else {
       last_failed = std::max(last_failed, number);
-      failed.insert({number, std::move(save.removes)});
-      saves.erase(found);
+      failed.insert(saves.extract(found));
     }
   }
 };
@@ -133,7 +133,7 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Overwrite 
 }
 
 void SaverUploads::learn_failed() {
-  std::map<std::uint64_t, std::vector<std::string>> failed;
+  std::map<std::uint64_t, Arrivals::Save> failed;
   {
     const std::scoped_lock lock(arrivals_->mutex);
     failed.swap(arrivals_->failed);
@@ -141,7 +141,8 @@ void SaverUploads::learn_failed() {
   if (keep_ <= 0) return;
   for (Kept& kept : kept_)
     kept.is_missing = kept.is_missing || failed.contains(kept.number);
-  for (auto& [number, removes] : failed | std::views::reverse) {
+  for (auto& [number, save] : failed | std::views::reverse) {
+    std::vector<std::string>& removes = save.removes;
     for (std::string& name : removes | std::views::reverse) {
       const bool is_again = std::ranges::find(kept_, name, &Kept::name) != kept_.end();
       if (!is_again) kept_.push_front({.name = std::move(name), .number = 0});

@@ -1,12 +1,18 @@
 #include "cairn/error.h"
 
+#include <new>
+
 #include "core/printable.h"
 
 namespace cairn {
 
-Error::Error(const std::string& message)
-    : std::runtime_error(printable(message)), text_(std::runtime_error::what()) {}
+Error::Error(const std::string& message) : std::runtime_error(printable(message)) {}
 
-void Error::add_context(const std::string& doing) { text_ = printable(doing) + ": " + text_; }
+void Error::add_context(const std::string& doing) noexcept {
+  try {
+    text_ = printable(doing) + ": " + what();
+  } catch (const std::bad_alloc&) {  // the error itself is worth more than its context
+  }
+}
 
 }  // namespace cairn

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include "core/json_fwd.h"
 
 namespace cairn {
 
 // `indent` is -1 for all in one line.
-std::string json_text(const nlohmann::json& value, int indent);
-std::string json_text(const nlohmann::ordered_json& value, int indent);
+std::string json_text(const Json& value, int indent);
+std::string json_text(const OrderedJson& value, int indent);
 
 }  // namespace cairn

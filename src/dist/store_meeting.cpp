@@ -1,7 +1,9 @@
 #include "dist/store_meeting.h"
 
 #include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +14,16 @@ namespace {
 
 std::vector<std::uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string to_text(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+// The first line of c10d's: a backtrace follows.
+std::string error_text(const std::exception& e) noexcept {
+  try {
+    const std::string text = e.what();
+    return "c10d: " + text.substr(0, text.find('\n'));
+  } catch (const std::bad_alloc&) {
+    return "no memory";  // which takes none
+  }
+}
 
 }  // namespace
 
@@ -45,15 +57,14 @@ void StoreMeeting::serve(const std::shared_ptr<Line>& line) {
   for (;;) {
     line->changed.wait(lock, [&] { return line->is_closing || line->asked != line->answered; });
     if (line->asked == line->answered) return;
-    const auto call = line->call;
+    const auto call = std::exchange(line->call, nullptr);
     lock.unlock();
     Answer answer;
     std::string error;
     try {
       answer = call(*line->store);
     } catch (const std::exception& e) {
-      error = e.what();  // the first line of c10d's: a backtrace follows
-      error = "c10d: " + error.substr(0, error.find('\n'));
+      error = error_text(e);
     }
     lock.lock();
     line->answer = std::move(answer);

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
 
 #include "cairn/error.h"
 
 #include "io/atomic_file.h"
+#include "io/clean_up.h"
 #include "io/mapped_file.h"
 
 namespace cairn {
@@ -33,22 +35,19 @@ bool is_in_the_way(FileSystem& files, const FilePath& target, bool overwrite) {
   return true;
 }
 
-// What is left is a leftover, which remove_leftovers() knows.
 void remove_folder_quietly(FileSystem& files, FilePath folder) {
-  try {
+  clean_up([&] {
     if (name_before_replacement(folder.name)) {
       // Half of it must not come back under its old name.
-      const FilePath unnamed = temporary_path(folder);
+      FilePath unnamed = temporary_path(folder);
       files.rename(folder, unnamed, false);
-      folder = unnamed;
+      folder = std::move(unnamed);
     }
     for (const std::string& name : files.list(folder.text())) {
       files.remove({folder.as_folder(), name});
     }
     files.remove_folder(folder);
-  } catch (const Error&) {
-    return;
-  }
+  });
 }
 
 }  // namespace
@@ -60,9 +59,18 @@ AtomicFolder::AtomicFolder(FileSystem& files, FilePath path, bool overwrite,
   is_in_the_way(files_, path_, overwrite_);  // before the work; commit() makes sure
   do {  // a cleaner may take a new folder for a dead one before it is locked: then once more
     temporary_ = suffix.empty() ? temporary_path(path_) : temporary_path(path_, suffix);
+    make_temporary();
+  } while (!files_.stat(temporary_->text()));
+}
+
+void AtomicFolder::make_temporary() {
+  try {
     files_.make_folders(built());
     lock_ = files_.lock_folder(built());
-  } while (!files_.stat(temporary_->text()));
+  } catch (const std::exception&) {
+    remove_folder_quietly(files_, *temporary_);
+    throw;
+  }
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -109,7 +117,7 @@ FilePath AtomicFolder::replace_in_two_steps() {
   files_.rename(path_, old, false);
   try {
     files_.rename(*temporary_, path_, false);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     const bool is_done = !files_.stat(temporary_->text()) && files_.stat(path_.text());
     if (!is_done) {
       files_.rename(old, path_, false);

@@ -51,6 +51,7 @@ class AtomicFolder {
   FolderPath built() const { return temporary_->as_folder(); }
 
  private:
+  void make_temporary();
   FilePath replace();
   FilePath replace_in_two_steps();
 

@@ -6,6 +6,7 @@
 
 #include "cairn/error.h"
 
+#include "core/per_thread.h"
 #include "io/parallel.h"
 
 namespace cairn {
@@ -55,10 +56,10 @@ void show(const ByteSource& source, const ByteSource::Part& part, const Slice& s
 
 void read_and_show(const ByteSource& source, std::span<const ByteSource::Part> parts,
                    const Slices& batch, const ByteSource::Look& look) {
-  thread_local std::vector<std::byte> scratch(kBatchBytes);
+  static const BytesPerThread<kBatchBytes> scratches;
   std::vector<ByteSource::Range> ranges;
   ranges.reserve(batch.size());
-  std::span<std::byte> left = scratch;
+  std::span<std::byte> left = scratches.here();
   for (const Slice& slice : batch) {
     const ByteSource::Part& part = parts[slice.part];
     const bool is_kept = !part.into.empty();

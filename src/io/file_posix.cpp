@@ -17,6 +17,7 @@
 #include "io/busy_file.h"
 #include "io/file.h"
 #include "io/file_descriptor.h"
+#include "io/clean_up.h"
 #include "io/file_error.h"
 #include "io/file_size_limit.h"
 #include "io/file_source.h"
@@ -151,7 +152,12 @@ class PosixFileSystem final : public FileSystem {
     ignore_file_size_signal();
     FileDescriptor fd = options.lock ? create_locked_file(path, options.is_private)
                                      : create_file(path, options.is_private);
-    return make_writer(std::move(fd), path.text(), options.expected_bytes);
+    try {
+      return make_writer(std::move(fd), path.text(), options.expected_bytes);
+    } catch (...) {
+      clean_up([&] { remove(path); });  // no other code knows that it was made
+      throw;
+    }
   }
 
   std::unique_ptr<WritableFile> overwrite(const FilePath& path,

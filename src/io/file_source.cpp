@@ -15,6 +15,7 @@
 
 #include "cairn/error.h"
 
+#include "core/per_thread.h"
 #include "io/file_direct.h"
 #include "io/file_error.h"
 #include "io/file_handle.h"
@@ -191,8 +192,8 @@ class Batch {
   }
 
   static std::span<std::byte> scratch() {
-    thread_local std::vector<std::byte> bytes(kBytes);
-    return bytes;
+    static const BytesPerThread<kBytes> scratches;
+    return scratches.here();
   }
 
   std::uint64_t begin_;

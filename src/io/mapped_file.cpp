@@ -44,17 +44,19 @@ void release_pages(ByteView bytes, const void* mapping) {
 }
 
 // One mapping. The handler reads it while others come and go: `begin` is 0 while it changes, and
-// objects are used again, never deleted.
+// objects are used again, never deleted. A mapping ends in destructors, which must not allocate: the
+// lists of those that are free and of those that ended unchecked are made of the objects themselves.
 struct Mapping {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> end = 0;
   std::atomic<std::uintptr_t> unreadable_from = 0;  // an address; 0 where all could be read
   Mapping* next = nullptr;
   // Under the mutex of Mappings only.
+  Mapping* next_ended = nullptr;  // of those that are free, or of those that ended unchecked
   std::string name = {};
-  std::function<void()> check_unchanged = nullptr;  // null: a scratch file
-
-  bool is_scratch() const { return check_unchanged == nullptr; }
+  bool is_scratch = false;
+  std::function<void()> check_unchanged = nullptr;  // null of a scratch file, and of one that ended
+  std::exception_ptr failure = nullptr;             // of one that ended
   bool holds(std::uintptr_t address) const {
     const std::uintptr_t first = begin;
     return first != 0 && address >= first && address < end && first == begin;
@@ -66,9 +68,10 @@ class Mappings {
   Mapping* add(const void* start, std::size_t size, const std::string& name,
                std::function<void()> check_unchanged) {
     const std::lock_guard lock(mutex_);
-    Mapping* mapping = free_.empty() ? grow() : free_.back();
-    if (!free_.empty()) free_.pop_back();
-    mapping->name = name;
+    if (free_ == nullptr) grow();
+    free_->name = name;  // before it is taken: this may throw
+    Mapping* const mapping = std::exchange(free_, free_->next_ended);
+    mapping->is_scratch = check_unchanged == nullptr;
     mapping->check_unchanged = std::move(check_unchanged);
     mapping->unreadable_from = 0;
     mapping->end = reinterpret_cast<std::uintptr_t>(start) + size;
@@ -76,41 +79,35 @@ class Mappings {
     return mapping;
   }
 
-  void remove(Mapping* mapping) {
+  void remove(Mapping* mapping) noexcept {
     const std::lock_guard lock(mutex_);
-    if (is_guarded_) {
-      if (const auto failure = failure_of(*mapping)) {
-        const bool had_zeros = mapping->unreadable_from != 0;
-        gone_.push_back({mapping->name, mapping->is_scratch(), had_zeros, failure});
-      }
-    }
+    if (is_guarded_) mapping->failure = failure_of(*mapping);
     mapping->begin = 0;
     mapping->check_unchanged = nullptr;
-    free_.push_back(mapping);
+    Mapping*& list = mapping->failure != nullptr ? gone_ : free_;
+    mapping->next_ended = std::exchange(list, mapping);
   }
 
   void check(const std::string& path, bool only_pages = false) {
     const std::lock_guard lock(mutex_);
     for (const Mapping* mapping = newest_; mapping != nullptr; mapping = mapping->next) {
-      if (mapping->begin == 0 || !concerns(mapping->name, mapping->is_scratch(), path)) continue;
+      if (mapping->begin == 0 || !concerns(*mapping, path)) continue;
       if (only_pages && mapping->unreadable_from == 0) continue;
       if (const auto failure = failure_of(*mapping)) std::rethrow_exception(failure);
     }
     // A file that was written to behind its last reader is nothing to those who ask about all.
     const bool only_zeros = only_pages || path.empty();
-    const auto found = std::find_if(gone_.begin(), gone_.end(), [&](const Gone& gone) {
-      return (!only_zeros || gone.had_zeros) && concerns(gone.name, gone.is_scratch, path);
-    });
-    if (found == gone_.end()) return;
-    const std::exception_ptr failure = found->failure;
-    gone_.erase(found);
-    std::rethrow_exception(failure);
+    for (Mapping** link = &gone_; *link != nullptr; link = &(*link)->next_ended) {
+      const bool had_zeros = (*link)->unreadable_from != 0;
+      if ((only_zeros && !had_zeros) || !concerns(**link, path)) continue;
+      std::rethrow_exception(free_again(*link));
+    }
   }
 
   void set_guarded(bool is_guarded) {
     const std::lock_guard lock(mutex_);
     is_guarded_ = is_guarded;
-    if (!is_guarded) gone_.clear();
+    while (!is_guarded && gone_ != nullptr) free_again(gone_);
   }
 
   // For the handler: waits for nothing and allocates nothing.
@@ -122,12 +119,12 @@ class Mappings {
   }
 
  private:
-  struct Gone {
-    std::string name;
-    bool is_scratch;
-    bool had_zeros;
-    std::exception_ptr failure;
-  };
+  // Takes the first of a list of those that ended, and gives its failure.
+  std::exception_ptr free_again(Mapping*& first) {
+    Mapping* const mapping = std::exchange(first, first->next_ended);
+    mapping->next_ended = std::exchange(free_, mapping);
+    return std::exchange(mapping->failure, nullptr);
+  }
 
   // What check() throws of it; null: nothing.
   static std::exception_ptr failure_of(const Mapping& mapping) {
@@ -143,23 +140,23 @@ class Mappings {
     return nullptr;
   }
 
-  static bool concerns(const std::string& name, bool is_scratch, const std::string& path) {
-    return path.empty() || is_scratch || name == path || name.starts_with(path + "/");
+  static bool concerns(const Mapping& mapping, const std::string& path) {
+    const std::string& name = mapping.name;
+    return path.empty() || mapping.is_scratch || name == path || name.starts_with(path + "/");
   }
 
-  Mapping* grow() {
+  void grow() {
     all_.push_back(std::make_unique<Mapping>());
     all_.back()->next = newest_;
-    newest_ = all_.back().get();
-    return newest_;
+    newest_ = free_ = all_.back().get();
   }
 
   std::mutex mutex_;
   std::atomic<Mapping*> newest_ = nullptr;
   std::vector<std::unique_ptr<Mapping>> all_;
-  std::vector<Mapping*> free_;
+  Mapping* free_ = nullptr;
+  Mapping* gone_ = nullptr;  // that ended while a GuardedReads lives, with a failure nobody was told
   bool is_guarded_ = false;
-  std::vector<Gone> gone_;  // mappings that ended while a GuardedReads lives, unchecked
 };
 
 // Never destroyed: mappings may outlive every static object.
@@ -219,6 +216,16 @@ void handle_bus_errors() {
   });
 }
 
+struct Unmap {
+  std::size_t size = 0;
+  Mapping* mapping = nullptr;
+
+  void operator()(void* start) const noexcept {
+    if (mapping != nullptr) mappings().remove(mapping);
+    munmap(start, size);
+  }
+};
+
 }  // namespace
 
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
@@ -233,13 +240,10 @@ SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
     }
     throw_storage_error(error, "cannot map " + name);
   }
-  Mapping* const mapping = mappings().add(start, size, name, std::move(check_unchanged));
+  std::unique_ptr<void, Unmap> mapped(start, Unmap{.size = size});
+  mapped.get_deleter().mapping = mappings().add(start, size, name, std::move(check_unchanged));
   return {{static_cast<const std::byte*>(start), size},
-          std::shared_ptr<const void>(start,
-                                      [size, mapping](void* p) {
-                                        mappings().remove(mapping);
-                                        munmap(p, size);
-                                      }),
+          std::shared_ptr<const void>(std::move(mapped)),
           release_pages};
 }
 

@@ -5,7 +5,6 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,7 +57,7 @@ void run(std::size_t count, const std::function<void(std::size_t)>& work, std::s
       while (others.size() + 1 < std::min(threads, count)) {
         others.emplace_back(do_some);
       }
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for one
       // Those that started, or this one alone, do it as well.
     }
     do_some();

@@ -9,6 +9,8 @@
 
 #include "cairn/byte_source.h"
 
+#include "core/per_thread.h"
+
 namespace cairn {
 
 // Calls use(piece) for consecutive pieces of at most `piece_bytes` and lets go of each afterwards.
@@ -29,10 +31,11 @@ inline constexpr std::uint64_t kReadPieceBytes = std::uint64_t{1} << 20;
 void for_each_piece(const ByteSource& source, std::uint64_t offset, std::uint64_t size,
                     auto&& use) {
   if (source.in_memory()) return for_each_piece(source.view(offset, size), kReadPieceBytes, use);
-  thread_local std::vector<std::byte> place(kReadPieceBytes);
+  static const BytesPerThread<kReadPieceBytes> places;
+  const std::span<std::byte> place = places.here();
   for (std::uint64_t done = 0; done < size;) {
     const ByteSource::Range range{offset + done,
-                                  std::span(place).first(std::min(kReadPieceBytes, size - done))};
+                                  place.first(std::min(kReadPieceBytes, size - done))};
     source.read({&range, 1});
     use(ByteView(range.into));
     done += range.into.size();

@@ -11,6 +11,7 @@
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "io/clean_up.h"
 #include "io/file.h"
 #include "io/file_error.h"
 
@@ -20,8 +21,9 @@ namespace {
 // What cannot be removed is left.
 void remove_all(const std::string& path) noexcept {
   try {
-    remove_tree(posix_file_system(), path);
+    clean_up([&] { remove_tree(posix_file_system(), path); });
   } catch (const std::exception&) {
+    return;
   }
 }
 
@@ -54,7 +56,12 @@ PrivateFolder::PrivateFolder(const std::string& prefix, const std::string& folde
   for (int attempt = 0; attempt < 3; ++attempt) {
     path_ = join_path(where, prefix + "-XXXXXX");
     if (mkdtemp(path_.data()) == nullptr) throw_storage_error(errno, "cannot create " + path_);
-    lock_ = posix_file_system().lock_folder(path_);
+    try {
+      lock_ = posix_file_system().lock_folder(path_);
+    } catch (const std::exception&) {
+      remove_all(path_);
+      throw;
+    }
     // Without the lock somebody has it, and removes the folder; where there are no locks nobody
     // has.
     const bool is_last_try = attempt == 2;

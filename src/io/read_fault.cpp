@@ -7,7 +7,14 @@
 
 namespace cairn {
 
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const OutOfMemoryError*>(&error) != nullptr ||
+         (dynamic_cast<const std::bad_alloc*>(&error) != nullptr &&
+          dynamic_cast<const std::bad_array_new_length*>(&error) == nullptr);
+}
+
 ReadFault read_fault_of(const std::exception& error) {
+  if (is_out_of_memory(error)) return ReadFault::kNow;
   if (memory_problem(error)) return ReadFault::kContent;
   if (dynamic_cast<const NotFoundError*>(&error) != nullptr) return ReadFault::kNoFile;
   if (dynamic_cast<const UnreadableError*>(&error) != nullptr) return ReadFault::kBytes;
@@ -20,10 +27,11 @@ ReadFault read_fault_of(const std::exception& error) {
 }
 
 std::optional<std::string> memory_problem(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return "there is not enough memory to read it";
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr && is_out_of_memory(error)) {
+    return "there is not enough memory";
   }
-  if (dynamic_cast<const std::length_error*>(&error) != nullptr) {
+  if (dynamic_cast<const std::length_error*>(&error) != nullptr ||
+      dynamic_cast<const std::bad_array_new_length*>(&error) != nullptr) {
     return "it asks for more memory than any machine has";
   }
   return std::nullopt;

@@ -24,14 +24,19 @@ enum class ReadFault : std::uint8_t {
   kContent,  // it was read, and is damaged, foreign or too large to look into: so it is tomorrow
   kNoFile,   // there is none: it is gone, or a link leads nowhere
   kBytes,    // UnreadableError: an older one may do, and it is left as it is
-  kNow,      // it could not be read this time: every other StorageError
+  kNow,      // it could not be read this time: every other StorageError, and a lack of memory
 };
 
-// Of whatever reading a file may throw. std::bad_alloc and std::length_error are the file's own
-// fault (kContent): readers take memory by what the file claims. What is not known is kNow.
+// Of whatever reading a file may throw. std::length_error is the file's own fault (kContent): it
+// claims a size that no machine has. OutOfMemoryError and std::bad_alloc are not: a MemoryBudget
+// refuses what the file claims beyond its own size before memory is taken for it. What is not known
+// is kNow.
 ReadFault read_fault_of(const std::exception& error);
 
-// What is wrong, where reading a file took more memory than there is: of std::bad_alloc and
+// Whether an allocation failed; not that a size was claimed which no machine has.
+bool is_out_of_memory(const std::exception& error);
+
+// What is wrong, where something took more memory than there is: of std::bad_alloc and
 // std::length_error, whose what() tells nothing. nullopt for every other error.
 std::optional<std::string> memory_problem(const std::exception& error);
 

@@ -52,11 +52,13 @@ Ends make_pipe() {
 }
 
 // Older C libraries cannot: there what others opened without O_CLOEXEC stays open.
-void add_close_of_others(posix_spawn_file_actions_t& actions) {
+// An errno value, or 0.
+int add_close_of_others(posix_spawn_file_actions_t& actions) {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  return posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 #else
   static_cast<void>(actions);
+  return 0;
 #endif
 }
 
@@ -65,10 +67,14 @@ class SpawnSettings {
  public:
   SpawnSettings(int input, int output, int errors) {
     posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
-    add_close_of_others(actions_);
+    int error = posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
+    if (error == 0) error = posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    if (error == 0) error = posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
+    if (error == 0) error = add_close_of_others(actions_);
+    if (error != 0) {
+      posix_spawn_file_actions_destroy(&actions_);
+      throw_storage_error(error, "cannot say which files a program is to have");
+    }
     posix_spawnattr_init(&attributes_);
     posix_spawnattr_setflags(
         &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

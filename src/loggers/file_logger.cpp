@@ -2,11 +2,10 @@
 
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/state.h"
 
+#include "core/json.h"
 #include "core/json_text.h"
 #include "io/append_file.h"
 #include "value/plain_json.h"
@@ -14,11 +13,10 @@
 namespace cairn {
 namespace {
 
-using Json = nlohmann::ordered_json;
 
-Json json_of(const Value& value) { return plain_json(value, NoJson::kNull); }
+OrderedJson json_of(const Value& value) { return plain_json(value, NoJson::kNull); }
 
-std::string line(const Json& object) { return json_text(object, -1) + "\n"; }
+std::string line(const OrderedJson& object) { return json_text(object, -1) + "\n"; }
 
 }  // namespace
 

@@ -70,52 +70,58 @@ class HttpLoop::State {
 
   const CurlApi& api() const { return api_; }
   int under_way() const { return under_way_; }
-  void add(Shared transfer) { tell(added_, std::move(transfer), 1); }
-  void cancel(Shared transfer) { tell(cancelled_, std::move(transfer), 0); }
-
- private:
-  void tell(std::vector<Shared>& list, Shared transfer, int more_under_way) {
+  void add(Shared transfer) {
     {
       const std::scoped_lock lock(mutex_);
-      list.push_back(std::move(transfer));
-      under_way_ += more_under_way;
+      added_.emplace(transfer->handle(), transfer);
+      ++under_way_;
     }
     api_.multi_wakeup(multi_);
   }
+  // Called by destructors: takes no memory.
+  void cancel(HttpTransfer& transfer) noexcept {
+    transfer.ask_to_cancel();
+    api_.multi_wakeup(multi_);
+  }
 
+ private:
+  // Of the thread, what follows: nobody hears of its exceptions, so nothing in it takes memory.
   void run() {
     while (!stopping_) {
-      take_lists();
+      take_added();
+      take_out_cancelled();
       int running = 0;
       api_.multi_perform(multi_, &running);
       answer_done();
       api_.multi_poll(multi_, nullptr, 0, kLongestWaitMs, nullptr);
     }
-    take_lists();
+    take_added();
     while (!moving_.empty()) {
       take_out(moving_.begin()->first)->finish_cancelled();
     }
   }
 
-  void take_lists() {
-    std::vector<Shared> added;
-    std::vector<Shared> cancelled;
+  void take_added() {
+    std::map<CURL*, Shared> added;
     {
       const std::scoped_lock lock(mutex_);
       added.swap(added_);
-      cancelled.swap(cancelled_);
     }
-    for (Shared& transfer : added) {
-      CURL* const handle = transfer->handle();
-      if (api_.multi_add_handle(multi_, handle) == CURLM_OK) {
-        moving_.emplace(handle, std::move(transfer));
+    while (!added.empty()) {
+      auto node = added.extract(added.begin());
+      if (api_.multi_add_handle(multi_, node.key()) == CURLM_OK) {
+        moving_.insert(std::move(node));
       } else {
         --under_way_;
-        transfer->finish_failed("libcurl takes no more requests");
+        node.mapped()->finish_refused();
       }
     }
-    for (const Shared& transfer : cancelled) {
-      if (const Shared found = take_out(transfer->handle())) found->finish_cancelled();
+  }
+
+  void take_out_cancelled() {
+    for (auto next = moving_.begin(); next != moving_.end();) {
+      const auto each = next++;
+      if (each->second->is_to_be_cancelled()) take_out(each->first)->finish_cancelled();
     }
   }
 
@@ -142,8 +148,7 @@ class HttpLoop::State {
   std::atomic<bool> stopping_ = false;
   std::atomic<int> under_way_ = 0;
   std::mutex mutex_;
-  std::vector<Shared> added_;
-  std::vector<Shared> cancelled_;
+  std::map<CURL*, Shared> added_;
   std::map<CURL*, Shared> moving_;  // the thread's own
   std::thread thread_;
 };
@@ -167,7 +172,7 @@ class LoopCall final : public HttpCall {
   HttpResponse wait() override { return future_.get(); }
   void cancel() override {
     if (future_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-      state_->cancel(transfer_);
+      state_->cancel(*transfer_);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include "net/url.h"
@@ -140,12 +141,12 @@ void HttpTransfer::set_callbacks() {
   set(CURLOPT_HEADERDATA, static_cast<void*>(this));
   set(CURLOPT_HEADERFUNCTION,
       static_cast<Write>([](char* data, std::size_t, std::size_t size, void* self) {
-        return static_cast<HttpTransfer*>(self)->take_header({data, size});
+        return static_cast<HttpTransfer*>(self)->take(&HttpTransfer::take_header, {data, size});
       }));
   set(CURLOPT_WRITEDATA, static_cast<void*>(this));
   set(CURLOPT_WRITEFUNCTION,
       static_cast<Write>([](char* data, std::size_t, std::size_t size, void* self) {
-        return static_cast<HttpTransfer*>(self)->take_body({data, size});
+        return static_cast<HttpTransfer*>(self)->take(&HttpTransfer::take_body, {data, size});
       }));
   set(CURLOPT_READDATA, static_cast<void*>(this));
   set(CURLOPT_READFUNCTION,
@@ -199,6 +200,17 @@ int HttpTransfer::seek_body(curl_off_t offset) {
   }
   piece_offset_ = left;
   return CURL_SEEKFUNC_OK;
+}
+
+// libcurl's own functions know no exceptions: the answer is one then, and the transfer ends.
+std::size_t HttpTransfer::take(std::size_t (HttpTransfer::*part)(std::string_view),
+                               std::string_view bytes) noexcept {
+  try {
+    return (this->*part)(bytes);
+  } catch (...) {
+    thrown_ = std::current_exception();
+    return 0;  // fewer than there are
+  }
 }
 
 std::size_t HttpTransfer::take_header(std::string_view line) {
@@ -263,29 +275,42 @@ std::string HttpTransfer::redirected_to() const {
   return url == nullptr ? std::string() : shown_url(url);
 }
 
-void HttpTransfer::finish(CURLcode code) {
-  response_.redirected_to = redirected_to();
-  if (code != CURLE_OK) {
-    response_.failure = failure_of(code);
-    response_.is_too_long = !too_much_.empty();
-    response_.may_work_later =
-        too_much_.empty() && !is_unusable_proxy(error_.data()) && may_work_later(code);
-  } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
-    response_.failure = "the connection broke off in the headers of the answer";
-    response_.may_work_later = true;
+// `describe` completes the answer.
+template <class Describe>
+void HttpTransfer::answer(const Describe& describe) noexcept {
+  try {
+    if (thrown_) std::rethrow_exception(thrown_);
+    describe();
+    promise_.set_value(std::move(response_));
+  } catch (...) {
+    promise_.set_exception(std::current_exception());
   }
-  promise_.set_value(std::move(response_));
 }
 
-void HttpTransfer::finish_cancelled() {
-  response_.failure = "cancelled";
-  response_.cancelled = true;
-  promise_.set_value(std::move(response_));
+void HttpTransfer::finish(CURLcode code) noexcept {
+  answer([&] {
+    response_.redirected_to = redirected_to();
+    if (code != CURLE_OK) {
+      response_.failure = failure_of(code);
+      response_.is_too_long = !too_much_.empty();
+      response_.may_work_later =
+          too_much_.empty() && !is_unusable_proxy(error_.data()) && may_work_later(code);
+    } else if (!has_headers_) {  // libcurl takes a connection that ends there for an empty answer
+      response_.failure = "the connection broke off in the headers of the answer";
+      response_.may_work_later = true;
+    }
+  });
 }
 
-void HttpTransfer::finish_failed(std::string why) {
-  response_.failure = std::move(why);
-  promise_.set_value(std::move(response_));
+void HttpTransfer::finish_cancelled() noexcept {
+  answer([&] {
+    response_.failure = "cancelled";
+    response_.cancelled = true;
+  });
+}
+
+void HttpTransfer::finish_refused() noexcept {
+  answer([&] { response_.failure = "libcurl takes no more requests"; });
 }
 
 }  // namespace cairn

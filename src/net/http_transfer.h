@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <exception>
 #include <future>
 #include <memory>
 
@@ -20,10 +22,14 @@ class HttpTransfer {
   CURL* handle() const { return easy_.get(); }
   std::shared_future<HttpResponse> future() const { return future_; }
 
-  // Answers the future. Once.
-  void finish(CURLcode code);
-  void finish_cancelled();
-  void finish_failed(std::string why);
+  // Answers the future; with an exception where there is no memory for the answer. Once.
+  void finish(CURLcode code) noexcept;
+  void finish_cancelled() noexcept;
+  void finish_refused() noexcept;  // libcurl did not take it
+
+  // Of any thread.
+  void ask_to_cancel() noexcept { is_to_be_cancelled_ = true; }
+  bool is_to_be_cancelled() const noexcept { return is_to_be_cancelled_; }
 
  private:
   template <class Value>
@@ -36,10 +42,14 @@ class HttpTransfer {
   void set_body();
   std::size_t read_body(char* into, std::size_t size);
   int seek_body(curl_off_t offset);
+  std::size_t take(std::size_t (HttpTransfer::*part)(std::string_view),
+                   std::string_view bytes) noexcept;
   std::size_t take_header(std::string_view line);
   std::size_t take_body(std::string_view bytes);
   std::string failure_of(CURLcode code) const;
   std::string redirected_to() const;
+  template <class Describe>
+  void answer(const Describe& describe) noexcept;
 
   const CurlApi& api_;
   HttpRequest request_;
@@ -48,9 +58,11 @@ class HttpTransfer {
   std::unique_ptr<CURL, decltype(&::curl_easy_cleanup)> easy_;  // goes first: it points at all
   std::array<char, CURL_ERROR_SIZE> error_ = {};
   std::string too_much_ = {};  // why take_body() refused
+  std::exception_ptr thrown_;  // by what takes the answer
   bool has_headers_ = false;   // all of the last answer's
   std::size_t piece_ = 0;      // of the body: what is sent next
   std::size_t piece_offset_ = 0;
+  std::atomic<bool> is_to_be_cancelled_ = false;
   std::promise<HttpResponse> promise_;
   std::shared_future<HttpResponse> future_;
 };

@@ -337,8 +337,8 @@ void move_shared_pointer(const Subject& s, const std::string& name) {
 }
 
 void several_threads_may_work(const Subject& s) {
-  std::vector<std::thread> threads;
   std::array<std::string, 4> found;
+  std::vector<std::jthread> threads;  // last: joined before the rest goes
   for (std::size_t i = 0; i < found.size(); ++i) {
     threads.emplace_back([&s, i, &found] {
       try {
@@ -353,9 +353,7 @@ void several_threads_may_work(const Subject& s) {
       }
     });
   }
-  for (std::thread& thread : threads) {
-    thread.join();
-  }
+  threads.clear();
   for (std::size_t i = 0; i < found.size(); ++i) {
     expect_equal(found[i], "of" + std::to_string(i) + "/9", "what a thread wrote last");
   }

@@ -5,6 +5,8 @@
 
 #include "cairn/error.h"
 
+#include "io/clean_up.h"
+
 namespace cairn {
 namespace {
 
@@ -32,7 +34,7 @@ bool remove_folder(FileSystem& files, const FilePath& path) {
     return false;
   }
   files.sync_folder(path.folder);
-  remove_tree(files, hidden);
+  persist([&] { remove_tree(files, hidden); });
   return true;
 }
 

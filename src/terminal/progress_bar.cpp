@@ -1,5 +1,6 @@
 #include "terminal/progress_bar.h"
 
+#include <exception>
 #include <utility>
 
 #include "terminal/progress_line.h"
@@ -23,7 +24,11 @@ ProgressBar::ProgressBar(std::ostream& out, ProgressBarOptions options)
 }
 
 ProgressBar::~ProgressBar() {
-  if (is_on_line_) erase_progress(out_);
+  if (!is_on_line_) return;
+  try {
+    erase_progress(out_);
+  } catch (const std::exception&) {  // a stream that throws has its own words for it
+  }
 }
 
 void ProgressBar::add(std::uint64_t amount) {

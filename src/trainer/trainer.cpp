@@ -39,6 +39,14 @@ class Attended {
   std::optional<StopRequest>& requests_;
 };
 
+// For a destructor: a logger may throw, too.
+void warn_quietly(Logger& logger, const std::exception& error) noexcept {
+  try {
+    logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
+  } catch (const std::exception&) {  // there is no memory, say, to tell it
+  }
+}
+
 Requests both(const Requests& one, const Requests& other) {
   const bool is_all = one.reason.empty() || other.reason.empty();
   return {.save = one.save || other.save,
@@ -56,7 +64,7 @@ Trainer::~Trainer() {
   try {
     close();
   } catch (const std::exception& error) {
-    impl_->logger.log_message(std::string("warning: closing the Trainer failed: ") + error.what());
+    warn_quietly(impl_->logger, error);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <new>
 #include <utility>
 
+#include "core/per_thread.h"
 #include "core/round_up.h"
 
 #if defined(__has_feature)  // clang
@@ -123,14 +124,13 @@ struct LastBlock {
     is_ending = true;
     cutter.finish();
   }
-  void note() {}  // makes it, on this thread
 };
-thread_local LastBlock last_block;
 
 void Cutter::next_block() {
+  static const PerThread<LastBlock> last_blocks;
+  last_blocks.here();
   finish();
   block_ = new_block();
-  last_block.note();
 }
 
 }  // namespace

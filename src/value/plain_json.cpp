@@ -3,10 +3,9 @@
 #include <cmath>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/foreign.h"
 
+#include "core/json.h"
 #include "core/little_endian.h"
 #include "value/numbers.h"
 #include "value/value_path.h"
@@ -14,7 +13,7 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 json plain_float(double number) {
   return std::isfinite(number) ? json(number) : json(key_text(number));

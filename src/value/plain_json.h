@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "cairn/value.h"
+
+#include "core/json_fwd.h"
 
 namespace cairn {
 
@@ -18,6 +18,6 @@ enum class NoJson : std::uint8_t {
   kDescribed,
   kNull,
 };
-nlohmann::json plain_json(const Value& value, NoJson no_json = NoJson::kDescribed);
+Json plain_json(const Value& value, NoJson no_json = NoJson::kDescribed);
 
 }  // namespace cairn

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace cairn {
 namespace {
 
 TEST(JsonTextTest, ReplacesBytesAndEscapesControlCharacters) {
-  EXPECT_EQ(json_text(nlohmann::json("a\xff\x7f\x1b"), -1), "\"a\xef\xbf\xbd\\u007f\\u001b\"");
+  EXPECT_EQ(json_text(Json("a\xff\x7f\x1b"), -1), "\"a\xef\xbf\xbd\\u007f\\u001b\"");
 }
 
 TEST(JsonTextTest, KeepsTheOrderThatTheObjectKeeps) {
@@ -17,8 +17,8 @@ TEST(JsonTextTest, KeepsTheOrderThatTheObjectKeeps) {
     object["a"] = 2;
     return object;
   };
-  EXPECT_EQ(json_text(fill(nlohmann::ordered_json()), -1), R"({"b":1,"a":2})");
-  EXPECT_EQ(json_text(fill(nlohmann::json()), 1), "{\n \"a\": 2,\n \"b\": 1\n}");
+  EXPECT_EQ(json_text(fill(OrderedJson()), -1), R"({"b":1,"a":2})");
+  EXPECT_EQ(json_text(fill(Json()), 1), "{\n \"a\": 2,\n \"b\": 1\n}");
 }
 
 }  // namespace

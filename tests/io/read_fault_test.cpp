@@ -17,7 +17,7 @@ TEST(ReadFaultTest, OnlyWhatWasReadIsTheContentsFault) {
   EXPECT_EQ(read_fault_of(UnsupportedError("")), ReadFault::kContent);
   EXPECT_EQ(read_fault_of(MismatchError("")), ReadFault::kContent);
   EXPECT_EQ(read_fault_of(UsageError("")), ReadFault::kContent);
-  EXPECT_EQ(read_fault_of(std::bad_alloc()), ReadFault::kContent);
+  EXPECT_EQ(read_fault_of(std::bad_array_new_length()), ReadFault::kContent);
   EXPECT_EQ(read_fault_of(std::length_error("")), ReadFault::kContent);
   EXPECT_EQ(read_fault_of(NotFoundError("")), ReadFault::kNoFile);
 }
@@ -29,6 +29,8 @@ TEST(ReadFaultTest, WhatIsOfThisMomentOrThisMachineIsNot) {
   EXPECT_EQ(read_fault_of(UnreadableError("", EIO)), ReadFault::kBytes);
   EXPECT_EQ(read_fault_of(ReaderMissingError("")), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(CancelledError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(OutOfMemoryError("")), ReadFault::kNow);
+  EXPECT_EQ(read_fault_of(std::bad_alloc()), ReadFault::kNow);
   EXPECT_EQ(read_fault_of(std::runtime_error("")), ReadFault::kNow);
 }
 
@@ -51,7 +53,7 @@ TEST(ReadFaultTest, AnErrnoOfACallThatLooksSaysWhetherTheDiskGivesTheFile) {
 }
 
 TEST(ReadFaultTest, TheProblemIsOneLineThatSaysSomething) {
-  EXPECT_EQ(read_problem(std::bad_alloc()), "there is not enough memory to read it");
+  EXPECT_EQ(read_problem(std::bad_alloc()), "there is not enough memory");
   EXPECT_EQ(read_problem(std::length_error("vector::reserve")),
             "it asks for more memory than any machine has");
   EXPECT_EQ(read_problem(CorruptError("a\nb")), "a\\x0ab");

@@ -1,12 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/storage/gcs.h"
 
+#include "core/json.h"
 #include "gcs_fixture.h"
 #include "s3_fixture.h"
 #include "storage/listing.h"
@@ -166,19 +165,19 @@ TEST(GcsStoreTest, ErrorsSayWhatToDoAndNoSecret) {
 
 class GcsTokenTest : public ::testing::Test {
  protected:
-  std::string file_with(const nlohmann::json& json) {
+  std::string file_with(const Json& json) {
     const std::string path = folder_ / ("credentials" + std::to_string(++files_) + ".json");
     testing::write_file(path, json.dump());
     return path;
   }
-  nlohmann::json service() const {
+  Json service() const {
     return {{"type", "service_account"},
             {"client_email", served_.keys.account},
             {"private_key_id", "1"},
             {"private_key", served_.keys.private_key},
             {"token_uri", served_.fake.url() + "/token"}};
   }
-  nlohmann::json user() const {
+  Json user() const {
     return {{"type", "authorized_user"},
             {"client_id", "id"},
             {"client_secret", served_.keys.client_secret},
@@ -243,7 +242,7 @@ TEST_F(GcsTokenTest, OneThatEndsIsRenewedBeforeAndOneThatIsRefusedBehind) {
   EXPECT_EQ(read_text(*store, "a"), "x");
   EXPECT_EQ(served_.fake.tokens(), 2U);
   GcsServed hasty({.token_seconds = 60});  // less than the time before its end
-  nlohmann::json json = user();
+  Json json = user();
   json["token_uri"] = hasty.fake.url() + "/token";
   const auto short_lived = hasty.store(hasty.options_with(file_with(json)));
   short_lived->stat("a");
@@ -251,14 +250,14 @@ TEST_F(GcsTokenTest, OneThatEndsIsRenewedBeforeAndOneThatIsRefusedBehind) {
 }
 
 TEST_F(GcsTokenTest, WhatCannotBeIsRefusedWithoutASecret) {
-  const auto refused = [&](const nlohmann::json& json) {
+  const auto refused = [&](const Json& json) {
     const std::string file = file_with(json);
     return message_of([&] { served_.store(served_.options_with(file))->stat("a"); });
   };
   const auto says = [](const std::string& what) {
     return AllOf(HasSubstr(what), Not(HasSubstr("canary")));
   };
-  nlohmann::json json = user();
+  Json json = user();
   json["refresh_token"] = "canary-wrong";
   EXPECT_THAT(refused(json), says("invalid_grant: Invalid signature."));
   json = service();
@@ -275,7 +274,7 @@ TEST_F(GcsTokenTest, WhatCannotBeIsRefusedWithoutASecret) {
   json = user();
   json["token_uri"] = "http://example.com/token";
   EXPECT_THAT(refused(json), says("without https"));
-  EXPECT_THAT(refused(nlohmann::json::array()), says("no JSON file of Google credentials"));
+  EXPECT_THAT(refused(Json::array()), says("no JSON file of Google credentials"));
   GcsOptions options = served_.options_with(file_with(user()));
   options.endpoint_url = "http://example.com";
   EXPECT_THAT(message_of<UsageError>([&] { served_.store(options); }), says("in the clear"));

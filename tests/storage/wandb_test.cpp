@@ -161,11 +161,11 @@ TEST_F(WandbTest, WhatIsWrittenIsANewVersionWithComposersAliases) {
                                         {root + "v1" + file, "second"}}));
   EXPECT_EQ(read_text(*store, name), "second");
   EXPECT_EQ(read_text(*store, name + ":v0"), "first");
-  const nlohmann::json input = served.fake.input_of_artifact(root.substr(6) + "latest");
+  const Json input = served.fake.input_of_artifact(root.substr(6) + "latest");
   EXPECT_EQ(text_of(input, "artifactTypeName"), "model");
   EXPECT_EQ(text_of(input, "metadata"), R"({"timestamp/batch":20,"timestamp/epoch":1})");
   store->move_pointer("proj/run/latest", name);
-  const nlohmann::json link = served.fake.input_of_artifact("me/proj/run.latest.symlink:latest");
+  const Json link = served.fake.input_of_artifact("me/proj/run.latest.symlink:latest");
   EXPECT_EQ(text_of(link, "artifactTypeName"), "symlink");
   EXPECT_FALSE(link.contains("metadata"));
   EXPECT_EQ(store->stat(name)->size, 6U);
@@ -290,7 +290,7 @@ TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
   settings.retries.clock = served.clock;
   wandb::GraphQl server({.entity = "me"}, settings);
   wandb::make_run(server, "proj", "r");
-  const nlohmann::json input = {{"entityName", "me"},
+  const Json input = {{"entityName", "me"},
                                 {"projectName", "proj"},
                                 {"runName", "r"},
                                 {"artifactTypeName", "model"},
@@ -298,16 +298,16 @@ TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
                                 {"digest", std::string(32, '0')},
                                 {"digestAlgorithm", "MANIFEST_MD5"},
                                 {"enableDigestDeduplication", true},
-                                {"aliases", nlohmann::json::array()},
+                                {"aliases", Json::array()},
                                 {"clientID", std::string(128, 'a')},
                                 {"sequenceClientID", std::string(128, 'b')}};
   const char* const create =
       "mutation M($input: CreateArtifactInput!) { createArtifact(input: $input) { artifact { id "
       "state } } }";
-  const nlohmann::json made = server.ask(create, {{"input", input}}, "createArtifact", "a");
+  const Json made = server.ask(create, {{"input", input}}, "createArtifact", "a");
   const std::string id = text_of(object_of(made, "artifact"), "id");
   EXPECT_THAT(served.fake.violations(), IsEmpty());
-  const auto expect_refused = [&](const char* query, const nlohmann::json& variables,
+  const auto expect_refused = [&](const char* query, const Json& variables,
                                   const std::string& why) {
     EXPECT_THROW(server.ask(query, variables, "x", "a"), StorageError);
     EXPECT_THAT(served.fake.violations().back(), HasSubstr(why));
@@ -322,11 +322,11 @@ TEST_F(WandbTest, TheFakeInsistsOnTheOrder) {
       "$artifactFiles, storageLayout: $storageLayout }) { uploadUrl uploadHeaders "
       "artifact { id } } }",
       {{"artifactFiles",
-        nlohmann::json::array(
+        Json::array(
             {{{"artifactID", id}, {"artifactManifestID", "none"}, {"name", "x"}, {"md5", "x"}}})},
        {"storageLayout", "V2"}},
       "files of no manifest");
-  nlohmann::json lacking = input;
+  Json lacking = input;
   lacking.erase("digest");
   expect_refused(create, {{"input", lacking}}, "no field digest");
   expect_refused(create, {{"input", input}, {"more", "x"}}, "the variable more");
@@ -474,7 +474,7 @@ TEST_F(WandbTest, ALostAnswerOfAWriteIsNoFailure) {
       response.status = 403;
     }
     if (puts == 0 || request.find("createArtifactFiles(") == std::string::npos) return;
-    auto json = nlohmann::json::parse(response.body);
+    auto json = Json::parse(response.body);
     for (auto& edge : json["data"]["createArtifactFiles"]["files"]["edges"])
       edge["node"]["uploadUrl"] = nullptr;
     response.body = json.dump();

@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 Value everything_json_has() {
   return Dict{{"none", None{}},

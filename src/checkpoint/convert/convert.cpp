@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "cairn/error.h"
 #include "cairn/foreign.h"
@@ -25,6 +26,7 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/plan/write_dcp.h"
 #include "checkpoint/plan/write_safetensors.h"
+#include "core/out_of_memory.h"
 #include "io/atomic_file.h"
 #include "io/mapped_file.h"
 #include "storage/listing.h"
@@ -234,7 +236,7 @@ Value changed(Value value, const ConvertOptions& options, ConvertResult& result)
 }  // namespace
 
 ConvertResult convert(const std::string& in, const std::string& out,
-                      const ConvertOptions& options) {
+                      const ConvertOptions& options) try {
   const GuardedReads guard;  // SaveJob::checks_reads asks what became of them
   const auto store = store_of(out, options.store);
   const Target& target = target_of(out, options);
@@ -279,6 +281,8 @@ ConvertResult convert(const std::string& in, const std::string& out,
     throw;
   }
   return result;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("converting a checkpoint");
 }
 
 }  // namespace cairn

@@ -9,6 +9,7 @@
 // clang-format on
 #include "cairn/checkpoint/copy.h"
 
+#include <new>
 #include <set>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/open/check_whole.h"
+#include "core/out_of_memory.h"
 #include "io/file.h"
 #include "io/source_part.h"
 #include "storage/listing.h"
@@ -173,8 +175,10 @@ class Copy {
 }  // namespace
 
 CopyResult copy_checkpoint(const std::string& from, const std::string& to,
-                           const CopyOptions& options) {
+                           const CopyOptions& options) try {
   return Copy(from, to, options).run();
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("copying a checkpoint");
 }
 
 }  // namespace cairn

@@ -43,6 +43,7 @@
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "core/out_of_memory.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -325,7 +326,8 @@ class Search {
 
 }  // namespace
 
-std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
+std::optional<FoundCheckpoint> find_latest(const std::string& folder,
+                                           const FindOptions& options) try {
   const std::string where = strict_format(folder, dist_variables(options.run_name));
   const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
   Search search(store, where, options);
@@ -336,6 +338,8 @@ std::optional<FoundCheckpoint> find_latest(const std::string& folder, const Find
   auto found = search.run();
   if (found) search.tell_older();
   return found;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("looking for a checkpoint");
 }
 
 }  // namespace cairn

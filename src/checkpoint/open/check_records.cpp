@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/crc32.h"
+#include "core/per_thread.h"
 #include "io/file_source.h"
 #include "io/parallel.h"
 #include "io/pieces.h"
@@ -150,7 +151,8 @@ std::span<std::byte> scratch_for(std::span<const Piece> batch, std::vector<std::
   for (const Piece& piece : batch) {
     if (piece.place.empty()) bytes += piece.size;
   }
-  thread_local std::vector<std::byte> kept(kBatchBytes);
+  static const BytesPerThread<kBatchBytes> kept_ones;
+  const std::span<std::byte> kept = kept_ones.here();
   if (bytes <= kept.size()) return kept;
   if (own.size() < bytes) own.resize(bytes);
   return own;
@@ -158,7 +160,8 @@ std::span<std::byte> scratch_for(std::span<const Piece> batch, std::vector<std::
 
 void read_and_look(const ByteSource& file, std::span<Piece> batch, std::span<std::byte> scratch,
                    auto&& look) {
-  thread_local std::vector<Range> ranges;
+  static const PerThread<std::vector<Range>> kept_ones;
+  std::vector<Range>& ranges = kept_ones.here();
   ranges.clear();
   std::size_t used = 0;
   for (const Piece& piece : batch) {

@@ -9,14 +9,15 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
+#include "core/out_of_memory.h"
 #include "io/mapped_file.h"
 #include "io/read_fault.h"
 
 namespace cairn {
 
 // What `read` gives; a StorageError where bytes of `path` could not be read, also when `read` took
-// the zeros in their place for damage. An UnsupportedError where there is not enough memory: files
-// may be made to that end, and those beside them have to be looked at all the same.
+// the zeros in their place for damage. An OutOfMemoryError where there is not enough memory, and an
+// UnsupportedError where the file claims a size that no machine has.
 template <class Read>
 auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
   const GuardedReads guard;
@@ -28,6 +29,7 @@ auto guarded(const std::string& path, const Read& read) -> decltype(read()) {
     check_mapped_reads(path);
     throw;
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw_out_of_memory("reading", path);
     if (const auto problem = memory_problem(error)) throw UnsupportedError(path + ": " + *problem);
     throw;
   }

@@ -1,4 +1,5 @@
 #include <cerrno>
+#include <new>
 
 #include "cairn/error.h"
 
@@ -7,6 +8,7 @@
 #include "checkpoint/open/guarded_source.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/training_info.h"
+#include "core/out_of_memory.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -58,11 +60,13 @@ Checkpoint checkpoint_of(std::string path, std::shared_ptr<const CheckpointSourc
       Checkpoint::Impl{std::move(path), std::move(source)}));
 }
 
-Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) {
+Checkpoint open_checkpoint(const std::string& path, const std::shared_ptr<ObjectStore>& store) try {
   return checkpoint_of(store ? path : shown_place(path), open_source(path, {.store = store}));
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("opening a checkpoint");
 }
 
-Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
+Value load(const Checkpoint& checkpoint, const LoadOptions& options) try {
   const std::string& path = checkpoint.path();
   const CheckpointSource& source = *checkpoint.impl_->source;
   if (source.info().format == "torchscript") {
@@ -73,6 +77,8 @@ Value load(const Checkpoint& checkpoint, const LoadOptions& options) {
   Value value = source.read();
   if (!options.ignore_keys.empty()) options.ignore_keys.apply(value);
   return value;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("loading a checkpoint");
 }
 
 Value load(const std::string& path, const LoadOptions& options) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "checkpoint/open/check_records.h"
 #include "checkpoint/open/source.h"
 #include "checkpoint/open/torch_checkpoint.h"
+#include "core/out_of_memory.h"
 #include "core/printable.h"
 #include "io/windows.h"
 #include "storage/place.h"
@@ -184,8 +186,10 @@ VerifyReport verify_opened(const TorchCheckpoint& checkpoint, Verify how, Pendin
 }
 
 VerifyReport verify(const std::string& path, Verify how,
-                    const std::shared_ptr<ObjectStore>& store) {
+                    const std::shared_ptr<ObjectStore>& store) try {
   return verify_path(path, how, {.store = store});
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("verifying a checkpoint");
 }
 
 namespace {

@@ -4,10 +4,9 @@
 
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "core/writer.h"
 #include "core/xxh3.h"
 
@@ -19,13 +18,13 @@ constexpr std::int64_t kFolderSchema = 1;
 constexpr std::size_t kMostFolderManifestBytes = std::size_t{16} << 20;
 constexpr std::string_view kFolderMarker = R"("xxh3_128":")";
 
-ManifestFile file_of(const nlohmann::json& json) {
+ManifestFile file_of(const Json& json) {
   try {
     return {.name = json.at("name").get<std::string>(),
             .bytes = json.at("bytes").get<std::uint64_t>(),
             .xxh3_128 = json.at("xxh3_128").get<std::string>(),
             .machine = json.value("machine", "")};
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     throw CorruptError("the folder's manifest lists something that is no file");
   }
 }
@@ -33,14 +32,14 @@ ManifestFile file_of(const nlohmann::json& json) {
 }  // namespace
 
 std::string write_folder_manifest(const FolderManifest& manifest) {
-  nlohmann::ordered_json json = {{"schema", kFolderSchema},
+  OrderedJson json = {{"schema", kFolderSchema},
                                  {"writer", kWriter},
                                  {"xxh3_128", std::string(kSealDigits, '0')},
-                                 {"files", nlohmann::ordered_json::array()}};
+                                 {"files", OrderedJson::array()}};
   if (!manifest.attempt.empty()) json["attempt"] = manifest.attempt;
   if (!manifest.publisher.empty()) json["publisher"] = manifest.publisher;
   for (const ManifestFile& file : manifest.files) {
-    nlohmann::ordered_json& listed = json["files"].emplace_back(nlohmann::ordered_json{
+    OrderedJson& listed = json["files"].emplace_back(OrderedJson{
         {"name", file.name}, {"bytes", file.bytes}, {"xxh3_128", file.xxh3_128}});
     if (!file.machine.empty()) listed["machine"] = file.machine;
   }
@@ -53,7 +52,7 @@ FolderManifest parse_folder_manifest(std::string_view text) {
   if (text.size() > kMostFolderManifestBytes) {
     throw CorruptError("the folder's manifest is too large to be one");
   }
-  const auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
+  const auto json = Json::parse(text.begin(), text.end(), nullptr, false);
   const auto find = [&](const char* name) {
     const auto found = json.is_object() ? json.find(name) : json.end();
     if (!json.is_object() || found == json.end()) {

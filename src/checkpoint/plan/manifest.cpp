@@ -5,10 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "core/little_endian.h"
 #include "core/writer.h"
 #include "core/xxh3.h"
@@ -18,7 +17,6 @@
 namespace cairn {
 namespace {
 
-using Json = nlohmann::ordered_json;  // keeps the order of fields: the text is deterministic
 
 constexpr std::int64_t kSchema = 1;
 constexpr std::size_t kMostBytes = std::size_t{64} << 10;
@@ -26,8 +24,8 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 10;
 // A clock is in the manifest in microseconds.
 std::string clock_key(const TimestampClock& clock) { return std::string(clock.name) + "_us"; }
 
-Json to_json(const Timestamp& timestamp) {
-  Json json;
+OrderedJson to_json(const Timestamp& timestamp) {
+  OrderedJson json;
   for (const TimestampCounter& counter : kTimestampCounters) {
     json[counter.name] = timestamp.*counter.field;
   }
@@ -39,7 +37,7 @@ Json to_json(const Timestamp& timestamp) {
 
 // Whether `json` is a T and within its range: the library would cut off what does not fit.
 template <class T>
-bool holds(const Json& json) {
+bool holds(const OrderedJson& json) {
   if constexpr (std::is_same_v<T, std::string>) return json.is_string();
   if constexpr (std::is_same_v<T, std::uint64_t>) return json.is_number_unsigned();
   if (json.is_number_unsigned()) return std::in_range<std::int64_t>(json.get<std::uint64_t>());
@@ -48,7 +46,7 @@ bool holds(const Json& json) {
 
 // The field of that name and type. T is std::string, std::int64_t or std::uint64_t.
 template <class T>
-T field_of(const Json& json, const std::string& name) {
+T field_of(const OrderedJson& json, const std::string& name) {
   const auto found = json.find(name);
   if (found == json.end()) throw CorruptError(fmt::format("the manifest has no \"{}\"", name));
   if (!holds<T>(*found)) {
@@ -57,7 +55,7 @@ T field_of(const Json& json, const std::string& name) {
   return found->template get<T>();
 }
 
-Timestamp timestamp_of(const Json& json) {
+Timestamp timestamp_of(const OrderedJson& json) {
   if (!json.is_object()) throw CorruptError("\"timestamp\" of the manifest has a wrong type");
   Timestamp timestamp;
   for (const TimestampCounter& counter : kTimestampCounters) {
@@ -114,7 +112,7 @@ class ManifestRecord final : public ExtraRecords {
 
   void add(const FileRecord& record) override { table_.add(record); }
   std::vector<std::pair<std::string, std::string>> finish() override {
-    Json json = {
+    OrderedJson json = {
         {"schema", kSchema},  {"writer", kWriter},          {"layout", kManifestLayout},
         {"kind", info_.kind}, {"run_name", info_.run_name},
     };
@@ -124,7 +122,7 @@ class ManifestRecord final : public ExtraRecords {
     json["xxh3_128"] = table_.digest();
     try {
       return {{std::string(kManifestRecord), json.dump()}};
-    } catch (const Json::type_error&) {  // the only reason
+    } catch (const OrderedJson::type_error&) {  // the only reason
       throw UsageError("the run name is not UTF-8 and cannot be written into a checkpoint");
     }
   }
@@ -142,7 +140,7 @@ std::unique_ptr<ExtraRecords> manifest_record(CheckpointInfo info) {
 
 Manifest parse_manifest(std::string_view text) {
   if (text.size() > kMostBytes) throw CorruptError("the manifest is too large to be one");
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  const OrderedJson json = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
   if (!json.is_object()) throw CorruptError("the manifest is not a JSON object");
   const auto schema = field_of<std::int64_t>(json, "schema");
   Manifest manifest;

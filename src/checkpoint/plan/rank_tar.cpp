@@ -1,11 +1,10 @@
 #include "checkpoint/plan/rank_tar.h"
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/names/extension.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "core/json.h"
 #include "core/json_text.h"
 #include "format/stream_plan.h"
 #include "format/tar/writer.h"
@@ -15,7 +14,7 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 constexpr int kNoteFormat = 1;
 

@@ -34,6 +34,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -42,6 +43,7 @@
 
 #include "checkpoint/plan/file_image.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "core/out_of_memory.h"
 #include "io/cancellation.h"
 #include "io/file.h"
 #include "storage/listing.h"
@@ -121,6 +123,22 @@ bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path) 
   return is_folder_of(store, job, path) && foreign_file_in(store, path).has_value();
 }
 
+// Removes a file that the request makes superfluous, unless it is to stay.
+void remove_superfluous(Place& place, const SaveJob& job, const std::string& path,
+                        SaveReport& report) try {
+  if (!job.write && !place.own.may_remove(path, place.retry)) return;
+  if (must_stay(*place.store, job, path)) {
+    report.refused.push_back(path);
+    return;
+  }
+  const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
+  if (!with_retries(place.retry, remove)) return;
+  report.removed.push_back(path);
+  if (place.is_far) place.own.forget(path);
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory();
+}
+
 // Removes what the request makes superfluous; gives the first error after having tried all. Nothing
 // is removed when it cannot be known what `latest` points at.
 std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
@@ -136,21 +154,13 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
     return std::current_exception();
   }
   std::exception_ptr error;
+  report.removed.reserve(job.remove_afterwards.size());  // what was removed is reported
   for (const std::string& path : job.remove_afterwards) {
     try {
       const bool is_kept = std::any_of(kept.begin(), kept.end(), [&](const std::string& name) {
         return is_same_name(*place.store, name, path);
       });
-      if (is_kept) continue;
-      if (!job.write && !place.own.may_remove(path, place.retry)) continue;
-      if (must_stay(*place.store, job, path)) {
-        report.refused.push_back(path);
-        continue;
-      }
-      const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
-      if (!with_retries(place.retry, remove)) continue;
-      report.removed.push_back(path);
-      if (place.is_far) place.own.forget(path);
+      if (!is_kept) remove_superfluous(place, job, path, report);
     } catch (Error& e) {
       e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -173,8 +183,22 @@ std::uint64_t write_far(Place& place, const SaveJob& job, FileImage* image) {
   return done.bytes;
 }
 
+// Steps 2 to 4. Returns the bytes.
+std::uint64_t write_object(Place& place, const SaveJob& job, FileImage* image,
+                           const std::function<void()>& point) try {
+  if (place.check_given_up) place.check_given_up();  // it may have waited for long
+  if (place.is_far && !job.latest.empty()) {
+    place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
+  }
+  if (job.write) return job.write(*place.store, job, point);
+  if (place.is_far) return write_far(place, job, image);
+  return write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory();
+}
+
 // Steps 2 to 6. `image`: step 1's; nullptr when the job has the live tensors.
-SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) {
+SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image) try {
   SaveReport report{.path = job.path};
   bool is_published = false;
   const auto point = [&] {
@@ -183,18 +207,7 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
     if (!job.latest.empty()) move_latest(place, job.path, job.latest);
   };
   try {
-    if (place.check_given_up) place.check_given_up();  // it may have waited for long
-    if (place.is_far && !job.latest.empty()) {
-      place.fenced(job.latest, [&](PointerFence& fence) { fence.check(place.retry); });
-    }
-    if (job.write) {
-      report.bytes = job.write(*place.store, job, point);
-    } else if (place.is_far) {
-      report.bytes = write_far(place, job, image);
-    } else {
-      report.bytes =
-          write_checkpoint(*place.store, job, {.image = image, .encoded = place.encoded}).bytes;
-    }
+    report.bytes = write_object(place, job, image, point);
   } catch (Error& e) {
     if (is_published) throw;
     const bool is_refused = dynamic_cast<const AlreadyExistsError*>(&e) != nullptr;
@@ -208,6 +221,8 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
   if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
   return report;
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("saving", job.path);
 }
 
 }  // namespace
@@ -217,7 +232,7 @@ SaveReport save_now(const std::shared_ptr<ObjectStore>& store, const SaveJob& jo
   return write_and_publish(place, job, nullptr);
 }
 
-void save(const Value& value, const std::string& path, const SaveOptions& options) {
+void save(const Value& value, const std::string& path, const SaveOptions& options) try {
   const auto store = store_of(path, options.store);
   remove_leftovers_of(*store, path);
   save_now(store, {.value = value,
@@ -225,6 +240,8 @@ void save(const Value& value, const std::string& path, const SaveOptions& option
                    .info = options.info,
                    .condition = condition_of(options.overwrite),
                    .checks_reads = true});
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("saving a checkpoint");
 }
 
 struct SavePipeline::Impl {
@@ -321,7 +338,7 @@ SavePipeline::SavePipeline(const SavePipelineOptions& options)
 
 SavePipeline::~SavePipeline() = default;
 
-void SavePipeline::submit(SaveJob job) {
+void SavePipeline::submit(SaveJob job) try {
   if (!impl_->options.async) {
     write_and_publish(impl_->place, job, nullptr);
     return;
@@ -340,6 +357,8 @@ void SavePipeline::submit(SaveJob job) {
     ++impl_->pending;
   }
   impl_->changed.notify_all();
+} catch (const std::bad_alloc&) {
+  throw_out_of_memory("saving a checkpoint");
 }
 
 void SavePipeline::let_go() {

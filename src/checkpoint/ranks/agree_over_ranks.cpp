@@ -23,15 +23,14 @@
 #include <set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/ranks/consult.h"
+#include "core/json.h"
 #include "core/json_text.h"
 
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 using Seen = std::vector<SeenCheckpoint>;
 using Agreed = std::vector<AgreedCheckpoint>;
 

@@ -44,11 +44,10 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/ranks/name_on_machine.h"
+#include "core/json.h"
 #include "core/json_text.h"
 #include "core/xxh3.h"
 #include "format/dcp/write_metadata.h"
@@ -60,7 +59,7 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 // Behind the verdict that rank 0 tells: the checkpoint is there; it is not, and never will be.
 constexpr std::string_view kPublished = "\npublished";

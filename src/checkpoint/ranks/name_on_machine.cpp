@@ -5,12 +5,11 @@
 #include <optional>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/ranks/meeting.h"
 #include "checkpoint/ranks/see_checkpoints.h"
+#include "core/json.h"
 #include "core/json_text.h"
 #include "format/dcp/write_metadata.h"
 #include "io/atomic_file.h"
@@ -22,7 +21,7 @@
 namespace cairn {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct Content {
   std::vector<std::string> names = {};  // in a folder

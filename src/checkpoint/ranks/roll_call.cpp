@@ -140,7 +140,7 @@ void RollCall::move_on() {
 void RollCall::sign_of_life() {
   try {
     if (meeting_.now() - last_beat_ >= table_.patience.beat) beat();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return;  // the next one may arrive
   }
 }
@@ -152,9 +152,9 @@ void RollCall::beating(const std::function<void()>& work) {
     bool& is_beating;
     ~Ends() { is_beating = false; }
   } ends{is_beating_};
-  const std::jthread beats([this](const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any stopped;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  const std::jthread beats([&](const std::stop_token& stop) {
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
       stopped.wait_for(lock, stop, milliseconds(500), [] { return false; });

@@ -3,9 +3,8 @@
 #include <array>
 #include <exception>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/ranks/meeting.h"
+#include "core/json.h"
 #include "core/json_text.h"
 
 namespace cairn {
@@ -23,7 +22,7 @@ Verdict::Kind kind_of(const std::string& word) {
 }  // namespace
 
 std::string text_of(const Verdict& verdict) {
-  return json_text(nlohmann::json{{"kind", kKinds.at(static_cast<std::size_t>(verdict.kind))},
+  return json_text(Json{{"kind", kKinds.at(static_cast<std::size_t>(verdict.kind))},
                                   {"rank", verdict.rank},
                                   {"why", verdict.why},
                                   {"status", verdict.status},
@@ -33,13 +32,13 @@ std::string text_of(const Verdict& verdict) {
 
 Verdict parse_verdict(const std::string& text) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = Json::parse(text);
     return {.kind = kind_of(json.at("kind").get<std::string>()),
             .rank = json.at("rank").get<std::int64_t>(),
             .why = json.at("why").get<std::string>(),
             .status = json.at("status").get<int>(),
             .is_retryable = json.at("retryable").get<bool>()};
-  } catch (const nlohmann::json::exception& e) {
+  } catch (const Json::exception& e) {
     throw MeetingError("what a rank said cannot be read (do all run the same version of cairn?): " +
                        std::string(e.what()));
   }

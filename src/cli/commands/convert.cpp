@@ -9,20 +9,19 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct ConvertArgs {
   std::string in;

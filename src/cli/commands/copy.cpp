@@ -5,11 +5,10 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
 #include "cli/view/progress_bar.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "storage/place.h"
 

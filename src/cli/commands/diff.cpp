@@ -7,8 +7,6 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
@@ -18,6 +16,7 @@
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "cli/view/value_text.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/mapped_file.h"
 #include "storage/place.h"
@@ -25,7 +24,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct DiffArgs {
   std::string a;

@@ -8,8 +8,6 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
@@ -19,6 +17,7 @@
 #include "cli/view/joined.h"
 #include "cli/view/table.h"
 #include "core/blas.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/machine.h"
@@ -31,7 +30,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct FolderState {
   std::string path;

@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/error.h"
@@ -14,6 +12,7 @@
 #include "cli/shell/out_place.h"
 #include "cli/view/npy.h"
 #include "cli/view/value_text.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/mapped_file.h"
 #include "storage/listing.h"
@@ -100,7 +99,7 @@ int run_extract(const ExtractArgs& options, Console& console) {
   check_stays(options.out);
   const Value value = find_parts(open_source(options.path)->read(), options);
   if (options.out.empty()) {
-    const nlohmann::json object = plain_json(value);
+    const Json object = plain_json(value);
     check_mapped_reads();  // before anything is said of what was read
     console.print_json(object);
     return kDone;

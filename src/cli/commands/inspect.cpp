@@ -8,8 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/open/source.h"
@@ -19,6 +17,7 @@
 #include "cli/view/table.h"
 #include "cli/view/tensor_table.h"
 #include "cli/view/tree.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/mapped_file.h"
 #include "storage/place.h"
@@ -27,7 +26,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct InspectArgs {
   std::string path;

@@ -3,20 +3,19 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "checkpoint/folder/list_checkpoints.h"
 #include "cli/shell/command.h"
 #include "cli/view/clock_text.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct LsArgs {
   std::string folder;

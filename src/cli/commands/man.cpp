@@ -2,13 +2,12 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
 #include "cli/shell/command.h"
 #include "cli/shell/manual_pages.h"
+#include "core/json.h"
 
 namespace cairn::cli {
 

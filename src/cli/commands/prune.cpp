@@ -11,8 +11,6 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
@@ -26,6 +24,7 @@
 #include "cli/view/joined.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
@@ -35,7 +34,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct PruneArgs {
   std::string folder;

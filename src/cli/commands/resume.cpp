@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/checkpoint/checkpoint.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/exit_code.h"
@@ -17,6 +15,7 @@
 #include "checkpoint/open/source.h"
 #include "cli/shell/command.h"
 #include "cli/view/table.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
@@ -26,7 +25,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct ResumeArgs {
   std::string folder;

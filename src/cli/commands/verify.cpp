@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
@@ -14,6 +12,7 @@
 #include "cli/shell/command.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
+#include "core/json.h"
 #include "io/file.h"
 #include "io/read_fault.h"
 #include "storage/listing.h"
@@ -22,7 +21,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 struct VerifyArgs {
   std::vector<std::string> paths;

@@ -1,6 +1,7 @@
 // cairn-run: starts the processes of a training job on this machine. docs/distributed.md.
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -95,7 +96,7 @@ void set_ranks(const Flags& flags, cairn::cli::JobOptions& job) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app(
       "cairn-run [OPTIONS] PROGRAM [ARGUMENTS]: starts the processes of a training job on this "
       "machine, and ends all with the first that fails.",
@@ -134,4 +135,7 @@ int main(int argc, char** argv) {
     std::cerr << "cairn-run: " << error.what() << "\n";
     return static_cast<int>(cairn::exit_code_of(error));
   }
+} catch (const std::bad_alloc&) {
+  std::cerr << "cairn-run: there is not enough memory\n";
+  return cairn::kFailed;
 }

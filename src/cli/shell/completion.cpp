@@ -2,12 +2,11 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/exit_code.h"
 
 #include "cli/shell/command.h"
 #include "cli/shell/completion_scripts.h"
+#include "core/json.h"
 
 namespace cairn::cli {
 

@@ -5,18 +5,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <ios>
+#include <new>
 #include <system_error>
-
-#include <nlohmann/json.hpp>
 
 #include "cairn/error.h"
 
 #include "cli/shell/command.h"
 #include "cli/view/printable_stream.h"
+#include "core/json.h"
 #include "core/json_text.h"
 #include "core/printable.h"
 #include "io/file_size_limit.h"
 #include "io/mapped_file.h"
+#include "io/read_fault.h"
 #include "storage/place.h"
 #include "terminal/terminal.h"
 
@@ -55,7 +56,7 @@ struct Failure {
 
 int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream& err) {
   if (as_json) {
-    const nlohmann::json object = {{"error", failure.message},
+    const Json object = {{"error", failure.message},
                                    {"exit_code", static_cast<int>(failure.code)}};
     out << json_text(object, 1) << "\n";
   }
@@ -121,7 +122,8 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
     const std::string message = without_secrets(error.what(), arguments) + " (see cairn --help)";
     return report({message, kFailed}, asks_for_json(arguments), out, err);
   } catch (const std::exception& error) {
-    return report({error.what(), exit_code_of(error)}, options.json, out, err);
+    const std::string message = memory_problem(error).value_or(error.what());
+    return report({message, exit_code_of(error)}, options.json, out, err);
   }
 }
 
@@ -142,6 +144,10 @@ int run_tool(const std::vector<std::string>& arguments, std::ostream& out, std::
     if (error == EPIPE) return kFailed;  // `cairn dump x.pt | head`: it has seen enough
     err << "cairn: cannot write the answer: " << std::generic_category().message(error) << "\n";
     return error == ENOSPC ? kNoSpace : kFailed;
+  } catch (const std::bad_alloc&) {  // outside the command, or when its error was to be told
+    out.exceptions(std::ios_base::goodbit);
+    err << "cairn: there is not enough memory\n";
+    return kFailed;
   }
 }
 

@@ -8,7 +8,7 @@
 #include <ostream>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
+#include "core/json_fwd.h"
 
 namespace cairn::cli {
 
@@ -29,7 +29,7 @@ struct Console {
   std::string bytes(std::uint64_t count) const;
 
   // The answer with --json, as json_text().
-  void print_json(const nlohmann::json& object) const;
+  void print_json(const Json& object) const;
 };
 
 }  // namespace cairn::cli

@@ -19,7 +19,7 @@
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 // Python's float.hex().
 std::string float_hex(double v) {

@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/value.h"
+
+#include "core/json.h"
 
 namespace cairn::cli {
 
 // Types, values and order are kept; of tensors, arrays and bytes the SHA-256.
-nlohmann::json describe_value(const Value& value);
+Json describe_value(const Value& value);
 
 // 64 hexadecimal digits.
 std::string sha256(ByteView bytes);

@@ -4,18 +4,17 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/view/path_match.h"
 #include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "cli/view/value_text.h"
+#include "core/json.h"
 #include "io/parallel.h"
 
 namespace cairn::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;
 
 void add_stats_cells(const TensorStats& stats, std::vector<Cell>& cells) {
   if (stats.finite) {

@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "cairn/value.h"
 
 #include "cli/view/console.h"
 #include "cli/view/tensor_stats.h"
+#include "core/json_fwd.h"
 
 namespace cairn::cli {
 
@@ -30,6 +29,6 @@ std::vector<TensorRow> find_tensors(const Value& value, const std::vector<std::s
 void add_stats(std::vector<TensorRow>& rows, const Console& console);
 
 void print_tensors(const std::vector<TensorRow>& rows, Console& console);
-nlohmann::json describe(const std::vector<TensorRow>& rows);
+Json describe(const std::vector<TensorRow>& rows);
 
 }  // namespace cairn::cli

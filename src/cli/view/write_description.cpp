@@ -2,9 +2,8 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/view/describe_value.h"
+#include "core/json.h"
 #include "core/json_text.h"
 
 namespace cairn::cli {

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "core/checked.h"
+#include "core/json.h"
 #include "core/little_endian.h"
 #include "core/seeded_hash.h"
 #include "format/safetensors/checksums.h"
@@ -24,8 +23,8 @@ using safetensors::DTypeRow;
 // With its quotes.
 std::string exact_json(const std::string& text) {
   try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {  // the only reason
+    return Json(text).dump();
+  } catch (const Json::type_error&) {  // the only reason
     throw UsageError("the text \"" + text + "\" is not UTF-8, which a safetensors file needs");
   }
 }
@@ -60,7 +59,7 @@ std::string shape_text(const NamedTensor& tensor, const DTypeRow& row) {
     }
     shape.back() = checked_multiply<std::int64_t>(shape.back(), 2);
   }
-  return nlohmann::json(shape).dump();
+  return Json(shape).dump();
 }
 
 std::string header_text(const std::vector<NamedTensor>& tensors,

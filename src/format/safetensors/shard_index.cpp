@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "core/seeded_hash.h"
 #include "format/safetensors/json_reader.h"
 #include "io/source_part.h"
@@ -122,7 +121,7 @@ std::optional<Checksums> find_checksums(const ShardIndex& index, ByteView file) 
 
 std::string write_index(const ShardIndex& index, std::uint64_t total_size,
                         const std::map<std::string, std::uint64_t>& of_shards) {
-  nlohmann::json weight_map = nlohmann::json::object();
+  Json weight_map = Json::object();
   for (const auto& [tensor, file] : index.files_of) {
     weight_map[tensor] = file;
   }
@@ -130,11 +129,11 @@ std::string write_index(const ShardIndex& index, std::uint64_t total_size,
   for (const std::string& file : index.files()) {
     digests.push_back(of_shards.at(file));
   }
-  nlohmann::json metadata = {{"total_size", total_size}};
+  Json metadata = {{"total_size", total_size}};
   for (const auto& [key, value] : empty_checksums(digests.size())) {
     metadata[key] = value;
   }
-  const nlohmann::json json = {{"metadata", std::move(metadata)},
+  const Json json = {{"metadata", std::move(metadata)},
                                {"weight_map", std::move(weight_map)}};
   std::string text = json.dump(2, ' ', true) + "\n";
   fill_checksums(text, kIndexMarker, digests);

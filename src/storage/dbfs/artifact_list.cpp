@@ -8,9 +8,9 @@
 
 namespace cairn::dbfs {
 
-std::vector<ListedName> listed_artifacts(const nlohmann::json& answer) {
+std::vector<ListedName> listed_artifacts(const Json& answer) {
   std::vector<ListedName> names;
-  for (const nlohmann::json& file : array_of(answer, "files")) {
+  for (const Json& file : array_of(answer, "files")) {
     ObjectInfo info;
     if (flag_of(file, "is_dir")) {
       info.type = ObjectInfo::Type::kFolder;
@@ -23,8 +23,8 @@ std::vector<ListedName> listed_artifacts(const nlohmann::json& answer) {
   return names;
 }
 
-std::optional<ObjectInfo> listed_itself(const nlohmann::json& answer, const std::string& path) {
-  const nlohmann::json files = array_of(answer, "files");
+std::optional<ObjectInfo> listed_itself(const Json& answer, const std::string& path) {
+  const Json files = array_of(answer, "files");
   if (files.size() != 1 || text_of(files.front(), "path") != path) return std::nullopt;
   const ObjectInfo info = *listed_artifacts(answer).front().info;
   return info.type == ObjectInfo::Type::kObject ? std::optional(info) : std::nullopt;

@@ -5,17 +5,16 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "storage/tree/tree.h"
 
 namespace cairn::dbfs {
 
 // The files of an answer of MLflow's: names without their folder; the version is the size.
-std::vector<ListedName> listed_artifacts(const nlohmann::json& answer);
+std::vector<ListedName> listed_artifacts(const Json& answer);
 
 // Of a file's path the one file in it; of a folder's, or of nothing, none.
-std::optional<ObjectInfo> listed_itself(const nlohmann::json& answer, const std::string& path);
+std::optional<ObjectInfo> listed_itself(const Json& answer, const std::string& path);
 
 class ListedArtifacts : public Tree {
  public:

@@ -110,7 +110,7 @@ Run Runs::make(const std::string& experiment) {
         printable_line(ranks) +
         " ranks would make a run of its own. Make one, and set MLFLOW_RUN_ID for all of them");
   }
-  const nlohmann::json body = {{"experiment_id", experiment},
+  const Json body = {{"experiment_id", experiment},
                                {"start_time", milliseconds_of(api_->now())}};
   return run_of(api_->post("runs/create", body, "making a run by"), "making a run");
 }
@@ -146,8 +146,8 @@ std::string Runs::find_experiment(const std::string& name) {
                  "experiment_id");
 }
 
-Run Runs::run_of(const nlohmann::json& answer, const std::string& doing) const {
-  const nlohmann::json info = object_of(object_of(answer, "run"), "info");
+Run Runs::run_of(const Json& answer, const std::string& doing) const {
+  const Json info = object_of(object_of(answer, "run"), "info");
   const Run run = {.experiment = text_of(info, "experiment_id"),
                    .id = text_of(info, "run_id"),
                    .artifact_uri = text_of(info, "artifact_uri")};

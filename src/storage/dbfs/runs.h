@@ -39,7 +39,7 @@ class Runs {
   Run make(const std::string& experiment);
   Run active();
   std::string find_experiment(const std::string& name);
-  Run run_of(const nlohmann::json& answer, const std::string& doing) const;
+  Run run_of(const Json& answer, const std::string& doing) const;
 
   bool is_databricks_ = false;
   RestServer server_;

@@ -35,13 +35,13 @@ ArtifactUrl fetch_url(RestRemote& api, const std::string& run, const std::string
                       bool is_write) {
   const std::string doing = std::string("asking for a URL to ") + (is_write ? "write" : "read") +
                             " the artifact " + printable_line(path) + " by";
-  const nlohmann::json answer =
+  const Json answer =
       api.post(is_write ? "artifacts/credentials-for-write" : "artifacts/credentials-for-read",
-               {{"run_id", run}, {"path", nlohmann::json::array({path})}}, doing);
-  const nlohmann::json infos = array_of(answer, "credential_infos");
-  const nlohmann::json info = infos.empty() ? nlohmann::json() : infos.front();
+               {{"run_id", run}, {"path", Json::array({path})}}, doing);
+  const Json infos = array_of(answer, "credential_infos");
+  const Json info = infos.empty() ? Json() : infos.front();
   ArtifactUrl made = {.url = {.url = text_of(info, "signed_uri")}, .type = text_of(info, "type")};
-  for (const nlohmann::json& header : array_of(info, "headers")) {
+  for (const Json& header : array_of(info, "headers")) {
     made.url.headers.push_back({text_of(header, "name"), text_of(header, "value")});
   }
   const bool is_known =
@@ -111,14 +111,14 @@ class SignedArtifacts final : public ListedArtifacts {
   // One request, and at most a page of its answer, however many files there are: a file is listed
   // as the one thing in itself, and a folder by what is in it.
   std::optional<ObjectInfo> find(const std::string& path) override {
-    const nlohmann::json json = ask_for_list(path, "");
+    const Json json = ask_for_list(path, "");
     if (auto info = listed_itself(json, path)) return info;
     if (array_of(json, "files").empty()) return std::nullopt;
     return ObjectInfo{.type = ObjectInfo::Type::kFolder};
   }
 
   ListPage entries(const std::string& folder, const std::string& page) override {
-    const nlohmann::json json = ask_for_list(folder, page);
+    const Json json = ask_for_list(folder, page);
     ListPage listed = {.names = listed_artifacts(json), .next = text_of(json, "next_page_token")};
     if (!page.empty() && listed.next == page) refuse_page_again(describe(folder));
     if (listed.names.empty()) listed.next.clear();
@@ -127,12 +127,12 @@ class SignedArtifacts final : public ListedArtifacts {
 
  private:
   // Nothing in it when there is no such folder.
-  nlohmann::json ask_for_list(const std::string& folder, const std::string& page) const {
+  Json ask_for_list(const std::string& folder, const std::string& page) const {
     Query query = {{"run_id", run_.id}};
     if (!folder.empty()) query.emplace_back("path", folder);
     if (!page.empty()) query.emplace_back("page_token", page);
     const HttpResponse response = api_->send({.key = "artifacts/list", .query = query});
-    if (response.status == 404) return nlohmann::json::object();
+    if (response.status == 404) return Json::object();
     return api_->read(response, "listing " + describe(folder) + " by", "artifacts/list");
   }
 

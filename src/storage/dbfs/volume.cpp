@@ -89,12 +89,12 @@ class Volume final : public Tree {
     const HttpResponse response = folders_.send({.key = folder, .query = query});
     if (folders_.is_missing(response)) return std::nullopt;
     if (response.status == 400 && !folder.empty() && find_file(folder)) return std::nullopt;
-    const nlohmann::json json = folders_.read(response, "listing", folder);
+    const Json json = folders_.read(response, "listing", folder);
     ListPage listed{.names = {}, .next = text_of(json, "next_page_token")};
     if (listed.next == page && !page.empty()) {
       refuse_page_again(describe(folder));
     }
-    for (const nlohmann::json& entry : array_of(json, "contents")) {
+    for (const Json& entry : array_of(json, "contents")) {
       ObjectInfo info;
       if (flag_of(entry, "is_directory")) {
         info.type = ObjectInfo::Type::kFolder;

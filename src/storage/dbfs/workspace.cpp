@@ -73,7 +73,7 @@ FetchedToken fetch_token(const RestServer& server, const std::string& id,
   if (!response.failure.empty()) {
     throw StorageError(where + " cannot be had: " + printable_line(response.failure), 0, true);
   }
-  const auto json = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(response.body, nullptr, /*allow_exceptions=*/false);
   const std::string token = text_of(json, "access_token");
   if (response.status != 200 || token.empty()) {
     const std::vector<std::string> secrets = {secret, basic(id, secret).substr(6)};

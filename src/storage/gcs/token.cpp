@@ -2,11 +2,10 @@
 
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/source_part.h"
@@ -16,8 +15,6 @@
 
 namespace cairn::gcs {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::uint64_t kLongestFile = 1 << 20;
 constexpr std::size_t kLongestReason = 300;

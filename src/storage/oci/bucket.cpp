@@ -6,10 +6,9 @@
 #include <array>
 #include <charconv>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "io/source_part.h"
 #include "net/digest.h"
 #include "storage/oci/connection.h"
@@ -19,8 +18,6 @@
 
 namespace cairn::oci {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr const char* kWriteId = "opc-meta-cairn-write";
 constexpr std::uint64_t kLargestCopy = 8 << 20;

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "cairn/error.h"
 
+#include "core/json.h"
 #include "net/digest.h"
 #include "storage/remote/key_server.h"
 
 namespace cairn::oci {
 namespace {
-
-using Json = nlohmann::json;
 
 std::string field(const Json& json, const char* name) {
   const auto found = json.is_object() ? json.find(name) : json.end();

@@ -17,11 +17,11 @@ constexpr std::string_view kPassingCodes[] = {
 constexpr int kMostDepth = 100;
 constexpr const char* kRefused = "PERMISSION_DENIED";
 
-nlohmann::json parse_object(const std::string& text) {
+Json parse_object(const std::string& text) {
   // What is deeper is left out: nobody asks for it, and copies go down by calls.
   const auto is_shallow = [](int depth, auto, auto&) { return depth <= kMostDepth; };
-  nlohmann::json json = nlohmann::json::parse(text, is_shallow, /*allow_exceptions=*/false);
-  return json.is_object() ? json : nlohmann::json();
+  Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json();
 }
 
 // Of "user:password", in base64; "" when it is none.
@@ -45,15 +45,15 @@ RestRemote::RestRemote(RestServer server, std::string base, std::string root)
       base_(std::move(base)),
       root_(std::move(root)) {}
 
-nlohmann::json RestRemote::ask(RemoteRequest request, const std::string& doing) {
+Json RestRemote::ask(RemoteRequest request, const std::string& doing) {
   const std::string key = request.key;
   return read(send(std::move(request)), doing, key);
 }
 
-nlohmann::json RestRemote::read(const HttpResponse& response, const std::string& doing,
+Json RestRemote::read(const HttpResponse& response, const std::string& doing,
                                 const std::string& key) const {
   check(response, doing, key);
-  nlohmann::json json = parse_object(response.body);
+  Json json = parse_object(response.body);
   if (json.is_null()) {
     throw StorageError(doing + " " + describe(key) + ": the server's answer is no JSON object",
                        response.status);
@@ -61,7 +61,7 @@ nlohmann::json RestRemote::read(const HttpResponse& response, const std::string&
   return json;
 }
 
-nlohmann::json RestRemote::post(const std::string& key, const nlohmann::json& body,
+Json RestRemote::post(const std::string& key, const Json& body,
                                 const std::string& doing) {
   return ask({.method = "POST",
               .key = key,
@@ -87,7 +87,7 @@ SignedRequest RestRemote::sign(const RemoteRequest& request) {
 }
 
 RemoteError RestRemote::error_in(const HttpResponse& response) const {
-  const nlohmann::json json = parse_object(response.body);
+  const Json json = parse_object(response.body);
   RemoteError error = {
       .code = first_given({text_of(json, "error_code"), text_of(json, "error")}),
       .message = first_given({text_of(json, "message"), text_of(json, "error_description")})};
@@ -118,20 +118,20 @@ SharedBytes shared_text(std::string text) {
   return {as_bytes(*kept), kept};
 }
 
-SharedBytes json_body(const nlohmann::json& body, const std::string& doing) {
+SharedBytes json_body(const Json& body, const std::string& doing) {
   try {
     return shared_text(body.dump());
-  } catch (const nlohmann::json::type_error&) {
+  } catch (const Json::type_error&) {
     throw UsageError(doing + " the server: a name is no UTF-8, and cannot be sent; rename it");
   }
 }
 
-std::string text_of(const nlohmann::json& object, const char* name) {
+std::string text_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-std::uint64_t number_of(const nlohmann::json& object, const char* name) {
+std::uint64_t number_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   if (found == object.end()) return 0;
   if (found->is_number_unsigned()) return found->get<std::uint64_t>();
@@ -141,19 +141,19 @@ std::uint64_t number_of(const nlohmann::json& object, const char* name) {
   return number;
 }
 
-bool flag_of(const nlohmann::json& object, const char* name) {
+bool flag_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-nlohmann::json array_of(const nlohmann::json& object, const char* name) {
+Json array_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_array() ? *found : nlohmann::json::array();
+  return found != object.end() && found->is_array() ? *found : Json::array();
 }
 
-nlohmann::json object_of(const nlohmann::json& object, const char* name) {
+Json object_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_object() ? *found : nlohmann::json::object();
+  return found != object.end() && found->is_object() ? *found : Json::object();
 }
 
 std::string first_given(std::initializer_list<std::string> candidates) {

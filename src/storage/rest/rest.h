@@ -5,8 +5,7 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "net/url.h"
 #include "storage/remote/remote.h"
 #include "storage/rest/authorization.h"
@@ -28,12 +27,12 @@ class RestRemote : public Remote {
 
   std::string describe(const std::string& key) const override { return root_ + key; }
   // Sends it and reads the answer.
-  nlohmann::json ask(RemoteRequest request, const std::string& doing);
+  Json ask(RemoteRequest request, const std::string& doing);
   // As check(); StorageError, too, when the answer is no JSON object.
-  nlohmann::json read(const HttpResponse& response, const std::string& doing,
+  Json read(const HttpResponse& response, const std::string& doing,
                       const std::string& key) const;
   // The same, with a body.
-  nlohmann::json post(const std::string& key, const nlohmann::json& body, const std::string& doing);
+  Json post(const std::string& key, const Json& body, const std::string& doing);
 
  protected:
   SignedRequest sign(const RemoteRequest& request) override;
@@ -52,16 +51,16 @@ class RestRemote : public Remote {
 // The body of a request.
 SharedBytes shared_text(std::string text);
 // UsageError when a text in it is no UTF-8, which JSON cannot hold; `doing` as "reading".
-SharedBytes json_body(const nlohmann::json& body, const std::string& doing);
+SharedBytes json_body(const Json& body, const std::string& doing);
 
 // Fields of an answer: "" or 0 when they are missing or of another type. Numbers may be texts, as
 // 64-bit ones are in protobuf's JSON.
-std::string text_of(const nlohmann::json& object, const char* name);
-std::uint64_t number_of(const nlohmann::json& object, const char* name);
-bool flag_of(const nlohmann::json& object, const char* name);
+std::string text_of(const Json& object, const char* name);
+std::uint64_t number_of(const Json& object, const char* name);
+bool flag_of(const Json& object, const char* name);
 // An array; an empty one when it is missing.
-nlohmann::json array_of(const nlohmann::json& object, const char* name);
-nlohmann::json object_of(const nlohmann::json& object, const char* name);
+Json array_of(const Json& object, const char* name);
+Json object_of(const Json& object, const char* name);
 
 // The first that is not empty.
 std::string first_given(std::initializer_list<std::string> candidates);

@@ -1,11 +1,11 @@
 #include "storage/s3/credential_fetch.h"
 
-#include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
 #include "cairn/error.h"
 
 #include "core/environment.h"
+#include "core/json.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/program.h"
@@ -43,7 +43,7 @@ std::optional<NetTime> end_in(const std::string& text, const std::string& where)
 
 // All those servers say it in nearly the same words.
 Credentials credentials_of(const std::string& text, const std::string& where, const char* token) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto field = [&](const char* name) {
     const auto found = json.is_object() ? json.find(name) : json.end();
     return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();

@@ -50,10 +50,13 @@ std::optional<Session::Id> Connection::tell(const Leavings& leavings) {
   return last;
 }
 
-void Connection::close_later(Handle handle) {
+void Connection::close_later(Handle handle) noexcept {
   if (handle.session == 0) return;
-  const std::scoped_lock lock(closing_mutex_);
-  closing_.push_back({.handle = std::move(handle)});
+  try {
+    const std::scoped_lock lock(closing_mutex_);
+    closing_.push_back({.handle = std::move(handle)});
+  } catch (const std::bad_alloc&) {  // the server closes it when the session ends
+  }
 }
 
 void Connection::let_go(Leavings leavings) noexcept {

@@ -89,7 +89,7 @@ class Connection {
   // Of the session that act() has: what its handles belong to.
   std::uint64_t session() const { return number_; }
   // Closes it with what is sent next.
-  void close_later(Handle handle);
+  void close_later(Handle handle) noexcept;
   // For the end of what failed or was cancelled: lets it go on its session, if that is still there
   // and has its turn soon; otherwise with what is sent next.
   void let_go(Leavings leavings) noexcept;

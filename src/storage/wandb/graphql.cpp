@@ -53,23 +53,23 @@ std::string key_of(const WandbOptions& options, const Url& url) {
 
 }  // namespace
 
-nlohmann::json known_object(const nlohmann::json& in, const char* name, const std::string& doing) {
+Json known_object(const Json& in, const char* name, const std::string& doing) {
   const auto found = in.is_object() ? in.find(name) : in.end();
   const bool is_known = found != in.end() && (found->is_object() || found->is_null());
   if (!is_known) refuse_lacking(name, doing);
   return *found;
 }
 
-NodePage known_page(const nlohmann::json& in, const char* name, const std::string& doing) {
-  const nlohmann::json list = known_object(in, name, doing);
-  const nlohmann::json info = known_object(list, "pageInfo", doing);
+NodePage known_page(const Json& in, const char* name, const std::string& doing) {
+  const Json list = known_object(in, name, doing);
+  const Json info = known_object(list, "pageInfo", doing);
   const auto edges = list.find("edges");
   const auto goes_on = info.find("hasNextPage");
   const bool is_known =
       edges != list.end() && edges->is_array() && goes_on != info.end() && goes_on->is_boolean();
   if (!is_known) refuse_lacking(name, doing);
   NodePage page;
-  for (const nlohmann::json& edge : *edges)
+  for (const Json& edge : *edges)
     page.nodes.push_back(known_object(edge, "node", doing));
   if (!goes_on->get<bool>()) return page;
   page.next = text_of(info, "endCursor");
@@ -107,11 +107,11 @@ RestRemote& GraphQl::api() {
   return *api_;
 }
 
-nlohmann::json GraphQl::ask(const char* query, const nlohmann::json& variables, const char* field,
+Json GraphQl::ask(const char* query, const Json& variables, const char* field,
                             const std::string& doing) {
-  const nlohmann::json answer =
+  const Json answer =
       api().post("graphql", {{"query", query}, {"variables", variables}}, doing);
-  const nlohmann::json errors = array_of(answer, "errors");
+  const Json errors = array_of(answer, "errors");
   if (!errors.empty()) {
     throw StorageError(doing + " W&B: " + api().told(text_of(errors.front(), "message")), 200);
   }

@@ -25,7 +25,7 @@ class GraphQl {
   // when the server says what is wrong with it, and, worth another attempt, when the answer has no
   // such field: then nobody knows; `doing` as "looking for a by". UsageError when there is no key,
   // or a URL that cannot be.
-  nlohmann::json ask(const char* query, const nlohmann::json& variables, const char* field,
+  Json ask(const char* query, const Json& variables, const char* field,
                      const std::string& doing);
 
  private:
@@ -39,14 +39,14 @@ class GraphQl {
 
 // An object that an answer must have, or null where it says so. StorageError, retryable,
 // when it says nothing of it, which is no proof that there is none.
-nlohmann::json known_object(const nlohmann::json& in, const char* name, const std::string& doing);
+Json known_object(const Json& in, const char* name, const std::string& doing);
 // The nodes of a list's page, and where the next one begins: "" behind the last. StorageError,
 // retryable, when the answer does not say.
 struct NodePage {
-  std::vector<nlohmann::json> nodes;
+  std::vector<Json> nodes;
   std::string next;
 };
-NodePage known_page(const nlohmann::json& in, const char* name, const std::string& doing);
+NodePage known_page(const Json& in, const char* name, const std::string& doing);
 
 // The password that a file as ~/.netrc has for a machine; "" when it has none.
 std::string netrc_password(const std::string& text, const std::string& machine);

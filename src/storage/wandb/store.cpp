@@ -265,14 +265,14 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
 
   // One page of what is in a folder; null when there is no such project.
   std::optional<ListPage> list_page(const NamedFolder& folder, const std::string& page) {
-    nlohmann::json variables = {{"entity", server_->entity()}, {"project", folder.project}};
+    Json variables = {{"entity", server_->entity()}, {"project", folder.project}};
     if (!page.empty()) variables["cursor"] = page;
     const std::string doing = "listing the artifacts of " + printable_line(folder.project) + " by";
-    const nlohmann::json project = server_->ask(kCollections, variables, "project", doing);
+    const Json project = server_->ask(kCollections, variables, "project", doing);
     if (project.is_null()) return std::nullopt;
     NodePage collections = known_page(project, "artifactCollections", doing);
     ListPage listed;
-    for (const nlohmann::json& node : collections.nodes) {
+    for (const Json& node : collections.nodes) {
       std::string name = text_of(node, "name");
       if (!name.starts_with(folder.beginning) || name.find('/') != std::string::npos) continue;
       name.erase(0, folder.beginning.size());
@@ -328,7 +328,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   }
 
   bool remove_artifact(const Named& named) {
-    const nlohmann::json artifact = artifact_in(kIds, variables_of(named), named);
+    const Json artifact = artifact_in(kIds, variables_of(named), named);
     if (artifact.is_null()) return false;
     const std::string doing = "removing " + printable_line(named.artifact) + " by";
     if (named.has_alias) {
@@ -363,23 +363,23 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   }
 
   // What a query tells of it; null when the server says that there is no such artifact.
-  nlohmann::json artifact_in(const char* query, const nlohmann::json& variables,
+  Json artifact_in(const char* query, const Json& variables,
                              const Named& named) {
     const std::string doing = looking_for(named);
-    const nlohmann::json project = server_->ask(query, variables, "project", doing);
+    const Json project = server_->ask(query, variables, "project", doing);
     return project.is_null() ? project : known_object(project, "artifact", doing);
   }
 
   // One page of the artifact's files; nullopt when there is no such artifact.
   std::optional<NodePage> ask(const Named& named, const std::string& cursor) {
-    nlohmann::json variables = variables_of(named);
+    Json variables = variables_of(named);
     if (!cursor.empty()) variables["cursor"] = cursor;
-    const nlohmann::json artifact = artifact_in(kFiles, variables, named);
+    const Json artifact = artifact_in(kFiles, variables, named);
     if (artifact.is_null()) return std::nullopt;
     return known_page(artifact, "files", looking_for(named));
   }
 
-  nlohmann::json variables_of(const Named& named) const {
+  Json variables_of(const Named& named) const {
     return {{"entity", server_->entity()}, {"project", named.project}, {"name", named.artifact}};
   }
 
@@ -390,7 +390,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     for (bool goes_on = true; goes_on;) {
       const auto files = ask(named, pages.now());
       if (!files) return std::nullopt;
-      for (const nlohmann::json& node : files->nodes) {
+      for (const Json& node : files->nodes) {
         File file = file_in(node);
         if (named.file.empty() || file.name == named.file) found.push_back(std::move(file));
       }
@@ -405,7 +405,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     return std::move(found.front());
   }
 
-  static File file_in(const nlohmann::json& node) {
+  static File file_in(const Json& node) {
     return {.name = text_of(node, "name"),
             .url = text_of(node, "directUrl"),
             .info = {.size = number_of(node, "sizeBytes"),

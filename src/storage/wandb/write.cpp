@@ -25,8 +25,6 @@
 namespace cairn::wandb {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr const char* kUpsertRun =
     "mutation UpsertBucket($name: String, $project: String, $entity: String) { "
     "upsertBucket(input: { name: $name, modelName: $project, entityName: $entity }) { "

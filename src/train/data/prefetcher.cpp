@@ -1,6 +1,7 @@
 #include "train/data/prefetcher.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <system_error>
 
@@ -22,6 +23,9 @@ Prefetcher::Prefetcher(int workers, int capacity)
                            " were started: " + e.what() +
                            ". Set num_workers lower, or allow the process more threads (ulimit -u)",
                        e.code().value(), true);
+  } catch (const std::bad_alloc&) {
+    stop();
+    throw;
   }
 }
 

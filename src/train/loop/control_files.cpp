@@ -1,6 +1,7 @@
 #include "train/loop/control_files.h"
 
-#include <system_error>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "cairn/error.h"
@@ -27,7 +28,7 @@ bool ControlFiles::look() {
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for one
       return false;
     }
   }
@@ -55,7 +56,10 @@ void ControlFiles::run() {
     changed_.wait(lock, [this] { return is_asked_ || is_over_; });
     if (is_over_) return;
     lock.unlock();
-    look_for_all();
+    try {
+      look_for_all();
+    } catch (const std::bad_alloc&) {  // the next look may find it
+    }
     lock.lock();
     is_asked_ = false;
   }

@@ -1,0 +1,56 @@
+#include "core/json.h"
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+
+#include "core/round_up.h"
+
+namespace cairn {
+namespace {
+
+// Its pages are not touched, and so take no memory, before somebody needs them. Trees of more than
+// 64 Ki elements have to find memory elsewhere.
+class JsonReserve {
+ public:
+  void* take(std::size_t bytes) {
+    const std::size_t room = round_up(bytes, alignof(std::max_align_t));
+    const std::scoped_lock lock(mutex_);
+    if (room > memory_.size() - used_) throw std::bad_alloc();
+    ++taken_;
+    used_ += room;
+    return memory_.data() + (used_ - room);
+  }
+
+  // False for what is not from here. The reserve is whole again when nobody has any of it.
+  bool give_back(const void* place) noexcept {
+    const auto* const at = static_cast<const std::byte*>(place);
+    if (std::less<>()(at, memory_.data()) || !std::less<>()(at, memory_.data() + memory_.size())) {
+      return false;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (--taken_ == 0) used_ = 0;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::size_t taken_ = 0;
+  std::size_t used_ = 0;
+  alignas(std::max_align_t) std::array<std::byte, std::size_t{1} << 20> memory_ = {};
+};
+
+constinit JsonReserve reserve;
+
+}  // namespace
+
+void* take_reserved(std::size_t bytes) {
+  void* const memory = ::operator new(bytes, std::nothrow);
+  return memory != nullptr ? memory : reserve.take(bytes);
+}
+
+void give_back_reserved(void* memory) noexcept {
+  if (!reserve.give_back(memory)) ::operator delete(memory);
+}
+
+}  // namespace cairn
