@@ -177,11 +177,12 @@ bool CheckpointSaver::Impl::has_saved(const State& state) const {
 
 void CheckpointSaver::Impl::begin_upload(const State& state, const std::string& path) {
   SaverUploads::Names names = {
-      .file = remote_name(state, *options.remote_file_name),
-      .format = partial_format(*options.remote_file_name, dist_variables(state.run_name)),
+      .file = name_now(state, *options.remote_file_name),
+      .format = partial_format(NameFormat(*options.remote_file_name),
+                               dist_variables(state.run_name)),
       .timestamp = state.timestamp};
   if (options.latest_remote_file_name) {
-    names.latest = remote_name(state, *options.latest_remote_file_name);
+    names.latest = name_now(state, *options.latest_remote_file_name);
   }
   uploads.begin(path, std::move(names));
 }
@@ -338,6 +339,7 @@ CheckpointSaver::CheckpointSaver(CheckpointSaver&&) noexcept = default;
 CheckpointSaver& CheckpointSaver::operator=(CheckpointSaver&&) noexcept = default;
 
 const CheckpointSaverOptions& CheckpointSaver::options() const { return impl_->options; }
+const CheckpointSaverOptions& CheckpointSaver::given_options() const { return impl_->given; }
 
 void CheckpointSaver::init(State& state, Logger& logger) {
   impl_->forget_run_before();

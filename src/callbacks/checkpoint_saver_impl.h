@@ -72,15 +72,14 @@ struct CheckpointSaver::Impl {
   }
 
   std::string folder(const State& state) const {
-    return strict_format(options.folder, dist_variables(state.run_name));
+    return strict_format(NameFormat(options.folder), dist_variables(state.run_name));
   }
   // Rank 0's folder, and where other ranks have parts of what is in it.
   std::string writers_folder(const State& state) const {
-    return strict_format(options.folder, variables_of_writer(state.run_name));
+    return strict_format(NameFormat(options.folder), variables_of_writer(state.run_name));
   }
   std::string path(const State& state, const std::string& name) const {
-    return join_path(folder(state), strict_format(name, dist_variables(state.run_name) +
-                                                            time_variables(state.timestamp)));
+    return join_path(folder(state), name_now(state, name));
   }
 
   int keep() const {
@@ -89,8 +88,9 @@ struct CheckpointSaver::Impl {
   bool saves_here() const { return keep() != 0 || has_uploads; }
   bool saves_anything() const { return saves_here() || !elsewhere.empty(); }
   void set_condition(SaveJob& job, const State& state) const;
-  std::string remote_name(const State& state, const std::string& format) const {
-    return strict_format(format, dist_variables(state.run_name) + time_variables(state.timestamp));
+  std::string name_now(const State& state, const std::string& format) const {
+    return strict_format(NameFormat(format),
+                         dist_variables(state.run_name) + time_variables(state.timestamp));
   }
   void begin_upload(const State& state, const std::string& path);
   void upload(Logger& logger);

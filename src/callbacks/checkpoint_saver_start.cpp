@@ -44,23 +44,23 @@ void CheckpointSaver::Impl::forget_run_before() {
 void CheckpointSaver::Impl::look_around(const State& state) {
   check_write_access(*options.store, folder(state), {});
   const FormatVariables dist = dist_variables(state.run_name);
-  const std::string name = partial_format(options.filename, dist);
-  if (!has_counter(name)) {
-    constant_path = join_path(folder(state), name);
+  const NameFormat filename(options.filename);
+  if (!has_counter(filename)) {
+    constant_path = join_path(folder(state), strict_format(filename, dist));
     if (const auto there = options.store->stat(constant_path)) constant_version = there->version;
   }
   if (!options.latest_filename) return;
-  const std::string latest = partial_format(*options.latest_filename, dist);
+  const NameFormat latest(*options.latest_filename);
   if (has_counter(latest)) return;  // each save has its own
-  pipeline.look_at_pointer(join_path(folder(state), latest));
+  pipeline.look_at_pointer(join_path(folder(state), strict_format(latest, dist)));
 }
 
 void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger) const {
   const FormatVariables writer =
       has_tars ? dist_variables(state.run_name) : variables_of_writer(state.run_name);
-  const std::string folder = strict_format(options.folder, writer);
-  std::vector<std::string> formats = {options.filename};
-  if (options.latest_filename) formats.push_back(*options.latest_filename);
+  const std::string folder = strict_format(NameFormat(options.folder), writer);
+  std::vector<NameFormat> formats = {NameFormat(options.filename)};
+  if (options.latest_filename) formats.emplace_back(*options.latest_filename);
   for (const std::string& name :
        remove_leftovers_of_formats(*options.store, folder, formats, writer)) {
     logger.log_message("removed " + join_path(folder, name) + ", left by a save that was killed");
@@ -69,9 +69,9 @@ void CheckpointSaver::Impl::remove_leftovers(const State& state, Logger& logger)
 
 void CheckpointSaver::Impl::look_at_uploads(const State& state, const Logger& logger) const {
   const FormatVariables dist = dist_variables(state.run_name);
-  SaverUploads::look({partial_format(*options.remote_file_name, dist),
-                      partial_format(options.latest_remote_file_name.value_or(""), dist)},
-                     logger);
+  const NameFormat latest(options.latest_remote_file_name.value_or(""));
+  SaverUploads::look(partial_format(NameFormat(*options.remote_file_name), dist),
+                     partial_format(latest, dist), logger);
 }
 
 // Training begins at `now`: of what this saver may write over the pipeline is told the versions.
@@ -100,7 +100,7 @@ void CheckpointSaver::Impl::know_versions(const std::vector<std::string>& paths,
 SaverPlace CheckpointSaver::Impl::place(const State& state) const {
   return {.store = options.store,
           .folder = folder(state),
-          .filename = options.filename,
+          .filename = NameFormat(options.filename),
           .weights_only = options.weights_only,
           .run_name = state.run_name,
           .now = state.timestamp,

@@ -3,6 +3,7 @@
 
 #include "callbacks/checkpoint_saver_impl.h"
 #include "checkpoint/names/format_string.h"
+#include "checkpoint/names/run_forms.h"
 
 namespace cairn {
 
@@ -21,7 +22,7 @@ void CheckpointSaver::Impl::begin_tars(const State& state) {
         "s3://bucket/{run_name}");
   }
   require_rank(options.filename);
-  if (!has_counter(options.filename)) {
+  if (!has_counter(NameFormat(options.filename))) {
     throw UsageError(
         "\"" + options.filename +
         "\" is the same name at every save, and the ranks' tars cannot all be replaced at once: a "

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cairn/checkpoint/names.h"
 #include "cairn/storage/object_store.h"
 
 namespace cairn {
@@ -15,8 +16,8 @@ struct CheckpointSaverOptions;
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;
   std::string folder;           // that the checkpoints and the pointer have in common
-  std::string filename;         // a format, of names in the folder
-  std::string latest_filename;  // the same; empty: no pointer
+  NameFormat filename;         // of names in the folder
+  NameFormat latest_filename;  // the same; empty: no pointer
 };
 
 // nullopt when the destination does not say where. `saver` has a remote_file_name.

@@ -123,8 +123,8 @@ bool may_replace(const SaverPlace& place, const Conflict& conflict, const Checkp
 }
 
 // The last parts of `path`, as many as `format` has.
-std::string tail_of(const std::string& path, const std::string& format) {
-  auto parts = 1 + std::count(format.begin(), format.end(), '/');
+std::string tail_of(const std::string& path, const NameFormat& format) {
+  auto parts = 1 + std::ranges::count(format.text(), '/');
   std::size_t begin = path.size();
   while (parts-- > 0 && begin != std::string::npos && begin > 0) {
     begin = path.rfind('/', begin - 1);

@@ -18,8 +18,8 @@ namespace cairn {
 // Where a run saves, and where it is.
 struct SaverPlace {
   std::shared_ptr<ObjectStore> store;
-  std::string folder;    // formatted
-  std::string filename;  // the format
+  std::string folder;
+  NameFormat filename;
   bool weights_only = false;
   std::string run_name;
   Timestamp now;               // at which training starts

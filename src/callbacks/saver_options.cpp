@@ -17,9 +17,9 @@ void check_remote_names(const CheckpointSaverOptions& options, const FormatVaria
   const auto& file = options.remote_file_name;
   const auto& latest = options.latest_remote_file_name;
   for (const auto& name : {file, latest}) {
-    if (name) strict_format(*name, dist + time_variables({}));
+    if (name) strict_format(NameFormat(*name), dist + time_variables({}));
   }
-  if (!file || !latest || !shared_name(*file, *latest, dist)) return;
+  if (!file || !latest || !shared_name(NameFormat(*file), NameFormat(*latest), dist)) return;
   throw UsageError("CheckpointSaver: a checkpoint (remote_file_name \"" + *file +
                    "\") and the link to the newest (latest_remote_file_name \"" + *latest +
                    "\") could have one name: the link would replace the checkpoint");
@@ -36,7 +36,8 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
        {&options.latest_filename, &options.remote_file_name, &options.latest_remote_file_name}) {
     if (*name == "") name->reset();
   }
-  strict_format(options.folder, dist_variables("run"));  // counters are no variables of a folder
+  // Counters are no variables of a folder.
+  strict_format(NameFormat(options.folder), dist_variables("run"));
   for (std::string* name :
        {&options.filename, options.latest_filename ? &*options.latest_filename : nullptr}) {
     if (name == nullptr) continue;
@@ -62,7 +63,7 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
   // In a store of the program's own names may look like anything.
   const bool is_own = !is_local(*options.store) && scheme_of(options.folder).empty();
   const auto check_name = [&](const std::string& format, const std::string& called) {
-    const std::string name = strict_format(format, dist + time_variables({}));
+    const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);
     check_extension(name);
   };
@@ -70,7 +71,8 @@ void check_names(const CheckpointSaverOptions& options, const FormatVariables& d
   check_remote_names(options, dist);
   if (!options.latest_filename) return;
   check_name(*options.latest_filename, "latest_filename");
-  const auto both = shared_name(options.filename, *options.latest_filename, dist);
+  const auto both =
+      shared_name(NameFormat(options.filename), NameFormat(*options.latest_filename), dist);
   if (both) {
     throw UsageError("CheckpointSaver: a checkpoint (filename \"" + options.filename +
                      "\") and the link to the newest (latest_filename \"" +

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/checkpoint/names.h"
 #include "cairn/time.h"
 
 namespace cairn {
@@ -35,7 +36,7 @@ class SaverUploads {
     std::string file;
     std::string latest = {};  // empty: no pointer
     // What `file` was made of, as FileUpload says.
-    std::string format = {};
+    NameFormat format = {};
     Timestamp timestamp = {};
   };
 
@@ -45,8 +46,8 @@ class SaverUploads {
   enum class Overwrite : std::uint8_t { kNone, kKnown, kAll };  // as FileUpload says
 
   static bool has_destination(const Logger& logger);
-  // Before anything is loaded: formats of the names.
-  static void look(const Names& formats, const Logger& logger);
+  // Before anything is loaded. `latest` may be empty.
+  static void look(const NameFormat& file, const NameFormat& latest, const Logger& logger);
 
   struct Uploaded {
     std::string path;

@@ -6,6 +6,7 @@
 
 #include "callbacks/checkpoint_saver_impl.h"
 #include "callbacks/remote_folder.h"
+#include "checkpoint/names/run_forms.h"
 #include "dist/group.h"
 #include "storage/local_store.h"
 #include "train/state/checkpoint_info.h"
@@ -13,12 +14,6 @@
 namespace cairn {
 
 namespace {
-
-// The part of a format that stays, and what sharded checkpoints are called there.
-std::string in_folder_of(const std::string& format, const std::string& name) {
-  const std::size_t slash = format.rfind('/');
-  return (slash == std::string::npos ? "" : format.substr(0, slash + 1)) + name;
-}
 
 // Of each logger that keeps files. nullopt where one does not say where it keeps them.
 std::optional<std::vector<RemoteFolder>> folders_of_loggers(const CheckpointSaverOptions& options,
@@ -65,23 +60,23 @@ void take_names_of_rank_zero(std::vector<RemoteFolder>& folders) {
   if (!is_of_several()) return;
   List names;
   for (const RemoteFolder& folder : folders)
-    names.emplace_back(List{folder.folder, folder.filename, folder.latest_filename});
+    names.emplace_back(List{folder.folder, folder.filename.text(), folder.latest_filename.text()});
   const Value said = dist::broadcast_value(std::move(names));
   for (std::size_t i = 0; i < folders.size(); ++i) {
     const List& place = said.as_items().at(i).as_items();
     folders[i].folder = place.at(0).as_str();
-    folders[i].filename = place.at(1).as_str();
-    folders[i].latest_filename = place.at(2).as_str();
+    folders[i].filename = NameFormat(place.at(1).as_str());
+    folders[i].latest_filename = NameFormat(place.at(2).as_str());
   }
 }
 
 // Of a saver in `folder`, where the saver with `options` saves, too.
 CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteFolder folder) {
   options.store = std::move(folder.store);
-  options.folder = std::move(folder.folder);
-  options.filename = std::move(folder.filename);
+  options.folder = NameFormat::of_name(folder.folder).text();
+  options.filename = folder.filename.text();
   options.latest_filename.reset();
-  if (!folder.latest_filename.empty()) options.latest_filename = std::move(folder.latest_filename);
+  if (!folder.latest_filename.empty()) options.latest_filename = folder.latest_filename.text();
   options.remote_file_name.reset();
   options.latest_remote_file_name.reset();
   options.num_checkpoints_to_keep = options.num_remote_checkpoints_to_keep;
@@ -94,10 +89,10 @@ CheckpointSaverOptions options_elsewhere(CheckpointSaverOptions options, RemoteF
 
 // All ranks together, before training.
 void CheckpointSaver::Impl::begin_sharded(State& state, Logger& logger) {
-  options.filename = in_folder_of(options.filename, state.sharded_ckpt_prefix_dir);
+  options.filename = as_folder_format(options.filename, state.sharded_ckpt_prefix_dir);
   if (options.remote_file_name) {
     options.remote_file_name =
-        in_folder_of(*options.remote_file_name, state.sharded_ckpt_prefix_dir);
+        as_folder_format(*options.remote_file_name, state.sharded_ckpt_prefix_dir);
   }
   check_names(options, dist_variables(state.run_name));
   if (!ranks) ranks = std::make_unique<RankSaves>();

@@ -45,7 +45,8 @@ FileLogger& FileLogger::operator=(FileLogger&&) noexcept = default;
 
 void FileLogger::init(State& state, Logger& /*logger*/) {
   impl_->state = &state;
-  const std::string path = strict_format(impl_->options.filename, dist_variables(state.run_name));
+  const std::string path =
+      strict_format(NameFormat(impl_->options.filename), dist_variables(state.run_name));
   impl_->file.emplace(path, impl_->options.overwrite);
 }
 

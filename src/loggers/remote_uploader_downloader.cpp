@@ -65,16 +65,25 @@ struct RemoteUploaderDownloader::Impl {
   explicit Impl(RemoteUploaderDownloaderOptions o) : options(checked(std::move(o))) {}
 
   std::string object_name(const std::string& remote_file_name) const {
+    return only_name(object_format(NameFormat::of_name(remote_file_name)));
+  }
+  NameFormat object_format(const NameFormat& remote_file_name) const {
     if (!run_name) {
       throw UsageError(
           "RemoteUploaderDownloader: the run name is not set. It is at the event init: give the "
           "logger to a Trainer first");
     }
-    std::string name = partial_format(
-        options.file_path_format_string,
-        dist_variables(*run_name) + FormatVariables{{"remote_file_name", remote_file_name}});
-    name.erase(0, name.find_first_not_of('/'));
-    return options.bucket_uri.empty() ? name : join_path(options.bucket_uri, name);
+    const FormatVariables dist = dist_variables(*run_name);
+    std::string text;
+    for (const FormatPiece& piece : split_format(NameFormat(options.file_path_format_string))) {
+      const bool is_file = piece.is_field && piece.name == "remote_file_name";
+      text += is_file          ? remote_file_name.text()
+              : piece.is_field ? partial_format(NameFormat(piece.text), dist).text()
+                               : NameFormat::of_name(piece.text).text();
+    }
+    text.erase(0, text.find_first_not_of('/'));
+    if (options.bucket_uri.empty()) return NameFormat(text);
+    return NameFormat(join_path(NameFormat::of_name(options.bucket_uri).text(), text));
   }
   UploadQueue::Clock::time_point deadline() const {
     const auto now = UploadQueue::Clock::now();
@@ -148,16 +157,17 @@ void RemoteUploaderDownloader::close(State& /*state*/, Logger& logger) {
   if (!left.empty()) logger.log_message("warning: these objects were not uploaded: " + names);
 }
 
-void RemoteUploaderDownloader::look_before_uploads(const std::string& remote_file_name,
-                                                   const std::string& latest) {
-  const std::string file = impl_->object_name(remote_file_name);
-  const std::string pointer = latest.empty() ? "" : impl_->object_name(latest);
-  if (!pointer.empty() && !has_counter(pointer)) {
-    impl_->queue->look_at_pointer(pointer);  // others: each save has its own
+void RemoteUploaderDownloader::look_before_uploads(const NameFormat& remote_file_name,
+                                                   const NameFormat& latest) {
+  if (!latest.empty() && !has_counter(latest)) {
+    // Of others each save has its own.
+    impl_->queue->look_at_pointer(only_name(impl_->object_format(latest)));
   }
-  const std::size_t slash = file.substr(0, file.find('{')).rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash);
-  const std::string inside = slash == std::string::npos ? file : file.substr(slash + 1);
+  const NameFormat file = impl_->object_format(remote_file_name);
+  const std::size_t fixed = fixed_folders(file);
+  const std::string folder =
+      fixed == 0 ? "." : only_name(NameFormat(file.text().substr(0, fixed - 1)));
+  const NameFormat inside(file.text().substr(fixed));
   const RetryPolicy retry = {.attempts = impl_->options.num_attempts};
   with_retries(retry, [&] {
     ObjectStore& store = *impl_->options.store;
@@ -182,7 +192,8 @@ void RemoteUploaderDownloader::upload_file(const FileUpload& file) {
   upload.overwrite = file.overwrite;
   upload.only_known = file.only_known;
   if (!file.remote_file_name_format.empty()) {
-    upload.has_passed = [format = normal_path(impl_->object_name(file.remote_file_name_format)),
+    upload.has_passed = [format = NameFormat(normal_path(
+                             impl_->object_format(file.remote_file_name_format).text())),
                          now = file.timestamp](const std::string& object) {
       return has_passed(format, object, {}, now);
     };
@@ -204,8 +215,8 @@ void RemoteUploaderDownloader::download_file(const std::string& remote_file_name
 }
 
 std::optional<RemotePlace> RemoteUploaderDownloader::place_of(
-    const std::string& remote_file_name) const {
-  return RemotePlace{impl_->options.store, impl_->object_name(remote_file_name)};
+    const NameFormat& remote_file_name) const {
+  return RemotePlace{impl_->options.store, impl_->object_format(remote_file_name)};
 }
 
 std::string RemoteUploaderDownloader::get_uri_for_file(const std::string& remote_file_name) const {

@@ -138,7 +138,8 @@ RunDirectoryUploader& RunDirectoryUploader::operator=(RunDirectoryUploader&&) no
 
 void RunDirectoryUploader::init(State& state, Logger& logger) {
   impl_->folder =
-      normal_path(strict_format(impl_->options.run_directory, dist_variables(state.run_name)));
+      normal_path(strict_format(NameFormat(impl_->options.run_directory),
+                                dist_variables(state.run_name)));
   impl_->uploader.init(state, logger);
 }
 

@@ -8,8 +8,6 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kLongestLink = 4096;  // PATH_MAX
-
 void replace_link_file(FileSystem& files, const std::string& target, const FilePath& path) {
   AtomicFile file(files, path, {});
   file.write(as_bytes(target));
@@ -21,12 +19,17 @@ void remove_other_form(FileSystem& files, const FilePath& path) {
   if (there && there->type != FileInfo::Type::kFolder) files.remove(path);
 }
 
-bool is_path(std::string_view text) {
-  return !text.empty() && std::none_of(text.begin(), text.end(),
-                                       [](unsigned char c) { return c < 0x20 || c == 0x7F; });
-}
-
 }  // namespace
+
+std::string named_by_link(std::string_view text) {
+  if (text.size() > kLongestLink) return "";
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
+    text.remove_suffix(1);
+  }
+  const bool is_name = std::none_of(text.begin(), text.end(),
+                                    [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+  return is_name ? std::string(text) : "";
+}
 
 void point_link(FileSystem& files, const std::string& path, const FilePath& link) {
   const std::string target = relative_path(path, link.folder.text());
@@ -51,12 +54,9 @@ std::optional<std::string> read_link_file(FileSystem& files, const std::string& 
     return std::nullopt;
   }
   const SharedBytes bytes = read_start(*files.open(path), kLongestLink);
-  std::string_view text = as_text(bytes.view);
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) {
-    text.remove_suffix(1);  // of one that was written by hand
-  }
-  if (!is_path(text)) return std::nullopt;
-  return join_path(parent_path(path), std::string(text));
+  const std::string target = named_by_link(as_text(bytes.view));
+  if (target.empty()) return std::nullopt;
+  return join_path(parent_path(path), target);
 }
 
 }  // namespace cairn

@@ -10,6 +10,7 @@
 // Whoever opens NAME where there is only NAME.symlink gets what it names (local_store.cpp).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,15 @@ namespace cairn {
 
 // What the name of a link that is a text file ends in.
 inline constexpr std::string_view kLinkFile = ".symlink";
+inline constexpr std::uint64_t kLongestLink = 4096;  // its text, in bytes: PATH_MAX
+
+// The name that the text of a pointer says, without the end of a line of one that was written by
+// hand. Empty when it says none: it is empty, longer than kLongestLink or has control characters.
+std::string named_by_link(std::string_view text);
+
+// For messages, after the name of such a pointer.
+inline constexpr std::string_view kNamesNothing =
+    " is a pointer that names nothing: its text is empty, longer than 4096 bytes or no name";
 
 // Makes `link` point at `path`, durably; missing folders of `link` are created. StorageError, and
 // the link of before is still there.
@@ -29,7 +39,7 @@ void point_link(FileSystem& files, const std::string& path, const FilePath& link
 std::optional<std::string> link_target(FileSystem& files, const std::string& link);
 
 // What the text file `path`, named NAME.symlink, points at, seen from where `path` is; nullopt when
-// it is not there, too large for a path, or holds no path.
+// it is not there, or names nothing.
 std::optional<std::string> read_link_file(FileSystem& files, const std::string& path);
 
 }  // namespace cairn

@@ -244,9 +244,12 @@ class LocalStore final : public ObjectStore {
   }
 
   std::optional<Pointer> read_pointer(const std::string& name) override {
-    const auto target = link_target(files_, name);
-    if (!target) return std::nullopt;
-    return Pointer{.target = *target, .version = *target};
+    if (const auto target = link_target(files_, name)) {
+      return Pointer{.target = *target, .version = *target};
+    }
+    const auto text = files_.stat(link_file(name));
+    if (!text || text->type != FileInfo::Type::kRegular) return std::nullopt;
+    return Pointer{.target = "", .version = "broken"};
   }
 
   void move_pointer(const std::string& name, const std::string& target,

@@ -83,10 +83,13 @@ std::size_t PointerFences::size() const {
 }
 
 void PointerFence::refuse(const std::optional<Pointer>& now, const std::string& target) const {
+  const auto state = [](const std::optional<Pointer>& pointer) -> std::string {
+    if (!pointer) return "missing";
+    return pointer->is_broken() ? "broken" : "at " + pointer->target;
+  };
   throw AlreadyExistsError(
       "another job moves " + store_->describe(name_) + ", too: this one last saw it " +
-      (known_ ? "at " + known_->target : std::string("missing")) + ", and now it is " +
-      (now ? "at " + now->target : std::string("missing")) + ". It was not pointed at " + target +
+      state(known_) + ", and now it is " + state(now) + ". It was not pointed at " + target +
       ". Stop one of the two jobs, or give them run names of their own");
 }
 

@@ -42,7 +42,7 @@ class UriStore final : public ObjectStore {
   }
   std::optional<Pointer> read_pointer(const std::string& name) override {
     auto pointer = under_->read_pointer(inside(name));
-    if (pointer) pointer->target = outside(pointer->target);
+    if (pointer && !pointer->is_broken()) pointer->target = outside(pointer->target);
     return pointer;
   }
   void move_pointer(const std::string& name, const std::string& target,

@@ -17,7 +17,7 @@ namespace {
 // What a saver writes, as a format whose every name is an absolute path, or one in its store.
 struct WrittenPath {
   const void* where;  // place_of() its store; null: where loggers upload to
-  std::string format;
+  NameFormat format;
   std::string described;  // "the checkpoints \"ep{epoch}.pt\" of saver 1 (weights, in ckpt)"
 };
 
@@ -26,24 +26,17 @@ const void* place_of(const ObjectStore& store) {
   return is_local(store) ? static_cast<const void*>(&files_of(store)) : &store;
 }
 
-std::string without_fields(std::string text) {
-  for (std::size_t at = 0; (at = text.find_first_of("{}", at)) != std::string::npos; at += 2) {
-    text.insert(at, 1, text[at]);
-  }
-  return text;
-}
-
-std::string absolute_format(const CheckpointSaverOptions& options, const std::string& name,
-                            const FormatVariables& dist) {
-  std::string where = strict_format(options.folder, dist);
+NameFormat absolute_format(const CheckpointSaverOptions& options, const std::string& name,
+                           const FormatVariables& dist) {
+  std::string where = strict_format(NameFormat(options.folder), dist);
   std::string rest = name;
   const std::size_t slash = name.rfind('/');
-  if (slash != std::string::npos && !has_counter(name.substr(0, slash))) {
-    where = join_path(where, strict_format(name.substr(0, slash), dist));
+  if (slash != std::string::npos && !has_counter(NameFormat(name.substr(0, slash)))) {
+    where = join_path(where, strict_format(NameFormat(name.substr(0, slash)), dist));
     rest = name.substr(slash + 1);
   }
-  return join_path(without_fields(is_local(*options.store) ? real_path(where) : normal_path(where)),
-                   rest);
+  where = is_local(*options.store) ? real_path(where) : normal_path(where);
+  return NameFormat(join_path(NameFormat::of_name(where).text(), rest));
 }
 
 std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t number,
@@ -51,7 +44,7 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   const CheckpointSaverOptions& options = saver.options();
   const std::string whose = "\" of saver " + std::to_string(number) + " (" +
                             (options.weights_only ? "weights" : "whole state") + ", in " +
-                            strict_format(options.folder, dist) + ")";
+                            strict_format(NameFormat(options.folder), dist) + ")";
   std::vector<WrittenPath> paths = {{place_of(*options.store),
                                      absolute_format(options, options.filename, dist),
                                      "the checkpoints \"" + options.filename + whose}};
@@ -64,7 +57,7 @@ std::vector<WrittenPath> paths_of(const CheckpointSaver& saver, std::size_t numb
   for (const auto& [what, name] :
        {std::pair{"the uploads \"", options.remote_file_name},
         std::pair{"the uploaded link \"", options.latest_remote_file_name}}) {
-    if (name) paths.push_back({nullptr, partial_format(*name, dist), what + *name + whose});
+    if (name) paths.push_back({nullptr, partial_format(NameFormat(*name), dist), what + *name + whose});
   }
   return paths;
 }

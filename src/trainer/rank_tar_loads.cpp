@@ -15,6 +15,7 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/folder/search.h"
 #include "checkpoint/names/format_string.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/training_info.h"
@@ -176,7 +177,7 @@ class Resume {
         state_(state),
         saver_(saver.options()),
         logger_(logger),
-        folder_(strict_format(saver_.folder, dist_variables(state.run_name))) {}
+        folder_(strict_format(NameFormat(saver_.folder), dist_variables(state.run_name))) {}
 
   LoadOutcome run() {
     for (;;) {
@@ -216,10 +217,11 @@ class Resume {
  private:
   // Step 1.
   void look(Found& found) {
-    FindOptions find;
-    find.filename = saver_.filename;
+    SearchOptions search{.only_run_states = true};
+    FindOptions& find = search.find;
+    find.filename = NameFormat(saver_.filename);
     find.run_name = state_.run_name;
-    find.latest_filename = saver_.latest_filename.value_or("");
+    find.latest_filename = NameFormat(saver_.latest_filename.value_or(""));
     find.verify = Verify::kQuick;
     find.store = saver_.store;
     find.on_skip = [this](const std::string& path, const std::string& why) {
@@ -232,7 +234,7 @@ class Resume {
     };
     for (;;) {
       find.except = except_;
-      auto newest = find_latest(folder_, find);
+      auto newest = search_folder(folder_, search);
       if (!newest) break;
       const auto seen = seen_of(newest->checkpoint);
       if (seen) {
@@ -320,7 +322,7 @@ TarChoice choose_tars(const std::vector<SeenTar>& seen, bool went_back) {
 
 bool loads_rank_tars(const TrainerOptions& options, const State& state) {
   if (!saves_rank_tars(state) || !options.load_path) return false;
-  const auto pieces = split_format(*options.load_path);
+  const auto pieces = split_format(NameFormat(*options.load_path));
   return std::ranges::any_of(
       pieces, [](const FormatPiece& piece) { return piece.is_field && piece.name == "rank"; });
 }
@@ -329,7 +331,7 @@ LoadOutcome load_rank_tars(const TrainerOptions& options, State& state, Logger& 
   LoadProgress progress({.is_shown = false});
   std::shared_ptr<ObjectStore> store;
   const Found found = find_own([&](Found& own) {
-    const std::string path = strict_format(*options.load_path, dist_variables(state.run_name));
+    const std::string path = strict_format(NameFormat(*options.load_path), dist_variables(state.run_name));
     if (!is_tar_name(path)) {
       throw UsageError("load_path " + path +
                        ": Deepspeed checkpoints require a tarball, not a weights file. A file of "

@@ -1,8 +1,12 @@
 #include "trainer/resume.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -18,8 +22,6 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
-#include "checkpoint/open/training_info.h"
-#include "checkpoint/ranks/see_checkpoints.h"
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
@@ -44,48 +46,32 @@ std::string position_text(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
-// Checkpoints of other runs that lie in this one's folder.
+// Checkpoints of other runs that lie in this one's folders.
 class OtherRuns {
  public:
-  void add(const std::string& path, const std::string& run_name) {
-    paths_.emplace_back(path, printable_line(run_name));
-    names_.insert(paths_.back().second);
+  void add(const SearchPlace& place, const std::string& run_name) {
+    Seen& seen = by_folder_[place.folder];
+    ++seen.checkpoints;
+    seen.names.insert("\"" + printable_line(run_name) + "\"");
   }
-  bool any() const { return !paths_.empty(); }
+  bool any() const { return !by_folder_.empty(); }
 
-  std::string describe(const std::string& folder, const std::string& run_name) const {
-    std::string names;
-    for (const std::string& name : names_) {
-      names += (names.empty() ? "\"" : ", \"") + name + "\"";
-    }
-    return "warning: autoresume passed over " + std::to_string(paths_.size()) + " checkpoint" +
-           (paths_.size() == 1 ? "" : "s") + " in " + folder + " of other runs (" + names +
-           "): this one is \"" + run_name + "\"";
-  }
-
-  // UsageError when one of them has a name that this run would write.
-  void refuse_collision(const std::string& folder, const std::string& filename,
-                        const std::string& run_name) const {
-    const FormatVariables dist = dist_variables(run_name);
-    for (const auto& [path, whose] : paths_) {
-      const std::string name = relative_path(normal_path(path), normal_path(folder));
-      if (!parse_name(filename, name, dist)) continue;
-      throw UsageError("autoresume: " + folder + " has no checkpoint of the run \"" + run_name +
-                       "\", but " + path + " of the run \"" + whose +
-                       "\", a name that this run would write, too. To go on with that run, set "
-                       "run_name to \"" +
-                       whose +
-                       "\". To begin another one, give it a folder of its own (save_folder "
-                       "\"" +
-                       folder +
-                       "/{run_name}\") or put {run_name} into save_filename, and "
-                       "set load_path to begin from that checkpoint.");
+  void log(const std::string& run_name, Logger& logger) const {
+    for (const auto& [folder, seen] : by_folder_) {
+      logger.log_message(fmt::format(
+          "warning: autoresume passed over {} checkpoint{} in {} of other runs ({}): this one is "
+          "\"{}\"",
+          seen.checkpoints, seen.checkpoints == 1 ? "" : "s", folder, fmt::join(seen.names, ", "),
+          run_name));
     }
   }
 
  private:
-  std::vector<std::pair<std::string, std::string>> paths_;  // with the run's name
-  std::set<std::string> names_;
+  struct Seen {
+    std::size_t checkpoints = 0;
+    std::set<std::string> names = {};
+  };
+  std::map<std::string, Seen> by_folder_;
 };
 
 }  // namespace
@@ -98,92 +84,57 @@ bool is_fault_of_file(const Error& error) {
 
 namespace {
 
-// What autoresume passes over: where they are, and their paths there.
-using PassedOver = std::vector<std::pair<std::shared_ptr<ObjectStore>, std::string>>;
+// That of another rank, on this one.
+class RankError : public StorageError {
+ public:
+  explicit RankError(const std::string& message) : StorageError(message, 0) {}
+};
 
-// Step 3.
-std::optional<FoundCheckpoint> find_in(const SearchPlace& place, const PassedOver& except,
-                                       OtherRuns& others, Logger& logger) {
-  FindOptions find;
-  find.filename = place.filename;
-  find.run_name = place.run_name;
-  find.latest_filename = place.latest_filename;
-  const bool is_joint = dynamic_cast<const JointStore*>(place.store.get()) != nullptr;
-  find.trust_latest = !is_local(*place.store) && !is_joint;
-  for (const auto& [store, path] : except) {
-    if (store == place.store) find.except.push_back(path);
-  }
-  find.verify = Verify::kQuick;  // loading looks at every byte, and finds the next older one then
-  find.store = place.store;
-  find.on_skip = [&logger](const std::string& path, const std::string& why) {
+// What rank 0 found, for all.
+struct FoundForAll {
+  std::optional<LoadJob> job = std::nullopt;
+  bool is_rank_tar = false;  // `job` is what rank 0 has of a save of all ranks
+};
+
+// Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
+// whether there is a checkpoint, and starting over would be wrong. UsageError when starting over
+// would lose something.
+FoundForAll find_newest(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
+  OtherRuns others;
+  RunSearch told = search;
+  told.on_skip = [&logger](const std::string& path, const std::string& why) {
     logger.log_message("warning: autoresume skipped " + printable_line(path) + ": " +
                        without_path(why, printable_line(path)));
   };
-  find.on_other_run = [&others](const std::string& path, const std::string& whose) {
-    others.add(path, whose);
-  };
-  auto found = find_latest(place.folder, find);
-  if (others.any()) logger.log_message(others.describe(place.folder, place.run_name));
-  return found;
-}
-
-// Of one machine that has parts: to begin again would leave them behind.
-void refuse_parts(const SearchPlace& place) {
-  if (!is_local(*place.store)) return;
-  const SeePlace look_at = {.folder = place.folder,
-                            .filename = place.filename,
-                            .writer = variables_of_writer(place.run_name)};
-  for (const SeenCheckpoint& one : see_checkpoints(*place.store, look_at)) {
-    const std::string path = join_path(place.folder, one.name);
-    const bool is_part = one.is_published ? is_part_of_one(*place.store, path) : one.was_published;
-    if (!is_part) continue;
-    throw UsageError("autoresume: " + path +
-                     " has the files of one machine, and the others are on machines that are not "
-                     "in this job. Start it on those, too; or bring the folders of all of them "
-                     "together; or remove it to begin anew");
-  }
-}
-
-// Steps 2 to 4, but for loading. StorageError when a place cannot be read: then nobody knows
-// whether there is a checkpoint, and starting over would be wrong. UsageError when it is another
-// run's.
-std::optional<LoadJob> find_newest(const TrainerOptions& trainer,
-                                   const std::vector<SearchPlace>& places, const PassedOver& except,
-                                   Logger& logger) {
-  std::optional<FoundCheckpoint> furthest;
-  std::shared_ptr<ObjectStore> store;  // where it is
-  std::vector<std::pair<SearchPlace, OtherRuns>> searched;
-  for (const SearchPlace& place : places) {
-    OtherRuns others;
-    auto found = find_in(place, except, others, logger);
-    if (found && (!furthest || position(furthest->timestamp) < position(found->timestamp))) {
-      furthest = std::move(found);
-      store = place.store;
-    }
-    searched.emplace_back(place, std::move(others));
-  }
-  if (!furthest) {
+  told.on_other_run = [&others](const SearchPlace& place, const std::string& /*path*/,
+                                const std::string& whose) { others.add(place, whose); };
+  const RunAnswer answer = search_run(told);
+  others.log(search.places.front().run_name, logger);
+  if (!answer.refusal.empty()) throw UsageError("autoresume: " + answer.refusal);
+  if (!answer.found && search.takes_rank_tars) return {};  // each rank looks for its own
+  if (!answer.found) {
     std::string folders;
-    bool any_other = false;
-    for (const auto& [place, others] : searched) {
-      others.refuse_collision(place.folder, place.filename, place.run_name);
-      refuse_parts(place);
+    for (const SearchPlace& place : search.places) {
       folders += (folders.empty() ? "" : ", ") + place.folder;
-      any_other = any_other || others.any();
     }
     logger.log_message("autoresume: no checkpoint" +
-                       std::string(any_other ? " of this run in " : " in ") + folders +
+                       std::string(others.any() ? " of this run in " : " in ") + folders +
                        (trainer.load_path ? "; loading load_path" : "; starting afresh"));
-    return std::nullopt;
+    return {};
   }
-  logger.log_message("autoresume: going on from " +
-                     printable_line(store->describe(furthest->path)) + " (" +
-                     position_text(furthest->timestamp) + ")");
-  return LoadJob{.path = furthest->path,
-                 .checkpoint = furthest->checkpoint,
-                 .options = {.strict_model_weights = trainer.load_strict_model_weights,
-                             .store = store,
-                             .in_place = trainer.load_in_place}};
+  const FoundCheckpoint& found = *answer.found;
+  const auto& store = search.places[answer.place].store;
+  if (!answer.is_rank_tar) {  // each rank says of its own
+    logger.log_message("autoresume: going on from " +
+                       printable_line(store->describe(found.path)) + " (" +
+                       position_text(found.timestamp) + ")");
+  }
+  return {.job = LoadJob{.path = found.path,
+                         .checkpoint = found.checkpoint,
+                         .options = {.strict_model_weights = trainer.load_strict_model_weights,
+                                     .store = store,
+                                     .in_place = trainer.load_in_place}},
+          .is_rank_tar = answer.is_rank_tar};
 }
 
 // CheckpointSource::content() of what rank 0 opened; empty when it opened nothing.
@@ -192,16 +143,27 @@ std::string content_of(const LoadJob& job) {
 }
 
 // Rank 0 looks, and all load what it found. A place is known to the others by its number, and,
-// where each rank has a folder of its own, what is in it by its path from there.
-std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
-                                    const std::vector<SearchPlace>& places,
-                                    const PassedOver& except, Logger& logger) {
-  std::optional<LoadJob> job;
+// where each rank has a folder of its own, what is in it by its path from there. What ends the
+// start on rank 0 ends it on all.
+FoundForAll find_for_all(const TrainerOptions& trainer, const RunSearch& search, Logger& logger) {
+  FoundForAll own;
+  std::exception_ptr failed;
+  std::string why;
   if (dist::rank() == 0) {
     const dist::LongWork long_work;
-    job = find_newest(trainer, places, except, logger);
+    try {
+      own = find_newest(trainer, search, logger);
+    } catch (const std::exception& e) {
+      failed = std::current_exception();
+      why = e.what();
+    }
   }
-  if (dist::world_size() == 1) return job;
+  if (dist::world_size() == 1) {
+    if (failed) std::rethrow_exception(failed);
+    return own;
+  }
+  const std::vector<SearchPlace>& places = search.places;
+  std::optional<LoadJob>& job = own.job;
   std::int64_t number = -1;
   for (std::size_t i = 0; job && i < places.size(); ++i) {
     if (places[i].store == job->options.store) number = static_cast<std::int64_t>(i);
@@ -211,23 +173,26 @@ std::optional<LoadJob> find_for_all(const TrainerOptions& trainer,
   std::string path = job ? job->path : "";
   if (is_joint && number == 0) path = relative_path(normal_path(path), folder);
   const std::string content = job ? content_of(*job) : "";
-  const Value found = dist::broadcast_value(List{number, path, content});
-  number = found.as_items().at(0).as_int();
+  const Value found = dist::broadcast_value(List{number, path, content, own.is_rank_tar, why});
+  if (failed) std::rethrow_exception(failed);
+  const List& said = found.as_items();
+  if (!said.at(4).as_str().empty()) throw RankError("rank 0: " + said.at(4).as_str());
+  number = said.at(0).as_int();
   if (job) job->content = content;  // it may be copied for the processes of this machine
-  if (job || number < 0) return job;
+  if (job || number < 0) return own;
   if (number >= static_cast<std::int64_t>(places.size())) {
-    throw UsageError("autoresume: rank 0 goes on from " +
-                     printable_line(found.as_items().at(1).as_str()) +
+    throw UsageError("autoresume: rank 0 goes on from " + printable_line(said.at(1).as_str()) +
                      ", which a logger keeps that this rank does not have: give all ranks the same "
                      "loggers");
   }
-  path = found.as_items().at(1).as_str();
+  path = said.at(1).as_str();
   if (is_joint && number == 0) path = join_path(folder, path);
-  return LoadJob{.path = path,
-                 .content = found.as_items().at(2).as_str(),
-                 .options = {.strict_model_weights = trainer.load_strict_model_weights,
-                             .store = places.at(static_cast<std::size_t>(number)).store,
-                             .in_place = trainer.load_in_place}};
+  return {.job = LoadJob{.path = path,
+                         .content = said.at(2).as_str(),
+                         .options = {.strict_model_weights = trainer.load_strict_model_weights,
+                                     .store = places.at(static_cast<std::size_t>(number)).store,
+                                     .in_place = trainer.load_in_place}},
+          .is_rank_tar = said.at(3).as_bool()};
 }
 
 // What a pointer of that name points at for rank 0, in the folder, which others may have under
@@ -242,7 +207,7 @@ std::string pointed_at_for_all(const std::string& path, ObjectStore& store) {
       const bool is_file = path.ends_with(kLinkFile);  // people name that, too
       const auto pointer =
           store.read_pointer(is_file ? path.substr(0, path.size() - kLinkFile.size()) : path);
-      if (pointer) {
+      if (pointer && !pointer->is_broken()) {
         name = relative_path(normal_path(pointer->target), normal_path(parent_path(path)));
       }
     } catch (const std::exception&) {
@@ -293,12 +258,6 @@ LoadOutcome load_for_run(const LoadJob& job, const LoadJob& nearest, State& stat
 }
 
 namespace {
-
-// That of another rank, on this one.
-class RankError : public StorageError {
- public:
-  explicit RankError(const std::string& message) : StorageError(message, 0) {}
-};
 
 // What becomes of a checkpoint on all ranks, from what became of it on this one.
 struct LoadedByAll {
@@ -393,7 +352,7 @@ void check_autoresume(const std::optional<std::string>& run_name, const Checkpoi
 LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logger) {
   if (!options.load_path) return {};
   if (loads_rank_tars(options, state)) return load_rank_tars(options, state, logger);
-  const std::string path = strict_format(*options.load_path, variables_of_writer(state.run_name));
+  const std::string path = strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
   LoadProgress progress = progress_of(options);
   const auto store = progress.watch(store_of(path, options.load_object_store));
   // Weights alone are not worth the transfer of three times as much optimizer state.
@@ -433,32 +392,37 @@ LoadOutcome load_first(const TrainerOptions& options, State& state, Logger& logg
 
 LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
                            const CheckpointSaver& saver, Logger& logger) {
-  if (saves_rank_tars(state)) return resume_rank_tars(options, state, saver, logger);
   LoadProgress progress = progress_of(options);
-  std::vector<SearchPlace> places = search_places(saver.options(), state.run_name, logger);
-  for (SearchPlace& place : places) {
+  RunSearch search{.places = search_places(saver, state, logger),
+                   .takes_rank_tars = saves_rank_tars(state),
+                   .may_begin_anew = options.autoresume_may_begin_anew};
+  for (SearchPlace& place : search.places) {
     place.store = progress.watch(place.store);
   }
   std::unique_ptr<JointCheckpoints> joint;
-  if (JointCheckpoints::is_needed(*places.front().store)) {
-    joint = JointCheckpoints::in_folder(places.front(), places.size() > 1, logger);
-    places.front().store = joint->store();
+  if (!search.takes_rank_tars && JointCheckpoints::is_needed(*search.places.front().store)) {
+    joint = JointCheckpoints::in_folder(search.places.front(), search.places.size() > 1, logger);
+    search.places.front().store = joint->store();
   }
-  PassedOver except;
   std::exception_ptr unreadable;  // the disk did not give all of the first such one
   std::exception_ptr lost;        // what the first one said that cost the weights
   bool weights_are_lost = false;
   std::optional<RankError> mixed;  // some ranks have loaded what others could not
   for (;;) {
-    auto job = find_for_all(options, places, except, logger);
-    if (!job) {
+    FoundForAll found = find_for_all(options, search, logger);
+    std::optional<LoadJob>& job = found.job;
+    if (!job || found.is_rank_tar) {
       if (mixed) throw RankError(*mixed);
       // To begin again would leave behind what a repaired disk may still give.
       agree_to_begin(unreadable ? unreadable : lost, joint.get());
-      return load_first(options, state, logger);
+      return search.takes_rank_tars ? resume_rank_tars(options, state, saver, logger)
+                                    : load_first(options, state, logger);
     }
     job->weights_are_lost = &weights_are_lost;
     const NodeCopy copy = copy_for_node(*job, state, progress, logger);
+    const auto pass_over = [&](const std::string& why) {
+      search.except.push_back({job->options.store, job->path, printable_line(why)});
+    };
     try {
       LoadOutcome outcome = load_for_run(*job, copy.nearest(), state, progress, logger);
       outcome.is_resumed = true;
@@ -468,7 +432,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       weights_are_lost = true;
       logger.log_message("warning: autoresume skipped " + printable_line(job->path) + ": " +
                          printable_line(mixed->what()));
-      except.emplace_back(job->options.store, job->path);
+      pass_over(mixed->what());
     } catch (const dist::DistError&) {
       throw;
     } catch (const RankError&) {
@@ -486,7 +450,7 @@ LoadOutcome resume_or_load(const TrainerOptions& options, State& state,
       if (weights_are_lost && !lost) lost = std::current_exception();
       logger.log_message("warning: autoresume skipped " + printable_line(job->path) +
                          ", which cannot be loaded: " + printable_line(e.what()));
-      except.emplace_back(job->options.store, job->path);
+      pass_over(e.what());
     }
   }
 }

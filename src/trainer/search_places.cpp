@@ -1,32 +1,47 @@
 #include "trainer/search_places.h"
 
+#include <string>
+
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/train/logger.h"
+#include "cairn/train/state.h"
 
 #include "callbacks/remote_folder.h"
 #include "checkpoint/names/launch.h"
+#include "checkpoint/names/run_forms.h"
 #include "storage/local_store.h"
 
 namespace cairn {
-std::vector<SearchPlace> search_places(const CheckpointSaverOptions& saver,
-                                       const std::string& run_name, const Logger& logger) {
+
+std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,
+                                       const Logger& logger) {
+  const CheckpointSaverOptions& options = saver.options();
+  const CheckpointSaverOptions& given = saver.given_options();
+  const std::string folders =
+      state.sharded_ckpt_prefix_dir.empty() ? kShardedFolders : state.sharded_ckpt_prefix_dir;
   std::vector<SearchPlace> places = {
-      {.store = saver.store,
-       .folder = strict_format(saver.folder, variables_of_writer(run_name)),
-       .filename = saver.filename,
-       .latest_filename = saver.latest_filename.value_or(""),
-       .run_name = run_name}};
-  if (!is_local(*saver.store) || !saver.remote_file_name) return places;
+      {.store = options.store,
+       .folder = strict_format(NameFormat(options.folder), variables_of_writer(state.run_name)),
+       .filename = NameFormat(options.filename),
+       .latest_filename = NameFormat(options.latest_filename.value_or("")),
+       .run_name = state.run_name,
+       .other_filenames = names_of_forms(given.filename, folders)}};
+  if (!is_local(*options.store) || !options.remote_file_name) return places;
   for (const auto& destination : logger.destinations()) {
     if (!destination->can_upload_files()) continue;
-    const auto there = remote_folder_of(*destination, saver, run_name);
+    const auto there = remote_folder_of(*destination, options, state.run_name);
     if (!there) continue;
-    places.push_back({.store = there->store,
+    SearchPlace place{.store = there->store,
                       .folder = there->folder,
                       .filename = there->filename,
                       .latest_filename = there->latest_filename,
-                      .run_name = run_name});
+                      .run_name = state.run_name};
+    const auto as_given = remote_folder_of(*destination, given, state.run_name);
+    if (as_given && as_given->folder == there->folder) {
+      place.other_filenames = names_of_forms(as_given->filename.text(), folders);
+    }
+    places.push_back(std::move(place));
   }
   return places;
 }

@@ -293,7 +293,7 @@ StopRequestOptions Trainer::Impl::request_options() const {
   if (dist::rank() != 0) return request_options;  // files are rank 0's to find
   if (const CheckpointSaver* saver = reference_saver()) {
     request_options.folder =
-        partial_format(saver->options().folder, dist_variables(state.run_name));
+        strict_format(NameFormat(saver->options().folder), dist_variables(state.run_name));
     if (!is_local(*saver->options().store)) request_options.store = saver->options().store;
   }
   return request_options;

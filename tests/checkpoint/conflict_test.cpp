@@ -20,17 +20,17 @@ FormatVariables dist() {
   return dist_variables("unicorn", [](const char*) { return nullptr; });
 }
 
-std::optional<Conflict> conflict(const std::string& format, const std::string& name) {
+std::optional<Conflict> conflict(const NameFormat& format, const std::string& name) {
   return find_conflict(format, {name}, dist(), kPosition);
 }
 
 TEST(ConflictTest, FilesThatTrainingCouldWriteAgainAreFound) {  // T99
-  const std::string a = "blazing-unicorn-ep{epoch}-batch{batch}-tie{token_in_epoch}-rank{rank}.pt";
-  const std::string b =
+  const NameFormat a = "blazing-unicorn-ep{epoch}-batch{batch}-tie{token_in_epoch}-rank{rank}.pt";
+  const NameFormat b =
       "charging-chungus-ep{epoch}-b{batch}-s{sample}-t{token}-bie{batch_in_epoch}-sie{sample_in_"
       "epoch}-tie{token_in_epoch}.pt";
   struct Row {
-    std::string format;
+    NameFormat format;
     const char* name;
     bool is_conflict;
   };
@@ -91,10 +91,10 @@ TEST(ConflictTest, CountersWithinAnEpochNeedTheEpochInTheName) {
 
 // What a long run need remember of what it wrote.
 TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
-  const auto has_passed = [](const std::string& format, const std::string& name) {
+  const auto has_passed = [](const NameFormat& format, const std::string& name) {
     return cairn::has_passed(format, name, dist(), kPosition);
   };
-  const auto at = [](const std::string& format, Timestamp then) {
+  const auto at = [](const NameFormat& format, Timestamp then) {
     return strict_format(format, dist() + time_variables(then));
   };
   Timestamp before = kPosition;
@@ -104,7 +104,7 @@ TEST(HasPassedTest, WhatNoSaveOfNowOrLaterIsCalled) {
   Timestamp later = kPosition;
   later.batch += 1;
   later.epoch += 1;
-  for (const std::string format : {"ep{epoch}-ba{batch}.pt", "ba{batch:08d}.pt", "ep{epoch}.pt",
+  for (const char* format : {"ep{epoch}-ba{batch}.pt", "ba{batch:08d}.pt", "ep{epoch}.pt",
                                    "e{epoch}/b{batch_in_epoch}"}) {
     EXPECT_FALSE(has_passed(format, at(format, kPosition))) << format;
     EXPECT_FALSE(has_passed(format, at(format, later))) << format;

@@ -139,7 +139,7 @@ TEST_P(ContainerTest, EqualValuesGiveEqualFiles) {
 }
 
 TEST_P(ContainerTest, IsFoundByItsName) {
-  const std::string format = "ep{epoch}-ba{batch}-rank{rank}" + extension;
+  const NameFormat format("ep{epoch}-ba{batch}-rank{rank}" + extension);
   SavePipeline pipeline;
   for (const std::int64_t batch : {3, 12, 9}) {
     const Timestamp timestamp = *sample_info(batch).timestamp;
@@ -154,8 +154,8 @@ TEST_P(ContainerTest, IsFoundByItsName) {
                 ::testing::Contains(std::pair<std::string, std::int64_t>("batch", batch)));
   }
   pipeline.wait();
-  const auto found = find_latest(
-      folder.path(), {.filename = format, .latest_filename = "latest-rank{rank}" + extension});
+  const NameFormat latest("latest-rank{rank}" + extension);
+  const auto found = find_latest(folder.path(), {.filename = format, .latest_filename = latest});
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->path, folder / ("ep1-ba12-rank0" + extension));
   EXPECT_EQ(load(folder / ("latest-rank0" + extension)), sample_checkpoint(9));

@@ -143,13 +143,47 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   write(name(2), "");
   write(name(3), "not a checkpoint at all");
   save(sample_checkpoint(4), name(4), {.info = {.kind = "weights"}, .store = local_store(disk_)});
-  save(Dict{{"mine", 1}}, name(5), {.store = local_store(disk_)});
   disk_.make_folders(name(6));
   EXPECT_EQ(find(), name(1));
-  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("not hold the whole state"),
-                                    HasSubstr("not hold the whole state"), HasSubstr("ba3"),
+  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("it holds weights alone"), HasSubstr("ba3"),
                                     HasSubstr("ba2")));
-  EXPECT_NE(find({.full_state_only = false}), "nothing");
+  EXPECT_EQ(find({.full_state_only = false}), name(4));
+}
+
+TEST_F(FindLatestTest, WhatSaveWritesIsFound) {
+  const SaveOptions here{.store = local_store(disk_)};
+  save(Dict{{"step", 20}}, name(20), here);
+  save(Dict{{"step", 40}}, name(40), here);
+  EXPECT_EQ(find(), name(40));
+  EXPECT_EQ(timestamp_.batch, 40) << "by its name";
+  SaveOptions full = here;
+  full.info.kind = "full";  // whatever it says that it is
+  save(Dict{{"step", 50}}, name(50), full);
+  EXPECT_EQ(find(), name(50));
+  EXPECT_THAT(skipped_, IsEmpty());
+}
+
+TEST_F(FindLatestTest, WithoutAFormatAnyNameWillDoTheNewestFileFirst) {
+  const SaveOptions here{.store = local_store(disk_)};
+  save(Dict{{"step", 1}}, "/ckpt/ep1.pt", here);
+  EXPECT_EQ(find(), "/ckpt/ep1.pt");
+  save(Dict{{"step", 2}}, "/ckpt/a.tar", here);
+  EXPECT_EQ(find(), "/ckpt/a.tar");
+  damage("/ckpt/a.tar");
+  EXPECT_EQ(find(), "/ckpt/ep1.pt");
+  EXPECT_THAT(skipped_, ElementsAre(HasSubstr("/ckpt/a.tar")));
+  EXPECT_EQ(find({.filename = "ba{batch}.pt"}), "nothing");
+  save_sample(3);
+  EXPECT_EQ(find(), name(3)) << "a usual name comes first";
+}
+
+// A program that does not ask would begin anew without knowing why.
+TEST_F(FindLatestTest, WhatIsPassedOverIsSaidOnStderrWhenNobodyAsks) {
+  write(name(2), "not a checkpoint at all");
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(find_latest("/ckpt", {.store = local_store(disk_)}));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("warning: find_latest() passed over " + name(2) + ": "));
 }
 
 TEST_F(FindLatestTest, OtherNamesAreNoCandidatesUnlessTheLatestLinkPointsThere) {
@@ -206,11 +240,33 @@ TEST_F(FindLatestTest, ALinkThatLeadsOutOfTheFolderIsPassedOver) {
   }
 }
 
-TEST_F(FindLatestTest, FolderAndNamesMayHoldTheRunName) {
+TEST_F(FindLatestTest, NamesMayHoldTheRunName) {
   save_sample(4, "/runs/mine/mine-ba4.pt");
   save_sample(9, "/runs/mine/other-ba9.pt");
-  EXPECT_EQ(find({.filename = "{run_name}-ba{batch}.pt", .run_name = "mine"}, "/runs/{run_name}"),
+  EXPECT_EQ(find({.filename = "{run_name}-ba{batch}.pt", .run_name = "mine"}, "/runs/mine"),
             "/runs/mine/mine-ba4.pt");
+}
+
+TEST_F(FindLatestTest, AFolderIsAPathAsItStandsWhateverBracesAreInIt) {
+  for (const std::string run : {"{rank}", "lr{0.1}", "lr{{0.1}}", "x{y}", "a}b{"}) {
+    const std::string folder = strict_format("/runs/{run_name}", {{"run_name", run}});
+    const FindOptions options{.filename = "{run_name}-ba{batch}.pt",
+                              .run_name = run,
+                              .latest_filename = "{run_name}-latest"};
+    EXPECT_EQ(find(options, folder), "nothing");
+    save_sample(4, folder + "/" + run + "-ba4.pt");
+    EXPECT_EQ(find(options, folder), folder + "/" + run + "-ba4.pt");
+    disk_.make_folders(folder + "/best");
+    save_sample(9, folder + "/best/9.pt");
+    disk_.make_link("best/9.pt", folder + "/" + run + "-latest");
+    EXPECT_EQ(find(options, folder), folder + "/best/9.pt");
+  }
+}
+
+// Else it would find nothing, and the run would begin anew.
+TEST_F(FindLatestTest, AFolderThatWasMeantAsAFormatIsRefused) {
+  EXPECT_THROW(find({.run_name = "mine"}, "/runs/{run_name}"), UsageError);
+  EXPECT_EQ(find({.run_name = "{run_name}"}, "/runs/{run_name}"), "nothing");
 }
 
 TEST_F(FindLatestTest, CheckpointsOfAnotherRunArePassedOverWhenAsked) {

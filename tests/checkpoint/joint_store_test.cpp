@@ -62,7 +62,7 @@ class JointStoreTest : public ::testing::Test {
   std::vector<SeenCheckpoint> seen(std::size_t machine) const {
     return see_checkpoints(
         *disks_[machine],
-        {.folder = machine == 0 ? "a" : "b", .filename = "ep{epoch}-ba{batch}", .writer = {}});
+        {.folder = machine == 0 ? "a" : "b", .filenames = {"ep{epoch}-ba{batch}"}, .writer = {}});
   }
 
   // All that both have, whoever asks for it.
@@ -124,7 +124,7 @@ TEST_F(JointStoreTest, AMachineSeesItsPartsTheFurthestFirst) {
   EXPECT_FALSE(second[0].is_published);
   EXPECT_THAT(second[0].has, ElementsAre("__1_0.distcp"));
   EXPECT_EQ(second[0].order, first[0].order);
-  EXPECT_THAT(see_checkpoints(*memory_store(), {.folder = "none", .filename = "ba{batch}"}),
+  EXPECT_THAT(see_checkpoints(*memory_store(), {.folder = "none", .filenames = {"ba{batch}"}}),
               IsEmpty());
 }
 
@@ -137,7 +137,7 @@ TEST_F(JointStoreTest, WhatADiskDoesNotGiveIsToldAndTheOthersAreSeen) {
   const std::string lost = temp / "ep1-ba5/.metadata";
   MissingBytes disk(lost, 1000);
   const auto all = see_checkpoints(*local_store(disk),
-                                   {.folder = temp.path(), .filename = "ep{epoch}-ba{batch}"});
+                                   {.folder = temp.path(), .filenames = {"ep{epoch}-ba{batch}"}});
   ASSERT_THAT(all, SizeIs(3));
   for (const std::size_t i : {0, 2}) {
     EXPECT_EQ(all[i].problem, "");

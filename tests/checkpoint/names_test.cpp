@@ -39,7 +39,7 @@ constexpr char kAllDist[] =
 
 TEST(NamesTest, DistVariablesOfASingleProcess) {  // T92
   const FormatVariables dist = dist_variables("awesome_run", kNoLauncher);
-  EXPECT_EQ(strict_format(kAllDist + std::string(",extra={extra}"),
+  EXPECT_EQ(strict_format(NameFormat(kAllDist + std::string(",extra={extra}")),
                           dist + FormatVariables{{"extra", "42"}}),
             "run_name=awesome_run,rank=0,node_rank=0,world_size=1,local_world_size=1,local_rank=0,"
             "extra=42");
@@ -103,21 +103,35 @@ TEST(NamesTest, PartialFormatLeavesWhatHasNoValue) {  // T100
   EXPECT_EQ(partial_format("{foo:03d} {bar:d}", {{"bar", std::int64_t{7}}}), "{foo:03d} 7");
 }
 
-TEST(NamesTest, DoubledBracesLoseOneLevel) {
-  EXPECT_EQ(partial_format("{{x}}", {{"x", "no"}}), "{x}");
-  EXPECT_EQ(partial_format("{{{x}}}", {{"x", "yes"}}), "{yes}");
+TEST(NamesTest, DoubledBracesLoseOneLevelInANameAndStayInAFormat) {
+  EXPECT_EQ(strict_format("{{x}}", {{"x", "no"}}), "{x}");
+  EXPECT_EQ(strict_format("{{{x}}}", {{"x", "yes"}}), "{yes}");
+  EXPECT_EQ(partial_format("{{x}}", {{"x", "no"}}), "{{x}}");
+  EXPECT_EQ(partial_format("{{{x}}}-{y}", {{"x", "yes"}}), "{{yes}}-{y}");
+}
+
+// tests/compile_fail/format_twice.cpp: nor does it compile for a name.
+TEST(NamesTest, BracesOfAValueAreNoVariable) {
+  for (const std::string run : {"{rank}", "lr{0.1}", "lr{{0.1}}", "a}b{", "{run_name}"}) {
+    const FormatVariables dist = dist_variables(run, kNoLauncher);
+    EXPECT_EQ(strict_format("ck/{run_name}", dist), "ck/" + run);
+    const NameFormat some = partial_format("{run_name}-ep{epoch}", dist);
+    EXPECT_EQ(strict_format(some, {{"epoch", std::int64_t{3}}}), run + "-ep3");
+    EXPECT_EQ(parse_name(some, run + "-ep3", dist), (Counters{{"epoch", 3}}));
+    EXPECT_EQ(strict_format(NameFormat::of_name(run), dist), run);
+  }
 }
 
 TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
   for (const char* format :
        {"{", "}", "a{b", "a}b", "{a}}", "{{a}", "{a.b}", "{a[0]}", "{a!r}", "{a:{b}}", "{a{b}}"}) {
-    EXPECT_THAT(usage_error([&] { return partial_format(format, {}); }), HasSubstr("format \""))
+    EXPECT_THAT(usage_error([&] { return partial_format(format, {}).text(); }), HasSubstr("format \""))
         << format;
   }
-  EXPECT_THAT(usage_error([] { return partial_format(std::string(5000, 'x'), {}); }),
+  EXPECT_THAT(usage_error([] { return partial_format(NameFormat(std::string(5000, 'x')), {}).text(); }),
               HasSubstr("longer than any path"));
   EXPECT_EQ(usage_error([] {
-              return partial_format("{run_name:d}", {{"run_name", "a"}});
+              return partial_format("{run_name:d}", {{"run_name", "a"}}).text();
             }),
             "{run_name:d}: type \"d\" is for numbers, and this is a text");
 }
@@ -126,7 +140,7 @@ TEST(NamesTest, WhatIsNoFormatStringIsRefused) {
 TEST(NamesTest, PlaceholdersOfMlflowStay) {
   const std::string folder =
       "dbfs:/databricks/mlflow-tracking/{mlflow_experiment_id}/{mlflow_run_id}";
-  EXPECT_EQ(strict_format(folder + "/artifacts/{run_name}", {{"run_name", "a"}}),
+  EXPECT_EQ(strict_format(NameFormat(folder + "/artifacts/{run_name}"), {{"run_name", "a"}}),
             folder + "/artifacts/a");
 }
 
@@ -142,11 +156,12 @@ RC_GTEST_PROP(NamesTest, FormattingInTwoStepsEqualsOne, (std::int64_t a, bool a_
   const FormatVariables y = {{"b", 0.5}};
   const auto pieces = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
       "{a}", "{b}", "{a:+d}", "{b:.3f}", "{other}", "{other:05d}", "-", "é"));
-  std::string format;
+  std::string text;
   for (const std::string& piece : pieces) {
-    format += piece;
+    text += piece;
   }
-  const std::string once = partial_format(format, x + y);
+  const NameFormat format(text);
+  const NameFormat once = partial_format(format, x + y);
   RC_ASSERT(partial_format(partial_format(format, a_first ? x : y), a_first ? y : x) == once);
   RC_ASSERT(partial_format(once, x + y) == once);
 }
@@ -203,7 +218,7 @@ TEST(ParseNameTest, AVariableHasOneValue) {
 }
 
 TEST(ParseNameTest, HostileNamesEndQuickly) {
-  const std::string format =
+  const NameFormat format =
       "{epoch}{batch}{sample}{token}{batch_in_epoch}{sample_in_epoch}{token_in_epoch}!";
   EXPECT_EQ(parse_name(format, std::string(4000, '1'), kDist), std::nullopt);
 }
@@ -213,8 +228,8 @@ RC_GTEST_PROP(ParseNameTest, IsTheInverseOfFormatting, ()) {
   const Timestamp now = {.epoch = *count, .batch = *count, .token = *count};
   const auto spec = rc::gen::element<std::string>("", ":d", ":05d", ":_", ":012,", ":x", ":#o",
                                                   ":>12", ":<12d", ":^+20", ":.0f", ":b", ":é>8");
-  const std::string format =
-      "a{epoch" + *spec + "}-/b{batch" + *spec + "}|{run_name}|{token" + *spec + "}.pt";
+  const NameFormat format("a{epoch" + *spec + "}-/b{batch" + *spec + "}|{run_name}|{token" + *spec +
+                          "}.pt");
   const std::string name = strict_format(format, kDist + time_variables(now));
   RC_ASSERT(parse_name(format, name, kDist) ==
             (Counters{{"epoch", now.epoch}, {"batch", now.batch}, {"token", now.token}}));

@@ -8,14 +8,14 @@
 namespace cairn {
 namespace {
 
-std::string common(const std::string& a, const std::string& b) {
+std::string common(const NameFormat& a, const NameFormat& b) {
   const FormatVariables dist = dist_variables("lr0.1", [](const char*) { return nullptr; });
   const auto one = shared_name(a, b, dist);
   const auto other = shared_name(b, a, dist);
-  EXPECT_EQ(one.has_value(), other.has_value()) << a << " and " << b;
+  EXPECT_EQ(one.has_value(), other.has_value()) << a.text() << " and " << b.text();
   if (one) {
-    EXPECT_TRUE(parse_name(a, *one, dist)) << *one << " is none of " << a;
-    EXPECT_TRUE(parse_name(b, *one, dist)) << *one << " is none of " << b;
+    EXPECT_TRUE(parse_name(a, *one, dist)) << *one << " is none of " << a.text();
+    EXPECT_TRUE(parse_name(b, *one, dist)) << *one << " is none of " << b.text();
   }
   return one.value_or("none");
 }
@@ -60,7 +60,7 @@ TEST(SharedNameTest, LongFormatsEndQuickly) {
     a += "{epoch}{batch}";
     b += "{batch}";
   }
-  EXPECT_EQ(shared_name(a + "a", b + "b", {}), std::nullopt);
+  EXPECT_EQ(shared_name(NameFormat(a + "a"), NameFormat(b + "b"), {}), std::nullopt);
   EXPECT_THROW(shared_name("{epoch", "x", {}), UsageError);
 }
 

@@ -82,7 +82,7 @@ TEST_F(ResumeTest, EachOtherFileHasItsReason) {
   const auto why = reasons(object);
   EXPECT_EQ(why.size(), 5U);
   EXPECT_THAT(why.at(RunFolder::name(10)), HasSubstr("behind it"));
-  EXPECT_THAT(why.at("mine.pt"), HasSubstr("not made from ep{epoch}-ba{batch}-rank0.pt"));
+  EXPECT_THAT(why.at("mine.pt"), HasSubstr("not made from ep{epoch}-ba{batch}-rank0.pt, nor"));
   EXPECT_THAT(why.at(RunFolder::name(40)), HasSubstr("CRC-32"));
   EXPECT_THAT(why.at(RunFolder::name(50)), HasSubstr("empty file"));
   EXPECT_THAT(why.at("ep6-ba60-rank0.pt"), HasSubstr("whole state"));
@@ -112,6 +112,24 @@ TEST_F(ResumeTest, FormatsAndRunNameAreTheTrainers) {
 }
 
 // The run of that name would begin afresh, or refuse to.
+// As a run of that name leaves them.
+TEST_F(ResumeTest, AFolderThatIsThereIsTakenAsItStandsWhateverBracesAreInItsName) {
+  for (const std::string name : {"{rank}", "lr{{0.1}}", "lr{0.1}", "{run_name}", "a}b{"}) {
+    const std::string folder = folder_ / name;
+    EXPECT_NE(run({"resume", "--explain", folder}).code, kDone);
+    cairn::save(testing::sample_checkpoint(10), folder + "/ep1-ba10-rank0.pt",
+                {.info = testing::sample_info(10)});
+    const Answer answer = run({"resume", "--explain", folder, "--run-name", "sample"});
+    EXPECT_EQ(answer.code, kDone) << answer.err;
+    EXPECT_THAT(answer.out, StartsWith(folder + "/ep1-ba10-rank0.pt\n"));
+  }
+  cairn::save(testing::sample_checkpoint(10), folder_ / "sample/ep1-ba10-rank0.pt",
+              {.info = testing::sample_info(10)});
+  std::filesystem::remove_all(folder_ / "{run_name}");
+  EXPECT_THAT(run({"resume", "--explain", folder_ / "{run_name}", "--run-name", "sample"}).out,
+              StartsWith(folder_ / "sample/ep1-ba10-rank0.pt\n"));
+}
+
 TEST_F(ResumeTest, CheckpointsOfAnotherRunAreNotChosen) {
   folder_.save(10);
   const Answer answer = explain({"--run-name", "mine"});

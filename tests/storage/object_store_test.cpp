@@ -19,6 +19,8 @@
 #endif
 #include "sftp_fixture.h"
 #include "storage/local_store.h"
+#include "storage/pointer_fence.h"
+#include "storage/publish.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
@@ -300,6 +302,33 @@ TEST_P(WithStore, CheckpointsAreSavedFoundVerifiedAndLoaded) {
   EXPECT_THROW(
       save(testing::sample_checkpoint(3), found->path, {.overwrite = false, .store = store}),
       AlreadyExistsError);
+}
+
+// As another program may leave one: it must not stop the jobs of that folder for good.
+TEST_P(WithStore, APointerThatNamesNothingIsReplacedUnderItsVersion) {
+  const Opened opened = kinds()[GetParam()].open();
+  const auto& store = opened.store;
+  if (store == nullptr) GTEST_SKIP() << "its server is not installed";
+  const RetryPolicy retry = {.attempts = 20, .pause = [](std::chrono::milliseconds) {}};
+  int number = 0;
+  for (const std::string& text : {std::string(), std::string("\n"), std::string("a\nb"),
+                                  std::string("a\0b", 3), std::string(5000, 'a')}) {
+    const std::string link = opened.folder + "/latest" + std::to_string(++number);
+    publish(*store,
+            {.name = link + ".symlink",
+             .fill = [&](ObjectWrite& out) { out.write(as_bytes(text)); }},
+            retry);
+    const auto broken = store->read_pointer(link);
+    if (!broken) GTEST_SKIP() << "its pointers are no texts";
+    EXPECT_TRUE(broken->is_broken()) << broken->target;
+    EXPECT_FALSE(store->stat(link));
+    EXPECT_THROW(store->open(link), NotFoundError);
+    PointerFence fence(store, link);
+    fence.look(retry);
+    fence.check(retry);
+    fence.move(opened.folder + "/a", retry);
+    EXPECT_EQ(store->read_pointer(link)->target, opened.folder + "/a") << text.size();
+  }
 }
 
 }  // namespace

@@ -11,9 +11,11 @@
 #include "io/source_part.h"
 #include "storage/download.h"
 #include "storage/listing.h"
+#include "storage/local_store.h"
 #include "storage/pointer_fence.h"
 #include "storage/publish.h"
 #include "testing/message_of.h"
+#include "testing/sim_file_system.h"
 #include "testing/temp_folder.h"
 #include "testing/watched_store.h"
 #include "tests/storage/upload_fixture.h"
@@ -30,6 +32,7 @@ using ::testing::HasSubstr;
 using testing::kForever;
 using testing::message_of;
 using testing::object;
+using testing::SimFileSystem;
 using testing::StoreCall;
 using testing::text_in;
 using testing::upload_known;
@@ -169,6 +172,20 @@ TEST(PointerFenceTest, TheSecondJobOfOneRunIsStopped) {
   one.move("ep2.pt", at_once());
   one.move("ep3.pt", at_once());
   EXPECT_EQ(store->read_pointer("latest")->target, "ep3.pt");
+}
+
+// Of two jobs that both found a pointer that names nothing, too.
+TEST(PointerFenceTest, ABrokenPointerIsMovedByOneJobAlone) {
+  SimFileSystem disk;
+  const auto store = local_store(disk);
+  publish(*store, object("/run/latest.symlink", ""), at_once());
+  PointerFence one(store, "/run/latest");
+  PointerFence other(store, "/run/latest");
+  one.look(at_once());
+  other.look(at_once());
+  one.move("/run/ep1.pt", at_once());
+  EXPECT_THAT(message_of([&] { other.move("/run/ep2.pt", at_once()); }),
+              AllOf(HasSubstr("this one last saw it broken"), HasSubstr("at /run/ep1.pt")));
 }
 
 TEST(PointerFenceTest, OfTwoThatBeginWithNothingOneMovesIt) {

@@ -11,6 +11,7 @@
 #include "cairn/loggers/remote_uploader_downloader.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/storage/s3.h"
+#include "cairn/storage/stores.h"
 #include "cairn/train/trainer.h"
 
 #include "testing/essence.h"
@@ -111,6 +112,45 @@ TEST_F(S3Run, AnObjectOfTheStoreMayBeLoadedByItsName) {
   made.load_path = "checkpoints/ep1.pt";
   made.load_object_store = s3_store({.bucket = "bucket"});
   EXPECT_EQ(Trainer(std::move(made)).state().timestamp.epoch, 1);
+}
+
+// An empty object, or one that is no name: another program's, or a full disk's.
+TEST_F(S3Run, APointerThatNamesNothingIsPassedOverWithALineAndReplaced) {
+  const std::string pointer = "bucket/my_cool_run/latest-rank0.pt.symlink";
+  for (const std::string& text : {std::string(), std::string(5000, 'a'), std::string("a\nb")}) {
+    fake.put_object(pointer, text);
+    Trainer trainer(restartable("2ba"));
+    trainer.fit();
+    EXPECT_EQ(trainer.state().timestamp.batch, 2);
+    EXPECT_THAT(log->messages, Contains(HasSubstr("latest-rank0.pt: this is a pointer that names "
+                                                  "nothing")));
+    log->messages.clear();
+    EXPECT_EQ(fake.objects()[pointer], "my_cool_run/ep0-ba2-rank0.pt");
+    fake.put_object(pointer, text);
+    Trainer(restartable("3ba")).fit();
+    EXPECT_THAT(log->messages, Contains(HasSubstr("going on from s3://bucket/my_cool_run/ep0-ba2")));
+    EXPECT_THAT(log->messages, Contains(HasSubstr("names nothing")));
+    EXPECT_EQ(fake.objects()[pointer], "my_cool_run/ep0-ba3-rank0.pt");
+    for (const std::string& name : objects())
+      object_store_of("s3://bucket")->remove("s3://" + name);
+  }
+}
+
+TEST_F(S3Run, ARunNameMayHaveBraces) {
+  for (const std::string run : {"lr{{0.1}}", "{rank}", "x{y}", "{batch}"}) {
+    const auto start = [&](const char* duration, bool uploads) {
+      TrainerOptions made = uploads ? uploading(duration) : restartable(duration);
+      if (uploads) made.save_folder = "checkpoints/{run_name}";
+      made.run_name = run;
+      return std::make_unique<Trainer>(std::move(made));
+    };
+    for (const bool uploads : {false, true}) {
+      log->messages.clear();
+      start("1ep", uploads)->fit();
+      EXPECT_EQ(start("2ep", uploads)->state().timestamp.epoch, 1) << run << uploads;
+      EXPECT_THAT(log->messages, Contains(HasSubstr("going on from s3://bucket/")));
+    }
+  }
 }
 
 TEST_F(S3Run, RestartedFromNothingButTheBucketItEndsWithTheSameBits) {

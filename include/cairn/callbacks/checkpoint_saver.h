@@ -76,6 +76,8 @@ class CheckpointSaver final : public Callback {
   CheckpointSaver& operator=(CheckpointSaver&&) noexcept;
 
   const CheckpointSaverOptions& options() const;
+  // As the constructor had them. In a run whose ranks save together options() has other names.
+  const CheckpointSaverOptions& given_options() const;
 
   std::string name() const override { return "CheckpointSaver"; }
   // A run begins: what was saved for the one before is not this one's. Checks the names with the

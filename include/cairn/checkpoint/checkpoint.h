@@ -1,9 +1,9 @@
 // Saving, loading, verifying and finding checkpoints, without a Trainer and without libtorch.
 //
 //   save(value, "ckpt/ep1.pt");                       // durable and whole, or not there
-//   Value value = load("ckpt/ep1.pt");                // every byte checked first
-//   auto newest = find_latest("ckpt");                // the newest that verifies, open
-//   Value state = load(newest->checkpoint);           // of that very file
+//   Value again = load("ckpt/ep1.pt");                // every byte checked first
+//   auto newest = find_latest("ckpt");                // the newest that verifies, open; or nullopt
+//   if (newest) again = load(newest->checkpoint);     // of that very file
 //
 // docs/checkpoints.md says what you have after a crash at any moment.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/checkpoint/names.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/value.h"
@@ -139,19 +140,22 @@ Checkpoint open_checkpoint(const std::string& path,
 Value load(const Checkpoint& checkpoint, const LoadOptions& options = {});
 
 struct FindOptions {
-  std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";  // format of the names to look at
-  std::string run_name = {};                                   // value of {run_name} in it
+  // The names to look at. Empty: "ep{epoch}-ba{batch}-rank{rank}.pt", as a Trainer's are; when none
+  // of them is good, all other checkpoints directly in the folder, the newest file first.
+  NameFormat filename = {};
+  std::string run_name = {};  // value of {run_name} in it
   // A link to look at as well, or a text file of that name and ".symlink"; may be empty.
-  std::string latest_filename = "latest-rank{rank}.pt";
+  NameFormat latest_filename = "latest-rank{rank}.pt";
   // For stores where listing costs more than a request: when that link leads to a checkpoint that
   // is good, it is the answer, and nothing is listed. A checkpoint that a run was killed behind
   // before it could move the link is not found then; it is as soon as the link's is not good.
   bool trust_latest = false;
-  bool full_state_only = true;  // pass over weights-only checkpoints
+  bool full_state_only = true;  // pass over what a Trainer saved of its weights alone
   // Verify::kQuick is for who verifies while loading, and then looks for an older one.
   Verify verify = Verify::kFull;
   std::vector<std::string> except = {};  // paths to pass over without a word
-  // Called for each candidate that is passed over: its path and why, one line.
+  // Called for each candidate that is passed over: its path and why, one line. Null: the lines go
+  // to stderr. A function that does nothing silences them.
   std::function<void(const std::string& path, const std::string& why)> on_skip = nullptr;
   // When set, candidates that say they are of another run than `run_name` are passed over, too, and
   // this is called for each. When not, it does not matter whose they are.
@@ -170,12 +174,14 @@ struct FoundCheckpoint {
 };
 
 // The checkpoint that training got furthest with, among those in `folder` that verify (in full,
-// when nothing else is asked for) and hold a state. Names say where to look first, and files that
+// when nothing else is asked for) and hold a state: a Trainer's, or whatever save() wrote. Names say where to look first, and files that
 // claim to be behind the answer are not opened: the search costs the same in a folder of ten as in
 // one of ten thousand. What is damaged, foreign or no file is reported and left where it is.
 // nullopt when there is none, or no folder. What cannot be read now (no permission, no room in
 // $TMPDIR, too many open files) and might be the furthest is an error and not passed over:
-// StorageError. `folder` and the names may hold dist variables.
+// StorageError. `folder` is a path as it stands, whatever braces are in it: where it is a
+// format, strict_format(folder, dist_variables(run_name)) makes the path. The names in `options`
+// may hold dist variables.
 std::optional<FoundCheckpoint> find_latest(const std::string& folder,
                                            const FindOptions& options = {});
 

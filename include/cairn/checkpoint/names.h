@@ -20,6 +20,25 @@ struct FormatVariables : std::vector<std::pair<std::string, FormatValue>> {
   friend FormatVariables operator+(FormatVariables a, const FormatVariables& b);
 };
 
+// A format: text with {variables}. A name that was made from one is a std::string, another type: it
+// may hold braces (of a run's name), and to format it again would take them for variables. That
+// does not compile. A literal is a format; NameFormat(text) says that `text` is one.
+class NameFormat {
+ public:
+  NameFormat() = default;  // empty
+  NameFormat(const char* text) : text_(text) {}
+  explicit NameFormat(std::string text) : text_(std::move(text)) {}
+  // Of which `name` is the only name: the braces in it are doubled.
+  static NameFormat of_name(const std::string& name);
+
+  const std::string& text() const { return text_; }
+  bool empty() const { return text_.empty(); }
+  friend bool operator==(const NameFormat&, const NameFormat&) = default;
+
+ private:
+  std::string text_;
+};
+
 // Who is saving: {run_name} {rank} {local_rank} {world_size} {local_world_size} {node_rank}. Ranks
 // come from what the launcher put into the environment (RANK, LOCAL_RANK, ...; Slurm's and Open
 // MPI's variables), or from dist::initialize(). Without a launcher the process is the only one:
@@ -33,13 +52,15 @@ FormatVariables dist_variables(const std::string& run_name,
 // {total_wct} {epoch_wct} {batch_wct} as float seconds.
 FormatVariables time_variables(const Timestamp& timestamp);
 
-// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are. "{{" and
-// "}}" give single braces. UsageError for a text that is no format string, a spec that does not fit
-// the value ("{run_name:d}"), and Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
-std::string partial_format(const std::string& format, const FormatVariables& variables);
+// Replaces what has a value, and leaves "{other}", "{other:05d}" and "{}" as they are: the result is
+// a format of the same names. So "{{" and "}}" stay, and braces in a value are doubled. UsageError
+// for a text that is no format string, a spec that does not fit the value ("{run_name:d}"), and
+// Python's "{a.b}", "{a[0]}", "{a!r}" and "{a:{b}}".
+NameFormat partial_format(const NameFormat& format, const FormatVariables& variables);
 
-// As partial_format, but UsageError naming the variable and those that exist when one is left.
-std::string strict_format(const std::string& format, const FormatVariables& variables);
+// The name: every variable has its value, and "{{" and "}}" are single braces. Throws as
+// partial_format, and UsageError naming the variable and those that exist when one has no value.
+std::string strict_format(const NameFormat& format, const FormatVariables& variables);
 
 // --- Recognising names -------------------------------------------------------------------------
 
@@ -49,6 +70,6 @@ std::string strict_format(const std::string& format, const FormatVariables& vari
 // A variable that occurs twice must have one value. Where variables touch ("{epoch}{batch}") the
 // first takes as much as it can.
 std::optional<std::vector<std::pair<std::string, std::int64_t>>> parse_name(
-    const std::string& format, const std::string& name, const FormatVariables& dist);
+    const NameFormat& format, const std::string& name, const FormatVariables& dist);
 
 }  // namespace cairn

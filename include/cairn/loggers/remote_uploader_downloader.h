@@ -70,11 +70,11 @@ class RemoteUploaderDownloader final : public LoggerDestination {
   void close(State& state, Logger& logger) override;
 
   bool can_upload_files() const override { return true; }
-  void look_before_uploads(const std::string& remote_file_name, const std::string& latest) override;
+  void look_before_uploads(const NameFormat& remote_file_name, const NameFormat& latest) override;
   void upload_file(const FileUpload& file) override;
   void download_file(const std::string& remote_file_name, const std::string& destination,
                      bool overwrite = false) override;
-  std::optional<RemotePlace> place_of(const std::string& remote_file_name) const override;
+  std::optional<RemotePlace> place_of(const NameFormat& remote_file_name) const override;
   // What the object of that name is called by the store's own tools: "s3://bucket/name".
   std::string get_uri_for_file(const std::string& remote_file_name) const;
 

@@ -1,8 +1,8 @@
 // Checkpoints in containers of Azure Blob Storage, and of Azurite, which speaks its protocol.
 //
 //   save(value, "azure://container/run/ep1.pt");       // all from the environment
-//   auto store = azure_store({.container = "container", .account_name = "mine", .account_key =
-//   key}); save(value, "run/ep1.pt", {.store = store});
+//   auto store = azure_store({.container = "container", .account_name = "mine"});
+//   save(value, "run/ep1.pt", {.store = store});
 #pragma once
 
 #include <cstdint>

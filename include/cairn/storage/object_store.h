@@ -50,8 +50,10 @@ struct ListPage {
 };
 
 struct Pointer {
-  std::string target;   // the name of what it points at
+  std::string target;   // the name of what it points at; empty: it is there, and says no name
   std::string version;  // for move_pointer(); empty where the store has no conditions
+
+  bool is_broken() const { return target.empty(); }
 };
 
 // What must hold for a write to be done. A store does not begin what it cannot check.

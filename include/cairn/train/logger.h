@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/checkpoint/names.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
@@ -26,7 +27,7 @@ struct FileUpload {
   // What remote_file_name was made of (its {epoch}, {batch}, ...), and when: with that a
   // destination can forget what it knew, for only_known, of names that do not come again. Empty: it
   // forgets none.
-  std::string remote_file_name_format = {};
+  NameFormat remote_file_name_format = {};
   Timestamp timestamp = {};
   // Another name there, which points at remote_file_name as soon as that is durable: `latest`.
   // Empty: none.
@@ -44,7 +45,7 @@ struct FileUpload {
 // Where what was uploaded can be read.
 struct RemotePlace {
   std::shared_ptr<ObjectStore> store;
-  std::string name;
+  NameFormat name;  // with the variables that were in what was asked for
 };
 
 // A place that log entries go to: derive from it to send them elsewhere. It is a callback, too;
@@ -63,10 +64,10 @@ class LoggerDestination : public Callback {
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }
   // Before anything is loaded: looks at what may be overwritten later, and at the pointer that will
-  // be moved, so that it is noticed when another job writes there, too. Formats of names, with dist
-  // variables filled in; `latest` empty: none.
-  virtual void look_before_uploads(const std::string& /*remote_file_name*/,
-                                   const std::string& /*latest*/) {}
+  // be moved, so that it is noticed when another job writes there, too. Dist variables are filled
+  // in; `latest` empty: none.
+  virtual void look_before_uploads(const NameFormat& /*remote_file_name*/,
+                                   const NameFormat& /*latest*/) {}
   // Takes a file, which may change and go when this has returned; sends it in the background. An
   // error of sending is thrown by an event: at the latest by fit_end.
   virtual void upload_file(const FileUpload& /*file*/) {}
@@ -74,9 +75,9 @@ class LoggerDestination : public Callback {
   // `destination`. NotFoundError; AlreadyExistsError. This one throws UnsupportedError.
   virtual void download_file(const std::string& remote_file_name, const std::string& destination,
                              bool overwrite = false);
-  // Where a name is kept, for reading without a copy: autoresume looks there. Braces of a format
-  // may be in the name, and stay in it. nullopt: nowhere.
-  virtual std::optional<RemotePlace> place_of(const std::string& /*remote_file_name*/) const {
+  // Where names of that format are kept, for reading without a copy: autoresume looks there.
+  // nullopt: nowhere.
+  virtual std::optional<RemotePlace> place_of(const NameFormat& /*remote_file_name*/) const {
     return std::nullopt;
   }
 

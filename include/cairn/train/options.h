@@ -137,6 +137,10 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Go on from the newest checkpoint in save_folder that is whole, or begin where there is none:
   // one command starts and restarts a job. Needs run_name, save_folder and save_latest_filename.
   bool autoresume = false;
+  // Begin anew also where a whole checkpoint of this run lies in save_folder that autoresume cannot
+  // take (its name is of another save_filename, another form of run saved it, it cannot be loaded).
+  // Without it such a start is refused: UsageError that says which and why.
+  bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu"; default: gpu if there is one.
   std::optional<std::string> device = std::nullopt;
   // "fp32", "amp_fp16", "amp_bf16"; default: amp_fp16 on a GPU, fp32 elsewhere, which is all that a

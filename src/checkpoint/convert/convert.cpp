@@ -155,7 +155,7 @@ void check_apart(const std::string& in, const std::shared_ptr<ObjectStore>& stor
                  const std::string& out, const ConvertOptions& options) {
   if (store->features().whole_folders || !is_folder(*store, out)) return;
   const auto pointer = store_of(in, options.store)->read_pointer(in);
-  const std::string source = shown_name(pointer ? pointer->target : in, options);
+  const std::string source = shown_name(pointer && !pointer->is_broken() ? pointer->target : in, options);
   const std::string from = without_end(normal_path(source));
   const std::string to = without_end(normal_path(out));
   if (from != to && !from.starts_with(to + "/")) return;

@@ -16,7 +16,7 @@ bool is_in_epoch(const std::string& variable) { return variable.ends_with("_in_e
 // Which variables a format has.
 class Fields {
  public:
-  explicit Fields(const std::string& format) : pieces_(split_format(format)) {}
+  explicit Fields(const NameFormat& format) : pieces_(split_format(format)) {}
 
   bool has(const std::string& name) const {
     return any([&](const std::string& field) { return field == name; });
@@ -58,18 +58,18 @@ std::string reason(const Counters& counters, const Timestamp& now) {
 
 }  // namespace
 
-std::optional<Conflict> find_conflict(const std::string& format,
+std::optional<Conflict> find_conflict(const NameFormat& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now) {
   const Fields fields(format);
   if (fields.has_in_epoch() && !fields.has("epoch")) {
-    throw UsageError("save_filename \"" + format +
+    throw UsageError("save_filename \"" + format.text() +
                      "\": names repeat in every epoch; add {epoch} to it");
   }
-  const std::string present =
-      fields.is_new_with_every_batch() ? "" : partial_format(format, dist + time_variables(now));
+  const NameFormat present = partial_format(format, dist + time_variables(now));
+  const bool may_come_again = !fields.is_new_with_every_batch();
   for (const std::string& name : names) {
-    if (name == present) {
+    if (may_come_again && parse_name(present, name, {})) {
       return Conflict{.name = name,
                       .why = "this run saves under that name, and does not go on from it",
                       .is_present = true};
@@ -82,11 +82,11 @@ std::optional<Conflict> find_conflict(const std::string& format,
   return std::nullopt;
 }
 
-bool has_passed(const std::string& format, const std::string& name, const FormatVariables& dist,
+bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now) {
   const Fields fields(format);
   if (fields.has_in_epoch() && !fields.has("epoch")) return false;  // they come in every epoch
-  return name != partial_format(format, dist + time_variables(now)) &&
+  return !parse_name(partial_format(format, dist + time_variables(now)), name, {}) &&
          parse_name(format, name, dist) && !find_conflict(format, {name}, dist, now);
 }
 

@@ -23,12 +23,12 @@ struct Conflict {
 // when that may come again. Counters within an epoch are compared when the epoch is the current
 // one. Names of another form, and those that training has passed, are no conflict. UsageError for a
 // format with {*_in_epoch} and no {epoch}: such names repeat in every epoch.
-std::optional<Conflict> find_conflict(const std::string& format,
+std::optional<Conflict> find_conflict(const NameFormat& format,
                                       const std::vector<std::string>& names,
                                       const FormatVariables& dist, const Timestamp& now);
 
 // Whether `name` is one that `format` made before `now`, and that no save at `now` or later has.
-bool has_passed(const std::string& format, const std::string& name, const FormatVariables& dist,
+bool has_passed(const NameFormat& format, const std::string& name, const FormatVariables& dist,
                 const Timestamp& now);
 
 }  // namespace cairn

@@ -52,7 +52,8 @@ class Copy {
         target_(store_of(to, options.to_store)),
         from_(from),
         to_(to.ends_with('/') ? join_path(to, own_name(from)) : to) {
-    if (const auto pointer = source_->read_pointer(from)) from_ = pointer->target;
+    const auto pointer = source_->read_pointer(from);
+    if (pointer && !pointer->is_broken()) from_ = pointer->target;
   }
 
   CopyResult run() {

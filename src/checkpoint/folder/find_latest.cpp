@@ -1,7 +1,7 @@
 // Which checkpoint to go on from.
 //
-//  1. Candidates are the files in the folder whose names fit the format, folders that are
-//     checkpoints, and what the latest link points at. Names and the link only point at files; what
+//  1. Candidates are the files and the folders that are checkpoints whose names fit one of the
+//     formats, and what the latest link points at. Names and the link only point at files; what
 //     counts is what the files say.
 //  2. The names say how far each claims to be. The furthest is opened, and its position in training
 //     read from its manifest, or from its timestamp where Python wrote it; then the next one, until
@@ -14,6 +14,9 @@
 //  3. That file is verified as was asked for, and its state decoded: what cannot be loaded is not
 //     chosen. When it is good it is the answer, open as it is, so that what was checked is loaded;
 //     when it is not, step 2 goes on.
+//  4. Where nobody said what names look like (FindOptions::filename is empty) and none of the usual
+//     names leads to a good one, all other checkpoints in the folder are candidates, the newest
+//     file first.
 //
 // Each candidate stands alone. What was read and is wrong, or no state of a training run, or no
 // file at all, is passed over with a line, and left where it is: a damaged checkpoint may be all
@@ -29,6 +32,8 @@
 // given the name of a later one is found out.
 #include <algorithm>
 #include <compare>
+#include <deque>
+#include <iostream>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -38,7 +43,9 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/format_folders.h"
+#include "checkpoint/folder/list_checkpoints.h"
 #include "checkpoint/folder/names_by_position.h"
+#include "checkpoint/folder/search.h"
 #include "checkpoint/names/format_string.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/open/source.h"
@@ -47,11 +54,14 @@
 #include "core/printable.h"
 #include "io/file.h"
 #include "io/read_fault.h"
+#include "storage/links.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 
 namespace cairn {
 namespace {
+
+constexpr const char* kUsualNames = "ep{epoch}-ba{batch}-rank{rank}.pt";
 
 // A candidate that was opened.
 struct Sighting {
@@ -64,49 +74,44 @@ struct Sighting {
   auto order() const { return std::tuple_cat(position(timestamp), std::tie(modified)); }
 };
 
-std::string target_of(ObjectStore& store, const std::string& link) {
-  const auto pointer = store.read_pointer(link);
-  return pointer ? pointer->target : link;
-}
-
-// Where the link, or links, of the latest checkpoint point; a file instead of a link stands for
-// itself. The names of links seldom have counters: then there is one, and nothing to list.
-std::vector<std::string> latest_paths(ObjectStore& store, const std::string& folder,
-                                      const std::string& format, const FormatVariables& dist) {
+// The link, or links, of the latest checkpoint. Their names seldom have counters: then there is
+// one, and nothing to list.
+std::vector<std::string> latest_links(ObjectStore& store, const std::string& folder,
+                                      const NameFormat& format, const FormatVariables& dist) {
   if (format.empty()) return {};
-  const std::string name = partial_format(format, dist);
-  std::vector<std::string> paths;
-  if (!has_counter(name)) {
-    const std::string link = join_path(folder, name);
-    paths.push_back(target_of(store, link));
-  } else {
-    NamesByPosition links(store, folder, format, dist);
-    while (links.next() != nullptr) {
-      paths.push_back(target_of(store, links.take().path));
-    }
+  const NameFormat name = partial_format(format, dist);
+  if (!has_counter(name)) return {join_path(folder, only_name(name))};
+  std::vector<std::string> links;
+  NamesByPosition named(store, folder, format, dist);
+  while (named.next() != nullptr) {
+    links.push_back(named.take().path);
   }
-  for (std::string& path : paths) {
-    path = normal_path(path);
-  }
-  return paths;
+  return links;
 }
 
 class Search {
  public:
-  Search(std::shared_ptr<ObjectStore> store, const std::string& folder, const FindOptions& options)
+  Search(std::shared_ptr<ObjectStore> store, const std::string& folder,
+         const SearchOptions& options)
       : store_(std::move(store)),
         folder_(folder),
-        options_(options),
-        dist_(dist_variables(options.run_name)),
-        except_(options.except.begin(), options.except.end()) {}
+        options_(options.find),
+        only_run_states_(options.only_run_states),
+        formats_(options.other_filenames),
+        dist_(dist_variables(options.find.run_name)),
+        except_(options.find.except.begin(), options.find.except.end()) {
+    formats_.insert(formats_.begin(),
+                    options_.filename.empty() ? NameFormat(kUsualNames) : options_.filename);
+  }
 
   // What the link points at, when it is good.
   std::optional<FoundCheckpoint> find_by_link() {
-    const std::string name = partial_format(options_.latest_filename, dist_);
+    const NameFormat name = partial_format(options_.latest_filename, dist_);
     if (name.empty() || has_counter(name)) return std::nullopt;
-    const std::string link = join_path(folder_, name);
+    const std::string link = join_path(folder_, only_name(name));
     const auto pointer = store_->read_pointer(link);
-    if (!pointer || leads_out(pointer->target)) return std::nullopt;
+    if (!pointer || pointer->is_broken()) return std::nullopt;  // run() says so
+    if (leads_out(pointer->target)) return std::nullopt;
     look_at(normal_path(pointer->target), {});
     if (opened_.empty()) return std::nullopt;
     const Sighting candidate = std::move(opened_.front());
@@ -115,22 +120,19 @@ class Search {
   }
 
   std::optional<FoundCheckpoint> run() {
-    names_.emplace(*store_, folder_, options_.filename, dist_);
-    for (const std::string& path :
-         latest_paths(*store_, folder_, options_.latest_filename, dist_)) {
-      if (!names_->covers(path) && !leads_out(path)) look_at(path, {});
+    for (const NameFormat& format : formats_) {
+      names_.emplace_back(*store_, folder_, format, dist_, &listed_);
     }
-    for (;;) {
-      look_at_names();
-      if (opened_.empty()) break;
-      const auto furthest = std::max_element(
-          opened_.begin(), opened_.end(),
-          [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
-      Sighting candidate = std::move(*furthest);
-      opened_.erase(furthest);
-      if (candidate.source == nullptr && !is_as_seen(candidate)) continue;
-      auto found = check(candidate);
-      if (found) return found;
+    for (const std::string& link :
+         latest_links(*store_, folder_, options_.latest_filename, dist_)) {
+      const std::string path = followed(link);
+      const bool has_name = std::ranges::any_of(
+          names_, [&](const NamesByPosition& names) { return names.covers(path); });
+      if (!has_name && !leads_out(path)) look_at(path, {});
+    }
+    if (auto found = choose()) return found;
+    if (options_.filename.empty()) {
+      if (auto found = choose_among_others()) return found;
     }
     if (unreadable_) refuse_to_begin_again();
     return std::nullopt;
@@ -144,9 +146,9 @@ class Search {
     for (const Sighting& older : opened_) {
       options_.on_older(older.path, older.timestamp);
     }
-    while (const NamedFile* older = next_readable()) {
-      if (!is_known(older->path)) options_.on_older(older->path, older->claim);
-      names_->take();
+    while (NamesByPosition* names = furthest_names()) {
+      const NamedFile older = names->take();
+      if (!is_known(older.path)) options_.on_older(older.path, older.claim);
     }
   }
 
@@ -157,6 +159,49 @@ class Search {
     if (lies_in(*store_, folder_, target)) return false;
     skip(target, "the link to the newest checkpoint leads out of " + store_->describe(folder_));
     return true;
+  }
+
+  // Steps 2 and 3.
+  std::optional<FoundCheckpoint> choose() {
+    for (;;) {
+      for (NamesByPosition& names : names_) {
+        look_at_names(names);
+      }
+      if (opened_.empty()) break;
+      const auto furthest = std::max_element(
+          opened_.begin(), opened_.end(),
+          [](const Sighting& a, const Sighting& b) { return a.order() < b.order(); });
+      Sighting candidate = std::move(*furthest);
+      opened_.erase(furthest);
+      if (candidate.source == nullptr && !is_as_seen(candidate)) continue;
+      auto found = check(candidate);
+      if (found) return found;
+    }
+    return std::nullopt;
+  }
+
+  // Step 4.
+  std::optional<FoundCheckpoint> choose_among_others() {
+    std::vector<std::pair<std::chrono::system_clock::time_point, std::string>> others;
+    for (const ListedName& listed : list_all(*store_, folder_)) {
+      const std::string path = normal_path(join_path(folder_, listed.name));
+      if (is_known(path)) continue;
+      const auto info = unless_unusable(path, [&] { return info_of(*store_, folder_, listed); });
+      if (!info) continue;
+      const bool may_be_one = info->type == ObjectInfo::Type::kFolder
+                                  ? is_checkpoint_folder(*store_, path)
+                                  : has_checkpoint_name(listed.name);
+      if (may_be_one) others.emplace_back(info->modified, path);
+    }
+    std::ranges::stable_sort(others, std::greater(), &decltype(others)::value_type::first);
+    for (const auto& [modified, path] : others) {
+      look_at(path, {});
+      if (opened_.empty()) continue;
+      const Sighting candidate = std::move(opened_.front());
+      opened_.clear();
+      if (auto found = check(candidate)) return found;
+    }
+    return std::nullopt;
   }
 
   // To begin again would leave behind what a repaired disk may still give.
@@ -172,17 +217,24 @@ class Search {
   }
 
   // Step 2.
-  void look_at_names() {
-    while (const NamedFile* name = names_->next()) {
+  void look_at_names(NamesByPosition& names) {
+    while (const NamedFile* name = names.next()) {
       const bool is_behind = std::any_of(opened_.begin(), opened_.end(), [&](const Sighting& o) {
-        const auto order = names_->compare(name->claim, o.timestamp);
+        const auto order = names.compare(name->claim, o.timestamp);
         return std::is_lt(order) ||
                (std::is_eq(order) && name->modified && *name->modified < o.modified);
       });
       if (is_behind) return;
-      const NamedFile file = names_->take();
+      const NamedFile file = names.take();
       look_at(file.path, file.claim);
     }
+  }
+
+  // Where a link points; a file instead of a link stands for itself.
+  std::string followed(const std::string& link) const {
+    const auto pointer = store_->read_pointer(link);
+    if (pointer && pointer->is_broken()) skip(link, "this" + std::string(kNamesNothing));
+    return normal_path(pointer && !pointer->is_broken() ? pointer->target : link);
   }
 
   // Opens a candidate, unless it was before.
@@ -221,12 +273,16 @@ class Search {
       options_.on_other_run(path, training.run_name);
       return std::nullopt;
     }
-    if (options_.full_state_only && (training.kind != "full" || !training.timestamp)) {
+    const bool is_run_state = training.kind == "full" && training.timestamp.has_value();
+    if (only_run_states_ && !is_run_state) {
       skip(path, "it does not hold the whole state of a training run");
       return std::nullopt;
     }
-    return Sighting{path, training.timestamp.value_or(claim), modified, training.kind == "full",
-                    source};
+    if (options_.full_state_only && training.kind == "weights") {
+      skip(path, "it holds weights alone");
+      return std::nullopt;
+    }
+    return Sighting{path, training.timestamp.value_or(claim), modified, is_run_state, source};
   }
 
   // nullptr for what is none, which is no reason for a line.
@@ -293,12 +349,25 @@ class Search {
     return std::nullopt;
   }
 
+  // Whose next name is the furthest of all that are left; null when none is.
+  NamesByPosition* furthest_names() {
+    NamesByPosition* furthest = nullptr;
+    for (NamesByPosition& names : names_) {
+      const NamedFile* next = next_readable(names);
+      if (next == nullptr) continue;
+      const bool is_further =
+          furthest == nullptr || position(furthest->next()->claim) < position(next->claim);
+      if (is_further) furthest = &names;
+    }
+    return furthest;
+  }
+
   // For telling only: a folder that cannot be listed has nothing to tell.
-  const NamedFile* next_readable() {
+  static const NamedFile* next_readable(NamesByPosition& names) {
     for (;;) {
       try {
-        return names_->next();
-      } catch (const Error&) {  // the folder was taken: the next call goes on behind it
+        return names.next();
+      } catch (const Error&) {  // the folder was taken: the next call goes on after it
       }
     }
   }
@@ -315,8 +384,11 @@ class Search {
   std::shared_ptr<ObjectStore> store_;
   const std::string folder_;
   const FindOptions& options_;
+  const bool only_run_states_;
+  std::vector<NameFormat> formats_;
   FormatVariables dist_;
-  std::optional<NamesByPosition> names_;  // since run()
+  ListedFolders listed_;
+  std::deque<NamesByPosition> names_;  // of each format, since run()
   std::set<std::string> except_;
   std::set<std::string> known_;  // that were opened, or could not be
   std::vector<Sighting> opened_;
@@ -324,22 +396,45 @@ class Search {
   mutable std::exception_ptr unreadable_;
 };
 
+// A folder that is not there and was meant as a format: to find nothing would lose the run.
+void refuse_format(ObjectStore& store, const std::string& folder, const std::string& run_name) {
+  constexpr std::string_view kVariable = "{run_name}";
+  const bool is_of_run = run_name.find(kVariable) != std::string::npos;
+  if (is_of_run || folder.find(kVariable) == std::string::npos || store.stat(folder)) return;
+  throw UsageError("find_latest(): there is no folder " + folder +
+                   ", and a folder is a path as it stands. Fill in its variables with "
+                   "strict_format(folder, dist_variables(run_name))");
+}
+
+// What is passed over without a word looks as if it were not there.
+void say_skipped(const std::string& path, const std::string& why) {
+  std::cerr << "warning: find_latest() passed over " + printable_line(path) + ": " +
+                   without_path(why, path) + "\n";
+}
+
 }  // namespace
 
-std::optional<FoundCheckpoint> find_latest(const std::string& folder,
-                                           const FindOptions& options) try {
-  const std::string where = strict_format(folder, dist_variables(options.run_name));
-  const std::shared_ptr<ObjectStore> store = store_of(where, options.store);
-  Search search(store, where, options);
-  if (options.trust_latest) {
+std::optional<FoundCheckpoint> search_folder(const std::string& folder,
+                                             const SearchOptions& options) try {
+  const std::shared_ptr<ObjectStore> store = store_of(folder, options.find.store);
+  Search search(store, folder, options);
+  if (options.find.trust_latest) {
     if (auto found = search.find_by_link()) return found;
   }
-  if (!store->stat(where)) return std::nullopt;
+  if (!store->stat(folder)) return std::nullopt;
   auto found = search.run();
   if (found) search.tell_older();
   return found;
 } catch (const std::bad_alloc&) {
   throw_out_of_memory("looking for a checkpoint");
+}
+
+std::optional<FoundCheckpoint> find_latest(const std::string& folder, const FindOptions& options) {
+  SearchOptions search{.find = options};
+  if (!search.find.on_skip) search.find.on_skip = say_skipped;
+  auto found = search_folder(folder, search);
+  if (!found) refuse_format(*store_of(folder, options.store), folder, options.run_name);
+  return found;
 }
 
 }  // namespace cairn

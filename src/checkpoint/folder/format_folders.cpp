@@ -26,15 +26,17 @@ bool is_checkpoint_folder(ObjectStore& store, const std::string& path) {
 }
 
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
-                                        const std::string& format, const FormatVariables& dist) {
+                                        const NameFormat& format, const FormatVariables& dist) {
   std::vector<std::string> found = {""};
-  const std::size_t slash = format.find('/');
+  const std::size_t slash = format.text().find('/');
   if (slash == std::string::npos) return found;
+  const NameFormat level(format.text().substr(0, slash));
+  const NameFormat rest(format.text().substr(slash + 1));
   for (const std::string& name : list_names_if_any(store, folder)) {
-    if (!parse_name(format.substr(0, slash), name, dist)) continue;
+    if (!parse_name(level, name, dist)) continue;
     const std::string there = join_path(folder, name);
     if (!is_known_folder(store, there)) continue;
-    for (const std::string& below : format_folders(store, there, format.substr(slash + 1), dist)) {
+    for (const std::string& below : format_folders(store, there, rest, dist)) {
       found.push_back(below.empty() ? name : join_path(name, below));
     }
   }

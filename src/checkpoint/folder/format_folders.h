@@ -22,6 +22,6 @@ bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 // that was found cannot be looked at or listed; what is_known_folder() is not told of is passed
 // over.
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
-                                        const std::string& format, const FormatVariables& dist);
+                                        const NameFormat& format, const FormatVariables& dist);
 
 }  // namespace cairn

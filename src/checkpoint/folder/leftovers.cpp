@@ -8,11 +8,11 @@
 namespace cairn {
 
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
-                                                     const std::vector<std::string>& formats,
+                                                     const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist) {
   if (!store.stat(folder)) return {};
   std::set<std::string> folders;
-  for (const std::string& format : formats) {
+  for (const NameFormat& format : formats) {
     for (std::string& where : format_folders(store, folder, format, dist)) {
       folders.insert(std::move(where));
     }

@@ -13,7 +13,7 @@ namespace cairn {
 // `folder`, and for "ep{epoch}/ba{batch}.pt" the folders "ep<number>" in it, and no others. Returns
 // their paths from `folder`.
 std::vector<std::string> remove_leftovers_of_formats(ObjectStore& store, const std::string& folder,
-                                                     const std::vector<std::string>& formats,
+                                                     const std::vector<NameFormat>& formats,
                                                      const FormatVariables& dist);
 
 }  // namespace cairn

@@ -72,7 +72,8 @@ class Listing {
       const auto info = info_of(*store_, folder_, entry);
       if (!info) return;  // gone since it was listed
       if (info->type == ObjectInfo::Type::kPointer) {
-        if (const auto pointer = store_->read_pointer(path)) add_link(name, pointer->target);
+        const auto pointer = store_->read_pointer(path);
+        if (pointer && !pointer->is_broken()) add_link(name, pointer->target);
       } else if (name.ends_with(kPin)) {
         pins_.insert(name);
       } else {

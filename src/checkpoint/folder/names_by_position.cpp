@@ -34,19 +34,19 @@ std::chrono::system_clock::time_point modified_or_never(ObjectStore& store,
 
 }  // namespace
 
-NamesByPosition::NamesByPosition(ObjectStore& store, std::string folder, const std::string& format,
-                                 const FormatVariables& dist)
-    : store_(store), folder_(std::move(folder)), dist_(dist) {
-  std::string rest = format;
+NamesByPosition::NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,
+                                 const FormatVariables& dist, ListedFolders* listed)
+    : store_(store), folder_(std::move(folder)), dist_(dist), listed_(listed) {
+  std::string rest = format.text();
   for (std::size_t slash = rest.find('/'); slash != std::string::npos; slash = rest.find('/')) {
-    add_level(rest.substr(0, slash));
+    add_level(NameFormat(rest.substr(0, slash)));
     rest.erase(0, slash + 1);
   }
-  add_level(rest);
+  add_level(NameFormat(rest));
   list(folder_, 0, {});
 }
 
-void NamesByPosition::add_level(const std::string& format) {
+void NamesByPosition::add_level(const NameFormat& format) {
   const std::vector<FormatPiece> pieces = split_format(format);
   const auto has = [&](const char* name) {
     return std::any_of(pieces.begin(), pieces.end(), [&](const FormatPiece& piece) {
@@ -73,8 +73,15 @@ bool NamesByPosition::read_name(std::size_t level, const std::string& name,
   return true;
 }
 
+std::vector<std::string> NamesByPosition::names_in(const std::string& folder) {
+  if (listed_ == nullptr) return list_names_if_any(store_, folder);
+  const auto known = listed_->find(folder);
+  if (known != listed_->end()) return known->second;
+  return listed_->emplace(folder, list_names_if_any(store_, folder)).first->second;
+}
+
 void NamesByPosition::list(const std::string& folder, std::size_t level, const Timestamp& claim) {
-  for (const std::string& name : list_names_if_any(store_, folder)) {
+  for (const std::string& name : names_in(folder)) {
     Node node{normal_path(join_path(folder, name)), level, claim};
     if (!read_name(level, name, node.claim)) continue;
     nodes_.push_back(std::move(node));

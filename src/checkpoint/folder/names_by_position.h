@@ -15,6 +15,7 @@
 #include <chrono>
 #include <compare>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@
 
 namespace cairn {
 
+// What lies in the folders that were listed, for several formats of one folder.
+using ListedFolders = std::map<std::string, std::vector<std::string>>;
+
 struct NamedFile {
   std::string path;
   Timestamp claim = {};  // the counters that the name has; the others are 0
@@ -34,9 +38,10 @@ struct NamedFile {
 
 class NamesByPosition {
  public:
-  // `folder` is listed at once: NotFoundError, UsageError when it is no folder, StorageError.
-  NamesByPosition(ObjectStore& store, std::string folder, const std::string& format,
-                  const FormatVariables& dist);
+  // `folder` is listed at once: NotFoundError, UsageError when it is no folder, StorageError. With
+  // `listed`, which must live as long, what is there is not listed again.
+  NamesByPosition(ObjectStore& store, std::string folder, const NameFormat& format,
+                  const FormatVariables& dist, ListedFolders* listed = nullptr);
 
   // The furthest name that was not taken yet; nullptr when there is none. StorageError, naming the
   // folder, when one that may hold the furthest cannot be listed.
@@ -52,7 +57,7 @@ class NamesByPosition {
  private:
   using Counter = std::int64_t Timestamp::*;
   struct Level {
-    std::string format;
+    NameFormat format;
     std::size_t counters = 0;  // how many of counters_ are known when the name is
   };
   struct Node {
@@ -61,7 +66,8 @@ class NamesByPosition {
     Timestamp claim = {};
   };
 
-  void add_level(const std::string& format);
+  void add_level(const NameFormat& format);
+  std::vector<std::string> names_in(const std::string& folder);
   void list(const std::string& folder, std::size_t level, const Timestamp& claim);
   bool read_name(std::size_t level, const std::string& name, Timestamp& claim) const;
   bool is_behind(const Node& a, const Node& b) const;
@@ -70,6 +76,7 @@ class NamesByPosition {
   ObjectStore& store_;
   std::string folder_;
   FormatVariables dist_;
+  ListedFolders* listed_;  // may be null
   std::vector<Level> levels_;
   std::vector<Counter> counters_;  // by which names are ordered, of all levels
   std::vector<Node> nodes_;        // a heap, furthest on top

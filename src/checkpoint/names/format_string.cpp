@@ -56,11 +56,11 @@ std::vector<FormatPiece> split(std::string_view format) {
 
 }  // namespace
 
-std::vector<FormatPiece> split_format(std::string_view format) {
+std::vector<FormatPiece> split_format(const NameFormat& format) {
   try {
-    return split(format);
+    return split(format.text());
   } catch (UsageError& e) {
-    e.add_context("format \"" + std::string(format.substr(0, 200)) + "\"");
+    e.add_context("format \"" + format.text().substr(0, 200) + "\"");
     throw;
   }
 }
@@ -80,11 +80,31 @@ std::string format_field(const FormatPiece& field, const FormatValue& value) {
   }
 }
 
-bool has_counter(const std::string& format) {
+bool has_counter(const NameFormat& format) {
   const FormatVariables counters = time_variables({});
   return std::ranges::any_of(split_format(format), [&](const FormatPiece& piece) {
     return piece.is_field && find_variable(counters, piece.name) != nullptr;
   });
+}
+
+std::size_t fixed_folders(const NameFormat& format) {
+  const std::string& text = format.text();
+  std::size_t fixed = 0;
+  while (fixed < text.size()) {
+    const bool is_doubled = fixed + 1 < text.size() && text[fixed + 1] == text[fixed];
+    if (text[fixed] == '{' && !is_doubled) break;
+    fixed += text[fixed] == '{' ? 2 : 1;
+  }
+  const std::size_t slash = text.substr(0, fixed).rfind('/');
+  return slash == std::string::npos ? 0 : slash + 1;
+}
+
+std::string only_name(const NameFormat& format) {
+  std::string name;
+  for (const FormatPiece& piece : split_format(format)) {
+    name += piece.text;
+  }
+  return name;
 }
 
 }  // namespace cairn

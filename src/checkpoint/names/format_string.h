@@ -18,14 +18,21 @@ struct FormatPiece {
 
 // UsageError for a text that is no format string, is longer than a path can be, or uses what
 // names.h says is refused.
-std::vector<FormatPiece> split_format(std::string_view format);
+std::vector<FormatPiece> split_format(const NameFormat& format);
 
 // nullptr when there is no variable of that name.
 const FormatValue* find_variable(const FormatVariables& variables, std::string_view name);
 
 // Whether {batch}, or another thing that training changes, is in it: without, each save has the
 // name of the one before.
-bool has_counter(const std::string& format);
+bool has_counter(const NameFormat& format);
+
+// The only name of a format without counters: a variable without a value is text as it stands.
+std::string only_name(const NameFormat& format);
+
+// The length of the folders, with their last slash, that its text begins with and that have no
+// variable in them; 0 when there are none.
+std::size_t fixed_folders(const NameFormat& format);
 
 // The field's value as text; errors name the field.
 std::string format_field(const FormatPiece& field, const FormatValue& value);

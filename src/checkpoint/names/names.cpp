@@ -101,24 +101,38 @@ FormatVariables operator+(FormatVariables a, const FormatVariables& b) {
   return a;
 }
 
-std::string partial_format(const std::string& format, const FormatVariables& variables) {
+NameFormat NameFormat::of_name(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    text.append(c == '{' || c == '}' ? 2 : 1, c);
+  }
+  return NameFormat(std::move(text));
+}
+
+NameFormat partial_format(const NameFormat& format, const FormatVariables& variables) {
   std::string result;
   for (const FormatPiece& piece : split_format(format)) {
     const FormatValue* value = piece.is_field ? find_variable(variables, piece.name) : nullptr;
-    result += value != nullptr ? format_field(piece, *value) : piece.text;
-  }
-  return result;
-}
-
-std::string strict_format(const std::string& format, const FormatVariables& variables) {
-  for (const FormatPiece& piece : split_format(format)) {
-    const bool is_known = !piece.is_field || find_variable(variables, piece.name) != nullptr;
-    if (!is_known && !is_of_store(piece.name)) {
-      throw UsageError("format \"" + format + "\": unknown variable " + piece.text +
-                       "; there are: " + names_of(variables));
+    if (piece.is_field && value == nullptr) {
+      result += piece.text;
+    } else {
+      result += NameFormat::of_name(value ? format_field(piece, *value) : piece.text).text();
     }
   }
-  return partial_format(format, variables);
+  return NameFormat(std::move(result));
+}
+
+std::string strict_format(const NameFormat& format, const FormatVariables& variables) {
+  std::string name;
+  for (const FormatPiece& piece : split_format(format)) {
+    const FormatValue* value = piece.is_field ? find_variable(variables, piece.name) : nullptr;
+    if (piece.is_field && value == nullptr && !is_of_store(piece.name)) {
+      throw UsageError("format \"" + format.text() + "\": unknown variable " + piece.text +
+                       "; there are: " + names_of(variables));
+    }
+    name += value != nullptr ? format_field(piece, *value) : piece.text;
+  }
+  return name;
 }
 
 }  // namespace cairn

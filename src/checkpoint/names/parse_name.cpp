@@ -39,7 +39,7 @@ std::size_t longest_text(const FormatSpec& spec) {
                   spec.width * spec.fill.size());
 }
 
-std::vector<Segment> segments_of(const std::string& format, const FormatVariables& dist) {
+std::vector<Segment> segments_of(const NameFormat& format, const FormatVariables& dist) {
   const FormatVariables times = time_variables({});
   std::vector<Segment> segments;
   for (const FormatPiece& piece : split_format(format)) {
@@ -158,7 +158,7 @@ class NameMatcher {
 }  // namespace
 
 std::optional<std::vector<std::pair<std::string, std::int64_t>>> parse_name(
-    const std::string& format, const std::string& name, const FormatVariables& dist) {
+    const NameFormat& format, const std::string& name, const FormatVariables& dist) {
   NameMatcher matcher(segments_of(format, dist));
   if (!matcher.match(name)) return std::nullopt;
   std::vector<std::pair<std::string, std::int64_t>> counters;

@@ -44,7 +44,7 @@ Characters written_with(const FormatSpec& spec, bool is_int) {
   return characters(all + ".+-%einfaEINFA");
 }
 
-Pattern pattern_of(const std::string& format, const FormatVariables& dist) {
+Pattern pattern_of(const NameFormat& format, const FormatVariables& dist) {
   const FormatVariables times = time_variables({});
   Pattern pattern;
   for (const FormatPiece& piece : split_format(format)) {
@@ -133,7 +133,7 @@ class SharedWalk {
 
 }  // namespace
 
-std::optional<std::string> shared_name(const std::string& a, const std::string& b,
+std::optional<std::string> shared_name(const NameFormat& a, const NameFormat& b,
                                        const FormatVariables& dist) {
   return SharedWalk(pattern_of(a, dist), pattern_of(b, dist)).find();
 }

@@ -12,7 +12,7 @@ namespace cairn {
 // is none. Variables in `dist` have their value there; counters may have any. With format specs it
 // errs by finding names that are none: what a counter is written as is known only by its
 // characters. UsageError for what is no format string.
-std::optional<std::string> shared_name(const std::string& a, const std::string& b,
+std::optional<std::string> shared_name(const NameFormat& a, const NameFormat& b,
                                        const FormatVariables& dist);
 
 }  // namespace cairn

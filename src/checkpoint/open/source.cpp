@@ -50,7 +50,7 @@ constexpr std::size_t kMostContainers = 4;
 std::string follow_pointer(ObjectStore& store, const std::string& path) {
   if (path.ends_with(kLinkFile)) {
     const auto pointer = store.read_pointer(path.substr(0, path.size() - kLinkFile.size()));
-    return pointer ? pointer->target : path;
+    return pointer && !pointer->is_broken() ? pointer->target : path;
   }
   return path;
 }
@@ -70,7 +70,7 @@ Candidate look_at(const std::shared_ptr<ObjectStore>& store, const std::string& 
                         (!store->stat(path) && store->restore(path) && is_folder(*store, path));
   if (!candidate.is_folder) {
     set_file(candidate, store->open(candidate.path));
-  } else if (const auto pointer = store->read_pointer(path)) {
+  } else if (const auto pointer = store->read_pointer(path); pointer && !pointer->is_broken()) {
     candidate.path = pointer->target;
   }
   return candidate;

@@ -145,9 +145,8 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
   std::vector<std::string> kept = {job.path};
   try {
     if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
-      if (const auto pointer = place.store->read_pointer(job.latest)) {
-        kept.push_back(pointer->target);
-      }
+      const auto pointer = place.store->read_pointer(job.latest);
+      if (pointer && !pointer->is_broken()) kept.push_back(pointer->target);
     }
   } catch (Error& e) {
     e.add_context("saved " + job.path + ", but no older checkpoint is removed");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -75,6 +76,25 @@ std::optional<SeenCheckpoint> see_or_tell(ObjectStore& store, const std::string&
   }
 }
 
+std::vector<SeenCheckpoint> see_named(ObjectStore& store, const std::string& folder,
+                                      NamesByPosition& names) {
+  std::vector<SeenCheckpoint> all;
+  std::size_t unpublished = 0;  // what failed saves have left must not hide what is whole
+  while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
+    const NamedFile file = names.take();
+    auto seen =
+        see_or_tell(store, file.path, relative_path(normal_path(file.path), normal_path(folder)));
+    if (!seen) continue;
+    if (!seen->is_published && !seen->was_published) {
+      if (unpublished == kMostSeen) continue;
+      ++unpublished;
+    }
+    seen->order = order_of(file.claim);
+    all.push_back(std::move(*seen));
+  }
+  return all;
+}
+
 }  // namespace
 
 std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string& folder) {
@@ -142,20 +162,15 @@ bool is_part_of_one(ObjectStore& store, const std::string& path) {
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place) {
   std::vector<SeenCheckpoint> all;
   if (!store.stat(place.folder)) return all;
-  NamesByPosition names(store, place.folder, place.filename, place.writer);
-  std::size_t unpublished = 0;  // what failed saves have left must not hide what is whole
-  while (all.size() - unpublished < kMostSeen && names.next() != nullptr) {
-    const NamedFile file = names.take();
-    auto seen = see_or_tell(store, file.path,
-                            relative_path(normal_path(file.path), normal_path(place.folder)));
-    if (!seen) continue;
-    if (!seen->is_published && !seen->was_published) {
-      if (unpublished == kMostSeen) continue;
-      ++unpublished;
+  ListedFolders listed;
+  std::set<std::string> known;  // a name may be of several formats
+  for (const NameFormat& format : place.filenames) {
+    NamesByPosition names(store, place.folder, format, place.writer, &listed);
+    for (SeenCheckpoint& seen : see_named(store, place.folder, names)) {
+      if (known.insert(seen.name).second) all.push_back(std::move(seen));
     }
-    seen->order = order_of(file.claim);
-    all.push_back(std::move(*seen));
   }
+  std::ranges::stable_sort(all, std::greater(), &SeenCheckpoint::order);
   return all;
 }
 

@@ -35,12 +35,12 @@ std::optional<FolderManifest> manifest_of(ObjectStore& store, const std::string&
 
 struct SeePlace {
   std::string folder = {};
-  std::string filename = {};    // the format, of names in the folder
+  std::vector<NameFormat> filenames = {};  // of names in the folder
   FormatVariables writer = {};  // variables_of_writer()
 };
 
-// Those in the folder with names of that format, by their paths from there, the furthest first by
-// what their names claim, and no more than 128. None when there is no such folder. Of one that its
+// Those in the folder with names of those formats, by their paths from there, the furthest first by
+// what their names claim, and no more than 128 of each format. None when there is no such folder. Of one that its
 // disk does not give SeenCheckpoint::problem says so: it does not decide about the others.
 // StorageError.
 std::vector<SeenCheckpoint> see_checkpoints(ObjectStore& store, const SeePlace& place);

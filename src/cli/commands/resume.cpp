@@ -1,5 +1,5 @@
 // cairn resume --explain: which checkpoint autoresume would go on from, and why not the others.
-// find_latest() decides, as it does for the Trainer.
+// search_run() decides, as it does for the Trainer.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -12,7 +12,8 @@
 #include "cairn/exit_code.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
-#include "checkpoint/open/source.h"
+#include "checkpoint/names/run_forms.h"
+#include "checkpoint/resume/search_run.h"
 #include "cli/shell/command.h"
 #include "cli/view/table.h"
 #include "core/json.h"
@@ -30,70 +31,105 @@ using json = Json;
 struct ResumeArgs {
   std::string folder;
   bool explain = false;
-  FindOptions find;
+  std::string run_name;
+  std::string filename = "ep{epoch}-ba{batch}-rank{rank}.pt";
+  std::string latest_filename = "latest-rank{rank}.pt";
+  std::string sharded_folders = kShardedFolders;
+  bool may_begin_anew = false;
 };
 
 struct Explanation {
   std::string folder;  // with the run's name filled in, as it may be shown
-  std::optional<FoundCheckpoint> found;
+  RunAnswer answer;
   std::vector<std::pair<std::string, std::string>> others;  // path, why not
 };
 
-std::string place(const Timestamp& timestamp) {
+std::string position_text(const Timestamp& timestamp) {
   return "epoch " + std::to_string(timestamp.epoch) + ", batch " + std::to_string(timestamp.batch);
 }
 
+// FOLDER as it stands when there is one, whatever braces are in its name. Otherwise it is a format,
+// as the Trainer's save_folder is.
+std::string folder_of(const ResumeArgs& options) {
+  const auto store = store_of(options.folder, nullptr);
+  if (store->stat(shown_place(options.folder))) return options.folder;
+  return strict_format(NameFormat(options.folder), dist_variables(options.run_name));
+}
+
+SearchPlace place_of(const ResumeArgs& options, const std::string& folder) {
+  return {.store = store_of(folder, nullptr),
+          .folder = shown_place(folder),
+          .filename = NameFormat(options.filename),
+          .latest_filename = NameFormat(options.latest_filename),
+          .run_name = options.run_name,
+          .other_filenames = names_of_forms(options.filename, options.sharded_folders)};
+}
+
 // Files that look like checkpoints, and that the search did not look at.
-void add_unsought(const FindOptions& find, Explanation& explanation) {
-  const std::string format = partial_format(find.filename, dist_variables(find.run_name));
-  const std::string reason = find.trust_latest && explanation.found
-                                 ? "not looked at: what latest points at is good"
-                                 : "not looked at: its name was not made from " + format;
+void add_unsought(const SearchPlace& place, Explanation& explanation) {
+  const bool is_by_link = !is_local(*place.store) && explanation.answer.found;
+  const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
+  const std::string reason =
+      is_by_link ? "not looked at: what latest points at is good"
+                 : "not looked at: its name was not made from " + format + ", nor from the names " +
+                       "that sharded checkpoints and ranks' tars have";
   std::set<std::string> known;
-  if (explanation.found) known.insert(explanation.found->path);
+  if (explanation.answer.found) known.insert(explanation.answer.found->path);
   for (const auto& [path, why] : explanation.others) {
     known.insert(path);
   }
-  for (const ListedName& listed : list_all(*find.store, explanation.folder)) {
+  for (const ListedName& listed : list_all(*place.store, explanation.folder)) {
     const std::string path = normal_path(join_path(explanation.folder, listed.name));
     if (!has_checkpoint_name(listed.name) || known.contains(path)) continue;
-    const auto info = info_of(*find.store, explanation.folder, listed);
+    const auto info = info_of(*place.store, explanation.folder, listed);
     if (!info || info->type != ObjectInfo::Type::kObject) continue;
     explanation.others.emplace_back(path, reason);
   }
 }
 
 Explanation explain(const ResumeArgs& options) {
-  Explanation explanation;
-  const std::string folder = strict_format(options.folder, dist_variables(options.find.run_name));
-  explanation.folder = shown_place(folder);
-  FindOptions find = options.find;
-  find.store = store_of(folder, nullptr);
-  find.trust_latest = !is_local(*find.store);
+  const std::string folder = folder_of(options);
+  const SearchPlace place = place_of(options, folder);
+  Explanation explanation{.folder = place.folder, .answer = {}, .others = {}};
   const auto add = [&](const std::string& path, const std::string& why) {
     const std::string shown = shown_place(path);  // what a pointer gives has its store's secrets
     explanation.others.emplace_back(shown, shown == path ? why : without_path(why, path));
   };
-  find.on_skip = add;
-  find.on_older = [&](const std::string& path, const Timestamp& timestamp) {
-    add(path, "behind it, at " + place(timestamp));
+  RunSearch search{.places = {place},
+                   .takes_rank_tars = true,
+                   .may_begin_anew = options.may_begin_anew,
+                   .verify = Verify::kFull};
+  search.on_skip = add;
+  search.on_older = [&](const std::string& path, const Timestamp& timestamp) {
+    add(path, "behind it, at " + position_text(timestamp));
   };
-  if (!find.run_name.empty()) {  // as a Trainer of that name
-    find.on_other_run = [&](const std::string& path, const std::string& run_name) {
-      add(path, "it is of the run \"" + run_name + "\"");
-    };
-  }
-  explanation.found = find_latest(shown_place(options.folder), find);
-  if (explanation.found) explanation.found->path = shown_place(explanation.found->path);
-  if (find.store->stat(explanation.folder)) add_unsought(find, explanation);
+  search.on_other_run = [&](const SearchPlace& /*place*/, const std::string& path,
+                            const std::string& run_name) {
+    add(path, "it is of the run \"" + run_name + "\"");
+  };
+  explanation.answer = search_run(search);
+  auto& found = explanation.answer.found;
+  if (found) found->path = shown_place(found->path);
+  if (place.store->stat(explanation.folder)) add_unsought(place, explanation);
   return explanation;
 }
 
+// What a Trainer must be to go on from what was found; empty: it may have any form.
+std::string form_needed(const RunAnswer& answer) {
+  return answer.is_rank_tar ? "deepspeed_config" : "";
+}
+
 void print(const Explanation& explanation, Console& console) {
-  if (explanation.found) {
-    console.out << printable_line(explanation.found->path) << "\n"
-                << place(explanation.found->timestamp) << "; "
-                << explanation.found->report.summary() << "\n";
+  const RunAnswer& answer = explanation.answer;
+  if (answer.found) {
+    console.out << printable_line(answer.found->path) << "\n"
+                << position_text(answer.found->timestamp) << "; "
+                << answer.found->report.summary() << "\n";
+  }
+  if (answer.is_rank_tar) {
+    console.out << "what one rank has: a Trainer with " << form_needed(answer)
+                << " goes on from it when every rank has its tar of that save; any other refuses to "
+                   "start\n";
   }
   if (!explanation.others.empty()) {
     Table table({"NOT CHOSEN", "WHY"});
@@ -102,10 +138,12 @@ void print(const Explanation& explanation, Console& console) {
     }
     table.print(console);
   }
-  if (!explanation.found) {
-    console.err << "cairn: no checkpoint in " << printable_line(explanation.folder)
-                << " that a run could go on from: it would start afresh\n";
-  }
+  if (answer.found) return;
+  console.err << "cairn: no checkpoint in " << printable_line(explanation.folder)
+              << " that a run could go on from: it would "
+              << (answer.refusal.empty() ? std::string("start afresh")
+                                         : "refuse to start: " + printable_line(answer.refusal))
+              << "\n";
 }
 
 void print_json(const Explanation& explanation, Console& console) {
@@ -113,19 +151,24 @@ void print_json(const Explanation& explanation, Console& console) {
   for (const auto& [path, why] : explanation.others) {
     others.push_back({{"path", path}, {"why", why}});
   }
-  json answer = {{"folder", explanation.folder},
-                 {"path", nullptr},
-                 {"epoch", nullptr},
-                 {"batch", nullptr},
-                 {"sample", nullptr},
-                 {"others", others}};
-  if (const auto& found = explanation.found) {
-    answer["path"] = found->path;
-    answer["epoch"] = found->timestamp.epoch;
-    answer["batch"] = found->timestamp.batch;
-    answer["sample"] = found->timestamp.sample;
+  const RunAnswer& answer = explanation.answer;
+  json shown = {{"folder", explanation.folder},
+                {"path", nullptr},
+                {"epoch", nullptr},
+                {"batch", nullptr},
+                {"sample", nullptr},
+                {"needs", nullptr},
+                {"refusal", nullptr},
+                {"others", others}};
+  if (const auto& found = answer.found) {
+    shown["path"] = found->path;
+    shown["epoch"] = found->timestamp.epoch;
+    shown["batch"] = found->timestamp.batch;
+    shown["sample"] = found->timestamp.sample;
   }
-  console.print_json(answer);
+  if (answer.is_rank_tar) shown["needs"] = form_needed(answer);
+  if (!answer.refusal.empty()) shown["refusal"] = answer.refusal;
+  console.print_json(shown);
 }
 
 int run_resume(const ResumeArgs& options, Console& console) {
@@ -135,30 +178,38 @@ int run_resume(const ResumeArgs& options, Console& console) {
   } else {
     print(explanation, console);
   }
-  return explanation.found ? kDone : kNotFound;
+  return explanation.answer.found ? kDone : kNotFound;
 }
 
 }  // namespace
 
 Run define_resume(CLI::App& app) {
   const auto options = std::make_shared<ResumeArgs>();
-  app.add_option("FOLDER", options->folder, "the run's save_folder; may hold {run_name}")
+  app.add_option("FOLDER", options->folder,
+                 "the run's save_folder; where there is none of that name, {run_name} in it is "
+                 "filled in")
       ->required();
   app.add_flag("--explain", options->explain, "say what would be chosen; nothing else is offered")
       ->required();
-  app.add_option("--save-filename", options->find.filename,
+  app.add_option("--save-filename", options->filename,
                  "the Trainer's save_filename, if not ep{epoch}-ba{batch}-rank{rank}.pt")
       ->type_name("FORMAT");
-  app.add_option("--save-latest-filename", options->find.latest_filename,
+  app.add_option("--save-latest-filename", options->latest_filename,
                  "the Trainer's save_latest_filename, if not latest-rank{rank}.pt")
       ->type_name("FORMAT");
-  app.add_option("--run-name", options->find.run_name,
+  app.add_option("--run-name", options->run_name,
                  "the Trainer's run_name; others' checkpoints are not chosen")
       ->type_name("NAME");
+  app.add_option("--sharded-ckpt-prefix-dir", options->sharded_folders,
+                 "what sharded checkpoints are called, if not ep{epoch}-ba{batch}")
+      ->type_name("FORMAT");
+  app.add_flag("--autoresume-may-begin-anew", options->may_begin_anew,
+               "as a Trainer with that option");
   app.footer(
       "The first line of the answer is the path that a Trainer with autoresume would load: the one "
-      "that is furthest in training among those that verify in full. Exit code 3 when there is "
-      "none.");
+      "that is furthest in training among those that verify in full, in whatever form the run saved "
+      "it. Exit code 3 when there is none; the message says whether the Trainer would start afresh "
+      "or refuse to.");
   return [options](Console& console) { return run_resume(*options, console); };
 }
 

@@ -135,8 +135,8 @@ void Job::start(std::int64_t local) {
   start.environment.emplace_back("MASTER_ADDR", options_.master_addr);
   Process process{.rank = options_.base_rank + local};
   if (local > 0) {
-    start.output_path = strict_format(options_.output, variables);
-    start.errors_path = strict_format(options_.errors, variables);
+    start.output_path = strict_format(NameFormat(options_.output), variables);
+    start.errors_path = strict_format(NameFormat(options_.errors), variables);
     if (options_.output.empty() || options_.errors.empty()) {
       process.kept = std::make_unique<KeptOutput>();
     }

@@ -22,12 +22,11 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kLongestPointer = 4096;
 constexpr std::chrono::hours kForgotten{24};  // an upload begun earlier has no writer any more
 constexpr std::size_t kRemovalsAtOnce = 16;
 
 struct Linked {
-  std::string target;  // a name
+  std::string target;  // a name; empty: the text says none
   std::string version;
   NetTime modified = {};
 };
@@ -58,6 +57,7 @@ class RemoteStore final : public ObjectStore {
                           .modified = link->modified,
                           .version = link->version};
       }
+      if (link->target.empty()) return std::nullopt;
       const auto there = container_->head(key_of(link->target));
       return there ? std::optional(info_of_object(*there)) : std::nullopt;
     }
@@ -72,6 +72,7 @@ class RemoteStore final : public ObjectStore {
       if (!is_pointer_key(key)) source = open_object(container_->remote(), key);
       if (source != nullptr) return source;
       if (const auto link = read_link(key)) {
+        if (link->target.empty()) throw NotFoundError(describe(name) + std::string(kNamesNothing));
         source = open_object(container_->remote(), key_of(link->target));
         if (source != nullptr) return source;
         throw NotFoundError(describe(name) + " points at " + describe(link->target) +
@@ -231,7 +232,7 @@ class RemoteStore final : public ObjectStore {
   static ListedName listed_name(const RemoteList::Object& object, std::size_t prefix) {
     ObjectInfo info = {.size = object.size, .modified = object.modified, .version = object.version};
     std::string name = object.key.substr(prefix);
-    if (is_pointer_key(name) && name.size() > kLinkFile.size() && info.size <= kLongestPointer) {
+    if (is_pointer_key(name) && name.size() > kLinkFile.size() && info.size <= kLongestLink) {
       name.resize(name.size() - kLinkFile.size());
       info.type = ObjectInfo::Type::kPointer;
     }
@@ -241,20 +242,19 @@ class RemoteStore final : public ObjectStore {
   std::optional<Linked> read_link(const std::string& of) const {
     const std::string key = pointer_key(of);
     const HttpResponse response = remote().send(
-        {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestPointer)}}});
+        {.key = key, .headers = {{"range", "bytes=0-" + std::to_string(kLongestLink)}}});
     // Another 404 is of a bucket, or of who may not look: that says nothing of a pointer.
-    const bool is_none = remote().is_missing(response) || response.status == 416;
-    if (is_none || response.body.size() > kLongestPointer) return std::nullopt;
+    if (remote().is_missing(response)) return std::nullopt;
+    if (response.status == 416) {  // it has no first byte
+      const auto empty = container_->head(key);
+      if (!empty) return std::nullopt;
+      return Linked{.target = "", .version = empty->version, .modified = empty->modified};
+    }
     remote().check(response, "reading", key);
-    std::string text = response.body;
-    while (text.ends_with('\n') || text.ends_with('\r'))
-      text.pop_back();
-    const bool is_name = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-      return (c >= 0 && c < 0x20) || c == 0x7F;
-    });
-    if (!is_name) return std::nullopt;
     const RemoteHead head = container_->head_in(response);
-    return Linked{.target = std::move(text), .version = head.version, .modified = head.modified};
+    return Linked{.target = named_by_link(response.body),
+                  .version = head.version,
+                  .modified = head.modified};
   }
 
   std::vector<std::string> keys_below(const std::string& prefix) const {

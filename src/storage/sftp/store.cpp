@@ -23,7 +23,6 @@
 namespace cairn::sftp {
 namespace {
 
-constexpr std::uint64_t kLongestPointer = 4096;
 constexpr std::string_view kRootName = "%2F";
 constexpr std::chrono::hours kForgotten{24};  // what is older has no writer any more
 
@@ -58,7 +57,7 @@ ListedName listed_name(const Entry& entry) {
   ObjectInfo info = info_of_file(entry.attributes);
   std::string name = entry.name;
   const bool is_text = is_pointer_name(name) && name.size() > kLinkFile.size() &&
-                       entry.attributes.is_file() && info.size <= kLongestPointer;
+                       entry.attributes.is_file() && info.size <= kLongestLink;
   if (is_text) name.resize(name.size() - kLinkFile.size());
   if (is_text || entry.attributes.is_link()) info.type = ObjectInfo::Type::kPointer;
   return {std::move(name), std::move(info)};
@@ -90,6 +89,7 @@ class SftpStore final : public ObjectStore {
     const auto text = attributes(pointer_name(path), /*follow=*/true);
     const auto pointer = text && text->is_file() ? read_text_pointer(name) : std::nullopt;
     if (!pointer) return std::nullopt;
+    if (follow && pointer->is_broken()) return std::nullopt;
     if (follow) {
       const auto led_to = attributes(path_of(pointer->target), true);
       return led_to ? std::optional(info_of_file(*led_to)) : std::nullopt;
@@ -104,6 +104,7 @@ class SftpStore final : public ObjectStore {
     if (!is_pointer_name(name)) source = open_file(connection_, path_of(name), describe(name));
     if (source != nullptr) return source;
     if (const auto pointer = read_text_pointer(name)) {
+      if (pointer->is_broken()) throw NotFoundError(describe(name) + std::string(kNamesNothing));
       source = open_file(connection_, path_of(pointer->target), describe(pointer->target));
       if (source != nullptr) return source;
       throw NotFoundError(describe(name) + " points at " + describe(pointer->target) +
@@ -303,15 +304,10 @@ class SftpStore final : public ObjectStore {
   std::optional<Pointer> read_text_pointer(const std::string& name) const {
     const auto file =
         open_file(connection_, pointer_name(path_of(name)), describe(pointer_name(name)));
-    if (file == nullptr || file->size() > kLongestPointer) return std::nullopt;
-    std::string text(as_text(read_all(*file).view));
-    while (text.ends_with('\n') || text.ends_with('\r'))
-      text.pop_back();
-    const bool is_name = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-      return (c >= 0 && c < 0x20) || c == 0x7F;
-    });
-    if (!is_name) return std::nullopt;
-    return Pointer{.target = text, .version = "text " + text};
+    if (file == nullptr) return std::nullopt;
+    const SharedBytes start = read_start(*file, kLongestLink + 1);
+    const std::string target = named_by_link(as_text(start.view));
+    return Pointer{.target = target, .version = target.empty() ? "broken" : "text " + target};
   }
 
   const std::string folder_;

@@ -1,7 +1,7 @@
 // Trees as a store. What they have no notion of is made of what they have:
 //
 //  1. A pointer is Composer's: a file NAME.symlink whose text is the name of another. Its version
-//     is that text.
+//     is that text, or "broken" where it names nothing.
 //  2. A folder that is removed goes file by file: first what it is known by (.metadata, an index),
 //     without which nobody takes the rest for a checkpoint; then the folders.
 //  3. There are no versions to demand of what is replaced: who asks for one is refused.
@@ -22,10 +22,8 @@
 namespace cairn {
 namespace {
 
-constexpr std::uint64_t kLongestTarget = 4096;
-
 struct ReadLink {
-  std::string target;
+  std::string target;  // empty: the text names nothing
   ObjectInfo info;
 };
 
@@ -67,6 +65,7 @@ class TreeStore final : public ObjectStore {
     if (there.file) return there.file;
     if (const auto link = read_link(at, there.link)) {
       if (!follow) return link->info;
+      if (link->target.empty()) return std::nullopt;
       const TreePlace target = router_(link->target);
       return target.tree->find_file(target.path);
     }
@@ -83,6 +82,7 @@ class TreeStore final : public ObjectStore {
       there = look_at(at, /*may_be_file=*/false);
     }
     if (const auto link = read_link(at, there.link)) {
+      if (link->target.empty()) throw NotFoundError(describe(name) + std::string(kNamesNothing));
       const TreePlace target = router_(link->target);
       if (auto source = target.tree->open(target.path)) return source;
       throw NotFoundError(describe(name) + " points at " + describe(link->target) +
@@ -107,7 +107,7 @@ class TreeStore final : public ObjectStore {
     for (ListedName& each : listed->names) {
       const bool is_link = is_link_path(each.name) && each.name.size() > kLinkFile.size() &&
                            each.info && each.info->type == ObjectInfo::Type::kObject &&
-                           each.info->size <= kLongestTarget;
+                           each.info->size <= kLongestLink;
       if (!is_link) continue;
       each.name.resize(each.name.size() - kLinkFile.size());
       each.info = std::nullopt;  // its version is its text
@@ -213,18 +213,17 @@ class TreeStore final : public ObjectStore {
   // `info`: of the file that the link is.
   static std::optional<ReadLink> read_link(const TreePlace& at,
                                            const std::optional<ObjectInfo>& info) {
-    if (!info || info->size > kLongestTarget) return std::nullopt;  // to open may be to read it all
+    if (!info) return std::nullopt;
+    const ReadLink broken = {
+        .target = "", .info = {.type = ObjectInfo::Type::kPointer, .version = "broken"}};
+    if (info->size > kLongestLink) return broken;  // to open may be to read it all
     const auto source = at.tree->open(link_path(at.path), info);
-    if (source == nullptr || source->size() > kLongestTarget) return std::nullopt;
-    const SharedBytes bytes = read_all(*source);
-    std::string text(as_text(bytes.view));
-    while (text.ends_with('\n') || text.ends_with('\r'))
-      text.pop_back();
-    const bool is_name = !text.empty() && std::none_of(text.begin(), text.end(), [](char c) {
-      return (c >= 0 && c < 0x20) || c == 0x7F;
-    });
-    if (!is_name) return std::nullopt;
-    return ReadLink{.target = text, .info = {.type = ObjectInfo::Type::kPointer, .version = text}};
+    if (source == nullptr) return std::nullopt;
+    const std::string target =
+        named_by_link(as_text(read_start(*source, kLongestLink + 1).view));
+    if (target.empty()) return broken;
+    return ReadLink{.target = target,
+                    .info = {.type = ObjectInfo::Type::kPointer, .version = target}};
   }
 
   // Without names that lead out of the folder, or to itself: no server's word for them is taken.

@@ -40,7 +40,6 @@
 namespace cairn::wandb {
 namespace {
 
-constexpr std::uint64_t kLongestLink = 4096;
 constexpr std::uint64_t kLargestFile = std::uint64_t{5} << 30;  // of S3, with one request
 constexpr const char* kFiles =
     "query CairnArtifact($entity: String!, $project: String!, $name: String!, $cursor: String) { "
@@ -129,8 +128,9 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
     const auto target = link_of(name);
     if (!target && name.find(':') == std::string::npos && has_folder(name)) return folder;
     if (!target) return std::nullopt;
-    if (!follow) return ObjectInfo{.type = ObjectInfo::Type::kPointer, .version = *target};
-    const auto file = find(parse(*target));
+    if (!follow) return ObjectInfo{.type = ObjectInfo::Type::kPointer, .version = target->version};
+    if (target->is_broken()) return std::nullopt;
+    const auto file = find(parse(target->target));
     return file ? std::optional(file->info) : std::nullopt;
   }
 
@@ -141,15 +141,14 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
       throw NotFoundError("there is no artifact " + describe(name) +
                           ": check its project, name and alias");
     }
-    if (auto source = open_file(*target)) return source;
-    throw NotFoundError(describe(name) + " points at " + describe(*target) +
+    if (target->is_broken()) throw NotFoundError(describe(name) + std::string(kNamesNothing));
+    if (auto source = open_file(target->target)) return source;
+    throw NotFoundError(describe(name) + " points at " + describe(target->target) +
                         ", which is not there");
   }
 
   std::optional<Pointer> read_pointer(const std::string& name) override {
-    const auto target = link_of(name);
-    if (!target) return std::nullopt;
-    return Pointer{.target = *target, .version = *target};
+    return link_of(name);
   }
 
   ListPage list(const std::string& name, const std::string& page) override {
@@ -217,7 +216,7 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
                        ": they are in two projects");
     }
     const auto there = expected ? link_of(name) : std::nullopt;
-    if (expected && there.value_or("") != *expected) {
+    if (expected && (there ? there->version : "") != *expected) {
       throw AlreadyExistsError(describe(name) + " does not point at \"" + *expected +
                                "\" any more: another program moved it");
     }
@@ -439,17 +438,15 @@ class WandbStore final : public ObjectStore, public std::enable_shared_from_this
   }
 
   // What a file NAME.symlink of Composer's points at, in the same project.
-  std::optional<std::string> link_of(const std::string& name) {
+  std::optional<Pointer> link_of(const std::string& name) {
     const Named named = parse(name);
     if (!named.file.empty()) return std::nullopt;
     const auto source = open_file(link_name(name));
-    if (source == nullptr || source->size() > kLongestLink) return std::nullopt;
-    const SharedBytes bytes = read_all(*source);
-    std::string text(as_text(bytes.view));
-    while (text.ends_with('\n') || text.ends_with('\r'))
-      text.pop_back();
+    if (source == nullptr) return std::nullopt;
+    const std::string text = named_by_link(as_text(read_start(*source, kLongestLink + 1).view));
     const bool is_name = !text.empty() && printable_line(text) == text;
-    return is_name ? std::optional(named.project + "/" + text) : std::nullopt;
+    if (!is_name) return Pointer{.target = "", .version = "broken"};
+    return Pointer{.target = named.project + "/" + text, .version = named.project + "/" + text};
   }
 
   static std::string link_name(const std::string& name) {

@@ -103,8 +103,8 @@ void LoggerDestination::download_file(const std::string& remote_file_name,
 
 void Logger::upload_file(FileUpload file) {
   const FormatVariables dist = dist_variables(state_.run_name);
-  file.remote_file_name = strict_format(file.remote_file_name, dist);
-  file.file_path = strict_format(file.file_path, dist);
+  file.remote_file_name = strict_format(NameFormat(file.remote_file_name), dist);
+  file.file_path = strict_format(NameFormat(file.file_path), dist);
   for (const auto& destination : destinations_) {
     if (destination->can_upload_files()) destination->upload_file(file);
   }

@@ -69,9 +69,6 @@ void on_all_ranks(const std::string& doing, const std::function<void()>& act);
 std::string save_rank_tar(const State& state, const std::string& filename,
                           const SaveCheckpointOptions& options);
 
-// What a run that saves_rank_tars() calls a file that is called `format`: with ".tar" behind it,
-// unless it is called as a tar already.
-std::string as_tar_format(const std::string& format);
 // UsageError unless {rank} is in it.
 void require_rank(const std::string& format);
 // UnsupportedError naming what of the model no such file can hold.

@@ -19,11 +19,10 @@
 #include "cairn/train/rng.h"
 #include "cairn/train/state.h"
 
-#include "checkpoint/names/extension.h"
 #include "checkpoint/names/format_string.h"
+#include "checkpoint/names/run_forms.h"
 #include "checkpoint/plan/save_pipeline.h"
 #include "checkpoint/ranks/save_rank_tars.h"
-#include "io/file.h"
 #include "storage/place.h"
 #include "train/state/checkpoint_info.h"
 #include "train/state/module_load.h"
@@ -69,14 +68,8 @@ void take_buffers_of_rank_0(const std::vector<std::string>& names, Value& state)
 
 bool saves_rank_tars(const State& state) { return state.deepspeed_stage.has_value(); }
 
-std::string as_tar_format(const std::string& format) {
-  const std::string name = base_name(format);
-  const std::string_view extension = meant_extension(name);
-  return extension.starts_with(".tar") || extension == ".tgz" ? format : format + ".tar";
-}
-
 void require_rank(const std::string& format) {
-  const auto pieces = split_format(format);
+  const auto pieces = split_format(NameFormat(format));
   const bool has_rank = std::ranges::any_of(
       pieces, [](const FormatPiece& piece) { return piece.is_field && piece.name == "rank"; });
   if (has_rank) return;
@@ -153,13 +146,13 @@ std::string save_rank_tar(const State& state, const std::string& filename,
   SaveJob job;
   std::shared_ptr<ObjectStore> store;
   on_all_ranks("before saving " + filename, [&] {
-    job.path = strict_format(as_tar_format(filename),
+    job.path = strict_format(NameFormat(as_tar_format(filename)),
                              dist_variables(state.run_name) + time_variables(state.timestamp));
     job.info = checkpoint_info(state, options.weights_only);
     store = store_of(job.path, options.store);
     if (!options.store) job.path = shown_place(job.path);
   });
-  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(filename), nullptr);
+  RankSaves().fill_tar(job, state, options, /*overwrite=*/has_counter(NameFormat(filename)), nullptr);
   try {
     return save_now(store, job).path;
   } catch (AlreadyExistsError& e) {

@@ -134,7 +134,7 @@ void refuse_to_replace_state(const std::shared_ptr<ObjectStore>& store, const st
 std::string save_sharded(const State& state, const std::string& path,
                          const SaveCheckpointOptions& options) {
   SaveJob job;
-  job.path = join_path(parent_path(path), strict_format(state.sharded_ckpt_prefix_dir,
+  job.path = join_path(parent_path(path), strict_format(NameFormat(state.sharded_ckpt_prefix_dir),
                                                         variables_of_writer(state.run_name) +
                                                             time_variables(state.timestamp)));
   const auto store = store_of(job.path, options.store);
@@ -158,7 +158,7 @@ std::string save_checkpoint(const State& state, const std::string& filename,
                             const SaveCheckpointOptions& options) {
   if (saves_rank_tars(state)) return save_rank_tar(state, filename, options);
   std::string path = strict_format(
-      filename, variables_of_writer(state.run_name) + time_variables(state.timestamp));
+      NameFormat(filename), variables_of_writer(state.run_name) + time_variables(state.timestamp));
   if (saves_over_ranks(state)) return save_sharded(state, path, options);
   Value rng = options.weights_only ? Value() : rng_of_all_ranks();
   WholeState whole(state, options.weights_only);

@@ -1,0 +1,213 @@
+#include "checkpoint/resume/search_run.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "checkpoint/folder/list_checkpoints.h"
+#include "checkpoint/folder/search.h"
+#include "checkpoint/names/launch.h"
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/training_info.h"
+#include "checkpoint/ranks/joint_store.h"
+#include "checkpoint/ranks/see_checkpoints.h"
+#include "core/printable.h"
+#include "io/file.h"
+#include "io/read_fault.h"
+#include "storage/local_store.h"
+
+namespace cairn {
+namespace {
+
+constexpr const char* kBeginAnew =
+    "To begin anew beside it, set autoresume_may_begin_anew; to leave it behind, move it to another "
+    "folder";
+
+bool holds_rank_tar(const FoundCheckpoint& found) {
+  return found.checkpoint.impl().source->info().format == "deepspeed_rank";
+}
+
+// Looks into one place.
+class PlaceSearch {
+ public:
+  PlaceSearch(const RunSearch& search, const SearchPlace& place) : search_(search), place_(place) {}
+
+  // Step 1.
+  std::optional<FoundCheckpoint> find(const std::vector<std::string>& except) {
+    SearchOptions options{.other_filenames = place_.other_filenames, .only_run_states = true};
+    FindOptions& find = options.find;
+    find.filename = place_.filename;
+    find.run_name = place_.run_name;
+    find.latest_filename = place_.latest_filename;
+    find.store = place_.store;
+    find.verify = search_.verify;
+    const bool is_joint = dynamic_cast<const JointStore*>(place_.store.get()) != nullptr;
+    find.trust_latest = !is_local(*place_.store) && !is_joint;
+    find.except = except;
+    for (const PassedOver& passed : search_.except) {
+      if (passed.store != place_.store) continue;
+      find.except.push_back(passed.path);
+      skipped_[passed.path] = passed.why;
+    }
+    find.on_skip = [this](const std::string& path, const std::string& why) {
+      skipped_[path] = why;
+      if (search_.on_skip) search_.on_skip(path, why);
+    };
+    if (!place_.run_name.empty()) {
+      find.on_other_run = [this](const std::string& path, const std::string& whose) {
+        others_[path] = printable_line(whose);
+        if (search_.on_other_run) search_.on_other_run(place_, path, whose);
+      };
+    }
+    find.on_older = search_.on_older;
+    return search_folder(place_.folder, options);
+  }
+
+  // Step 4.
+  std::string why_not_anew() const {
+    std::string why = why_not_beside_others();
+    if (search_.may_begin_anew) return why;
+    if (why.empty()) why = why_not_without_parts();
+    if (why.empty()) why = why_not_without_whole();
+    return why;
+  }
+
+ private:
+  std::string why_not_beside_others() const {
+    const FormatVariables dist = dist_variables(place_.run_name);
+    for (const auto& [path, whose] : others_) {
+      const std::string name = relative_path(normal_path(path), normal_path(place_.folder));
+      if (!parse_name(place_.filename, name, dist)) continue;
+      return fmt::format(
+          "{0} has no checkpoint of the run \"{1}\", but {2} of the run \"{3}\", a name that this "
+          "run would write, too. To go on with that run, set run_name to \"{3}\". To begin another "
+          "one, give it a folder of its own (save_folder \"{0}/{{run_name}}\") or put {{run_name}} "
+          "into save_filename, and set load_path to begin from that checkpoint.",
+          place_.folder, place_.run_name, path, whose);
+    }
+    return "";
+  }
+
+  std::string why_not_without_parts() const {
+    if (!is_local(*place_.store)) return "";
+    const SeePlace look_at = {.folder = place_.folder,
+                              .filenames = all_filenames(),
+                              .writer = variables_of_writer(place_.run_name)};
+    for (const SeenCheckpoint& one : see_checkpoints(*place_.store, look_at)) {
+      const std::string path = join_path(place_.folder, one.name);
+      const bool is_part = one.is_published ? is_part_of_one(*place_.store, path)  //
+                                            : one.was_published;
+      if (!is_part) continue;
+      return path +
+             " has the files of one machine, and the others are on machines that are not in this "
+             "job. Start it on those, too; or bring the folders of all of them together; or remove "
+             "it to begin anew";
+    }
+    return "";
+  }
+
+  // The newest files decide: a folder may hold any number of others.
+  std::string why_not_without_whole() const {
+    constexpr std::size_t kMostLookedInto = 64;
+    if (!place_.store->stat(place_.folder)) return "";
+    const FolderListing listing = list_checkpoints(
+        place_.folder, {.limits = {.files = kMostLookedInto}, .store = place_.store});
+    for (auto one = listing.checkpoints.rbegin(); one != listing.checkpoints.rend(); ++one) {
+      if (!is_of_run(*one) || !is_proven_whole(one->path)) continue;
+      const auto skipped = skipped_.find(normal_path(one->path));
+      const std::string why = skipped != skipped_.end() ? without_path(skipped->second, one->path)
+                                                        : "its name was made from none of " +
+                                                              names_of_formats();
+      return fmt::format(
+          "{} is a whole checkpoint of the run \"{}\" (epoch {}, batch {}), and this start cannot "
+          "go on from it: {}. {}",
+          one->path, printable_line(one->info.run_name), one->info.timestamp->epoch,
+          one->info.timestamp->batch, why, kBeginAnew);
+    }
+    return "";
+  }
+
+  bool is_of_run(const ListedCheckpoint& listed) const {
+    const CheckpointInfo& info = listed.info;
+    const bool is_own = place_.run_name.empty() || info.run_name == place_.run_name;
+    return listed.condition == Condition::kGood && info.kind == "full" && info.timestamp && is_own;
+  }
+
+  // Only what is proven damaged is damaged: what cannot be read now ends the search.
+  bool is_proven_whole(const std::string& path) const {
+    try {
+      const Checkpoint checkpoint = open_checkpoint(path, place_.store);
+      if (!checkpoint.verify(Verify::kFull).ok()) return false;
+      check_training_state(*checkpoint.impl().source);
+      return true;
+    } catch (const Error& e) {
+      if (read_fault_of(e) == ReadFault::kNow) throw;
+      return false;
+    }
+  }
+
+  std::vector<NameFormat> all_filenames() const {
+    std::vector<NameFormat> all = {place_.filename};
+    all.insert(all.end(), place_.other_filenames.begin(), place_.other_filenames.end());
+    return all;
+  }
+
+  std::string names_of_formats() const {
+    std::string names;
+    for (const NameFormat& format : all_filenames()) {
+      names += (names.empty() ? "\"" : ", \"") + format.text() + "\"";
+    }
+    return names;
+  }
+
+  const RunSearch& search_;
+  const SearchPlace& place_;
+  std::map<std::string, std::string> skipped_;  // why, by path
+  std::map<std::string, std::string> others_;   // whose, by path
+};
+
+// Step 3.
+std::string why_not_taken(const FoundCheckpoint& tar) {
+  return fmt::format(
+      "{} (epoch {}, batch {}) is what one rank has of a checkpoint: the run saved a tar of each "
+      "rank (deepspeed_config), and this start does not. Start it with deepspeed_config to go on. "
+      "{}",
+      tar.path, tar.timestamp.epoch, tar.timestamp.batch, kBeginAnew);
+}
+
+}  // namespace
+
+RunAnswer search_run(const RunSearch& search) {
+  RunAnswer answer;
+  std::string refusal;
+  for (std::size_t i = 0; i < search.places.size(); ++i) {
+    PlaceSearch place(search, search.places[i]);
+    auto found = place.find({});
+    std::vector<std::string> tars;
+    while (found && search.may_begin_anew && !search.takes_rank_tars && holds_rank_tar(*found)) {
+      tars.push_back(found->path);
+      found = place.find(tars);
+    }
+    if (!found && refusal.empty()) refusal = place.why_not_anew();
+    const bool is_further = found && (!answer.found || position(answer.found->timestamp) <
+                                                           position(found->timestamp));
+    if (!is_further) continue;
+    answer.found = std::move(found);
+    answer.place = i;
+  }
+  if (!answer.found) {
+    answer.refusal = refusal;
+    return answer;
+  }
+  answer.is_rank_tar = holds_rank_tar(*answer.found);
+  if (answer.is_rank_tar && !search.takes_rank_tars) {
+    answer.refusal = why_not_taken(*answer.found);
+    answer.found.reset();
+  }
+  return answer;
+}
+
+}  // namespace cairn
