@@ -119,6 +119,14 @@ class OutOfMemoryError : public Error {
   using Error::Error;
 };
 
+// Another process is at work on the same thing: it trains the run that was started, and would be
+// written over. Nothing was changed. The message names the process, its machine and when it was
+// started. Wait for its end; to start again at once gives the same answer.
+class BusyError : public Error {
+ public:
+  using Error::Error;
+};
+
 // The operation was asked to stop before it had finished.
 class CancelledError : public Error {
  public:

@@ -17,6 +17,7 @@ enum ExitCode : int {
   kIncompatible = 5,  // a checkpoint of another model, a file that is no checkpoint
   kDenied = 6,
   kNoSpace = 8,
+  kBusy = 9,  // the run is training already, in another process: do not start it again
 };
 
 // The code with which a program should end that this error ends: by its class, kFailed for those

@@ -45,7 +45,6 @@
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/local_store.h"
-#include "storage/publish.h"
 #include "train/state/checkpoint_info.h"
 
 namespace cairn {
@@ -137,14 +136,19 @@ SaveJob CheckpointSaver::Impl::next_job(const State& state) {
   newest = {.number = ++saves_begun, .path = job.path, .timestamp = state.timestamp};
   if (keep() <= 0) return job;
   job.remove_afterwards = saved.superfluous(keep());
+  ask_before_removal(job, state);
+  return job;
+}
+
+// A file that only a loaded state names is removed only if it still is this run's.
+void CheckpointSaver::Impl::ask_before_removal(SaveJob& job, const State& state) const {
   auto loaded = saved.loaded_among(job.remove_afterwards);
-  if (loaded.empty()) return job;
+  if (loaded.empty()) return;
   job.may_remove = [here = place(state), loaded = std::move(loaded)](ObjectStore& /*store*/,
                                                                      const std::string& path) {
     const auto entry = loaded.find(path);
     return entry == loaded.end() || is_still_own(here, path, entry->second);
   };
-  return job;
 }
 
 // `refused`: what a destination said of an earlier file, which must not cost this save.
@@ -246,7 +250,7 @@ void CheckpointSaver::Impl::throw_error() {
 // it. In a store that is far away a folder has no other name: it is replaced.
 void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string& run_name) {
   const auto known = unusable.find(path);
-  if (known == unusable.end()) return;
+  if (known == unusable.end()) return clear_kind(path, /*is_link=*/false);
   if (options.store->stat(path, /*follow=*/false)) {
     const auto aside = look_again(options.store, path, run_name, may_rewrite_own);
     if (ranks && is_far) {
@@ -261,13 +265,35 @@ void CheckpointSaver::Impl::clear_way(const std::string& path, const std::string
   unusable.erase(known);
 }
 
+// Puts away what neither a save nor a link can replace: a folder where a file is to be, a file
+// where a folder is to be, a folder with other things in it than a checkpoint's files.
+void CheckpointSaver::Impl::clear_kind(const std::string& path, bool is_link) {
+  if (is_far) return;
+  const bool makes_folder = !is_link && ranks != nullptr && !has_tars;
+  const std::string problem = what_is_in_the_way(*options.store, path, makes_folder);
+  if (problem.empty()) return;
+  const std::string aside = put_aside(*options.store, path, kAsideDamaged);
+  messages.push_back("warning: renamed " + path + " to " + aside.substr(path.size()) + ": " +
+                     problem);
+}
+
 void CheckpointSaver::Impl::submit(SaveJob request) {
   if (!ranks) clear_way(request.path, request.info.run_name);
+  if (!request.latest.empty()) clear_kind(request.latest, /*is_link=*/true);
   request.report = [queue = finished, number = saves_begun,
                     begin = Clock::now()](const SaveReport& done) {
     queue->push({number, done, Clock::now() - begin});
   };
   pipeline.submit(std::move(request));
+}
+
+void CheckpointSaver::Impl::disown(const std::vector<std::string>& refused) {
+  for (const std::string& path : refused) {
+    if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
+    messages.push_back("warning: " + path +
+                       " is not removed: it cannot be read now, is not what this run saved "
+                       "there, or holds files that are no part of a checkpoint");
+  }
 }
 
 // Step 2: what was finished and removed by now.
@@ -279,12 +305,7 @@ void CheckpointSaver::Impl::settle() {
     for (const std::string& path : done.report.removed) {
       saved.remove(path);
     }
-    for (const std::string& path : done.report.refused) {
-      if (!saved.disown(path) || is_idle()) continue;  // it is said, or another rank says it
-      messages.push_back("warning: " + path +
-                         " is not removed: it cannot be read now, is not what this run saved "
-                         "there, or holds files that are no part of a checkpoint");
-    }
+    disown(done.report.refused);
     if (!done.report.warning.empty()) messages.push_back("warning: " + done.report.warning);
     if (is_written_elsewhere()) continue;  // rank 0 says it
     messages.push_back(fmt::format("saved {}  {}  {:.2f} s", done.report.path,
@@ -355,6 +376,7 @@ void CheckpointSaver::init(State& state, Logger& logger) {
   const std::string folder = impl_->folder(state);
   Impl::agreed("preparing " + folder, [&] {
     if (impl_->is_idle()) return;
+    check_is_text(*impl_->options.store, folder, state.run_name);
     impl_->options.store->prepare(folder);
     if (impl_->is_far) impl_->look_around(state);
     if (impl_->has_uploads) impl_->look_at_uploads(state, logger);
@@ -366,7 +388,9 @@ void CheckpointSaver::init(State& state, Logger& logger) {
 void CheckpointSaver::after_load(State& state, Logger& logger) {
   Impl::agreed("looking at what is saved", [&] {
     if (impl_->keep() != 0 && !impl_->is_idle()) impl_->recognise_saved(state);
+    impl_->check_room(state);
   });
+  impl_->log_messages(logger);
   impl_->agree_on_last_batch();
   for (const auto& saver : impl_->elsewhere)
     saver->after_load(state, logger);
@@ -408,9 +432,12 @@ void CheckpointSaver::fit_end(State& /*state*/, Logger& logger) {
   impl_->gatherer = {};  // whoever replaces the weights now need not have both in memory
   impl_->pipeline.let_go();
   const auto let_go = [this] {
+    impl_->run_lock.reset();  // nothing is under way any more
     impl_->pipeline.let_go();
-    for (const auto& saver : impl_->elsewhere)
+    for (const auto& saver : impl_->elsewhere) {
+      saver->impl_->run_lock.reset();
       saver->impl_->pipeline.let_go();
+    }
   };
   try {
     impl_->wait();

@@ -88,6 +88,8 @@ struct CheckpointSaver::Impl {
   bool saves_here() const { return keep() != 0 || has_uploads; }
   bool saves_anything() const { return saves_here() || !elsewhere.empty(); }
   void set_condition(SaveJob& job, const State& state) const;
+  void ask_before_removal(SaveJob& job, const State& state) const;
+  void disown(const std::vector<std::string>& refused);
   std::string name_now(const State& state, const std::string& format) const {
     return strict_format(NameFormat(format),
                          dist_variables(state.run_name) + time_variables(state.timestamp));
@@ -101,6 +103,14 @@ struct CheckpointSaver::Impl {
   void prepare_machines(const State& state, Logger& logger) const;
   void look_at_uploads(const State& state, const Logger& logger) const;
   void know_versions(const std::vector<std::string>& paths, const Timestamp& now);
+
+  // checkpoint_saver_lock.cpp.
+  std::shared_ptr<void> take_lock(const State& state, const std::string& job) const;
+  void lock_run(const State& state, Logger& logger);
+  std::optional<std::shared_ptr<void>> lock_unless_busy(const State& state) const;
+  void retain(const State& state, Logger& logger);
+  void report_retention(const SaveReport& done);
+  void check_room(const State& state) const;
 
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
@@ -121,6 +131,7 @@ struct CheckpointSaver::Impl {
   void save_here_over_ranks(State& state, Logger& logger, bool is_asked);
   void prepare(const State& state);
   void clear_way(const std::string& path, const std::string& run_name);
+  void clear_kind(const std::string& path, bool is_link);
   bool needs_save(const State& state, Logger& logger, std::exception_ptr& refused);
   bool has_saved(const State& state) const;
   void submit(SaveJob request);
@@ -174,6 +185,7 @@ struct CheckpointSaver::Impl {
   std::vector<std::string> durable;  // to be handed over
   std::shared_ptr<FinishedQueue> finished = std::make_shared<FinishedQueue>();
   std::vector<std::string> messages;  // for the next logger that comes along
+  std::shared_ptr<void> run_lock;     // of a fit(); null: no locks, or another rank has it
   StateGatherer gatherer;             // goes on from the save before
   SavePipeline pipeline;              // last: its thread uses the queue
 };

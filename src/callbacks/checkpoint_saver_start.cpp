@@ -1,17 +1,35 @@
 // What a CheckpointSaver (checkpoint_saver.cpp) looks at before the first batch: where it may
 // write, what killed saves left there, what it has saved already, and what is in its way.
 #include <algorithm>
+#include <cerrno>
 
 #include "cairn/dist/dist.h"
+#include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
 #include "callbacks/checkpoint_saver_impl.h"
+#include "callbacks/checkpoint_size.h"
 #include "checkpoint/folder/leftovers.h"
+#include "checkpoint/names/extension.h"
 #include "checkpoint/names/format_string.h"
+#include "core/size_text.h"
 #include "storage/publish.h"
 
 namespace cairn {
+namespace {
+
+// Whether training is at its end, also when only the last epoch is to be ended yet.
+bool is_at_end(const State& state) {
+  const auto& max = state.max_duration;
+  if (!max) return false;
+  const Timestamp& now = state.timestamp;
+  if (now.get(max->unit()) >= *max) return true;
+  const bool ends_epoch = state.dataloader_len && now.batch_in_epoch >= *state.dataloader_len;
+  return ends_epoch && max->unit() == TimeUnit::kEpoch && Time(now.epoch + 1, max->unit()) >= *max;
+}
+
+}  // namespace
 
 // What another Trainer saved with this saver is not this run's to count, to replace or to remove.
 // The next run's right to rewrite its own files is there already.
@@ -19,6 +37,7 @@ void CheckpointSaver::Impl::forget_run_before() {
   options.filename = given.filename;
   options.latest_filename = given.latest_filename;
   options.remote_file_name = given.remote_file_name;
+  run_lock.reset();
   ranks.reset();
   has_tars = false;
   elsewhere.clear();
@@ -108,6 +127,25 @@ SaverPlace CheckpointSaver::Impl::place(const State& state) const {
           .gone_on_from = gone_on_from};
 }
 
+// Throws if the disk has no room for the next save: a checkpoint is written before an older one
+// goes. A compressed checkpoint, or one that leaves parts out, is of unknown size. A run that is at
+// its end saves nothing more.
+void CheckpointSaver::Impl::check_room(const State& state) const {
+  if (is_far || has_tars || !saves_here() || !options.ignore_keys.empty()) return;
+  if (is_at_end(state)) return;
+  const bool is_another = ranks && ranks->is_first_of_another_machine();
+  if (is_idle() && !is_another) return;
+  if (!ranks && find_extension(options.filename).codec != nullptr) return;
+  const std::string where = is_another ? writers_folder(state) : folder(state);
+  const auto room = files_of(*options.store).free_bytes(where);
+  const std::uint64_t needed = least_checkpoint_bytes(state, options.weights_only);
+  if (!room || *room >= needed) return;
+  throw StorageError("save_folder " + where + " has " + size_text(*room) +
+                         " free, and a checkpoint of this run needs at least " +
+                         size_text(needed) + ": free space there, or save elsewhere",
+                     ENOSPC, /*retryable=*/true);
+}
+
 // A run that was killed after its last save goes on from it. When only its epoch is to be ended
 // yet, the batch is not saved again under the name that it has then.
 void CheckpointSaver::Impl::recognise_saved(const State& state) {
@@ -124,9 +162,11 @@ void CheckpointSaver::Impl::recognise_saved(const State& state) {
   if (!options.latest_filename) return;
   const std::string latest = path(state, *options.latest_filename);
   const auto pointer = options.store->read_pointer(latest);
-  if (!pointer || normal_path(pointer->target) != normal_path(saved_path)) {
-    pipeline.move_pointer(latest, saved_path);  // it was killed before it could
-  }
+  if (pointer && normal_path(pointer->target) == normal_path(saved_path)) return;
+  const auto lock = lock_unless_busy(state);
+  if (!lock) return;  // the run trains, and points it at something newer
+  clear_kind(latest, /*is_link=*/true);
+  pipeline.move_pointer(latest, saved_path);  // it was killed before it could
 }
 
 // What this run may write over from `now` on, and what is put aside first.
@@ -172,9 +212,15 @@ void CheckpointSaver::Impl::begin_fit(State& state, Logger& logger) {
   if (last_checkpoint_batch > state.timestamp.batch) {
     last_checkpoint_batch.reset();  // time was set back: that batch is still to come
   }
-  agreed("looking at what is saved", [&] {
-    if (!is_idle() && saves_here()) look_at_folder(state);
-  });
+  lock_run(state, logger);
+  try {
+    agreed("looking at what is saved", [&] {
+      if (!is_idle() && saves_here()) look_at_folder(state);
+    });
+  } catch (...) {
+    run_lock.reset();  // it does not begin
+    throw;
+  }
   log_messages(logger);
   agree_on_last_batch();
 }

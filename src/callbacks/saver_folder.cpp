@@ -80,15 +80,6 @@ bool is_made_at(const SaverPlace& place, const CheckpointInfo& info, const Times
                            whose + " Remove it, choose another save_folder, or set save_overwrite");
 }
 
-// Of a folder that is no checkpoint: it may be one whose `.metadata` was lost, or somebody's files.
-// In a store that is far away what a killed save left looks so, and the save tells it from others'.
-void refuse_to_replace(const SaverPlace& place, const std::string& path) {
-  if (!is_local(*place.store) || list_names(*place.store, path).empty()) return;
-  throw AlreadyExistsError(path +
-                           " is a folder with files, and no checkpoint (it has no .metadata), and "
-                           "this run could save there. Remove it, or choose another save_folder");
-}
-
 // A file that its disk does not give may be anybody's. Only who goes on from before it has given it
 // up, and then it must be possible to put it aside when its name comes round.
 void check_can_be_given_up(const SaverPlace& place, const std::string& path, const Looked& found,
@@ -149,10 +140,8 @@ void check_conflict(const SaverPlace& place, const SavedCheckpoints& saved, bool
          ""});
     return;
   }
-  if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) {
-    if (place.saves_folders) refuse_to_replace(place, path);
-    return;  // the save says so
-  }
+  // The save puts it aside, or, in a store that is far away, tells what a killed one left.
+  if (is_in_the_way && !is_checkpoint_folder(*place.store, path)) return;
   if (conflict.is_present && saved.is_saved_here(path, place.now)) return;
   // Every byte of those that could be worth keeping: weights alone nobody goes on from. From far
   // away what its writer verified is not fetched once more.
@@ -199,6 +188,23 @@ bool is_saved_already(const SaverPlace& place, const std::string& path) {
   const auto info = look_at(place.store, path, Verify::kQuick).info;
   return info && info->run_name == place.run_name && is_at(*info, place.now) &&
          info->kind == (place.weights_only ? "weights" : "full");
+}
+
+std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder) {
+  using Type = ObjectInfo::Type;
+  const auto there = store.stat(path, /*follow=*/false);
+  if (!there) return "";
+  if (!makes_folder) {
+    return there->type == Type::kFolder ? "it is a folder, and this run writes a file there" : "";
+  }
+  if (there->type != Type::kFolder) return "it is no folder, and this run writes one there";
+  const std::vector<std::string> names = list_names(store, path);
+  for (const std::string& name : names) {
+    const auto inside = store.stat(join_path(path, name), /*follow=*/false);
+    if (inside && inside->type == Type::kFolder) return "it holds the folder " + name;
+  }
+  const bool is_foreign = !names.empty() && !is_checkpoint_folder(store, path);
+  return is_foreign ? "it holds files, and is no checkpoint (it has no .metadata)" : "";
 }
 
 std::optional<PutAside> look_again(const std::shared_ptr<ObjectStore>& store,

@@ -70,6 +70,10 @@ FolderConflicts check_conflicts(const SaverPlace& place, const SavedCheckpoints&
 FolderConflicts check_next_save(const SaverPlace& place, const SavedCheckpoints& saved,
                                 bool may_rewrite_own);
 
+// Why a save, or a link, cannot take `path` on this machine, whatever it may replace: something of
+// another kind has the name. Empty: it can.
+std::string what_is_in_the_way(ObjectStore& store, const std::string& path, bool makes_folder);
+
 // What becomes of the name of an unusable file for which its turn has come.
 struct PutAside {
   std::string ending;  // put_aside()'s

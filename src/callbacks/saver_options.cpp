@@ -6,6 +6,7 @@
 
 #include "checkpoint/names/shared_name.h"
 #include "checkpoint/plan/write_checkpoint.h"
+#include "core/utf8.h"
 #include "io/uri.h"
 #include "storage/local_store.h"
 #include "storage/place.h"
@@ -59,12 +60,27 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
   return options;
 }
 
+void check_is_text(const ObjectStore& store, const std::string& folder,
+                   const std::string& run_name) {
+  if (!is_utf8(folder)) {
+    throw UsageError("save_folder " + store.describe(folder) +
+                     " is no UTF-8, and a checkpoint holds its own path as text: give the folder "
+                     "another name");
+  }
+  if (is_utf8(run_name)) return;
+  throw UsageError("run_name " + run_name + " is no UTF-8, and a checkpoint holds it as text");
+}
+
 void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist) {
   // In a store of the program's own names may look like anything.
   const bool is_own = !is_local(*options.store) && scheme_of(options.folder).empty();
   const auto check_name = [&](const std::string& format, const std::string& called) {
     const std::string name = strict_format(NameFormat(format), dist + time_variables({}));
     if (!is_own) check_is_name(name, "CheckpointSaver: " + called);
+    if (!is_utf8(name)) {
+      throw UsageError("CheckpointSaver: " + called + " " + name +
+                       " is no UTF-8, and a checkpoint holds its own name as text");
+    }
     check_extension(name);
   };
   check_name(options.filename, "filename");

@@ -13,4 +13,8 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options);
 // UsageError for names that cannot be, with the values of `dist`.
 void check_names(const CheckpointSaverOptions& options, const FormatVariables& dist);
 
+// UsageError for a folder or a run's name that is no UTF-8: a checkpoint holds both as text.
+void check_is_text(const ObjectStore& store, const std::string& folder,
+                   const std::string& run_name);
+
 }  // namespace cairn

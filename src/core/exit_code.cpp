@@ -28,6 +28,7 @@ ExitCode exit_code_of(const std::exception& error) {
   if (dynamic_cast<const CorruptError*>(&error)) return kDamaged;
   if (dynamic_cast<const MismatchError*>(&error)) return kIncompatible;
   if (dynamic_cast<const UnsupportedError*>(&error)) return kIncompatible;
+  if (dynamic_cast<const BusyError*>(&error)) return kBusy;
   if (const auto* storage = dynamic_cast<const StorageError*>(&error)) {
     return code_of_storage_error(*storage);
   }

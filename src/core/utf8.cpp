@@ -30,6 +30,15 @@ CodePoint first_code_point(std::string_view utf8) {
   return valid ? *valid : CodePoint{0xDC00U + static_cast<unsigned char>(utf8[0]), 1};
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto valid = decode(text);
+    if (!valid) return false;
+    text.remove_prefix(valid->size);
+  }
+  return true;
+}
+
 std::u32string code_points(std::string_view utf8) {
   std::u32string points;
   points.reserve(utf8.size());

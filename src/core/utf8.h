@@ -17,5 +17,7 @@ struct CodePoint {
 // points and different texts have different ones.
 CodePoint first_code_point(std::string_view utf8);
 std::u32string code_points(std::string_view utf8);
+// Whether all of a text is valid UTF-8.
+bool is_utf8(std::string_view text);
 
 }  // namespace cairn

@@ -40,7 +40,8 @@ bool is_on_local_disk(int fd) {
 }  // namespace
 
 bool is_being_written(const std::string& path) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const FileDescriptor fd = FileDescriptor::open_for_lock(
+      [&] { return open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); });
   struct stat info = {};
   if (!fd.is_open() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   const bool is_locked = flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -66,6 +66,13 @@ struct CreateOptions {
   bool is_private = false;           // only its owner may do anything with it
 };
 
+// The answer of FileSystem::lock_file().
+struct FileLock {
+  std::shared_ptr<void> held = nullptr;  // the lock, while this lives; null: not ours
+  bool has_locks = true;                 // false: this file system has none
+  std::string holder = {};               // the text of the process that has the lock
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -118,6 +125,14 @@ class FileSystem {
   // Names directly inside a folder, sorted, without "." and "..". NotFoundError when there is none,
   // UsageError when it is no folder.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
+
+  // Takes the advisory lock of the file `path`, in a folder that is there, with `text` in it for
+  // others to read (lock_file.h). Does not wait. When the result goes, so does the file. UsageError
+  // when something else than a file has the name. The default: there are no locks.
+  virtual FileLock lock_file(const FilePath& path, const std::string& text);
+  // Room for this user in the file system of `folder`. nullopt: not known, or what is written may
+  // take less room than it has bytes (btrfs, ZFS). The default: not known.
+  virtual std::optional<std::uint64_t> free_bytes(const std::string& folder);
 };
 
 // The real one. Stateless; safe from several threads.

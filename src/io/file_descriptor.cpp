@@ -1,12 +1,61 @@
 #include "io/file_descriptor.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <vector>
 
 namespace cairn {
 namespace {
+
+// The numbers of open_for_lock(). fork() waits while one is being opened: between opening and
+// noting it a child would keep it. Never destroyed: a fork() may come at any time.
+class LockDescriptors {
+ public:
+  static LockDescriptors& of_this_process() {
+    static auto* const all = new LockDescriptors;
+    return *all;
+  }
+
+  int open(const std::function<int()>& open) {
+    const std::scoped_lock lock(mutex_);
+    fds_.reserve(fds_.size() + 1);
+    const int fd = open();
+    if (fd >= 0) fds_.push_back(fd);
+    return fd;
+  }
+
+  int close(int fd) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(fds_, fd);
+    return ::close(fd);
+  }
+
+ private:
+  LockDescriptors() {
+    pthread_atfork([] { of_this_process().mutex_.lock(); },
+                   [] { of_this_process().mutex_.unlock(); },
+                   [] { of_this_process().lose_in_child(); });
+  }
+
+  // Only system calls that are safe in the child of a process with several threads.
+  void lose_in_child() {
+    const int nothing = ::open("/", O_PATH | O_CLOEXEC);
+    for (const int fd : fds_) {
+      if (nothing < 0 || dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
+    }
+    if (nothing >= 0) ::close(nothing);
+    fds_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<int> fds_;
+};
 
 // Linux transfers at most 2 GiB - 4 KiB in one call; whole MiB keep direct writes aligned.
 constexpr std::size_t kMostBytesPerCall = std::size_t{1} << 30;
@@ -29,10 +78,18 @@ int repeat_until_done(ByteView bytes, const Write& write) {
 
 }  // namespace
 
+FileDescriptor FileDescriptor::open_for_lock(const std::function<int()>& open) {
+  FileDescriptor opened(LockDescriptors::of_this_process().open(open));
+  opened.is_for_lock_ = opened.is_open();
+  return opened;
+}
+
 int FileDescriptor::close() {
   if (!is_open()) return 0;
   const int fd = std::exchange(fd_, -1);
-  return ::close(fd) == 0 || errno == EINTR ? 0 : errno;
+  const bool is_for_lock = std::exchange(is_for_lock_, false);
+  const int result = is_for_lock ? LockDescriptors::of_this_process().close(fd) : ::close(fd);
+  return result == 0 || errno == EINTR ? 0 : errno;
 }
 
 int write_all(int fd, ByteView bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "cairn/bytes.h"
@@ -12,20 +13,33 @@ class FileDescriptor {
  public:
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor(FileDescriptor&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)),
+        is_for_lock_(std::exchange(other.is_for_lock_, false)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(is_for_lock_, other.is_for_lock_);
     return *this;
   }
   ~FileDescriptor() { close(); }
 
+  // For a descriptor that will hold an advisory lock: `open` gives it, or -1 with errno. The lock
+  // belongs to the open file, which the child of a fork() shares: a child that outlives this
+  // process would hold the lock on. So every child loses this descriptor: its number stands for
+  // one that cannot be read, written or locked there. exec() is O_CLOEXEC's.
+  // `open` must not fork, and must not open another such descriptor.
+  static FileDescriptor open_for_lock(const std::function<int()>& open);
+
   bool is_open() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  // Gives up the number, which the caller closes; -1 if it is not open. Not after open_for_lock().
+  int release() { return std::exchange(fd_, -1); }
   // errno, or 0. Closed in either case: Linux has let go of the descriptor also when close fails.
   int close();
 
  private:
   int fd_ = -1;
+  bool is_for_lock_ = false;  // open_for_lock()
 };
 
 // Each returns errno, or 0 when all is done. Interrupted calls are repeated, short writes

@@ -22,7 +22,9 @@
 #include "io/file_size_limit.h"
 #include "io/file_source.h"
 #include "io/file_writer.h"
+#include "io/lock_file.h"
 #include "io/open_folder.h"
+#include "io/probe_folder.h"
 #include "io/uri.h"
 
 namespace cairn {
@@ -42,9 +44,9 @@ bool is_forbidden(int error) { return error == EACCES || error == EPERM || error
 // For writing, because NFS gives exclusive locks on nothing else; nothing is written. Another
 // user's file, say, is opened for reading: elsewhere that is enough.
 FileDescriptor open_to_lock(const FilePath& path) {
-  FileDescriptor fd = open_at(path, O_RDWR | O_NONBLOCK);
+  FileDescriptor fd = open_at_for_lock(path, O_RDWR | O_NONBLOCK);
   if (fd.is_open() || !is_forbidden(errno)) return fd;
-  return open_at(path, O_RDONLY | O_NONBLOCK);
+  return open_at_for_lock(path, O_RDONLY | O_NONBLOCK);
 }
 
 int lock(int fd, int operation) {
@@ -63,7 +65,7 @@ bool leads_nowhere(int error) {
 
 FileDescriptor create_file(const FilePath& path, bool is_private) {
   const mode_t mode = is_private ? 0600 : 0666;
-  FileDescriptor fd = open_at(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+  FileDescriptor fd = open_at_for_lock(path, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (!fd.is_open()) throw_storage_error(errno, "cannot create " + path.text());
   return fd;
 }
@@ -164,7 +166,7 @@ class PosixFileSystem final : public FileSystem {
                                           std::uint64_t expected_bytes) override {
     refuse_uri(path.text());
     ignore_file_size_signal();
-    FileDescriptor fd = open_at(path, O_WRONLY | O_NONBLOCK);
+    FileDescriptor fd = open_at_for_lock(path, O_WRONLY | O_NONBLOCK);
     // Locked first: a cleaner that comes now leaves it, and one that was here has removed its name.
     if (!fd.is_open() || lock(fd.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
     struct stat info = {};
@@ -203,9 +205,19 @@ class PosixFileSystem final : public FileSystem {
   }
 
   std::shared_ptr<void> lock_folder(const FolderPath& path) override {
-    auto fd = std::make_shared<FileDescriptor>(open_folder(path, O_RDONLY));
+    auto fd = std::make_shared<FileDescriptor>(open_folder_for_lock(path, O_RDONLY));
     if (!fd->is_open() || lock(fd->get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
     return fd;
+  }
+
+  FileLock lock_file(const FilePath& path, const std::string& text) override {
+    return lock_posix_file(path, text);
+  }
+
+  std::optional<std::uint64_t> free_bytes(const std::string& folder) override {
+    const FolderSpace space = folder_space(folder);
+    const bool compresses = space.file_system == "btrfs" || space.file_system == "zfs";
+    return compresses ? std::nullopt : std::optional(space.free_bytes);
   }
 
   void make_link(const std::string& target, const FilePath& path) override {
@@ -317,6 +329,20 @@ std::shared_ptr<const ByteSource> PosixFileSystem::open(const std::string& path)
   return make_file_source(std::move(fd), path);
 }
 
+// Throws if `path` is a link to a folder that does not exist: stat() does not see it, and mkdir()
+// says that it exists.
+void refuse_dangling_link(const std::string& path) {
+  std::string target(PATH_MAX, '\0');
+  const ssize_t size = readlink(path.c_str(), target.data(), target.size());
+  struct stat info = {};
+  if (size < 0 || ::stat(path.c_str(), &info) == 0) return;
+  target.resize(static_cast<std::size_t>(size));
+  throw StorageError("cannot create the folder " + path + ": it is a link to " +
+                         join_path(parent_path(path), target) +
+                         ", which is not there; create that folder, or remove the link",
+                     ENOENT);
+}
+
 bool PosixFileSystem::is_folder(const FolderPath& path, const FolderPath& wanted) {
   if (open_folder(path, O_PATH).is_open()) return true;
   if (!leads_nowhere(errno)) throw_read_error(errno, "cannot examine " + path.text());
@@ -352,8 +378,9 @@ void PosixFileSystem::make_folders(const FolderPath& path) {
     const FilePath made(parent, base_name(folder->text()));
     const int error =
         act_at(made, [](int in, const char* name) { return mkdirat(in, name, 0777); });
-    if (error != 0 && error != EEXIST) {
-      throw_storage_error(error, "cannot create the folder " + folder->text());
+    if (error != 0) {
+      if (error != EEXIST) throw_storage_error(error, "cannot create the folder " + folder->text());
+      refuse_dangling_link(folder->text());
     }
     sync_folder(parent);
   }

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <fstream>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -109,6 +112,14 @@ MachineLimits machine_limits() {
 std::string node_name() {
   utsname names{};
   return uname(&names) == 0 ? names.nodename : "";
+}
+
+std::int64_t process_id() { return getpid(); }
+
+bool is_process_alive(std::int64_t pid) {
+  constexpr std::int64_t kMost = std::numeric_limits<pid_t>::max();
+  if (pid <= 0 || pid > kMost) return false;
+  return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM;
 }
 
 std::string usable_processors() {

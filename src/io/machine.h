@@ -19,6 +19,10 @@ MachineLimits machine_limits();
 // Of this machine, as others know it.
 std::string node_name();
 
+// The number of this process, and whether a process of this machine with that number lives.
+std::int64_t process_id();
+bool is_process_alive(std::int64_t pid);
+
 // Which processors it may run on, "ff" for the first eight: processes that may use the same ones
 // share them. Empty where nobody says.
 std::string usable_processors();

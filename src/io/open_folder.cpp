@@ -80,6 +80,14 @@ FileDescriptor open_at(const FilePath& path, int flags, mode_t mode) {
   });
 }
 
+FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags) {
+  return FileDescriptor::open_for_lock([&] { return open_folder(folder, flags).release(); });
+}
+
+FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode) {
+  return FileDescriptor::open_for_lock([&] { return open_at(path, flags, mode).release(); });
+}
+
 int sync_opened_folder(const FileDescriptor& folder) {
   int result = 0;
   do {

@@ -22,6 +22,10 @@ FileDescriptor open_folder(const FolderPath& folder, int flags);
 // As open() of a name in a folder, links never followed: not open, and errno, when it fails.
 FileDescriptor open_at(const FilePath& path, int flags, mode_t mode = 0);
 
+// The same for descriptors that will hold a lock (FileDescriptor::open_for_lock()).
+FileDescriptor open_folder_for_lock(const FolderPath& folder, int flags);
+FileDescriptor open_at_for_lock(const FilePath& path, int flags, mode_t mode = 0);
+
 // Makes what was created, renamed and removed in a folder survive a power cut. Gives errno, or 0;
 // 0 also where the file system has nothing to sync for a folder (EINVAL or EOPNOTSUPP of some
 // network ones).

@@ -60,6 +60,9 @@ class Workshop {
   FileDescriptor open(const char* name, int flags) const {
     return FileDescriptor(openat(fd(), name, flags | O_NOFOLLOW | O_CLOEXEC, 0600));
   }
+  FileDescriptor open_for_lock(const char* name, int flags) const {
+    return FileDescriptor::open_for_lock([&] { return open(name, flags).release(); });
+  }
 
  private:
   std::string path_;
@@ -118,8 +121,8 @@ int probe_symlink(const Workshop& shop, std::string& /*detail*/) {
 }
 
 int probe_lock(const Workshop& shop, std::string& /*detail*/) {
-  const FileDescriptor one = shop.open("file", O_RDWR);
-  const FileDescriptor two = shop.open("file", O_RDWR);
+  const FileDescriptor one = shop.open_for_lock("file", O_RDWR);
+  const FileDescriptor two = shop.open_for_lock("file", O_RDWR);
   if (!one.is_open() || !two.is_open()) return errno;
   if (flock(one.get(), LOCK_EX | LOCK_NB) != 0) return errno;
   return flock(two.get(), LOCK_EX | LOCK_NB) != 0 ? 0 : ENOLCK;

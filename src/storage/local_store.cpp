@@ -11,6 +11,7 @@
 #include "io/atomic_file.h"
 #include "io/atomic_folder.h"
 #include "io/busy_file.h"
+#include "io/lock_file.h"
 #include "storage/links.h"
 #include "storage/listing.h"
 #include "storage/recycler.h"
@@ -190,7 +191,7 @@ class LocalStore final : public ObjectStore {
   ListPage list(const std::string& folder, const std::string& /*page*/) override {
     std::set<std::string> names;
     for (std::string& name : listed(folder)) {
-      if (is_temporary_name(name) || is_being_removed(name)) continue;
+      if (is_temporary_name(name) || is_being_removed(name) || is_lock_name(name)) continue;
       if (name.ends_with(kLinkFile) && read_link_file(files_, join_path(folder, name))) {
         name.erase(name.size() - kLinkFile.size());
       }
@@ -265,9 +266,13 @@ class LocalStore final : public ObjectStore {
     point_link(files_, target, roots_.path_of(name));
   }
 
+  // Makes a file there and removes it: a volume may be read-only, also for who may write anywhere.
   void prepare(const std::string& folder) override {
     files_.make_folders(roots_.folder_of(folder));
     roots_.add(folder);
+    const FilePath probe = temporary_path(FilePath(roots_.folder_of(folder), "probe"));
+    files_.create(probe, {.lock = true})->close();
+    files_.remove(probe);
   }
 
   std::vector<std::string> remove_leftovers(const std::string& folder,

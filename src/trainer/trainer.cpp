@@ -282,6 +282,7 @@ void Trainer::Impl::stop_before_first_batch(const Requests& asked) {
 }
 
 FitResult Trainer::Impl::already_finished() {
+  for_each_saver([&](CheckpointSaver& saver) { saver.remove_superfluous(state, logger); });
   const Time& max = *state.max_duration;
   logger.log_message("the run " + state.run_name + " is already finished (" +
                      state.timestamp.get(max.unit()).to_string() + " of " + max.to_string() + ")");

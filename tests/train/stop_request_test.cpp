@@ -446,11 +446,18 @@ TEST_F(ShortFits, WhatFailedIsThrownAndThenSavedAgain) {
 
 // The save of batch 2 fails, in the background; batch 3 is asked to be the last.
 struct AfterAFailedSave : StopTraining {
+  TrainerOptions options() {
+    TrainerOptions made = StopTraining::options();
+    made.save_filename = "ba{batch}/rank{rank}.pt";
+    return made;
+  }
+  // A file where the save needs a folder.
+  void obstruct(const std::string& name) const { write_file(folder / ("ckpt/" + name), ""); }
   FitResult stopped_at_3(TrainerOptions made) {
     made.loggers = log;
     made.callbacks = At(Event::kBatchEnd, [this](State& state) {
       if (state.timestamp.batch == 2) {
-        std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");  // in its way
+        obstruct("ba2");
         if (!is_saved_anyway) raise(SIGUSR2);
       } else if (state.timestamp.batch == 3) {
         raise(SIGTERM);
@@ -470,7 +477,7 @@ TEST_F(AfterAFailedSave, SigtermSavesFirstAndReportsTheErrorAfterwards) {
   const FitResult result = stopped_at_3(options());
   EXPECT_EQ(result.reason, FitResult::Reason::kInterrupted);
   EXPECT_EQ(result.exit_code, 75);
-  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba3-rank0.pt"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ba3/rank0.pt"));
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("warning"), HasSubstr("ba2"))));
 }
 
@@ -479,7 +486,7 @@ TEST_F(AfterAFailedSave, AlsoWhenASaveWasDueAnyway) {
   made.save_interval = "1ba";
   is_saved_anyway = true;
   EXPECT_EQ(stopped_at_3(std::move(made)).exit_code, 75);
-  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ep0-ba3-rank0.pt"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "ckpt/ba3/rank0.pt"));
   EXPECT_THAT(log->messages, Contains(AllOf(HasSubstr("warning"), HasSubstr("ba2"))));
 }
 
@@ -487,7 +494,7 @@ TEST_F(AfterAFailedSave, TheErrorEndsTrainingWhenNobodyAskedToStop) {
   TrainerOptions made = options();
   made.save_interval = "1ba";
   made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
-    std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");
+    obstruct("ba2");
   });
   Trainer trainer(std::move(made));
   EXPECT_THROW(trainer.fit(), UsageError);
@@ -501,7 +508,7 @@ TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
     return event == Event::kBatchCheckpoint && state.timestamp.batch == 2;
   };
   made.callbacks = At(Event::kFitStart, [this](State& /*state*/) {
-    std::filesystem::create_directory(folder / "ckpt/ep0-ba2-rank0.pt");
+    obstruct("ba2");
   });
   made.callbacks.push_back(At(Event::kBatchStart, [](State& state) {
     if (state.timestamp.batch > 20000) throw StorageError("too late", 0);
@@ -513,7 +520,7 @@ TEST_F(AfterAFailedSave, TheErrorIsThrownByABatchSoonBehindIt) {
 TEST_F(AfterAFailedSave, ALastSaveThatFailsIsNoOrderlyStop) {
   TrainerOptions made = options();
   made.callbacks = At(Event::kBatchEnd, [this](State& /*state*/) {
-    std::filesystem::create_directory(folder / "ckpt/ep0-ba1-rank0.pt");
+    obstruct("ba1");
     raise(SIGTERM);
   });
   Trainer trainer(std::move(made));

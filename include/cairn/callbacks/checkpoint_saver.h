@@ -81,13 +81,16 @@ class CheckpointSaver final : public Callback {
 
   std::string name() const override { return "CheckpointSaver"; }
   // A run begins: what was saved for the one before is not this one's. Checks the names with the
-  // run's values (UsageError), creates the folder, removes leftovers. In a store: that it can be
-  // written to.
+  // run's values (UsageError), creates the folder, makes sure that it can be written to
+  // (StorageError) and removes leftovers.
   void init(State& state, Logger& logger) override;
   // Points the link at what was loaded, when this saver wrote it and was killed before it could:
-  // also in a run that has nothing left to train.
+  // also in a run that has nothing left to train. StorageError of ENOSPC when the folder has less
+  // room than the next checkpoint needs.
   void after_load(State& state, Logger& logger) override;
-  // AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would replace.
+  // Takes the lock of the run in the folder until fit_end: BusyError when another process trains
+  // it. AlreadyExistsError, unless `overwrite` is set, for a checkpoint that training would
+  // replace.
   void fit_start(State& state, Logger& logger) override;
   void batch_checkpoint(State& state, Logger& logger) override;
   void epoch_checkpoint(State& state, Logger& logger) override;
@@ -105,6 +108,10 @@ class CheckpointSaver final : public Callback {
   // The same, unless this saver has saved this batch by this name already, and that checkpoint is
   // there or on its way: for "save now" requests, which may come in a batch that was saved anyway.
   void save_unless_saved(State& state, Logger& logger);
+  // Removes the oldest checkpoints until num_checkpoints_to_keep are left: a save that was killed
+  // may not have come to it. A Trainer calls it when it finds its run finished, since no save
+  // follows then. All ranks call it together. A failed removal is a warning.
+  void remove_superfluous(State& state, Logger& logger);
   // Waits for saves under way; throws what one of them threw.
   void wait();
   // Whether, from now on, checkpoints of the run itself, by its run_name, that are further in

@@ -108,30 +108,26 @@ std::string text_of(const std::exception_ptr& error) {
 }
 
 // What the ranks of a job wrote together is a folder: what they wrote before may be a file.
-bool is_folder_of(ObjectStore& store, const SaveJob& job, const std::string& path) {
-  return job.write != nullptr && is_folder(store, path);
-}
-
-bool remove_checkpoint(ObjectStore& store, const SaveJob& job, const std::string& path) {
-  return is_folder_of(store, job, path) ? remove_checkpoint_folder(store, path)
-                                        : store.remove(path);
+bool remove_checkpoint(ObjectStore& store, const std::string& path, bool over_ranks) {
+  return over_ranks && is_folder(store, path) ? remove_checkpoint_folder(store, path)
+                                              : store.remove(path);
 }
 
 // Whether it is to stay, as the job says or because what lies in it would be lost.
-bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path) {
+bool must_stay(ObjectStore& store, const SaveJob& job, const std::string& path, bool over_ranks) {
   if (job.may_remove && !job.may_remove(store, path)) return true;
-  return is_folder_of(store, job, path) && foreign_file_in(store, path).has_value();
+  return over_ranks && is_folder(store, path) && foreign_file_in(store, path).has_value();
 }
 
 // Removes a file that the request makes superfluous, unless it is to stay.
-void remove_superfluous(Place& place, const SaveJob& job, const std::string& path,
+void remove_superfluous(Place& place, const SaveJob& job, bool over_ranks, const std::string& path,
                         SaveReport& report) try {
-  if (!job.write && !place.own.may_remove(path, place.retry)) return;
-  if (must_stay(*place.store, job, path)) {
+  if (!over_ranks && !place.own.may_remove(path, place.retry)) return;
+  if (must_stay(*place.store, job, path, over_ranks)) {
     report.refused.push_back(path);
     return;
   }
-  const auto remove = [&] { return remove_checkpoint(*place.store, job, path); };
+  const auto remove = [&] { return remove_checkpoint(*place.store, path, over_ranks); };
   if (!with_retries(place.retry, remove)) return;
   report.removed.push_back(path);
   if (place.is_far) place.own.forget(path);
@@ -141,7 +137,8 @@ void remove_superfluous(Place& place, const SaveJob& job, const std::string& pat
 
 // Removes what the request makes superfluous; gives the first error after having tried all. Nothing
 // is removed when it cannot be known what `latest` points at.
-std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) {
+std::exception_ptr retain_over(Place& place, const SaveJob& job, bool over_ranks,
+                               SaveReport& report) {
   std::vector<std::string> kept = {job.path};
   try {
     if (!job.latest.empty() && !place.is_far) {  // a fenced one is at job.path
@@ -159,7 +156,7 @@ std::exception_ptr retain(Place& place, const SaveJob& job, SaveReport& report) 
       const bool is_kept = std::any_of(kept.begin(), kept.end(), [&](const std::string& name) {
         return is_same_name(*place.store, name, path);
       });
-      if (!is_kept) remove_superfluous(place, job, path, report);
+      if (!is_kept) remove_superfluous(place, job, over_ranks, path, report);
     } catch (Error& e) {
       e.add_context("saved " + job.path + ", but cannot remove an older checkpoint");
       if (error == nullptr) error = std::current_exception();
@@ -215,7 +212,7 @@ SaveReport write_and_publish(Place& place, const SaveJob& job, FileImage* image)
     throw;
   }
   if (!is_published) point();
-  std::exception_ptr error = retain(place, job, report);
+  std::exception_ptr error = retain_over(place, job, job.write != nullptr, report);
   if (job.write) report.warning = text_of(std::exchange(error, nullptr));
   if (job.report) job.report(report);
   if (error != nullptr) std::rethrow_exception(error);
@@ -398,6 +395,12 @@ void SavePipeline::may_replace(const std::string& path, const std::string& versi
 void SavePipeline::forget(const std::string& path) { impl_->place.own.forget(path); }
 
 std::size_t SavePipeline::known_paths() const { return impl_->place.own.size(); }
+
+SaveReport SavePipeline::retain(const SaveJob& job, bool over_ranks) {
+  SaveReport report{.path = job.path};
+  report.warning = text_of(retain_over(impl_->place, job, over_ranks, report));
+  return report;
+}
 
 void SavePipeline::move_pointer(const std::string& pointer, const std::string& path) {
   move_latest(impl_->place, path, pointer);

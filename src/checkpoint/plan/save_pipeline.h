@@ -61,6 +61,10 @@ class SavePipeline {
   void forget(const std::string& path);
   // How many paths the pipeline may write over.
   std::size_t known_paths() const;
+  // Step 5 alone, of a save that is there already: removes what `job` lists, on this thread. A
+  // failure is the report's warning. `over_ranks`: they may be folders that ranks wrote together.
+  // Nothing may be under way.
+  SaveReport retain(const SaveJob& job, bool over_ranks);
   // Points it at `path`, which is saved already. As a save does.
   void move_pointer(const std::string& pointer, const std::string& path);
 

@@ -14,6 +14,7 @@ std::span<const Command> commands() {
       Command{"dump", "print the whole object as JSON", define_dump},
       Command{"extract", "take parts out of a checkpoint", define_extract},
       Command{"inspect", "show what a checkpoint is and what it holds", define_inspect},
+      Command{"lock", "show which process trains into a folder", define_lock},
       Command{"ls", "list the checkpoints of a folder", define_ls},
       Command{"man", "print a man page", define_man},
       Command{"prune", "remove the checkpoints that no rule keeps", define_prune},

@@ -34,6 +34,7 @@ Run define_doctor(CLI::App& app);
 Run define_dump(CLI::App& app);
 Run define_extract(CLI::App& app);
 Run define_inspect(CLI::App& app);
+Run define_lock(CLI::App& app);
 Run define_ls(CLI::App& app);
 Run define_man(CLI::App& app);
 Run define_prune(CLI::App& app);

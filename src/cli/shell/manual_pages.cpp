@@ -14,7 +14,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::array<std::pair<ExitCode, const char*>, 8> kExitCodes = {{
+constexpr std::array<std::pair<ExitCode, const char*>, 9> kExitCodes = {{
     {kDone, "done"},
     {kNegativeAnswer, "a negative answer: files differ, or are damaged"},
     {kFailed, "wrong usage, or what was asked could not be done"},
@@ -23,6 +23,7 @@ constexpr std::array<std::pair<ExitCode, const char*>, 8> kExitCodes = {{
     {kIncompatible, "valid, but of a kind or with a content that cairn does not read"},
     {kDenied, "not permitted"},
     {kNoSpace, "no space left"},
+    {kBusy, "another process is at work there"},
 }};
 
 // Text that roff shows as it is. A line of it may begin with anything.

@@ -83,18 +83,24 @@ void on_all_ranks(const std::string& doing, const std::function<void()>& act) {
   if (!dist::is_initialized() || dist::world_size() == 1) return act();
   std::exception_ptr failed;
   std::string why;
+  bool is_busy = false;
+  std::int64_t status = 0;
   try {
     act();
   } catch (const std::exception& e) {
     failed = std::current_exception();
     why = e.what();
+    is_busy = dynamic_cast<const BusyError*>(&e) != nullptr;
+    if (const auto* storage = dynamic_cast<const StorageError*>(&e)) status = storage->status();
   }
-  const auto all = dist::all_gather_values(List{failed != nullptr, why});
+  const auto all = dist::all_gather_values(List{failed != nullptr, why, is_busy, status});
   if (failed) std::rethrow_exception(failed);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (!all[rank].as_items().at(0).as_bool()) continue;
-    throw StorageError(
-        fmt::format("rank {}, {}: {}", rank, doing, all[rank].as_items().at(1).as_str()), 0);
+    const List& of_rank = all[rank].as_items();
+    if (!of_rank.at(0).as_bool()) continue;
+    const std::string said = fmt::format("rank {}, {}: {}", rank, doing, of_rank.at(1).as_str());
+    if (of_rank.at(2).as_bool()) throw BusyError(said);
+    throw StorageError(said, static_cast<int>(of_rank.at(3).as_int()));
   }
 }
 

@@ -1,0 +1,119 @@
+// The lock of the run in the save folder (checkpoint/folder/run_lock.h), as a CheckpointSaver
+// (checkpoint_saver.cpp) holds it.
+//
+//  1. fit_start takes the lock, before anything is looked at: rank 0, then the first rank of each
+//     other machine that writes there. They share one lock where they share the folder.
+//  2. fit_end and close() release it, after the last save.
+//  3. Outside of a fit() a saver may move the link (after a load) and remove checkpoints (of a
+//     finished run). It takes the lock for that moment. If another process holds the lock, the
+//     saver leaves both to that process.
+#include <exception>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/state.h"
+
+#include "callbacks/checkpoint_saver_impl.h"
+#include "checkpoint/folder/run_lock.h"
+#include "io/atomic_file.h"
+#include "io/file.h"
+#include "storage/local_store.h"
+
+namespace cairn {
+
+std::shared_ptr<void> CheckpointSaver::Impl::take_lock(const State& state,
+                                                       const std::string& job) const {
+  const std::string folder = writers_folder(state);
+  FileSystem& files = files_of(*options.store);
+  files.make_folders(folder);
+  return take_run_lock(files, {.folder = folder, .run_name = state.run_name, .job = job});
+}
+
+// Step 1. All ranks together.
+void CheckpointSaver::Impl::lock_run(const State& state, Logger& logger) {
+  if (!saves_here()) return;
+  if (is_far) {
+    const StoreFeatures features = options.store->features();
+    if (features.fenced_writes && features.fenced_pointers) return;
+    if (!is_written_elsewhere()) {
+      logger.log_message(options.store->describe(folder(state)) +
+                         " has no locks: a second start of this run would not be noticed before "
+                         "both have saved");
+    }
+    return;
+  }
+  std::string job = random_digits();
+  agreed("locking " + writers_folder(state), [&] {
+    if (is_written_elsewhere()) return;
+    run_lock = take_lock(state, job);
+    if (run_lock != nullptr) return;
+    logger.log_message("the file system of " + writers_folder(state) +
+                       " has no locks (flock): a second start of this run would not be noticed");
+  });
+  if (!is_of_several() || !ranks) return;
+  job = dist::broadcast_value(job).as_str();
+  agreed("locking " + writers_folder(state), [&] {
+    if (ranks->is_first_of_another_machine()) run_lock = take_lock(state, job);
+  });
+}
+
+// Step 3. nullopt: another process has the lock.
+std::optional<std::shared_ptr<void>> CheckpointSaver::Impl::lock_unless_busy(
+    const State& state) const {
+  if (is_far) return nullptr;
+  try {
+    return take_lock(state, random_digits());
+  } catch (const BusyError&) {
+    return std::nullopt;
+  }
+}
+
+// Step 5 of the last save (save_pipeline.cpp), when that was killed before it. Only if what
+// training is at is saved here, whole: recognise_saved() knows. All ranks together.
+void CheckpointSaver::Impl::retain(const State& state, Logger& logger) {
+  if (keep() <= 0 || last_checkpoint_batch != state.timestamp.batch) return;
+  const std::string home = writers_folder(state);
+  List names;
+  agreed("looking for superfluous checkpoints", [&] {
+    if (is_idle()) return;
+    adopt_saved(place(state), saved);
+    for (const std::string& path : saved.superfluous(keep())) {
+      names.emplace_back(relative_path(normal_path(path), normal_path(home)));
+    }
+  });
+  const bool over_ranks = ranks != nullptr && !has_tars;
+  if (is_of_several() && over_ranks) names = dist::broadcast_value(std::move(names)).as_items();
+  agreed("removing superfluous checkpoints", [&] {
+    const bool is_another = over_ranks && ranks->is_first_of_another_machine();
+    if (names.empty() || (is_idle() && !is_another)) return;
+    const auto lock = lock_unless_busy(state);
+    if (!lock) return;  // the next save of the run that trains does it
+    SaveJob job;
+    job.path = place(state).path();
+    if (options.latest_filename) job.latest = path(state, *options.latest_filename);
+    for (const Value& name : names) {
+      job.remove_afterwards.push_back(join_path(home, name.as_str()));
+    }
+    if (!is_another) ask_before_removal(job, state);
+    report_retention(pipeline.retain(job, over_ranks));
+  });
+  log_messages(logger);
+  for (const auto& saver : elsewhere)
+    saver->impl_->retain(state, logger);
+}
+
+void CheckpointSaver::Impl::report_retention(const SaveReport& done) {
+  for (const std::string& path : done.removed) {
+    saved.remove(path);
+    messages.push_back("removed " + path + ", which the last save was killed before it removed");
+  }
+  disown(done.refused);
+  if (!done.warning.empty()) messages.push_back("warning: " + done.warning);
+}
+
+void CheckpointSaver::remove_superfluous(State& state, Logger& logger) {
+  impl_->retain(state, logger);
+}
+
+}  // namespace cairn

@@ -1,0 +1,53 @@
+// The lock of a run in its save folder. It keeps two starts of one run from writing over each
+// other.
+//
+// It is a file with an advisory lock, `.cairn-lock-<hash of the run's name>`, hidden from every
+// list of checkpoints (io/lock_file.h). Its text, one JSON object, says which process holds it. The
+// kernel releases the lock when that process ends; on file systems of several machines the server
+// does so some time after a machine died. `cairn lock FOLDER --release` is for when it does not.
+// Reading never takes the lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+
+namespace cairn {
+
+struct RunLockHolder {
+  std::string run_name = {};
+  std::int64_t pid = 0;      // 0: the file does not say who holds it
+  std::string host = {};
+  std::string started = {};  // when the lock was taken: "2026-11-27T10:02:11Z"
+  std::string job = {};      // the same for all processes of one start
+};
+
+struct RunLockRequest {
+  std::string folder;  // is there
+  std::string run_name;
+  // Processes of one start give the same text, and share the lock. random_digits() makes one.
+  std::string job;
+};
+
+// The lock, while the result lives. All who take it in one process share it. BusyError when another
+// process has it; StorageError. Null where the file system has no locks. Thread-safe.
+std::shared_ptr<void> take_run_lock(FileSystem& files, const RunLockRequest& request);
+
+struct RunLockFile {
+  std::string path;
+  RunLockHolder holder;
+  // Whether the holder says that it is on this machine, and a process of its number lives there.
+  bool is_alive_here = false;
+};
+
+// The locks in `folder`, without taking one: of living processes, and what killed ones left.
+std::vector<RunLockFile> list_run_locks(FileSystem& files, const std::string& folder);
+
+// Removes the file, so that the next start has a lock of its own, whatever a dead machine holds.
+// BusyError when the holder lives on this machine. False when the file is gone already.
+bool release_run_lock(FileSystem& files, const RunLockFile& lock);
+
+}  // namespace cairn

@@ -1,0 +1,122 @@
+#include "io/lock_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cairn/error.h"
+
+#include "io/file_descriptor.h"
+#include "io/file_error.h"
+#include "io/open_folder.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::size_t kLongestText = 4096;
+
+bool is_same_file(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+// Whether `fd` is what has the name, by the folder's descriptor.
+bool has_name(const FileDescriptor& folder, const std::string& name, const FileDescriptor& fd) {
+  struct stat named = {};
+  struct stat own = {};
+  return fstat(fd.get(), &own) == 0 &&
+         fstatat(folder.get(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         is_same_file(named, own);
+}
+
+class HeldFile {
+ public:
+  HeldFile(FileDescriptor folder, std::string name, FileDescriptor file)
+      : folder_(std::move(folder)), name_(std::move(name)), file_(std::move(file)) {}
+  // In the child of a fork() the descriptor is not the file's any more: the name stays.
+  ~HeldFile() {
+    if (has_name(folder_, name_, file_)) unlinkat(folder_.get(), name_.c_str(), 0);
+  }
+  HeldFile(const HeldFile&) = delete;
+  HeldFile& operator=(const HeldFile&) = delete;
+
+ private:
+  FileDescriptor folder_;
+  std::string name_;
+  FileDescriptor file_;  // closed first: members go in reverse order
+};
+
+// NFS gives exclusive locks only on files that are open for writing. Another user's file can be
+// locked all the same where it can be read.
+FileDescriptor open_lock(const FileDescriptor& folder, const std::string& name) {
+  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const auto open = [&](int flags) {
+    return FileDescriptor::open_for_lock(
+        [&] { return openat(folder.get(), name.c_str(), flags | kFlags, 0666); });
+  };
+  FileDescriptor fd = open(O_RDWR | O_CREAT);
+  if (fd.is_open() || (errno != EACCES && errno != EPERM)) return fd;
+  const int error = errno;
+  FileDescriptor readable = open(O_RDONLY);
+  if (!readable.is_open()) errno = error;
+  return readable;
+}
+
+// 0, or errno; EWOULDBLOCK when another process has the lock.
+int try_lock(const FileDescriptor& fd) {
+  int result = 0;
+  do {
+    result = flock(fd.get(), LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  return result == 0 ? 0 : errno;
+}
+
+std::string text_of(const FileDescriptor& fd) {
+  std::string text(kLongestText, '\0');
+  const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return text;
+}
+
+// On a full disk the file stays empty: the lock holds without a text.
+void write_text(const FileDescriptor& fd, const std::string& text) {
+  if (ftruncate(fd.get(), 0) == 0) write_all_at(fd.get(), as_bytes(text), 0);
+}
+
+}  // namespace
+
+FileLock FileSystem::lock_file(const FilePath& /*path*/, const std::string& /*text*/) {
+  return {.has_locks = false};
+}
+
+std::optional<std::uint64_t> FileSystem::free_bytes(const std::string& /*folder*/) {
+  return std::nullopt;
+}
+
+FileLock lock_posix_file(const FilePath& place, const std::string& text) {
+  const std::string& name = place.name;
+  const std::string path = place.text();  // for messages
+  FileDescriptor folder = open_folder(place.folder, O_PATH);
+  if (!folder.is_open()) throw_storage_error(errno, "cannot open the folder of " + path);
+  for (int attempts_left = 16; attempts_left > 0; --attempts_left) {
+    FileDescriptor fd = open_lock(folder, name);
+    if (!fd.is_open()) throw_storage_error(errno, "cannot open the lock " + path);
+    struct stat info = {};
+    if (fstat(fd.get(), &info) != 0) throw_storage_error(errno, "cannot examine " + path);
+    if (!S_ISREG(info.st_mode)) throw UsageError("cannot lock " + path + ": it is no file");
+    const int error = try_lock(fd);
+    if (error == EWOULDBLOCK) return {.holder = text_of(fd)};
+    if (error != 0) {
+      unlinkat(folder.get(), name.c_str(), 0);  // it would tell nobody anything
+      return {.has_locks = false};
+    }
+    if (!has_name(folder, name, fd)) continue;
+    write_text(fd, text);
+    return {.held = std::make_shared<HeldFile>(std::move(folder), name, std::move(fd))};
+  }
+  return {.has_locks = false};  // nobody starts and ends so often: files have no identity here
+}
+
+}  // namespace cairn

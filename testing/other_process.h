@@ -1,0 +1,58 @@
+// A copy of this process that does something, and then lives on until it is killed.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <functional>
+
+namespace cairn::testing {
+
+class OtherProcess {
+ public:
+  // Returns when `act` has returned there. A test failure when it throws.
+  explicit OtherProcess(const std::function<void()>& act) {
+    std::array<int, 2> ends = {};
+    EXPECT_EQ(pipe(ends.data()), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      live(act, ends[1]);
+    }
+    ::close(ends[1]);
+    char done = 0;
+    EXPECT_EQ(read(ends[0], &done, 1), 1) << "the other process threw";
+    ::close(ends[0]);
+  }
+  ~OtherProcess() { kill(); }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // As the kernel kills: nothing of it runs any more. It is gone when this returns.
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+
+ private:
+  [[noreturn]] static void live(const std::function<void()>& act, int done) {
+    try {
+      act();
+    } catch (...) {
+      _exit(1);
+    }
+    if (write(done, "x", 1) != 1) _exit(2);
+    for (;;)
+      pause();
+  }
+
+  pid_t pid_ = -1;
+};
+
+}  // namespace cairn::testing

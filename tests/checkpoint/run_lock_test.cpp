@@ -1,0 +1,154 @@
+// The lock that keeps two starts of one run apart.
+#include "checkpoint/folder/run_lock.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "cairn/error.h"
+#include "cairn/exit_code.h"
+
+#include "io/machine.h"
+#include "storage/listing.h"
+#include "storage/local_store.h"
+#include "testing/message_of.h"
+#include "testing/other_process.h"
+#include "testing/temp_folder.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using testing::message_of;
+using testing::OtherProcess;
+
+class RunLockTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<void> take(const std::string& run_name, const std::string& job = "job") const {
+    return take_run_lock(posix_file_system(),
+                         {.folder = folder_.path(), .run_name = run_name, .job = job});
+  }
+  std::vector<RunLockFile> locks() const {
+    return list_run_locks(posix_file_system(), folder_.path());
+  }
+
+  const testing::TempFolder folder_;
+};
+
+TEST_F(RunLockTest, TheSecondProcessIsToldNumberMachineAndTimeOfTheFirst) {
+  std::shared_ptr<void> held;
+  const OtherProcess first([&] { held = take("run"); });
+  const std::string started = locks().at(0).holder.started;
+  EXPECT_THAT(message_of<BusyError>([&] { take("run", "another"); }),
+              AllOf(HasSubstr("\"run\""), HasSubstr(folder_.path()),
+                    HasSubstr("process " + std::to_string(first.pid())), HasSubstr(node_name()),
+                    HasSubstr(started), HasSubstr("cairn lock " + folder_.path())));
+  EXPECT_EQ(exit_code_of(BusyError("")), kBusy);
+  EXPECT_NE(take("other", "another"), nullptr) << "another run may save there";
+}
+
+TEST_F(RunLockTest, AfterTheFirstDiedTheNextStartTakesIt) {
+  std::shared_ptr<void> held;
+  OtherProcess first([&] { held = take("run"); });
+  first.kill();
+  EXPECT_THAT(locks(), SizeIs(1)) << "its file is there";
+  held = take("run", "another");
+  EXPECT_NE(held, nullptr);
+  EXPECT_EQ(locks().at(0).holder.pid, process_id());
+  held.reset();
+  EXPECT_THAT(locks(), IsEmpty());
+}
+
+TEST_F(RunLockTest, AllInOneProcessShareItUntilTheLastIsGone) {
+  std::shared_ptr<void> one = take("run", "one");
+  fs::create_directory_symlink(folder_.path(), folder_ / "linked");
+  std::shared_ptr<void> two = take_run_lock(
+      posix_file_system(), {.folder = folder_ / "linked", .run_name = "run", .job = "two"});
+  EXPECT_EQ(one, two);
+  one.reset();
+  EXPECT_THAT(locks(), SizeIs(1));
+  two.reset();
+  EXPECT_THAT(locks(), IsEmpty());
+}
+
+// Two machines that share the folder: the first rank of each takes it.
+TEST_F(RunLockTest, ProcessesOfOneStartShareIt) {
+  std::shared_ptr<void> held;
+  const OtherProcess first([&] { held = take("run", "this start"); });
+  EXPECT_NE(take("run", "this start"), nullptr);
+}
+
+TEST_F(RunLockTest, AForkOfItsHolderDoesNotHoldIt) {
+  const auto held = take("run");
+  const OtherProcess child([&] {
+    try {
+      take("run", "child");
+    } catch (const BusyError&) {
+      return;
+    }
+    throw UsageError("not refused");
+  });
+}
+
+TEST_F(RunLockTest, NoListShowsIt) {
+  const auto held = take("run");
+  EXPECT_THAT(list_names(*local_store(), folder_.path()), IsEmpty());
+}
+
+TEST_F(RunLockTest, WhatElseHasItsNameIsPutAside) {
+  std::string path;
+  {
+    const auto held = take("run");
+    path = locks().at(0).path;
+  }
+  fs::create_directories(path + "/in it");
+  EXPECT_NE(take("run"), nullptr);
+  EXPECT_TRUE(fs::exists(path + ".damaged/in it"));
+  fs::create_symlink(folder_ / "target", path);
+  EXPECT_NE(take("run"), nullptr);
+  EXPECT_FALSE(fs::exists(folder_ / "target"));
+}
+
+TEST_F(RunLockTest, AFileOfAnyContentIsNoObstacle) {
+  std::string path;
+  {
+    const auto held = take("run");
+    path = locks().at(0).path;
+  }
+  for (const char* text : {"", "{", "[1]", R"({"pid": "x", "host": 3})", R"({"pid": -1})"}) {
+    testing::write_file(path, text);
+    EXPECT_FALSE(locks().at(0).is_alive_here) << text;
+    EXPECT_NE(take("run"), nullptr) << text;
+  }
+}
+
+TEST_F(RunLockTest, OfAProcessThatLivesHereItIsNotReleased) {
+  std::shared_ptr<void> held;
+  OtherProcess first([&] { held = take("run"); });
+  EXPECT_THAT(
+      message_of<BusyError>([&] { release_run_lock(posix_file_system(), locks().at(0)); }),
+      HasSubstr("process " + std::to_string(first.pid())));
+  first.kill();
+  EXPECT_TRUE(release_run_lock(posix_file_system(), locks().at(0)));
+  EXPECT_THAT(locks(), IsEmpty());
+}
+
+// A server that keeps the lock of a dead machine: here a process of this one, under another name.
+TEST_F(RunLockTest, AfterAReleaseTheNextStartIsNotHeldUp) {
+  std::shared_ptr<void> held;
+  const OtherProcess first([&] { held = take("run"); });
+  RunLockFile lock = locks().at(0);
+  testing::write_file(lock.path, R"({"run_name": "run", "pid": 1, "host": "dead", "job": "j"})");
+  EXPECT_THAT(message_of<BusyError>([&] { take("run"); }), HasSubstr("process 1 on dead"));
+  lock = locks().at(0);
+  EXPECT_FALSE(lock.is_alive_here);
+  EXPECT_TRUE(release_run_lock(posix_file_system(), lock));
+  EXPECT_NE(take("run"), nullptr);
+}
+
+}  // namespace
+}  // namespace cairn
